@@ -32,7 +32,7 @@ type Machine interface {
 	// pass a context of its own with a deadline.
 	Close(ctx context.Context) error
 
-	// Caps returns what the machine is and can do beyond the methods above. It does not block.
+	// Caps returns what the machine is and can do beyond the methods above. It does not round.
 	Caps() MachineCaps
 }
 
@@ -449,9 +449,9 @@ type Trial struct {
 	Run      string            `json:"run"`
 	Target   string            `json:"target"`
 	Workload string            `json:"workload"`
-	Block    int               `json:"block"` // from 0; one trial of every target for one workload
+	Round    int               `json:"round"` // from 0; one trial of every target for one workload
 	Seq      int               `json:"seq"`   // from 0; order in the run
-	Seed     uint64            `json:"seed"`  // the same for all trials of a block
+	Seed     uint64            `json:"seed"`  // the same for all trials of a round
 	Ramp     time.Duration     `json:"ramp"`
 	Length   time.Duration     `json:"length"` // of the measured window, without the ramp
 	Cold     bool              `json:"cold"`   // caches were dropped first
@@ -466,7 +466,7 @@ type Trial struct {
 	Findings   []Finding          `json:"findings,omitempty"`
 	Raw        []byte             `json:"-"` // the tool's own output, kept whole
 	Err        string             `json:"err,omitempty"`
-	Discarded  string             `json:"discarded,omitempty"` // why the trial, and so its block, does not count
+	Discarded  string             `json:"discarded,omitempty"` // why the trial, and so its round, does not count
 }
 
 // PartlyKnown is a key of FactJob where results of others do not show all options.
@@ -651,18 +651,18 @@ type Run struct {
 // A Presentation is what a plan asks of the report beyond its cells. It changes nothing that is
 // measured.
 type Presentation struct {
-	Layers [][]string `json:"layers,omitempty"` // chains of targets, from the device up to the application
-	Layout string     `json:"layout,omitempty"` // a classic table, one of Layouts
-	Beside *Beside    `json:"beside,omitempty"` // published figures that belong beside this run's
+	Layers    [][]string `json:"layers,omitempty"`    // chains of targets, from the device up to the application
+	Layout    string     `json:"layout,omitempty"`    // a classic table, one of Layouts
+	Reference *Reference `json:"reference,omitempty"` // published figures that belong beside this run's
 }
 
 // Layouts are the classic tables that a report can be laid out as, after the publications in which
 // they stood.
 var Layouts = []string{"tart", "repetitions", "generated", "directions"}
 
-// A Beside says which published figures a run is to be held against, and what they call things. The maps
+// A Reference says which published figures a run is to be held against, and what they call things. The maps
 // are from this run's names to the published ones; a name that is in neither is looked for as it is.
-type Beside struct {
+type Reference struct {
 	Published string            `json:"published"` // name of a data set: "lima-mounts"
 	Targets   map[string]string `json:"targets,omitempty"`
 	Workloads map[string]string `json:"workloads,omitempty"`
@@ -677,9 +677,9 @@ type Calibration struct {
 	Ratio    float64       `json:"ratio"`         // of the baseline to itself; the truth is 1
 	Lo       float64       `json:"lo"`            // 95 % interval of Ratio
 	Hi       float64       `json:"hi"`            //
-	Blocks   int           `json:"blocks"`        // behind Ratio, the discarded ones left out
+	Rounds   int           `json:"rounds"`        // behind Ratio, the discarded ones left out
 	CV       float64       `json:"cv"`            // of the trials of one arm: standard deviation over mean
-	Lag1     float64       `json:"lag1"`          // φ, autocorrelation of the differences of successive blocks
+	Lag1     float64       `json:"lag1"`          // φ, autocorrelation of the differences of successive rounds
 	Phi      float64       `json:"phi,omitempty"` // the φ that intervals are widened for: 0 unless Lag1 is more than chance
 	NullIOPS float64       `json:"null_iops"`     // of the load generator on one thread with an engine that does nothing, 1/s
 	Trial    time.Duration `json:"trial"`         // the length that wastes the least time, from the variance components
@@ -711,7 +711,7 @@ func (c *Calibration) Autocorrelation() float64 {
 const OriginImport = "import"
 
 // Imported reports whether r holds results that were measured elsewhere. They were not taken in turns, so
-// its blocks pair nothing.
+// its rounds pair nothing.
 func (r *Run) Imported() bool { return r != nil && r.Environment[FactOrigin] == OriginImport }
 
 // BaselineOf is the target that the others are held against under a workload: the run's baseline, or, where

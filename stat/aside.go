@@ -6,7 +6,7 @@ import "iotax"
 // number), where these are few in their cell: a cache that answered once says nothing about the other
 // trials, and a number that must not be quoted must not be averaged either. Where more than
 // MaxDiscarded of a cell's valid trials are so it is no accident: they stay as they are, and their
-// errors condemn the whole cell. The engine counts its blocks and the report its pairs by it.
+// errors condemn the whole cell. The engine counts its rounds and the report its pairs by it.
 //
 // Like every discarded, it looks at the validity of a trial and never at the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {

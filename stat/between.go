@@ -20,10 +20,10 @@ type SerialTest struct {
 // Found reports whether the correlation is beyond doubt at DiagnosticAlpha.
 func (s SerialTest) Found() bool { return s.P <= DiagnosticAlpha }
 
-// Serial tests the values of successive blocks for a positive lag-one autocorrelation. Under
+// Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under
 // independence r₁ of n normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour &
-// Roy 1985 have it for any lag); the standardised value is taken as normal. Correlated blocks tell less than
-// their number says, so that the interval is too narrow. Few blocks show little: at n = 6 even φ = 0.6 is
+// Roy 1985 have it for any lag); the standardised value is taken as normal. Correlated rounds tell less than
+// their number says, so that the interval is too narrow. Few rounds show little: at n = 6 even φ = 0.6 is
 // rarely found.
 func Serial(d []float64) SerialTest {
 	t := SerialTest{Lag1: Lag1(d), P: math.NaN()}

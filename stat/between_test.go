@@ -10,7 +10,7 @@ import (
 )
 
 // Both tests speak falsely about once in a hundred sound studies, and find what they are for.
-func TestBetweenBlocks(t *testing.T) {
+func TestBetweenRounds(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(11, 4))
 	for _, n := range []int{6, 8, 9, 12, 18, 25, 30, 45} {
@@ -46,7 +46,7 @@ func TestBetweenBlocks(t *testing.T) {
 		}
 	}
 	if found < studies/2 {
-		t.Errorf("φ = 0.6 over 30 blocks is found in %d of %d", found, studies)
+		t.Errorf("φ = 0.6 over 30 rounds is found in %d of %d", found, studies)
 	}
 }
 

@@ -8,15 +8,15 @@ import (
 )
 
 func ExampleRatio() {
-	host := []float64{11500, 11900, 11200, 11700, 11400, 11600} // IOPS, a block each
+	host := []float64{11500, 11900, 11200, 11700, 11400, 11600} // IOPS, a round each
 	guest := []float64{5400, 5600, 5150, 5500, 5300, 5350}
 	r, err := stat.Ratio(host, guest, iotax.Up, stat.AlphaPerLook)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%.3f [%.3f, %.3f] of %d blocks: %s\n", r.Estimate, r.Lo, r.Hi, r.N, stat.Judge(r, 0.05))
-	// Output: 0.466 [0.460, 0.472] of 6 blocks: worse
+	fmt.Printf("%.3f [%.3f, %.3f] of %d rounds: %s\n", r.Estimate, r.Lo, r.Hi, r.N, stat.Judge(r, 0.05))
+	// Output: 0.466 [0.460, 0.472] of 6 rounds: worse
 }
 
 func ExampleMedian() {

@@ -8,10 +8,10 @@ import (
 )
 
 // A Pairing takes the trials of one workload as they come and keeps of each only what Pairs needs, 24 bytes: a run
-// that goes on for thousands of blocks asks for its pairs after each. The trials may come in any order.
+// that goes on for thousands of rounds asks for its pairs after each. The trials may come in any order.
 type Pairing struct {
 	Metric   string // whose values are paired
-	SetAside bool   // leave out the blocks that SetAside makes discarded
+	SetAside bool   // leave out the rounds that SetAside makes discarded
 
 	targets []string
 	better  []iotax.Better // of the values of each target
@@ -21,7 +21,7 @@ type Pairing struct {
 // kept is what is kept of a trial.
 type kept struct {
 	value  float64
-	block  int
+	round  int
 	target int32
 	marks  mark
 }
@@ -42,7 +42,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 		i = len(p.targets)
 		p.targets, p.better = append(p.targets, t.Target), append(p.better, "")
 	}
-	k := kept{block: t.Block, target: int32(i)}
+	k := kept{round: t.Round, target: int32(i)}
 	if t.Discarded != "" {
 		k.marks = discarded
 	} else if t.Err == "" {
@@ -73,12 +73,12 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 			bad[k.target]++
 		}
 	}
-	if ascending := func(a, b kept) int { return cmp.Compare(a.block, b.block) }; !slices.IsSortedFunc(p.kept, ascending) {
+	if ascending := func(a, b kept) int { return cmp.Compare(a.round, b.round) }; !slices.IsSortedFunc(p.kept, ascending) {
 		slices.SortStableFunc(p.kept, ascending)
 	}
 	for i := 0; i < len(p.kept); {
-		block, skip, pair := p.kept[i].block, false, [2]*kept{}
-		for ; i < len(p.kept) && p.kept[i].block == block; i++ {
+		round, skip, pair := p.kept[i].round, false, [2]*kept{}
+		for ; i < len(p.kept) && p.kept[i].round == round; i++ {
 			k := &p.kept[i]
 			skip = skip || k.marks&discarded != 0 || p.SetAside && k.marks&condemned != 0 && few(bad[k.target], good[k.target])
 			if k.marks&measured != 0 && int(k.target) == b {
@@ -96,7 +96,7 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 }
 
 // Pairs returns the values of metric for the baseline and for the target under one workload, one pair
-// a block, in the order of the blocks, and which direction of the metric is better. A block counts
+// a round, in the order of the rounds, and which direction of the metric is better. A round counts
 // when both trials succeeded and have the metric, and when no trial of it, on whichever target, is
 // discarded.
 func Pairs(trials []*iotax.Trial, workload, metric, baseline, target string) (base, other []float64, better iotax.Better) {

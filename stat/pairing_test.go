@@ -16,9 +16,9 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []string{"b", "t", "u"}
 		var trials []*iotax.Trial
-		for block := range rapid.IntRange(1, 20).Draw(t, "blocks") {
+		for round := range rapid.IntRange(1, 20).Draw(t, "rounds") {
 			for _, target := range targets {
-				x := &iotax.Trial{Target: target, Workload: "w", Block: block}
+				x := &iotax.Trial{Target: target, Workload: "w", Round: round}
 				if rapid.IntRange(0, 9).Draw(t, "has") > 0 {
 					x.Values = []iotax.Value{{Name: "m", Value: float64(len(trials) + 1), Better: iotax.Down}}
 				}
@@ -50,13 +50,13 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	})
 }
 
-// naivePairs is the definition: of each block in turn.
+// naivePairs is the definition: of each round in turn.
 func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []float64, better iotax.Better) {
-	for block := range len(trials) + 100 {
+	for round := range len(trials) + 100 {
 		var b, o []float64
 		discarded := false
 		for _, x := range trials {
-			if x.Block != block {
+			if x.Round != round {
 				continue
 			}
 			discarded = discarded || x.Discarded != ""
@@ -76,18 +76,18 @@ func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []f
 	return base, other, better
 }
 
-// Thousands of blocks leave nothing in the tables that all runs share, and a few bytes each in the pairing.
-func TestManyBlocksKeepLittle(t *testing.T) {
-	const blocks = 3000
+// Thousands of rounds leave nothing in the tables that all runs share, and a few bytes each in the pairing.
+func TestManyRoundsKeepLittle(t *testing.T) {
+	const rounds = 3000
 	p := Pairing{Metric: "m", SetAside: true}
-	d := make([]float64, blocks)
-	for i := range blocks {
+	d := make([]float64, rounds)
+	for i := range rounds {
 		for _, target := range []string{"b", "t"} {
-			p.Add(&iotax.Trial{Target: target, Workload: "w", Block: i, Raw: make([]byte, 100), Values: []iotax.Value{{Name: "m", Value: float64(i + 1)}}})
+			p.Add(&iotax.Trial{Target: target, Workload: "w", Round: i, Raw: make([]byte, 100), Values: []iotax.Value{{Name: "m", Value: float64(i + 1)}}})
 		}
 		d[i] = float64(i % 7)
 	}
-	for n := 1; n <= blocks; n++ {
+	for n := 1; n <= rounds; n++ {
 		if _, err := Hull(d[:n], Options{Alpha: 0.0123}); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestManyBlocksKeepLittle(t *testing.T) {
 		}
 	}
 	bytes := cap(p.kept) * int(reflect.TypeFor[kept]().Size())
-	if each := bytes / (2 * blocks); each > 40 {
+	if each := bytes / (2 * rounds); each > 40 {
 		t.Errorf("%d bytes are kept of each trial", each)
 	}
 }

@@ -11,8 +11,8 @@ import (
 )
 
 func TestPairs(t *testing.T) {
-	trial := func(block int, target string, v float64) *iotax.Trial {
-		return &iotax.Trial{Workload: "w", Block: block, Target: target,
+	trial := func(round int, target string, v float64) *iotax.Trial {
+		return &iotax.Trial{Workload: "w", Round: round, Target: target,
 			Values: []iotax.Value{{Name: "read.iops", Value: v, Better: iotax.Up}}}
 	}
 	discarded := trial(1, "c", 7)
@@ -22,11 +22,11 @@ func TestPairs(t *testing.T) {
 	trials := []*iotax.Trial{
 		trial(3, "b", 30), trial(3, "t", 31), // out of order
 		trial(0, "t", 1), trial(0, "b", 2),
-		trial(1, "b", 10), trial(1, "t", 11), discarded, // a discarded trial of a third target discards the block
+		trial(1, "b", 10), trial(1, "t", 11), discarded, // a discarded trial of a third target discards the round
 		trial(2, "b", 20), failed,
 		trial(4, "b", 40), // the target has no trial here
-		{Workload: "w", Block: 5, Target: "t"}, trial(5, "b", 50),
-		{Workload: "other", Block: 6, Target: "t", Values: trial(0, "t", 9).Values},
+		{Workload: "w", Round: 5, Target: "t"}, trial(5, "b", 50),
+		{Workload: "other", Round: 6, Target: "t", Values: trial(0, "t", 9).Values},
 	}
 	b, o, better := Pairs(trials, "w", "read.iops", "b", "t")
 	if !slices.Equal(b, []float64{2, 30}) || !slices.Equal(o, []float64{1, 31}) || better != iotax.Up {
@@ -34,14 +34,14 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// In which order the trials of a block ran, or were stored, changes nothing.
-func TestPairsOrderInsideBlocks(t *testing.T) {
+// In which order the trials of a round ran, or were stored, changes nothing.
+func TestPairsOrderInsideRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []string{"b", "t", "u", "v"}
 		var trials []*iotax.Trial
-		for block := range rapid.IntRange(1, 8).Draw(t, "blocks") {
+		for round := range rapid.IntRange(1, 8).Draw(t, "rounds") {
 			for _, target := range targets {
-				x := &iotax.Trial{Workload: "w", Block: block, Target: target,
+				x := &iotax.Trial{Workload: "w", Round: round, Target: target,
 					Values: []iotax.Value{{Name: "m", Value: rapid.Float64Range(1, 9).Draw(t, "value"), Better: iotax.Down}}}
 				switch rapid.IntRange(0, 9).Draw(t, "fate") {
 				case 0:

@@ -12,22 +12,22 @@ import (
 	"iotax"
 )
 
-// An Effect is a ratio with what it was made from: of a target to the baseline, paired by block, or of two samples that
+// An Effect is a ratio with what it was made from: of a target to the baseline, paired by round, or of two samples that
 // were not measured in turns. It is oriented: 2 is twice as good, whichever direction of the metric is the good one.
 type Effect struct {
-	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of blocks, or the smaller sample
+	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the smaller sample
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): the estimate no outlier moves
 	T             Interval // exp of the paired t interval, or of Welch's
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
-	// Exact says that Rank reaches the asked level. When it does not (six blocks at 97.2 %, three values against three at
+	// Exact says that Rank reaches the asked level. When it does not (six rounds at 97.2 %, three values against three at
 	// 95 %), its bounds are the whole range; the hull still has its level if the noise is normal, and no promise if it is not.
 	Exact bool
 
 	// P is the largest alpha at which the hull still contains 1, see EffectP and ChangeP. NaN where there is no interval.
 	P float64
 
-	SD float64 // sample standard deviation of log ratios, not widened; NaN for one block, and where nothing is paired
+	SD float64 // sample standard deviation of log ratios, not widened; NaN for one round, and where nothing is paired
 }
 
 // A Change is an Effect that Unpaired or EstimateChange made. Its interval knows the noise inside each sample; a drift from
@@ -46,7 +46,7 @@ type Options struct {
 	// widens the t interval by Widening(φ). It must be below 1.
 	Autocorrelation float64
 
-	// Least is the number of blocks, or of values on each side, below which there is no interval. 0 means
+	// Least is the number of rounds, or of values on each side, below which there is no interval. 0 means
 	// LeastTrials, which is what reports use.
 	Least int
 }
@@ -54,17 +54,17 @@ type Options struct {
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
 
 // Pair returns the log ratios d_b = ln(target_b/baseline_b), with the sign turned where less is
-// better, so that a positive d is a gain. The slices are paired by block. An error names the value
+// better, so that a positive d is a gain. The slices are paired by round. An error names the value
 // that has no logarithm: one that is zero, negative, NaN or infinite.
 func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
-		return nil, fmt.Errorf("pair blocks: %d values of the baseline, %d of the target", len(baseline), len(target))
+		return nil, fmt.Errorf("pair rounds: %d values of the baseline, %d of the target", len(baseline), len(target))
 	}
-	b, err := logarithms("pair blocks", "baseline", baseline)
+	b, err := logarithms("pair rounds", "baseline", baseline)
 	if err != nil {
 		return nil, err
 	}
-	d, err := logarithms("pair blocks", "target", target)
+	d, err := logarithms("pair rounds", "target", target)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +89,10 @@ func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Ratio is the ratio of target to baseline, paired by block and oriented so that higher is better for
+// Ratio is the ratio of target to baseline, paired by round and oriented so that higher is better for
 // the target: exp of the mean log ratio, within the hull of the paired t interval and the exact
 // Wilcoxon signed-rank interval at level 1−alpha. The hull keeps its level when either assumption
-// holds: normal noise, or noise that is only symmetric. Fewer than LeastTrials blocks have an estimate and
+// holds: normal noise, or noise that is only symmetric. Fewer than LeastTrials rounds have an estimate and
 // no bounds; none, unequal lengths and values without a logarithm are errors. See Effect for the parts.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
@@ -103,7 +103,7 @@ func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Inte
 }
 
 // Hull is the Interval of Estimate without its other parts: what the stop rule looks at. It allocates
-// nothing for up to 32 blocks.
+// nothing for up to 32 rounds.
 func Hull(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return h.exp(), err
@@ -127,9 +127,9 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // of the hypothesis that ratio is the true one: that of the paired t test, widened as the interval is, or
 // that of the signed-rank test where it is larger. The latter counts the Walsh averages on either side of
 // ratio, as the interval does, so that the two agree under ties as well. Outside the range of d no
-// signed-rank interval of whatever level contains ratio, and the t test speaks alone: six blocks cannot
+// signed-rank interval of whatever level contains ratio, and the t test speaks alone: six rounds cannot
 // go below 0.031 by ranks, and Holm's adjustment over many cells would find nothing with that. It is NaN
-// with fewer than two blocks, for a d that is not finite, and for a ratio that is not positive.
+// with fewer than two rounds, for a d that is not finite, and for a ratio that is not positive.
 func EffectP(d []float64, ratio, autocorrelation float64) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || !(autocorrelation < 1) || slices.ContainsFunc(d, notFinite) {
@@ -205,7 +205,7 @@ func hull(d []float64, o Options) (logHull, error) {
 		return h, err
 	}
 	if len(d) == 0 {
-		return h, errors.New("estimate ratio: no block has both the target and the baseline")
+		return h, errors.New("estimate ratio: no round has both the target and the baseline")
 	}
 	h.mean, h.sd = meanSD(d)
 	if o.tooFew(len(d)) {

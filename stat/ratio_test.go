@@ -126,29 +126,29 @@ func TestPairedT(t *testing.T) {
 func TestSmallSamples(t *testing.T) {
 	e, err := Estimate([]float64{.1}, Options{})
 	if err != nil || e.Bounded() || !near(e.Estimate, math.Exp(.1), 1e-12) || e.N != 1 {
-		t.Errorf("one block: %+v, %v", e, err)
+		t.Errorf("one round: %+v, %v", e, err)
 	}
 	five := []float64{.1, .12, .09, .11, .1}
 	for n := 1; n < LeastTrials; n++ {
 		if e, err = Estimate(five[:n], Options{}); err != nil || e.Bounded() || e.T.Bounded() || !math.IsNaN(e.P) || Judge(e.Interval, .01) != TooFew {
-			t.Errorf("%d blocks have no interval and no verdict: %+v, %v", n, e, err)
+			t.Errorf("%d rounds have no interval and no verdict: %+v, %v", n, e, err)
 		}
 	}
 	e, err = Estimate(five, Options{Least: 5})
 	if err != nil || e.Exact || !near(e.Rank.Lo, math.Exp(.09), 1e-12) || !e.Bounded() {
-		t.Errorf("five blocks: %+v, %v", e, err)
+		t.Errorf("five rounds: %+v, %v", e, err)
 	}
 	e, err = Estimate(append(five, .1), Options{Alpha: 1.0 / 32})
 	if err != nil || !e.Exact {
-		t.Errorf("six blocks at 31/32: %+v, %v", e, err)
+		t.Errorf("six rounds at 31/32: %+v, %v", e, err)
 	}
-	// At α′ the range of six blocks is a hair short of the level; the study as a whole is not.
+	// At α′ the range of six rounds is a hair short of the level; the study as a whole is not.
 	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
 	if err != nil || w.Exact || w.Rank != e.Rank {
-		t.Errorf("six blocks at a look: %+v, %v", w, err)
+		t.Errorf("six rounds at a look: %+v, %v", w, err)
 	}
 	if e, err = Estimate([]float64{.2, .2, .2}, Options{Least: 2}); err != nil || !near(e.Lo, e.Hi, 1e-12) || e.P > .25 {
-		t.Errorf("equal blocks: %+v, %v", e, err)
+		t.Errorf("equal rounds: %+v, %v", e, err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestRatioErrors(t *testing.T) {
 		{good, []float64{math.NaN(), 2, 3}, .05, "target[0] is NaN"},
 		{[]float64{1, 2, math.Inf(1)}, good, .05, "baseline[2] is +Inf"},
 		{good, []float64{1}, .05, "3 values of the baseline, 1 of the target"},
-		{nil, nil, .05, "no block"},
+		{nil, nil, .05, "no round"},
 		{good, good, 1, "alpha"},
 		{good, good, -1, "alpha"},
 	} {
@@ -252,7 +252,7 @@ func TestRatioProperties(t *testing.T) {
 		for _, i := range rapid.Permutation(idx).Draw(t, "order") {
 			pb, px = append(pb, b[i]), append(px, x[i])
 		}
-		same(t, "blocks in another order", ratio(pb, px, better), r)
+		same(t, "rounds in another order", ratio(pb, px, better), r)
 	})
 }
 
@@ -283,7 +283,7 @@ func TestEffectProperties(t *testing.T) {
 	})
 }
 
-// The p value and the hull are two views of one thing, at any number of blocks, with ties, and where the
+// The p value and the hull are two views of one thing, at any number of rounds, with ties, and where the
 // signed-rank interval cannot reach its level; and swapping the sides mirrors both.
 func TestEffectPAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -326,11 +326,11 @@ func TestEffectPAgrees(t *testing.T) {
 		}
 	}
 	if p := EffectP([]float64{.1}, 1, 0); !math.IsNaN(p) {
-		t.Errorf("p of one block is %v", p)
+		t.Errorf("p of one round is %v", p)
 	}
 }
 
-// A study is simulated: blocks of lognormal noise (model M0) until the stop rule is content.
+// A study is simulated: rounds of lognormal noise (model M0) until the stop rule is content.
 func study(r *rand.Rand, rho, sigma float64, rule func(d []float64) (Interval, bool)) (Interval, int) {
 	var d []float64
 	for {
@@ -351,7 +351,7 @@ func adaptive(d []float64) (Interval, bool) {
 	return i, done
 }
 
-// peeking is what the rule must not be: stop at any block as soon as a difference shows.
+// peeking is what the rule must not be: stop at any round as soon as a difference shows.
 func peeking(d []float64) (Interval, bool) {
 	if len(d) < 3 {
 		return Interval{}, false

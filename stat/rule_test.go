@@ -79,7 +79,7 @@ func TestLooks(t *testing.T) {
 }
 
 // Whatever the bounds are, there is an α′, it is no larger than that of one look, and more looks from
-// the same block on do not make it larger.
+// the same round on do not make it larger.
 func TestAlpha(t *testing.T) {
 	if Alpha(5, 5) != AlphaFixed || Alpha(6, 30) != AlphaPerLook {
 		t.Errorf("alpha %v, %v", Alpha(5, 5), Alpha(6, 30))
@@ -94,7 +94,7 @@ func TestAlpha(t *testing.T) {
 }
 
 // A part of the table, made again: with α′ the default looks cover 95 % at the noise that is worst for
-// them, correlated as mirrored blocks may be, and with 0.05 they do not.
+// them, correlated as mirrored rounds may be, and with 0.05 they do not.
 func TestAlphaTable(t *testing.T) {
 	const studies, mirrored = 20000, .15
 	worst := func(alpha float64) Interval {

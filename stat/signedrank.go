@@ -104,7 +104,7 @@ func hodgesLehmann(d []float64) float64 {
 	return (w.kth((w.len()+1)/2) + w.kth(w.len()/2+1)) / 2
 }
 
-// walsh is the Walsh averages of the sorted values that it consists of, without making them: a thousand blocks
+// walsh is the Walsh averages of the sorted values that it consists of, without making them: a thousand rounds
 // have half a million.
 type walsh []float64
 

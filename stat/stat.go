@@ -2,8 +2,8 @@
 // measure on. It is pure: no I/O, no clock, no randomness.
 //
 // The unit of evidence is the trial. Seconds inside a trial are correlated and never count as
-// replicates; they only say whether the trial was steady. Two targets are compared block by block
-// (a block is one trial of every target), on the logarithm of their ratio, so that whatever a block's
+// replicates; they only say whether the trial was steady. Two targets are compared round by round
+// (a round is one trial of every target), on the logarithm of their ratio, so that whatever a round's
 // trials share cancels.
 //
 // docs/method.md explains the choices; each function names the source of its formula.
@@ -29,7 +29,7 @@ const LeastTrials = 6
 // anything. All three are NaN for an empty sample.
 type Interval struct {
 	Estimate, Lo, Hi float64
-	N                int // observations behind it: trials for a value, blocks for a ratio
+	N                int // observations behind it: trials for a value, rounds for a ratio
 }
 
 // Bounded reports whether the interval has bounds.
@@ -207,7 +207,7 @@ type tKey struct {
 // tQuantile is the p quantile of Student's t with df degrees of freedom.
 func tQuantile(df int, p float64) float64 {
 	quantile := func() float64 { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p) }
-	if df > exactLimit { // few ask for one of these again, and a run of thousands of blocks asks for each
+	if df > exactLimit { // few ask for one of these again, and a run of thousands of rounds asks for each
 		return quantile()
 	}
 	return tQuantiles.get(tKey{df, p}, quantile)

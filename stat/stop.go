@@ -31,14 +31,14 @@ var tables = sync.OnceValue(func() (t struct {
 // each look of the adaptive protocol.
 const AlphaPerLook = 0.028
 
-// AlphaFixed is the level of the interval when the number of blocks was fixed before the run.
+// AlphaFixed is the level of the interval when the number of rounds was fixed before the run.
 const AlphaFixed = 1 - Confidence
 
 const maxLooks = 5
 
 var standardLooks = [maxLooks]int{6, 8, 12, 18, 30}
 
-// Looks returns the numbers of blocks at which a study of least to most blocks looks at its
+// Looks returns the numbers of rounds at which a study of least to most rounds looks at its
 // interval: 6, 8, 12, 18, 30 where they lie inside, the least and the most. There are never more than
 // five, since α′ was made for five: where the bounds add one, the look that follows the first gives
 // way. Bounds out of order are put in order, and below 1 they count as 1.
@@ -60,7 +60,7 @@ func Looks(least, most int) []int {
 	return looks
 }
 
-// Alpha returns α′, the level of the interval at each look of a study of least to most blocks. Looking
+// Alpha returns α′, the level of the interval at each look of a study of least to most rounds. Looking
 // several times and stopping on the width costs coverage, because a study stops sooner when its noise
 // happens to look small; a smaller α at each look restores 95 % over the whole study. Where there is a
 // single look it is AlphaFixed, else the simulated value for that number of looks from that first look on
@@ -79,10 +79,10 @@ func Alpha(least, most int) float64 {
 	return table[min(looks[0], len(table))-1][len(looks)-2]
 }
 
-// IsLook reports whether a study of least to most blocks looks at its interval after block n.
+// IsLook reports whether a study of least to most rounds looks at its interval after round n.
 func IsLook(n, least, most int) bool { return slices.Contains(Looks(least, most), n) }
 
-// Next is the stop rule, asked after each complete block n, counted from 1. look says that n is one
+// Next is the stop rule, asked after each complete round n, counted from 1. look says that n is one
 // of the study's looks; between them the interval must not be used, and done is false. At a look,
 // done says that the study may end: the interval of the ratio r (at level Alpha) is narrow enough,
 // (ln U − ln L)/2 ≤ ln(1+precision), or n has reached most. Only the width decides, never the

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/run"
 )
 
-// A board is what a terminal shows while a run measures: a bar for each workload that needs more blocks, and
+// A board is what a terminal shows while a run measures: a bar for each workload that needs more rounds, and
 // below them what is done at the moment. It is data and text; progress puts it on the screen.
 type board struct {
 	rows    []*boardRow
@@ -28,7 +28,7 @@ type board struct {
 // A boardRow is one workload.
 type boardRow struct {
 	workload      string
-	block, blocks int
+	round, rounds int
 	half          float64 // half width of the widest ratio; 0 is not known
 	precision     float64
 	last          string // target of the last trial
@@ -52,9 +52,9 @@ func (b *board) row(e run.Event) *boardRow {
 // take brings the board up to date with an event of time now.
 func (b *board) take(e run.Event, now time.Time) {
 	switch e.Kind {
-	case run.Starting, run.Finished, run.BlockDone:
+	case run.Starting, run.Finished, run.RoundDone:
 		r := b.row(e)
-		r.block, r.blocks = e.Block, e.Blocks
+		r.round, r.rounds = e.Round, e.Rounds
 		r.half, r.precision = e.HalfWidth, e.Precision
 		b.status = ""
 		if e.Kind == run.Starting {
@@ -65,7 +65,7 @@ func (b *board) take(e run.Event, now time.Time) {
 			}
 			return
 		}
-		if e.Kind == run.BlockDone {
+		if e.Kind == run.RoundDone {
 			return
 		}
 		r.last, r.iops, r.through = e.Target, "", ""
@@ -179,7 +179,7 @@ func (b *board) around(n int) []*boardRow {
 
 // line drops from its end what the width does not hold, whole parts at a time.
 func (r *boardRow) line(width, name, bar, iops, through int) string {
-	s := format.Pad(ansi.Truncate(clean(r.workload), name, "…"), name) + "  " + drawBar(r.block, r.blocks, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.blocks)), r.block, r.blocks)
+	s := format.Pad(ansi.Truncate(clean(r.workload), name, "…"), name) + "  " + drawBar(r.round, r.rounds, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.rounds)), r.round, r.rounds)
 	parts := []string{format.Pad(r.interval(), 13)}
 	if r.last != "" {
 		parts = append(parts, format.Pad(r.iops, iops), format.Pad(r.through, through), clean(r.last))
@@ -243,7 +243,7 @@ func (b *board) now(now time.Time, width int) string {
 	return ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s)), "…") + s
 }
 
-// atMost is "at most " while a workload may be precise enough before its last block.
+// atMost is "at most " while a workload may be precise enough before its last round.
 func (b *board) atMost() string {
 	for _, r := range b.rows {
 		if r.precision > 0 {

@@ -18,23 +18,23 @@ func boardTrial(target, workload string, iops float64) *iotax.Trial {
 		{Name: "read.iops", Value: iops, Unit: iotax.PerSecond}, {Name: "read.bandwidth", Value: 4096 * iops, Unit: iotax.BytesPerSecond}}}
 }
 
-// exampleBoard is a board seven seconds into the first trial of the fourth block.
+// exampleBoard is a board seven seconds into the first trial of the fourth round.
 func exampleBoard() (*board, time.Time) {
 	b, now := &board{}, time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 	for _, w := range []struct {
 		name  string
-		block int
+		round int
 		half  float64
 		iops  float64
 	}{{"4k random read", 4, .123, 46600}, {"4k random write with a name that is too long for a table", 3, 0, 988}, {"1M sequential read", 3, 12, 1234567}} {
 		t := boardTrial("guest virtio-blk", w.name, w.iops)
-		e := run.Event{Kind: run.Finished, Target: t.Target, Workload: w.name, Block: w.block - 1, Blocks: 30, Trial: t, HalfWidth: w.half, Precision: .05}
+		e := run.Event{Kind: run.Finished, Target: t.Target, Workload: w.name, Round: w.round - 1, Rounds: 30, Trial: t, HalfWidth: w.half, Precision: .05}
 		b.take(e, now)
-		e.Kind, e.Block = run.BlockDone, w.block
+		e.Kind, e.Round = run.RoundDone, w.round
 		b.take(e, now)
 	}
 	t := boardTrial("host disk", "4k random read", 0)
-	b.take(run.Event{Kind: run.Starting, Target: t.Target, Workload: t.Workload, Block: 4, Blocks: 30, Trial: t, HalfWidth: .123, Precision: .05, Left: 3*time.Minute + 19*time.Second}, now)
+	b.take(run.Event{Kind: run.Starting, Target: t.Target, Workload: t.Workload, Round: 4, Rounds: 30, Trial: t, HalfWidth: .123, Precision: .05, Left: 3*time.Minute + 19*time.Second}, now)
 	return b, now.Add(7 * time.Second)
 }
 
@@ -73,7 +73,7 @@ func TestBoardRows(t *testing.T) {
 	}
 	for i := range 20 {
 		w := fmt.Sprintf("w%02d", i)
-		b.take(run.Event{Kind: run.Starting, Target: "t", Workload: w, Blocks: 6, Trial: boardTrial("t", w, 1)}, now)
+		b.take(run.Event{Kind: run.Starting, Target: "t", Workload: w, Rounds: 6, Trial: boardTrial("t", w, 1)}, now)
 	}
 	for _, height := range []int{1, 5, 8, 30} {
 		if n := len(b.lines(80, height, now)); n > max(3, height/2) {
@@ -89,7 +89,7 @@ func TestBoardRows(t *testing.T) {
 	}
 	failed := boardTrial("t", "w19", 5)
 	failed.Err = "no"
-	b.take(run.Event{Kind: run.Finished, Target: "t", Workload: "w19", Blocks: 6, Trial: failed}, now)
+	b.take(run.Event{Kind: run.Finished, Target: "t", Workload: "w19", Rounds: 6, Trial: failed}, now)
 	if l := strings.Join(b.lines(80, 0, now), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
 		t.Errorf("a failed trial:\n%s", l)
 	}
@@ -150,18 +150,18 @@ func TestProgressOnTerminal(t *testing.T) {
 	p := newProgress(s, false, true, 80)
 	p.event(run.Event{Kind: run.Opening, Target: "host disk"})
 	p.event(run.Event{Kind: run.Preparing, Target: "host disk", Workload: "w"})
-	for block := range 3 {
+	for round := range 3 {
 		for _, w := range []string{"w", "v"} {
 			for _, target := range []string{"host disk", "guest"} {
 				tr := boardTrial(target, w, 1000)
-				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Block: block, Blocks: 3, Metric: "read.iops", Trial: tr}
+				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Round: round, Rounds: 3, Metric: "read.iops", Trial: tr}
 				p.event(e)
-				if e.Kind = run.Finished; block == 1 && target == "guest" && w == "v" {
+				if e.Kind = run.Finished; round == 1 && target == "guest" && w == "v" {
 					tr.Discarded = "the clock"
 				}
 				p.event(e)
 			}
-			p.event(run.Event{Kind: run.BlockDone, Target: "guest", Workload: w, Block: block + 1, Blocks: 3, Trial: boardTrial("guest", w, 1)})
+			p.event(run.Event{Kind: run.RoundDone, Target: "guest", Workload: w, Round: round + 1, Rounds: 3, Trial: boardTrial("guest", w, 1)})
 		}
 		p.note("a message")
 	}
@@ -171,7 +171,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
 	p.event(run.Event{Kind: run.CleaningUp})
 	p.end()
-	want := "opening host disk\na message\nguest / v: 1.000k IOPS; discarded, its block is run again: the clock\na message\na message\nw: done, ± 1 %\n"
+	want := "opening host disk\na message\nguest / v: 1.000k IOPS; discarded, its round is run again: the clock\na message\na message\nw: done, ± 1 %\n"
 	if got := strings.Join(s.rows, "\n"); got != want {
 		t.Errorf("what stays:\n%s\nwant:\n%s", got, want)
 	}
@@ -189,15 +189,15 @@ func TestBoardHeight(t *testing.T) {
 func TestProgressElsewhere(t *testing.T) {
 	feed := func(p *progress) {
 		tr := boardTrial("host disk", "w", 1000)
-		for _, k := range []run.EventKind{run.Starting, run.Finished, run.BlockDone} {
-			p.event(run.Event{Kind: k, Target: "host disk", Workload: "w", Blocks: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second})
+		for _, k := range []run.EventKind{run.Starting, run.Finished, run.RoundDone} {
+			p.event(run.Event{Kind: k, Target: "host disk", Workload: "w", Rounds: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second})
 		}
 		p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
 		p.end()
 	}
 	var pipe, quiet bytes.Buffer
 	feed(newProgress(&pipe, false, false, 80))
-	if got := pipe.String(); got != "12s  block 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
+	if got := pipe.String(); got != "12s  round 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
 		t.Errorf("on a pipe: %q", got)
 	}
 	feed(newProgress(&quiet, true, true, 80))

@@ -99,7 +99,7 @@ func calibrateNow(ctx context.Context, mode calibrating, p *plan.Plan, rig calib
 	show.line(fmt.Sprintf("calibrating: %s against itself, about %s", p.Baseline, elapsed(calibrationTime(aa))))
 	d.Progress = func(e run.Event) {
 		if e.Kind == run.Starting && show.live {
-			show.status(fmt.Sprintf("calibrating  block %d/%d", e.Block+1, e.Blocks))
+			show.status(fmt.Sprintf("calibrating  round %d/%d", e.Round+1, e.Rounds))
 		}
 	}
 	c, _, err := measureRig(ctx, aa, d, mode != calibrateFull, nil)
@@ -116,7 +116,7 @@ func notCalibrated(err error) iotax.Finding {
 // calibrationTime is about how long the A/A study takes; starting fio and the null engine included.
 func calibrationTime(aa *plan.Plan) time.Duration {
 	least, _, _ := aa.Estimate(plan.Costs{})
-	trials := len(aa.Targets) * aa.Measure.Blocks.Min
+	trials := len(aa.Targets) * aa.Measure.Rounds.Min
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }
 
@@ -161,7 +161,7 @@ func measureRig(ctx context.Context, aa *plan.Plan, d run.Deps, brief bool, db *
 
 func (a *app) calibrateCommand() *cobra.Command {
 	o := calibrate.Full()
-	var blocks int
+	var rounds int
 	c := &cobra.Command{
 		Use:   "calibrate [TARGET]",
 		Short: "Measure the noise floor: a place compared with itself",
@@ -179,10 +179,10 @@ For a disk or share of a guest, name the directory that holds it first.`,
 			if !c.Flags().Changed("ramp") {
 				o.Measure.Ramp = min(o.Measure.Ramp, o.Measure.Trial/5)
 			}
-			o.Measure.Blocks = plan.Blocks{Min: blocks, Max: blocks}
+			o.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}
 			err := o.Measure.Check()
-			if blocks < 6 {
-				err = errors.Join(err, fmt.Errorf("--blocks %d: an interval needs 6 rounds", blocks))
+			if rounds < 6 {
+				err = errors.Join(err, fmt.Errorf("--rounds %d: an interval needs 6 rounds", rounds))
 			}
 			if err != nil {
 				return usageError{err}
@@ -207,7 +207,7 @@ For a disk or share of a guest, name the directory that holds it first.`,
 	f := c.Flags()
 	typedFlag(c, &o.Measure.Trial, "trial", "measured window of a trial (default "+o.Measure.Trial.String()+")", plan.ParseDuration)
 	typedFlag(c, &o.Measure.Ramp, "ramp", "time before the window that is not measured (default "+o.Measure.Ramp.String()+")", plan.ParseDuration)
-	f.IntVar(&blocks, "blocks", o.Measure.Blocks.Min, "A/A rounds; 12 or more also give the autocorrelation and the best length of a trial")
+	f.IntVar(&rounds, "rounds", o.Measure.Rounds.Min, "A/A rounds; 12 or more also give the autocorrelation and the best length of a trial")
 	f.StringVarP(&o.Workload, "workload", "w", o.Workload, "workload, as in seqread-1m")
 	f.StringVar(&o.Size, "size", o.Size, "size of the test file of each arm")
 	f.Uint64Var(&o.Measure.Seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
@@ -267,14 +267,14 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 		row("A/A ratio", fmt.Sprintf("%.4g×", c.Ratio), "too few rounds count for an interval")
 	} else {
 		row("A/A ratio", fmt.Sprintf("%.3f× [%.3f, %.3f]", c.Ratio, c.Lo, c.Hi), verdict)
-		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d rounds of %s, %s", c.Blocks, plan.Duration(c.Length), c.Workload))
+		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d rounds of %s, %s", c.Rounds, plan.Duration(c.Length), c.Workload))
 	}
 	row("trial to trial", percent(c.CV), "CV of single trials")
 	lag := "no more than chance"
 	switch {
 	case c.Phi > 0:
 		lag = fmt.Sprintf("intervals are widened for φ = %.2f", c.Phi)
-	case c.Blocks < 12:
+	case c.Rounds < 12:
 		lag = "needs 12 rounds"
 	}
 	row("lag-1 φ", fmt.Sprintf("%.2f", c.Lag1), lag)

@@ -17,7 +17,7 @@ func TestCalibratesByItself(t *testing.T) {
 	s := newStage(t)
 	cache := s.mkdir("cache")
 	s.env["XDG_CACHE_HOME"] = cache
-	long := []string{"run", "dir:" + s.path("a"), "dir:" + s.path("b"), "-w", "randread-4k", "--size", "8MiB", "--trial", "40s", "--blocks", "1"}
+	long := []string{"run", "dir:" + s.path("a"), "dir:" + s.path("b"), "-w", "randread-4k", "--size", "8MiB", "--trial", "40s", "--rounds", "1"}
 
 	r := s.start(nil, long...)
 	r.said("calibrating: ")
@@ -51,7 +51,7 @@ func TestCalibratesByItself(t *testing.T) {
 
 	// What is kept is used, and costs nothing.
 	short := s.iotax(tiny("run", "--details", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
-	short.works(t, exitOK, "Noise floor: A/A ± ", "6 blocks of 500ms")
+	short.works(t, exitOK, "Noise floor: A/A ± ", "6 rounds of 500ms")
 	if strings.Contains(short.stderr, "calibrating") {
 		t.Error(short)
 	}
@@ -62,7 +62,7 @@ func TestCalibrate(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.env["XDG_CACHE_HOME"], s.env[storeVariable] = s.mkdir("cache"), s.path("runs.db")
-	s.iotax("calibrate", "dir:a", "--blocks", "6", "--trial", "100ms", "--ramp", "0s", "--size", "1MiB").works(t, exitOK, "A/A ratio")
+	s.iotax("calibrate", "dir:a", "--rounds", "6", "--trial", "100ms", "--ramp", "0s", "--size", "1MiB").works(t, exitOK, "A/A ratio")
 	s.saved(func(_ *store.Store, run *iotax.Run) {
 		if !strings.Contains(string(run.Plan), "path: "+s.path("a")+"\n") {
 			t.Errorf("its plan is\n%s", run.Plan)

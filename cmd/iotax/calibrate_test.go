@@ -37,7 +37,7 @@ func TestCalibrationThatFails(t *testing.T) {
 	if c, found := a.calibrator(calibrateAuto, p, d, show)(stopped, r); c != nil || found != nil {
 		t.Errorf("interrupted: %+v, %+v", c, found)
 	}
-	p.Measure.Trial, p.Measure.Blocks = plan.Duration(time.Second), plan.Blocks{Min: 6, Max: 6}
+	p.Measure.Trial, p.Measure.Rounds = plan.Duration(time.Second), plan.Rounds{Min: 6, Max: 6}
 	if c, found := a.calibrator(calibrateAuto, p, d, show)(context.Background(), r); c != nil || found != nil {
 		t.Errorf("a run of 12 s is not worth it: %+v, %+v", c, found)
 	}
@@ -76,8 +76,8 @@ func TestDiscardedTrialIsTold(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b, false, false, 80)
 	x := &iotax.Trial{Target: "a", Workload: "w", Discarded: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
-	p.event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Blocks: 6, Trial: x, Metric: "read.iops"})
-	if !strings.Contains(b.String(), "1.000k IOPS; discarded, its block is run again: clock-insane: 3 %") {
+	p.event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Rounds: 6, Trial: x, Metric: "read.iops"})
+	if !strings.Contains(b.String(), "1.000k IOPS; discarded, its round is run again: clock-insane: 3 %") {
 		t.Error(b.String())
 	}
 }

@@ -118,7 +118,7 @@ targets:
   disk: {dir: %s}
   loop: {dir: %s}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 8, size: 32MiB}}}
-measure: {trial: 1s, ramp: 100ms, blocks: 1}
+measure: {trial: 1s, ramp: 100ms, rounds: 1}
 `, disk, loop))
 	if got := s.found("cache-served"); !slices.Equal(got, []string{"loop / read"}) {
 		_, trials := s.trials()
@@ -133,7 +133,7 @@ func TestFindsForeignIO(t *testing.T) {
 	plan := fmt.Sprintf(`
 targets: {disk: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
-measure: {trial: 1s, ramp: 200ms, blocks: 1}
+measure: {trial: 1s, ramp: 200ms, rounds: 1}
 `, dir)
 	thrice(t, func() string {
 		s.measured(plan)
@@ -179,14 +179,14 @@ func (s *stage) signalAll(pids []int, sig syscall.Signal) {
 	}
 }
 
-// fio is stopped for two seconds and a half in the first block of two.
+// fio is stopped for two seconds and a half in the first round of two.
 func TestFindsStall(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
 	plan := s.write("checks.yaml", fmt.Sprintf(`
 targets: {disk: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 32MiB}}}
-measure: {trial: 5s, ramp: 0s, blocks: 2}
+measure: {trial: 5s, ramp: 0s, rounds: 2}
 `, dir))
 	thrice(t, func() (odd string) {
 		r := s.start(nil, "run", plan)
@@ -199,7 +199,7 @@ measure: {trial: 5s, ramp: 0s, blocks: 2}
 		_, trials := s.trials()
 		for i, want := range []bool{true, false} {
 			if got := slices.ContainsFunc(trials[i].Findings, func(f iotax.Finding) bool { return f.Rule == "stall" }); got != want {
-				odd += fmt.Sprintf("stall in block %d: %v\n%+v\n%+v\n", i, got, trials[i].Findings, trials[i].Series)
+				odd += fmt.Sprintf("stall in round %d: %v\n%+v\n%+v\n", i, got, trials[i].Findings, trials[i].Series)
 			}
 		}
 		return odd
@@ -215,7 +215,7 @@ targets: {host: {dir: b}}
 workloads:
   spin: {fio: {rw: randread, bs: 4k, ioengine: "null", size: 32MiB}}
   idle: {fio: {rw: randread, bs: 4k, ioengine: psync, size: 32MiB, rate_iops: 1000}}
-measure: {trial: 1500ms, ramp: 0s, blocks: 1}
+measure: {trial: 1500ms, ramp: 0s, rounds: 1}
 `)
 		if got := s.found("generator-bound"); !slices.Equal(got, []string{"host / spin"}) {
 			return fmt.Sprintf("generator-bound in %q: %+v", got, first(s).Values)
@@ -225,7 +225,7 @@ measure: {trial: 1500ms, ramp: 0s, blocks: 1}
 }
 
 // libaio on a buffered file does its I/O while it submits.
-func TestFindsBlockingSubmit(t *testing.T) {
+func TestFindsRoundingSubmit(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
 	s.measured(fmt.Sprintf(`
@@ -233,7 +233,7 @@ targets: {disk: {dir: %s}}
 workloads:
   buffered: {fio: {rw: randread, bs: 64k, iodepth: 16, ioengine: libaio, direct: 0, size: 64MiB}}
   direct:   {fio: {rw: randread, bs: 64k, iodepth: 16, ioengine: io_uring, size: 64MiB}}
-measure: {trial: 1s, ramp: 100ms, blocks: 1}
+measure: {trial: 1s, ramp: 100ms, rounds: 1}
 `, dir))
 	if got := s.found("blocking-submit"); !slices.Contains(got, "disk / buffered") || slices.Contains(got, "disk / direct") {
 		t.Errorf("blocking-submit in %q", got)
@@ -249,7 +249,7 @@ machines: {guest: {qemu: {memory: 512MiB, accel: tcg, append: "tsc_early_khz=100
 targets: {host: {dir: b}, guest: {on: guest, disk: {}}}
 baseline: host
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 0s, blocks: 1}
+measure: {trial: 300ms, ramp: 0s, rounds: 1}
 `)
 	if got := s.found("clock-insane"); !slices.Equal(got, []string{"guest / read"}) {
 		t.Errorf("clock-insane in %q: %+v", got, first(s).Values)
@@ -272,7 +272,7 @@ workloads:
   direct read:   {fio: {rw: randread, bs: 4k, iodepth: 4, size: 16MiB}}
   buffered read: {fio: {rw: randread, bs: 4k, size: 16MiB, direct: 0}}
   write:         {fio: {rw: randwrite, bs: 4k, iodepth: 4, size: 16MiB}}
-measure: {trial: 600ms, ramp: 0s, blocks: 1, cold: false}
+measure: {trial: 600ms, ramp: 0s, rounds: 1, cold: false}
 `, "--json")
 		for rule, want := range map[string][]string{
 			"cache-served":    {"unsafe / direct read"},

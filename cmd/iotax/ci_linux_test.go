@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// tooFew matches the reasons of a gate that has too few blocks for a verdict.
+// tooFew matches the reasons of a gate that has too few rounds for a verdict.
 var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
 // TestWorkflowAsPrinted runs what a runner would: the steps of docs/ci.md on the plan that the page shows, as printed. Both

@@ -18,7 +18,7 @@ import (
 // A run that is killed leaves things behind; clean finds and removes them, and nothing of a run that lives.
 func TestClean(t *testing.T) {
 	s := newStage(t)
-	slow := []string{"run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "20s", "--ramp", "0s", "--blocks", "1", "--calibrate=no"}
+	slow := []string{"run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "20s", "--ramp", "0s", "--rounds", "1", "--calibrate=no"}
 	lives, dies := s.start(nil, slow...), s.start(nil, slow...)
 	measuring := func() (n int) {
 		for _, p := range s.processes("sh") {
@@ -86,8 +86,8 @@ func TestCleanForeign(t *testing.T) {
 func TestRunnerKilled(t *testing.T) {
 	s := newStage(t)
 	s.env[storeVariable] = s.path("runs.db")
-	r := s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "3", "--calibrate=no")
-	r.said("block 2/3")
+	r := s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "3", "--calibrate=no")
+	r.said("round 2/3")
 	r.send(syscall.SIGKILL)
 	r.wait()
 	run, had := s.trials()
@@ -115,7 +115,7 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	r := s.start(nil, "run", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("a")), fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b")),
-		"-w", "randread-4k", "--size", "8MiB", "--trial", "60s", "--ramp", "0s", "--blocks", "1", "--calibrate=no")
+		"-w", "randread-4k", "--size", "8MiB", "--trial", "60s", "--ramp", "0s", "--rounds", "1", "--calibrate=no")
 	measuring := func() (found []string) {
 		for _, p := range s.processes("fio") {
 			if strings.Contains(p, "--runtime=60000ms") {
@@ -167,11 +167,11 @@ func TestShardKilled(t *testing.T) {
 	s.write("plans/p.yaml", `
 targets: {a: {dir: data}, b: {dir: data}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}}
-measure: {trial: 300ms, ramp: 0s, blocks: {min: 6, max: 6}, cold: false}
+measure: {trial: 300ms, ramp: 0s, rounds: {min: 6, max: 6}, cold: false}
 `)
 	shard := []string{"run", "plans/p.yaml", "--shard", "0/2", "--id", "killed", "--calibrate", "no"}
 	r := s.start(nil, shard...)
-	r.said("block 1/")
+	r.said("round 1/")
 	r.send(syscall.SIGKILL)
 	r.wait()
 	left := func() int {

@@ -100,7 +100,7 @@ workloads:
 measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 `, on, path, s.path("copy"), web))
 			r := s.start(nil, "run", "plan.yaml", "--calibrate=no")
-			r.said("block 1/")
+			r.said("round 1/")
 			s.waitFor(r, s.path("copy/iotax-*/.iotax"))
 			r.send(syscall.SIGKILL)
 			r.wait()
@@ -154,7 +154,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 measure: {protocol: "fixed:100x1s", ramp: 0s}
 `)
 	r := s.start(nil, "run", "plan.yaml", "--calibrate=no")
-	r.said("block 1/")
+	r.said("round 1/")
 	r.send(syscall.SIGKILL)
 	r.wait()
 	run, _ := s.trials()
@@ -276,7 +276,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 measure: {protocol: "fixed:100x1s", ramp: 0s}
 `, d.port, s.path("a")))
 	r := s.start(nil, "run", "plan.yaml", "--calibrate=no")
-	r.said("block 1/")
+	r.said("round 1/")
 	r.send(syscall.SIGKILL)
 	r.wait()
 	run, _ := s.trials()

@@ -111,7 +111,7 @@ func (a *app) completeRuns(most int) cobra.CompletionFunc {
 	}
 }
 
-// publishedSets are the published data sets, as --beside names them.
+// publishedSets are the published data sets, as --reference names them.
 func publishedSets() (out []string) {
 	for _, n := range published.Names() {
 		out = append(out, publishedWord+n)

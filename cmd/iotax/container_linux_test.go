@@ -217,9 +217,9 @@ func TestContainerFaults(t *testing.T) {
 	t.Parallel()
 	s, e, _ := boxed(t, engine.Docker)
 	s.env["DOCKER_HOST"] = e.Host
-	long := []string{"run", "dir:" + s.path("a"), "docker:bind,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+	long := []string{"run", "dir:" + s.path("a"), "docker:bind,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 	r := s.start(nil, long...)
-	r.said("block 1/2")
+	r.said("round 1/2")
 	time.Sleep(300 * time.Millisecond)
 	r.send(os.Interrupt)
 	r.wait().works(t, 130, "interrupted")
@@ -247,7 +247,7 @@ func TestContainerFaults(t *testing.T) {
 
 	// One that exists is used and left alone.
 	e.CLI(t, "run", "-d", "--name", "mine", "--network", "none", boxImage, "sleep", "300")
-	s.iotax("run", "dir:"+s.path("a"), "docker://mine/var/tmp", "-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no").works(t, 0, "docker://mine")
+	s.iotax("run", "dir:"+s.path("a"), "docker://mine/var/tmp", "-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "2", "--calibrate=no").works(t, 0, "docker://mine")
 	if out := e.CLI(t, "exec", "mine", "ls", "-a", "/var/tmp"); strings.Contains(out, "iotax") {
 		t.Errorf("left in the container: %s", out)
 	}
@@ -258,7 +258,7 @@ func TestContainerFaults(t *testing.T) {
 	s.knows(d)
 	there := fmt.Sprintf("ssh://127.0.0.1:%d", d.port)
 	s.env["DOCKER_HOST"] = there + strings.TrimPrefix(e.Host, "unix://")
-	s.iotax("run", "dir:"+s.path("a"), "docker:volume,pull=never,image="+boxImage, "-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no").works(t, 0, "docker:volume")
+	s.iotax("run", "dir:"+s.path("a"), "docker:volume,pull=never,image="+boxImage, "-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "2", "--calibrate=no").works(t, 0, "docker:volume")
 	if left := e.CLI(t, "ps", "-aq") + e.CLI(t, "volume", "ls", "-q"); left != "" {
 		t.Errorf("left: %s", left)
 	}
@@ -268,7 +268,7 @@ func TestContainerFaults(t *testing.T) {
 
 	// The way to it is lost while fio measures, and there is no other: that is told, and what went on there ends.
 	r = s.start(nil, inVolume(s, e)...)
-	r.said("block 1/2")
+	r.said("round 1/2")
 	id := e.CLIFirst(t, "ps", "-q")
 	fioIn(t, id, true)
 	d.hold() // else a connection could be made anew meanwhile
@@ -298,7 +298,7 @@ func TestContainerFaults(t *testing.T) {
 
 // inVolume runs trials that fioIn finds, in a volume of the engine.
 func inVolume(s *stage, e *engine.Engine) []string {
-	return []string{"run", "dir:" + s.path("a"), e.Name + ":volume,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+	return []string{"run", "dir:" + s.path("a"), e.Name + ":volume,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 }
 
 // fioIn waits until the measuring fio of a test runs in the container, or does not any more. It looks at this host's processes:
@@ -329,7 +329,7 @@ func fioIn(t *testing.T, id string, want bool) {
 func containerFaults(s *stage, e *engine.Engine) {
 	in := " (" + map[string]string{"docker": "Docker", "podman": "Podman"}[e.Name] + ")"
 	setup := func(s *stage) []string {
-		return []string{"dir:a", e.Name + ":volume,pull=never,image=" + boxImage, "--trial", "2s", "--blocks", "2"}
+		return []string{"dir:a", e.Name + ":volume,pull=never,image=" + boxImage, "--trial", "2s", "--rounds", "2"}
 	}
 	s.elsewhere = append(s.elsewhere, func() (left census) {
 		for _, id := range strings.Fields(e.CLI(s.t, "ps", "-aq")) {
@@ -343,13 +343,13 @@ func containerFaults(s *stage, e *engine.Engine) {
 	s.tryEach([]fault{
 		{name: "the container killed" + in, setup: setup, codes: []int{0, 1}, fails: true, says: []string{"the container ended:"},
 			inject: func(s *stage, r *running, _ *rand.Rand) bool {
-				r.said("block 1/2")
+				r.said("round 1/2")
 				e.CLI(s.t, "kill", e.CLIFirst(s.t, "ps", "-q"))
 				return true
 			}},
 		{name: "SIGKILL of iotax, one target in a container" + in, setup: setup, codes: []int{-1}, killed: true, says: []string{"runner-died"},
 			inject: func(s *stage, r *running, _ *rand.Rand) bool {
-				r.said("block 1/2")
+				r.said("round 1/2")
 				id := e.CLIFirst(s.t, "ps", "-q")
 				fioIn(s.t, id, true)
 				r.send(syscall.SIGKILL)

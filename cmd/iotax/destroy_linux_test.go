@@ -46,7 +46,7 @@ func TestDestroy(t *testing.T) {
 	s := newStage(t)
 	dev := s.bare("image")
 	write := func(more ...string) []string {
-		return append([]string{"run", "dir:a", "device:" + dev, "-w", "randwrite-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "50ms", "--blocks", "2"}, more...)
+		return append([]string{"run", "dir:a", "device:" + dev, "-w", "randwrite-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "50ms", "--rounds", "2"}, more...)
 	}
 	empty := s.sum("image")
 	s.iotax(write()...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy "+dev)
@@ -78,7 +78,7 @@ func TestDestroy(t *testing.T) {
 	full := s.sum("image")
 	s.iotax(write("--destroy", dev)...).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext4", "hint: ", "wipefs")
 	// To read it nothing needs to be given up.
-	s.iotax("run", "dir:a", "device:"+dev, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "1").works(t, 0)
+	s.iotax("run", "dir:a", "device:"+dev, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "1").works(t, 0)
 	_, trials = s.trials()
 	for _, tr := range trials {
 		if !strings.Contains(tr.Facts["command"], "--readonly") {
@@ -96,7 +96,7 @@ targets:
   host:  {dir: a}
   there: {on: there, device: %s}
 workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 50ms, blocks: 1}
+measure: {trial: 300ms, ramp: 50ms, rounds: 1}
 `, d.port, dev))
 	s.iotax("run", "plan.yaml", "--destroy", dev).refuses(t, 2, "no target of the plan is this block device", "there:"+dev)
 	s.iotax("run", "plan.yaml", "--destroy", "there:"+dev).refuses(t, 1, "it carries a signature of ext4")
@@ -121,7 +121,7 @@ targets:
   raw:  {on: guest, disk: {of: host, filesystem: none, size: 32MiB}}
   used: {on: guest, device: /dev/vda}
 workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 50ms, blocks: 1}
+measure: {trial: 300ms, ramp: 50ms, rounds: 1}
 `)
 	r := s.iotax("run", "plan.yaml", "--keep-going", "--destroy", "guest:/dev/vda").works(t, 0, "overwrite block device /dev/vda", "it is mounted on ")
 	// A disk that iotax made for the guest needs nobody's leave.
@@ -153,7 +153,7 @@ targets:
   host: {dir: a}
   box:  {on: box, device: %[3]s}
 workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 0s, blocks: 1}
+measure: {trial: 300ms, ramp: 0s, rounds: 1}
 `, boxImage, e.Host, dev))
 	full := s.sum("image")
 	s.iotax("run", "plan.yaml", "--destroy", "box:"+dev).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext")

@@ -282,7 +282,7 @@ func (r result) works(t *testing.T, code int, want ...string) result {
 func (r result) refuses(t *testing.T, code int, want ...string) {
 	t.Helper()
 	r.works(t, code, want...)
-	if strings.Contains(r.stderr, "block 1/") || r.stdout != "" {
+	if strings.Contains(r.stderr, "round 1/") || r.stdout != "" {
 		t.Fatalf("it measured: %s", r)
 	}
 	if strings.Contains(r.stderr, "goroutine ") {
@@ -292,11 +292,11 @@ func (r result) refuses(t *testing.T, code int, want ...string) {
 
 // tiny are the flags of a measurement that only has to happen.
 func tiny(args ...string) []string {
-	return append(args, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--blocks", "1")
+	return append(args, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--rounds", "1")
 }
 
 // guestPlan is a directory of this host, and a disk or share of it in a guest.
-func guestPlan(blocks int, qemu, target string) string {
+func guestPlan(rounds int, qemu, target string) string {
 	return fmt.Sprintf(`
 baseline: host
 machines: {guest: {qemu: {memory: 512MiB%s}}}
@@ -304,8 +304,8 @@ targets:
   host:  {dir: a}
   guest: {on: guest, %s}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 50ms, blocks: %d, cold: false}
-`, qemu, target, blocks)
+measure: {trial: 300ms, ramp: 50ms, rounds: %d, cold: false}
+`, qemu, target, rounds)
 }
 
 // links is a directory with links to every program of this host but some, for a PATH.
@@ -481,7 +481,7 @@ func TestInterrupt(t *testing.T) {
 			s := newStage(t)
 			s.write("plan.yaml", guestPlan(2, "", "share: {of: host, type: virtiofs}"))
 			r := s.start(nil, "run", "plan.yaml")
-			r.said("block 1/2")
+			r.said("round 1/2")
 			time.Sleep(150 * time.Millisecond) // into the next trial
 			r.send(sig)
 			sent := time.Now()
@@ -498,11 +498,11 @@ func TestInterrupt(t *testing.T) {
 				return
 			}
 			s.iotax("run", "--resume", "--trial", "1s").refuses(t, 2, "--trial cannot be combined with --resume", "hint: ")
-			s.iotax("run", "--resume").works(t, 0, "guest", "block 2/2")
+			s.iotax("run", "--resume").works(t, 0, "guest", "round 2/2")
 			after, trials := s.trials()
 			whole := map[int]int{}
 			for _, tr := range trials {
-				whole[tr.Block]++
+				whole[tr.Round]++
 			}
 			n := 0
 			for _, c := range whole {
@@ -511,7 +511,7 @@ func TestInterrupt(t *testing.T) {
 				}
 			}
 			if after.Status != iotax.Done || after.ID != before.ID || n < 2 || trials[0].Start != had[0].Start {
-				t.Errorf("%s is %s after %s, with %d whole blocks of %v", after.ID, after.Status, before.ID, n, whole)
+				t.Errorf("%s is %s after %s, with %d whole rounds of %v", after.ID, after.Status, before.ID, n, whole)
 			}
 			s.iotax("run", "--resume").refuses(t, 2, "the run is complete", "hint: iotax report "+after.ID)
 		})
@@ -537,7 +537,7 @@ func TestSecondInterrupt(t *testing.T) {
 	s := newStage(t)
 	s.write("plan.yaml", guestPlan(9, "", "share: {of: host, type: virtiofs}"))
 	r := s.start(nil, "run", "plan.yaml")
-	r.said("block 1/9")
+	r.said("round 1/9")
 	s.signal("qemu-system", syscall.SIGSTOP)
 	time.Sleep(100 * time.Millisecond)
 	r.send(os.Interrupt)
@@ -572,7 +572,7 @@ func TestGuestKilled(t *testing.T) {
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(guestPlan(6, "", "disk: {of: host}"), "workloads:", "  other: {dir: b}\nworkloads:", 1))
 	r := s.start(nil, "run", "plan.yaml", "-o", "report.html")
-	r.said("block 1/6  read  guest")
+	r.said("round 1/6  read  guest")
 	s.signal("qemu-system", syscall.SIGKILL)
 	r.wait().works(t, 0, "failed: run fio for read on guest", "the guest is gone: QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "wrote report.html")
 	s.clean()
@@ -767,7 +767,7 @@ func TestSSH(t *testing.T) {
 
 	// The right one has no fio, and is brought this host's.
 	s.write("known", where+" "+d.host)
-	s.iotax(tiny("run", "dir:a", target)...).works(t, 0, "dir:a", "copying fio to", "block 1/1")
+	s.iotax(tiny("run", "dir:a", target)...).works(t, 0, "dir:a", "copying fio to", "round 1/1")
 	run, trials := s.trials()
 	if len(trials) != 2 || len(run.Targets) != 2 {
 		t.Fatalf("%d trials of %+v", len(trials), run.Targets)
@@ -825,7 +825,7 @@ targets:
   host:  {dir: a}
   other: {dir: b}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 50ms, blocks: 1}
+measure: {trial: 300ms, ramp: 50ms, rounds: 1}
 `
 
 func TestStore(t *testing.T) {
@@ -856,7 +856,7 @@ func TestStoreFillsUp(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	small := s.mount("small", "size=320k")
-	r := s.iotax(append(tiny("run", "dir:a", "dir:b", "--store", small+"/x.db"), "--blocks", "30")...)
+	r := s.iotax(append(tiny("run", "dir:a", "dir:b", "--store", small+"/x.db"), "--rounds", "30")...)
 	r.works(t, 1, "save trial", "full", "hint: ")
 	s.iotax("list", "--store", small+"/x.db").works(t, 0, "dir:a vs dir:b")
 }

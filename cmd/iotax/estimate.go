@@ -231,8 +231,8 @@ func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
 		total += " (as in run " + from + ")"
 	}
 	line("%s", total)
-	if rounds < p.Measure.Blocks.Max {
-		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, count(rounds, "round"), p.Measure.Blocks.Max)
+	if rounds < p.Measure.Rounds.Max {
+		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, count(rounds, "round"), p.Measure.Rounds.Max)
 	}
 	line("%s to open, prepare and close%s", elapsed(c.Open), opening(p))
 	var lo, hi time.Duration

@@ -21,7 +21,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "iotax.db")
 	words := func(size string) *plan.Plan {
 		m := plan.Defaults()
-		m.Trial, m.Ramp, m.Blocks, m.Budget = plan.Duration(time.Second), plan.Duration(200*time.Millisecond), plan.Blocks{Min: 6, Max: 6}, 0
+		m.Trial, m.Ramp, m.Rounds, m.Budget = plan.Duration(time.Second), plan.Duration(200*time.Millisecond), plan.Rounds{Min: 6, Max: 6}, 0
 		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds())
 		if err == nil {
 			err = (&planFlags{size: size}).resize(p)
@@ -55,10 +55,10 @@ func TestEstimateFromRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := start.Add(40 * time.Second) // to open
-	for block := range 6 {
+	for round := range 6 {
 		for _, w := range p.Workloads {
 			for i, target := range r.Targets {
-				x := &iotax.Trial{Run: "r", Target: target.Name, Workload: w.Name, Block: block, Seq: block*4 + i, Start: at, Facts: map[string]string{}}
+				x := &iotax.Trial{Run: "r", Target: target.Name, Workload: w.Name, Round: round, Seq: round*4 + i, Start: at, Facts: map[string]string{}}
 				if x.Took = 700 * time.Millisecond; w.Assumed == 0 {
 					x.Ramp, x.Length = 200*time.Millisecond, time.Second
 					x.Took = time.Duration(3+5*i) * time.Second

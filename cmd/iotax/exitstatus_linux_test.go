@@ -27,7 +27,7 @@ func TestExitStatus(t *testing.T) {
 		s.write("plan.yaml", fmt.Sprintf(`
 targets: {%s}
 workloads: {work: {command: {shell: true, run: 'case $PWD in %s/*) exit 7; esac'}}}
-measure: {blocks: 2, keep_going: true}
+measure: {rounds: 2, keep_going: true}
 `, c.targets, s.path(c.fails)))
 		for flag, code := range map[string]int{"--calibrate=no": c.code, "--strict": c.strict} {
 			if r := s.iotax("run", "plan.yaml", flag); r.code != code || r.stdout == "" {
@@ -46,11 +46,11 @@ func TestBudgetIsFinished(t *testing.T) {
 	s.write("plan.yaml", `
 targets: {one: {dir: a}, two: {dir: b}}
 workloads: {work: {command: {shell: true, run: sleep 1}}}
-measure: {trial: 1s, ramp: 0s, blocks: 2, budget: 3s}
+measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 `)
 	r := s.iotax("run", "plan.yaml", "--strict", "--details")
 	run, trials := s.trials()
-	r.works(t, exitIncomplete, "stopped-early: work: the budget of 3s was spent after 1 of 2 blocks", "`iotax run --resume="+run.ID+"` ")
+	r.works(t, exitIncomplete, "stopped-early: work: the budget of 3s was spent after 1 of 2 rounds", "`iotax run --resume="+run.ID+"` ")
 	if run.Status != iotax.Incomplete || len(trials) != 2 {
 		t.Errorf("the run is %s after %d trials", run.Status, len(trials))
 	}

@@ -120,7 +120,7 @@ func (w *waiter) String() string {
 }
 
 // told counts the trials that were told of.
-func (w *waiter) told() int { return strings.Count(w.String(), "  block ") }
+func (w *waiter) told() int { return strings.Count(w.String(), "  round ") }
 
 // reaches waits until n trials were told of, and reports whether the run goes on.
 func (w *waiter) reaches(n int, done chan error) bool {

@@ -46,7 +46,7 @@ func remote(s *stage) []string {
 }
 
 // small are the flags of a run of words: six short trials on two targets.
-var small = []string{"-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--blocks", "3"}
+var small = []string{"-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--rounds", "3"}
 
 // begun is a run on two directories that was interrupted, and is to be gone on with.
 func begun(s *stage) []string {
@@ -78,7 +78,7 @@ targets:
   one: {dir: a}
   other: {nbd: {path: %q}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 0s, blocks: 3}
+measure: {trial: 300ms, ramp: 0s, rounds: 3}
 `, s.path("b")))
 	return []string{"plan.yaml"}
 }
@@ -102,7 +102,7 @@ targets:
   one: {bucket: {from: host, path: a, program: %[1]q}}
   other: {bucket: {from: host, path: b, program: %[1]q}}
 workloads: {put: {object: {size: 1MiB, count: 2, timeout: 5s}}}
-measure: {blocks: 4, budget: 2m}
+measure: {rounds: 4, budget: 2m}
 `, s.storeProgram()))
 	return []string{"plan.yaml"}
 }
@@ -115,7 +115,7 @@ targets:
   one: {bucket: {url: "http://%[1]s/bench", style: path, credentials: %[2]q}}
   other: {bucket: {url: "http://%[1]s/bench", style: path, credentials: %[2]q}}
 workloads: {put: {object: {size: 4MiB, count: 16, timeout: 5s}}}
-measure: {blocks: 4, budget: 2m}
+measure: {rounds: 4, budget: 2m}
 `, address, keys))
 	return []string{"plan.yaml"}
 }
@@ -139,7 +139,7 @@ targets:
   there: {on: one, network: two}
   back:  {on: two, network: one}
 workloads: {network: {network: {}}}
-measure: {trial: 1s, ramp: 0s, overrun: 5s, blocks: 2}
+measure: {trial: 1s, ramp: 0s, overrun: 5s, rounds: 2}
 `)
 	return []string{"plan.yaml"}
 }
@@ -184,7 +184,7 @@ func (r *running) told() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.lines {
-		if strings.Contains(l, "  block ") {
+		if strings.Contains(l, "  round ") {
 			n++
 		}
 	}
@@ -343,7 +343,7 @@ func faults() []fault {
 				s.write("plan.yaml", fmt.Sprintf(`
 targets: {a: {dir: a}, small: {dir: %q}}
 workloads: {write: {command: {shell: true, run: "dd if=/dev/zero of=new bs=1M count=8 conv=fsync && sleep 0.3 && rm new"}}}
-measure: {blocks: 4, budget: 1m}
+measure: {rounds: 4, budget: 1m}
 `, s.mount("small", "size=32m")))
 				return []string{"plan.yaml"}
 			},
@@ -613,7 +613,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if !ok || strings.Contains(got.stderr, "goroutine ") || strings.Contains(got.stderr, "panic:") {
 		s.t.Errorf("it ended unlike any of %v: %s", f.codes, got)
 	}
-	told := strings.Count(got.stderr, "  block ")
+	told := strings.Count(got.stderr, "  round ")
 
 	var undo func()
 	if f.killed {

@@ -46,7 +46,7 @@ func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
 baseline: overlay
 targets: {overlay: {dir: %s}, volume: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}, write: {fio: {rw: randwrite, bs: 4k, size: 1MiB}}}
-measure: {trial: 300ms, ramp: 20ms, blocks: {min: 2, max: 4}, cold: false}
+measure: {trial: 300ms, ramp: 20ms, rounds: {min: 2, max: 4}, cold: false}
 `
 	plan := s.write("fleet.yaml", fmt.Sprintf(text, "/var/tmp", "/data"))
 	template := s.write("pod.yaml", `
@@ -113,7 +113,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The block that was cut off is told too, and pairs nothing.
+	// The round that was cut off is told too, and pairs nothing.
 	all := regexp.MustCompile(` n=[4-6] `)
 	if here, there := all.ReplaceAllString(structure(t, alone.stdout), " "), all.ReplaceAllString(structure(t, string(whole)), " "); here != there {
 		t.Errorf("measured here:\n%s\nby the cluster:\n%s", here, there)

@@ -121,14 +121,14 @@ func (a *app) usage(c *cobra.Command) error {
 
 // brought are flags of fio, hyperfine and k6, with what iotax has in their place.
 var brought = map[string]string{
-	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--blocks 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
+	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--rounds 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
 	"iodepth": "-w randread-4k-qd32", "numjobs": "-w randread-4k-j4", "bs": "-w randread-4k", "blocksize": "-w randread-4k", "rw": "-w randread-4k", "readwrite": "-w randread-4k",
 	"direct": "leave it out: workload words use O_DIRECT; for buffered I/O write a fio command: -- fio --direct=0 …", "ioengine": "-w 'fio --ioengine=…', or a command behind --: -- fio --ioengine=…",
 	"filename": "name a directory or a device as a target: /srv/data, device:/dev/sdb", "directory": "name it as a target: /srv/data", "rate_iops": "an open loop: -w randread-4k-open50",
 	"output-format": "--format json, or -o FILE.json",
-	"runs":          "--blocks 10", "min-runs": "--blocks 6..30", "max-runs": "--blocks 6..30", "warmup": "--ramp 2s",
+	"runs":          "--rounds 10", "min-runs": "--rounds 6..30", "max-runs": "--rounds 6..30", "warmup": "--ramp 2s",
 	"setup": "--prepare COMMAND", "export-json": "-o FILE.json", "export-markdown": "-o FILE.md", "export-csv": "iotax export --format csv", "show-output": "--verbose", "parameter-list": "a plan file: a list is an axis",
-	"duration": "--trial 10s for each trial, --budget 20m for the run", "iterations": "--blocks 10", "vus": "-w randread-4k-j8", "threshold": "iotax compare A B --fail-on worse --margin 5%",
+	"duration": "--trial 10s for each trial, --budget 20m for the run", "iterations": "--rounds 10", "vus": "-w randread-4k-j8", "threshold": "iotax compare A B --fail-on worse --margin 5%",
 	"thresholds": "iotax compare A B --fail-on worse --margin 5%", "summary-export": "-o FILE.json", "out": "-o FILE",
 }
 
@@ -143,7 +143,7 @@ func meantFlag(c *cobra.Command, err error) error {
 		return err
 	}
 	name := none.GetSpecifiedName()
-	measures := c.Flags().Lookup("trial") != nil && c.Flags().Lookup("blocks") != nil
+	measures := c.Flags().Lookup("trial") != nil && c.Flags().Lookup("rounds") != nil
 	switch hint, known := brought[name]; {
 	case known && measures:
 		return fmt.Errorf("%w\n  hint: %s", err, hint)

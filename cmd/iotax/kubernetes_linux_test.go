@@ -118,7 +118,7 @@ func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	s, c := podStage(t)
-	short := []string{"-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+	short := []string{"-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 	run := func(args ...string) result { return s.iotax(append(append([]string{"run"}, args...), short...)...) }
 	pods := func() string {
 		return strings.TrimSpace(c.Kubectl(t, "", "get", "pods,pvc,jobs", "-n", "iotax", "-o", "name"))
@@ -167,12 +167,12 @@ targets:
   empty: {on: pod, mount: volume}
   memory: {on: pod, mount: tmpfs}
   claim: {on: pod, claim: fast}
-  block: {on: pod, claim: {class: raw, mode: block, size: 32MiB}}
+  round: {on: pod, claim: {class: raw, mode: round, size: 32MiB}}
   mine: {on: mine, dir: /var/tmp}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 `)
-		s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "empty", "memory", "claim", "block", "mine")
+		s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "empty", "memory", "claim", "round", "mine")
 		r, trials := s.trials()
 		seen := map[string]int{}
 		for _, tr := range trials {
@@ -196,8 +196,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 				if f["limit.cpus"] != "1" || f["limit.memory"] != "268435456" || f["qos"] != "Guaranteed" || f["seccomp"] != "RuntimeDefault" {
 					t.Errorf("facts: %v", f)
 				}
-			case "block":
-				if info.Place != "/dev/claim-raw" || f["claim.mode"] != "block" {
+			case "round":
+				if info.Place != "/dev/claim-raw" || f["claim.mode"] != "round" {
 					t.Errorf("the block device: %s %v", info.Place, f)
 				}
 			}
@@ -295,7 +295,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 	t.Run("measured by the cluster", func(t *testing.T) { measuredByCluster(t, s, c) })
 	t.Run("four pods at the same moment", func(t *testing.T) { podsTogether(t, s, c) })
 
-	long := []string{"run", "dir:" + s.path("a"), "k8s://storageclass/fast", "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+	long := []string{"run", "dir:" + s.path("a"), "k8s://storageclass/fast", "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 	fios := func() (n int) {
 		for line := range strings.Lines(c.Inside(t, "ps", "-e", "-o", "args")) {
 			if strings.Contains(line, "fio") && strings.Contains(line, "--runtime=2000ms") {
@@ -307,7 +307,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 	// measuring waits until fio runs in the pod.
 	measuring := func(t *testing.T, r *running) {
 		t.Helper()
-		r.said("block 1/2")
+		r.said("round 1/2")
 		for end := time.Now().Add(4 * time.Minute); fios() == 0; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("fio does not begin in the pod")
@@ -341,7 +341,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 	t.Run("faults", func(t *testing.T) {
 		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {
-				return []string{"dir:a", "k8s://storageclass/fast", "--trial", "2s", "--blocks", "2"}
+				return []string{"dir:a", "k8s://storageclass/fast", "--trial", "2s", "--rounds", "2"}
 			},
 			inject: func(s *stage, r *running, _ *rand.Rand) bool {
 				measuring(t, r)
@@ -399,7 +399,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 	// A queue of the cluster, or a quota as here, may keep a Job from having a pod for hours.
 	t.Run("killed before its job has a pod", func(t *testing.T) {
 		jobs := func() string { return strings.TrimSpace(c.Kubectl(t, "", "get", "jobs", "-n", "tight", "-o", "name")) }
-		r := s.start(nil, "run", "dir:"+s.path("a"), "k8s:tmpfs,job=true,namespace=tight,start_timeout=5m,kubeconfig="+c.Config, "-w", "randread-4k-8MiB", "--blocks", "1", "--calibrate=no")
+		r := s.start(nil, "run", "dir:"+s.path("a"), "k8s:tmpfs,job=true,namespace=tight,start_timeout=5m,kubeconfig="+c.Config, "-w", "randread-4k-8MiB", "--rounds", "1", "--calibrate=no")
 		for end := time.Now().Add(4 * time.Minute); jobs() == ""; time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("no job is made")

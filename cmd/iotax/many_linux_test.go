@@ -14,10 +14,10 @@ import (
 	"iotax/internal/store"
 )
 
-// manyTrials makes a store with one run of cells × blocks trials: real ones of fio, measured here under two
+// manyTrials makes a store with one run of cells × rounds trials: real ones of fio, measured here under two
 // workloads on two directories, over and over, each with its own facts, values, histograms, series and output. It
 // returns the store's path.
-func manyTrials(tb testing.TB, protocol string, cells, blocks int) string {
+func manyTrials(tb testing.TB, protocol string, cells, rounds int) string {
 	tb.Helper()
 	dir := tb.TempDir()
 	path := filepath.Join(dir, "many.db")
@@ -27,13 +27,13 @@ func manyTrials(tb testing.TB, protocol string, cells, blocks int) string {
 	if code != exitOK {
 		tb.Fatalf("exit status %d: %s", code, said.String())
 	}
-	multiply(tb, path, cells, blocks)
+	multiply(tb, path, cells, rounds)
 	return path
 }
 
-// multiply makes cells × blocks trials of those of the one run in a store. Names and blocks are new; all else is
-// that of one of the real trials, another one from block to block.
-func multiply(tb testing.TB, path string, cells, blocks int) {
+// multiply makes cells × rounds trials of those of the one run in a store. Names and rounds are new; all else is
+// that of one of the real trials, another one from round to round.
+func multiply(tb testing.TB, path string, cells, rounds int) {
 	tb.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -50,15 +50,15 @@ func multiply(tb testing.TB, path string, cells, blocks int) {
 	}
 	exec(`PRAGMA synchronous = OFF`)
 	exec(`PRAGMA foreign_keys = OFF`)
-	exec(`CREATE TEMP TABLE real AS SELECT row_number() OVER (ORDER BY workload, target, block) - 1 AS i, count(*) OVER () AS n, * FROM trials`)
-	// Trial s of block b: cell c = s mod cells. The real ones of one workload lie together, so that a cell stays with one.
+	exec(`CREATE TEMP TABLE real AS SELECT row_number() OVER (ORDER BY workload, target, round) - 1 AS i, count(*) OVER () AS n, * FROM trials`)
+	// Trial s of round b: cell c = s mod cells. The real ones of one workload lie together, so that a cell stays with one.
 	exec(`CREATE TEMP TABLE made AS
 		WITH RECURSIVE s(seq) AS (SELECT 0 UNION ALL SELECT seq + 1 FROM s WHERE seq < ?1 * ?2 - 1)
-		SELECT seq, seq / ?1 AS block, (seq % ?1) / ?3 AS w, (seq % ?1) % ?3 AS t,
-			((seq % ?1) / ?3 % 2) * (SELECT n / 2 FROM real) + (seq / ?1 * 7 + seq % ?1 * 3) % (SELECT n / 2 FROM real) AS i FROM s`, cells, blocks, targets)
+		SELECT seq, seq / ?1 AS round, (seq % ?1) / ?3 AS w, (seq % ?1) % ?3 AS t,
+			((seq % ?1) / ?3 % 2) * (SELECT n / 2 FROM real) + (seq / ?1 * 7 + seq % ?1 * 3) % (SELECT n / 2 FROM real) AS i FROM s`, cells, rounds, targets)
 	exec(`DELETE FROM trials`)
-	exec(`INSERT INTO trials (id, run, seq, block, target, workload, seed, ramp_ns, length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
-		SELECT 1000000 + m.seq, r.run, m.seq, m.block, printf('t%03d', m.t), printf('w%d', m.w), r.seed, r.ramp_ns, r.length_ns, r.cold, r.started, r.took_ns,
+	exec(`INSERT INTO trials (id, run, seq, round, target, workload, seed, ramp_ns, length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
+		SELECT 1000000 + m.seq, r.run, m.seq, m.round, printf('t%03d', m.t), printf('w%d', m.w), r.seed, r.ramp_ns, r.length_ns, r.cold, r.started, r.took_ns,
 			r.labels, replace(r.facts, '--randseed=', '--randseed=' || m.seq), r.findings, r.err, r.discarded
 		FROM made m JOIN real r ON r.i = m.i ORDER BY m.seq`)
 	for _, table := range []string{"measured (trial, vals, histograms) SELECT 1000000 + m.seq, x.vals, x.histograms",
@@ -76,8 +76,8 @@ func multiply(tb testing.TB, path string, cells, blocks int) {
 
 // TestManyTrials makes every kind of report of trials of real fio, and finds in it what the store holds.
 func TestManyTrials(t *testing.T) {
-	const cells, blocks = 20, 100
-	path := manyTrials(t, "fixed:3x300ms", cells, blocks)
+	const cells, rounds = 20, 100
+	path := manyTrials(t, "fixed:3x300ms", cells, rounds)
 	for _, format := range []string{"txt", "md", "html", "json", "csv", "benchfmt"} {
 		t.Run(format, func(t *testing.T) {
 			command := "report"
@@ -108,12 +108,12 @@ func TestManyTrials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.Trials) != cells*blocks || len(rep.Sections) != 10 {
+	if len(rep.Trials) != cells*rounds || len(rep.Sections) != 10 {
 		t.Fatalf("%d trials in %d sections", len(rep.Trials), len(rep.Sections))
 	}
 	for _, s := range rep.Sections {
 		for _, row := range s.Rows {
-			if row.Ran != blocks || row.Ratio == nil && !row.Baseline {
+			if row.Ran != rounds || row.Ratio == nil && !row.Baseline {
 				t.Errorf("%s / %s: %d trials, ratio %v", row.Target, s.Workload, row.Ran, row.Ratio)
 			}
 			quantiles := 0

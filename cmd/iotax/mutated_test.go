@@ -96,7 +96,7 @@ targets:
 workloads:
   4k random read: {fio: {rw: randread, bs: 4k, iodepth: 32, size: 1GiB}}
   open: {fio: {rw: randread, load: [30%, 60%]}}
-measure: {precision: 5%, margin: 5%, trial: 10s, ramp: 2s, blocks: {min: 6, max: 30}, budget: 20m}
+measure: {precision: 5%, margin: 5%, trial: 10s, ramp: 2s, rounds: {min: 6, max: 30}, budget: 20m}
 `
 
 const mutableJob = `; a job file
@@ -122,7 +122,7 @@ rate=10m,20m
 `
 
 var mutableWords = []string{
-	"plan dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k,seqread-1m --trial 10s --blocks 6..30",
+	"plan dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k,seqread-1m --trial 10s --rounds 6..30",
 	"plan dir:/var/tmp ssh://me@db1:22/srv?accept_new=true -w randwrite-4k-qd8 --precision 5% --margin 3% --budget 20m",
 	"plan dir:/a dir:/b --protocol fixed:5x60s --size 1GiB --seed 7 --cold",
 	"plan dir:/a dir:/b -- fio --name=x --rw=randread --size=1g --bs=4k",

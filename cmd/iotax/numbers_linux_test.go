@@ -39,7 +39,7 @@ func TestCostDuringATrial(t *testing.T) {
 func (s *stage) costDuringATrial() (share float64, rss int64) {
 	t := s.t
 	t.Helper()
-	r := s.start(nil, "run", "dir:a", "-w", "randread-4k", "--size", "8MiB", "--trial", "4s", "--blocks", "1", "--calibrate=no")
+	r := s.start(nil, "run", "dir:a", "-w", "randread-4k", "--size", "8MiB", "--trial", "4s", "--rounds", "1", "--calibrate=no")
 	r.said("preparing")
 	measuring := func() bool {
 		return slices.ContainsFunc(s.processes("fio"), func(p string) bool { return strings.Contains(p, "write_bw_log") })
@@ -113,7 +113,7 @@ func BenchmarkStart(b *testing.B) {
 	}
 	target := b.TempDir()
 	once := func() time.Duration {
-		cmd := exec.Command(exe, "run", "dir:"+target, "-w", "randread-4k", "--size", "1MiB", "--trial", "100ms", "--ramp", "10ms", "--blocks", "1")
+		cmd := exec.Command(exe, "run", "dir:"+target, "-w", "randread-4k", "--size", "1MiB", "--trial", "100ms", "--ramp", "10ms", "--rounds", "1")
 		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+dir, "XDG_CACHE_HOME="+dir)
 		stderr, err := cmd.StderrPipe()
 		if err != nil {

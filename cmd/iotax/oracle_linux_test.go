@@ -38,7 +38,7 @@ measure: {protocol: "fixed:6x1s", ramp: 300ms, cold: false}
 			t.Fatal(r)
 		}
 		t.Logf("%+v", *c.Ratio)
-		// Six blocks of a second leave the t interval wide: what it says must hold, and the estimate be near.
+		// Six rounds of a second leave the t interval wide: what it says must hold, and the estimate be near.
 		if c.Ratio.Lo > 0.62*1.02 || c.Ratio.Hi < 0.62*0.98 || math.Abs(c.Ratio.Estimate/0.62-1) > 0.2 {
 			t.Errorf("the ratio is 0.62, and came out as %+v", *c.Ratio)
 		}

@@ -10,7 +10,7 @@ import (
 	"iotax"
 )
 
-// A trial in which iotax was stopped is discarded, and its block is run again: whether fio was stopped with it, as when the host is
+// A trial in which iotax was stopped is discarded, and its round is run again: whether fio was stopped with it, as when the host is
 // suspended, cannot be told. fio stopped alone is no pause (TestFindsStall).
 func TestPausedInATrial(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	if a.json {
 		least, most, _ := p.Estimate(c)
 		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds(), "open": c.Open.Seconds()}, "from": from,
-			"bytes": testBytes(p), "schedule": p.Schedule(p.Measure.Blocks.Min), "findings": plain(found)})
+			"bytes": testBytes(p), "schedule": p.Schedule(p.Measure.Rounds.Min), "findings": plain(found)})
 	}
 	return printSummary(a.out, p, c, from, found)
 }
@@ -91,12 +91,12 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 	for _, text := range planTime(p, c, from) {
 		line("%s", text)
 	}
-	rounds := p.Measure.Blocks
+	rounds := p.Measure.Rounds
 	n := fmt.Sprintf("%d to %d rounds", rounds.Min, rounds.Max)
 	if rounds.Min == rounds.Max {
 		n = count(rounds.Min, "round")
 	}
-	if t, alike := blockTime(p); alike {
+	if t, alike := roundTime(p); alike {
 		n += " of " + elapsed(t) + " each"
 	} else {
 		n += " of " + count(p.Trials(), "trial") + " for all workloads together"
@@ -129,7 +129,7 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 			line("… and %d more", len(slots)-shownSlots)
 			break
 		}
-		line("round %d  %s: %s", s.Block+1, s.Workload, strings.Join(s.Targets, ", "))
+		line("round %d  %s: %s", s.Round+1, s.Workload, strings.Join(s.Targets, ", "))
 	}
 	if p.Measure.Seed == 0 {
 		line("(each run has its own order; --seed fixes it)")
@@ -146,10 +146,10 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 
 func count(n int, what string) string { return format.Plural(n, what) }
 
-// blockTime is how long a round takes, and whether it is the same for all workloads.
-func blockTime(p *plan.Plan) (each time.Duration, alike bool) {
+// roundTime is how long a round takes, and whether it is the same for all workloads.
+func roundTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
-		t := p.BlockTime(&p.Workloads[i])
+		t := p.RoundTime(&p.Workloads[i])
 		if i > 0 && t != each {
 			return 0, false
 		}

@@ -63,13 +63,13 @@ func (p *progress) event(e run.Event) {
 		} else {
 			p.status("preparing " + e.Target + " for " + e.Workload)
 		}
-	case run.Starting, run.BlockDone:
+	case run.Starting, run.RoundDone:
 		p.redraw()
 	case run.Finished:
 		switch {
 		case !p.live:
 			t := e.Trial
-			p.line(fmt.Sprintf("%s  block %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Block+1, e.Blocks, e.Workload, e.Target, outcome(t, e.Metric)))
+			p.line(fmt.Sprintf("%s  round %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Round+1, e.Rounds, e.Workload, e.Target, outcome(t, e.Metric)))
 		case e.Trial.Err != "" || e.Trial.Discarded != "":
 			p.line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
 		default:
@@ -201,7 +201,7 @@ func outcome(t *iotax.Trial, metric string) string {
 		done = scaled(v)
 	}
 	if t.Discarded != "" {
-		done += "; discarded, its block is run again: " + firstLine(t.Discarded)
+		done += "; discarded, its round is run again: " + firstLine(t.Discarded)
 	}
 	return done
 }

@@ -87,7 +87,7 @@ targets: {queue: {nbd: "%s"}}
 workloads:
   alone: {fio: {rw: randread, bs: 4k, iodepth: 1, size: 16MiB}}
   open:  {fio: {rw: randread, bs: 4k, size: 16MiB, numjobs: 64, load: [40%%, 60%%]}}
-measure: {trial: 2s, ramp: 300ms, blocks: 5, cold: false}
+measure: {trial: 2s, ramp: 300ms, rounds: 5, cold: false}
 `, url))
 	var told []string
 	for range 8 { // a machine whose CPUs are taken away for a moment serves nobody, whatever its priorities are
@@ -96,7 +96,7 @@ measure: {trial: 2s, ramp: 300ms, blocks: 5, cold: false}
 		service := map[int]*iotax.Trial{}
 		for _, x := range trials {
 			if x.Workload == "alone" {
-				service[x.Block] = x
+				service[x.Round] = x
 			}
 		}
 		ratios := map[string][]float64{}
@@ -105,7 +105,7 @@ measure: {trial: 2s, ramp: 300ms, blocks: 5, cold: false}
 			if x.Workload == "alone" {
 				continue
 			}
-			mean, square := moments(t, service[x.Block])
+			mean, square := moments(t, service[x.Round])
 			rate, ok := x.Value("read.iops")
 			got, _ := moments(t, x)
 			rho := rate.Value * mean

@@ -505,7 +505,7 @@ func debugEvent(e run.Event, note func(string, ...any)) {
 	if e.Kind != run.Finished || t == nil {
 		return
 	}
-	note("debug: %s, block %d, took %v: %s", t.Cell(), t.Block+1, t.Took.Round(time.Millisecond), cmp.Or(t.Facts[iotax.FactCommand], "no command"))
+	note("debug: %s, round %d, took %v: %s", t.Cell(), t.Round+1, t.Took.Round(time.Millisecond), cmp.Or(t.Facts[iotax.FactCommand], "no command"))
 	if t.Err != "" {
 		note("debug: %s failed: %s\n%s", t.Cell(), t.Err, t.Raw)
 	}

@@ -274,14 +274,14 @@ func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, erro
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Block, t.Workload, t.Target, elapsed(t.Took), headline(r, t))
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Round, t.Workload, t.Target, elapsed(t.Took), headline(r, t))
 	}
 	return w.Flush()
 }
 
 func showTrial(out io.Writer, t *iotax.Trial) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "trial %d\tblock %d\t%s\n", t.Seq, t.Block, t.Cell())
+	fmt.Fprintf(w, "trial %d\tblock %d\t%s\n", t.Seq, t.Round, t.Cell())
 	if t.Err != "" {
 		fmt.Fprintf(w, "failed\t%s\n", clean(t.Err))
 	}

@@ -79,7 +79,7 @@ targets:
   host:  {dir: a}
   there: {on: there, dir: %s}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
-measure: {trial: 200ms, ramp: 0s, blocks: 1}
+measure: {trial: 200ms, ramp: 0s, rounds: 1}
 `, d.port, password, s.path("b")))
 	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json").works(t, 0)
 	run("export", "-o", "report.csv").works(t, 0)
@@ -88,14 +88,14 @@ measure: {trial: 200ms, ramp: 0s, blocks: 1}
 	s.write("env.yaml", `
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {env: {command: {shell: true, run: "env; env >&2", setup: "env"}}, wrong: {command: {shell: true, run: "env >&2; exit 3"}}}
-measure: {blocks: 1}
+measure: {rounds: 1}
 `)
 	run("run", "env.yaml", "-o", "env.html", "-o", "env.json").works(t, exitOK)
 	run("show", "--raw", "--trial", "0").works(t, 0, "PGPASSWORD=[$PGPASSWORD]")
 	s.write("hook.yaml", `
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {hook: {command: {run: "true", setup: "env >&2; exit 3"}}}
-measure: {blocks: 1}
+measure: {rounds: 1}
 `)
 	run("run", "hook.yaml", "--keep-going").refuses(t, 1, "PGPASSWORD=[$PGPASSWORD]")
 	// A server that lets nobody in, so that everything is tried.
@@ -126,7 +126,7 @@ targets:
   environment: {bucket: "http://%[1]s/bench"}
   file:        {bucket: {url: "http://%[1]s/bench", credentials: %[2]s}}
 workloads: {put: {object: {size: 64KiB, count: 2}}}
-measure: {blocks: 1}
+measure: {rounds: 1}
 `, addr, keys, s.path("a"), s.storeProgram()))
 	run("run", "bucket.yaml", "--keep-going", "-o", "bucket.html", "-o", "bucket.json").works(t, 1)
 	// A server that is asked with its token, with a wrong one, and without.
@@ -213,7 +213,7 @@ targets:
   'a | b `+"`c`"+` [d](http://e) **f**': {dir: b}
 workloads:
   '+cmd"|'' /C calc''!A0': {fio: {rw: randread, bs: 4k, size: 4MiB}}
-measure: {trial: 100ms, ramp: 0s, blocks: 2}
+measure: {trial: 100ms, ramp: 0s, rounds: 2}
 `)
 	r := s.iotax("run", "plan.yaml", "-o", "r.html", "-o", "r.md", "-o", "r.svg", "-o", "r.json").works(t, 0)
 	s.iotax("export", "-o", "r.csv").works(t, 0)
@@ -247,7 +247,7 @@ measure: {trial: 100ms, ramp: 0s, blocks: 2}
 		}
 	}
 	// Escape sequences have no place in a plan, and no way to the terminal.
-	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, blocks: 1}\n")
+	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, rounds: 1}\n")
 	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
 		t.Errorf("control characters on the terminal: %q", r.stdout+r.stderr)
 	}

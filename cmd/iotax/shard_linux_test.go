@@ -83,14 +83,14 @@ func TestShards(t *testing.T) {
 baseline: a
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 1MiB}}, write: {fio: {rw: randwrite, bs: 4k, size: 1MiB}}}
-measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
+measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 `)
 	args := func(more ...string) []string {
 		return append([]string{"run", plan, "--calibrate", "no", "--id", "together"}, more...)
 	}
 	s.iotax(args("--shard", "4/4")...).refuses(t, exitUsage, "the last 3/4")
 	s.iotax("run", plan, "--shard", "0/4").refuses(t, exitUsage, "--id")
-	s.iotax(args("--shard", "8/9")...).refuses(t, exitError, "dealt two by two", "--blocks 18")
+	s.iotax(args("--shard", "8/9")...).refuses(t, exitError, "dealt two by two", "--rounds 18")
 
 	var shards []*running
 	for i := range 4 {
@@ -126,17 +126,17 @@ measure: {trial: 200ms, ramp: 20ms, blocks: {min: 2, max: 8}, cold: false}
 		t.Error(c)
 	}
 	served(t, s, "together")
-	r := s.start(nil, args("--id", "cut", "--trial", "1s", "--blocks", "2")...)
-	r.said("block 1/")
+	r := s.start(nil, args("--id", "cut", "--trial", "1s", "--rounds", "2")...)
+	r.said("round 1/")
 	r.send(os.Interrupt)
 	r.wait().works(t, exitInterrupted)
 	s.iotax("run", "--resume=cut").works(t, exitOK)
 	s.iotax("rm", "cut", "--yes").works(t, exitOK)
 
 	// A shard that was killed is told, and is started again as it was.
-	part := func(shard string) []string { return args("--id", "killed", "--blocks", "4", "--shard", shard) }
+	part := func(shard string) []string { return args("--id", "killed", "--rounds", "4", "--shard", shard) }
 	r = s.start(nil, part("0/2")...)
-	r.said("block 1/")
+	r.said("round 1/")
 	r.send(syscall.SIGKILL)
 	r.wait()
 	s.iotax(part("1/2")...).works(t, exitOK)
@@ -165,7 +165,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for id, more := range map[string][]string{"far-shard": {"--shard", "0/2", "--blocks", "4"}, "far-alone": {"--blocks", "2"}} {
+	for id, more := range map[string][]string{"far-shard": {"--shard", "0/2", "--rounds", "4"}, "far-alone": {"--rounds", "2"}} {
 		r := s.start([]string{"unshare", "--uts", "sh", "-c", `hostname elsewhere && exec "$0" "$@"`}, args(append(more, "--id", id, "--trial", "1s")...)...)
 		for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			n := 0

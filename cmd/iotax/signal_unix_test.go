@@ -76,7 +76,7 @@ func TestInputLimits(t *testing.T) {
 	if err := os.Symlink("/dev/zero", zeros); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"plan", zeros}, {"lint", zeros}, {"run", zeros}, {"report", "--beside-map", zeros}} {
+	for _, args := range [][]string{{"plan", zeros}, {"lint", zeros}, {"run", zeros}, {"report", "--reference-map", zeros}} {
 		var out, errs bytes.Buffer
 		args = append([]string{"--store", filepath.Join(t.TempDir(), "store")}, args...)
 		code := Main(t.Context(), args, nil, &out, &errs)

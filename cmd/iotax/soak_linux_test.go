@@ -101,7 +101,7 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	if got.code != 0 {
 		t.Fatal(got)
 	}
-	if n := strings.Count(got.stderr, "  block "); n < trials {
+	if n := strings.Count(got.stderr, "  round "); n < trials {
 		t.Fatalf("%d trials of %d: %s", n, trials, got)
 	}
 	// The first fifth is for starting; the second is held against the last.
@@ -143,7 +143,7 @@ func middle(all []level, of func(level) float64) float64 {
 	return vs[len(vs)/2]
 }
 
-// soakFake is the program `soaked-iotax FILE N DIR DIR`: N blocks of a workload which does nothing, on two fake machines,
+// soakFake is the program `soaked-iotax FILE N DIR DIR`: N rounds of a workload which does nothing, on two fake machines,
 // and reports what a file of fio's says. All but the machines and the workload is what `iotax run` uses.
 func soakFake() {
 	err := func() error {
@@ -151,7 +151,7 @@ func soakFake() {
 		if err != nil {
 			return err
 		}
-		blocks, err := strconv.Atoi(os.Args[2])
+		rounds, err := strconv.Atoi(os.Args[2])
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ machines: {one: {fake: {}}, other: {fake: {}}}
 targets: {a: {on: one, dir: %q}, b: {on: other, dir: %q}}
 workloads: {w: {fio: {rw: randread, bs: 4k, size: 1MiB}}}
 measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
-`, os.Args[3], os.Args[4], blocks), kinds())
+`, os.Args[3], os.Args[4], rounds), kinds())
 		if err != nil {
 			return err
 		}

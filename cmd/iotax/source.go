@@ -84,7 +84,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name no node, one target for each: all, or names with commas between")
 	override(pf, c, "trial", or("measured window of a trial, as in 30s", d.Trial), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Trial })
 	override(pf, c, "ramp", or("time before the window that is not measured", d.Ramp), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Ramp })
-	override(pf, c, "blocks", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Blocks), plan.ParseBlocks, func(m *plan.Measure) *plan.Blocks { return &m.Blocks })
+	override(pf, c, "rounds", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Rounds), plan.ParseRounds, func(m *plan.Measure) *plan.Rounds { return &m.Rounds })
 	override(pf, c, "budget", or("time of the whole run: after the first round of each workload, no round starts that would end later", d.Budget),
 		plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Budget })
 	override(pf, c, "precision", or("stop when the interval of the ratio is this narrow", d.Precision), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Precision })
@@ -100,7 +100,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
 	group(c, groupWhat, "workload", "size", "image", "container", "nodes")
-	group(c, groupHowLong, "trial", "ramp", "blocks", "budget", "precision", "protocol", "scale")
+	group(c, groupHowLong, "trial", "ramp", "rounds", "budget", "precision", "protocol", "scale")
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
 	complete(c, "protocol", "adaptive", "fixed:5x60s")
@@ -282,8 +282,8 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 		return usageError{err}
 	}
 	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(chosen, w.Name) && !w.Aside })
-	if p.Beside != nil {
-		maps.DeleteFunc(p.Beside.Workloads, func(name, _ string) bool { return !slices.Contains(chosen, name) })
+	if p.Reference != nil {
+		maps.DeleteFunc(p.Reference.Workloads, func(name, _ string) bool { return !slices.Contains(chosen, name) })
 	}
 	return nil
 }
@@ -329,8 +329,8 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	if m.Fixed() {
 		// Flags next to a fixed protocol may repeat it, not contradict it.
 		asked := *m
-		if err := m.Check(); err == nil && (pf.given("trial") && asked.Trial != m.Trial || pf.given("blocks") && asked.Blocks != m.Blocks) {
-			return fmt.Errorf("--trial and --blocks contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol)
+		if err := m.Check(); err == nil && (pf.given("trial") && asked.Trial != m.Trial || pf.given("rounds") && asked.Rounds != m.Rounds) {
+			return fmt.Errorf("--trial and --rounds contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol)
 		}
 	}
 	if pf.given("trial", "protocol") && !pf.given("ramp") {
@@ -408,7 +408,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // the names of its workloads no longer fit
 	m.Budget = times(m.Budget, leastBudget)
 	if m.Fixed() {
-		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Blocks.Min, m.Trial)
+		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Rounds.Min, m.Trial)
 	}
 	return nil
 }

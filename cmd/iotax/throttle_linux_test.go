@@ -95,7 +95,7 @@ func TestFindsThrottledDisk(t *testing.T) {
 			plan := s.write("checks.yaml", fmt.Sprintf(`
 targets: {disk: {dir: %s}}
 workloads: {read: {fio: {rw: randread, bs: 4k, ioengine: libaio, iodepth: 48, size: 32MiB}}}
-measure: {trial: %ds, ramp: 0s, blocks: 1}
+measure: {trial: %ds, ramp: 0s, rounds: 1}
 `, dir, seconds))
 			var got []string
 			for range 3 { // on a machine with too much to do, fio waits for seconds: a stall that nobody planted

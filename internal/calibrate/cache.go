@@ -93,7 +93,7 @@ func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
 		return nil, false
 	}
 	age := now.Sub(e.Calibration.At)
-	if e.Calibration.Blocks < 1 || age < -time.Hour || age > MaxAge {
+	if e.Calibration.Rounds < 1 || age < -time.Hour || age > MaxAge {
 		return nil, false
 	}
 	return &e.Calibration, true

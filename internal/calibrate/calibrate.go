@@ -1,5 +1,5 @@
 // Package calibrate says what a rig does when nothing differs: the noise floor of its A/A ratio, how
-// much successive blocks resemble each other, how fast the load generator is without a disk, and how
+// much successive rounds resemble each other, how fast the load generator is without a disk, and how
 // long a trial should be. It makes the plans of such studies, turns their trials into an
 // iotax.Calibration, and keeps that per rig. It measures nothing itself: the plans are run by the same
 // code as any other, which is the point of them.
@@ -20,13 +20,13 @@ import (
 // MaxAge is how long a calibration is believed.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the least number of blocks from which an autocorrelation is told: with 6 of them, one of
+// minPhi is the least number of rounds from which an autocorrelation is told: with 6 of them, one of
 // 0.4 is what chance gives.
 const minPhi = 12
 
 // New makes the calibration of an A/A study, and of a study of the null engine (nil where there was
 // none). The study's first target is one arm and its second the other; its first workload is judged.
-// Without a single block that counts it fails.
+// Without a single round that counts it fails.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -38,7 +38,7 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 	metric := w.Metrics[0]
 	a, b, better := stat.Pairs(trials, w.Name, metric, r.Targets[0].Name, r.Targets[1].Name)
 	if len(a) == 0 {
-		return fail(noBlock(trials))
+		return fail(noRound(trials))
 	}
 	d, err := stat.Pair(a, b, better)
 	if err != nil {
@@ -48,7 +48,7 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 	if err != nil {
 		return fail(err)
 	}
-	c := &iotax.Calibration{Ratio: e.Estimate, Lo: known(e.Lo), Hi: known(e.Hi), Blocks: len(d), CV: cv(append(slices.Clone(a), b...)),
+	c := &iotax.Calibration{Ratio: e.Estimate, Lo: known(e.Lo), Hi: known(e.Hi), Rounds: len(d), CV: cv(append(slices.Clone(a), b...)),
 		Lag1: known(stat.Lag1(d)), At: r.Start, Workload: w.Name, Length: length(trials), Brief: brief}
 	c.Phi = phi(c.Lag1, len(d))
 	if !brief {
@@ -58,14 +58,14 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 	return c, nil
 }
 
-// noBlock says why no block counts.
-func noBlock(trials []*iotax.Trial) error {
+// noRound says why no round counts.
+func noRound(trials []*iotax.Trial) error {
 	for _, t := range trials {
 		if why := cmp.Or(t.Err, t.Discarded); why != "" {
-			return fmt.Errorf("no block counts: %s", why)
+			return fmt.Errorf("no round counts: %s", why)
 		}
 	}
-	return fmt.Errorf("no block was measured")
+	return fmt.Errorf("no round was measured")
 }
 
 // known is 0 for what could not be computed.
@@ -104,9 +104,9 @@ func spread(xs []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// phi is the autocorrelation that intervals are widened for: the estimate r of n blocks with its bias
+// phi is the autocorrelation that intervals are widened for: the estimate r of n rounds with its bias
 // taken out, φ ≈ (n·r+1)/(n−3) (Marriott & Pope 1954: E r ≈ φ − (1+3φ)/n), where r lies above what
-// independent blocks give in one of twenty studies, −1/n + 1.645/√n; else 0. Widening for every
+// independent rounds give in one of twenty studies, −1/n + 1.645/√n; else 0. Widening for every
 // positive r would make half of all intervals of a quiet rig too wide.
 func phi(r float64, n int) float64 {
 	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
@@ -133,5 +133,5 @@ func Finding(c *iotax.Calibration) (iotax.Finding, bool) {
 	if c == nil || c.Floor() == 0 || c.Lo <= 1 && 1 <= c.Hi {
 		return iotax.Finding{}, false
 	}
-	return rules.AANotOne.Found(iotax.AboutRun(), "the baseline against itself came out at %.3g× [%.3g, %.3g] in %d blocks of %s", c.Ratio, c.Lo, c.Hi, c.Blocks, c.Length), true
+	return rules.AANotOne.Found(iotax.AboutRun(), "the baseline against itself came out at %.3g× [%.3g, %.3g] in %d rounds of %s", c.Ratio, c.Lo, c.Hi, c.Rounds, c.Length), true
 }

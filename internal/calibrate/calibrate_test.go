@@ -13,13 +13,13 @@ import (
 	"iotax/stat"
 )
 
-// study fakes the trials of an A/A study: level(block, arm) is the logarithm of an arm's rate.
-func study(blocks int, seconds int, level func(block, arm int) float64, noise func() float64) (*iotax.Run, []*iotax.Trial) {
+// study fakes the trials of an A/A study: level(round, arm) is the logarithm of an arm's rate.
+func study(rounds int, seconds int, level func(round, arm int) float64, noise func() float64) (*iotax.Run, []*iotax.Trial) {
 	r := &iotax.Run{ID: "r", Name: "A/A", Start: time.Unix(1_700_000_000, 0).UTC(), Baseline: "a",
 		Targets:   []iotax.TargetInfo{{Name: "a"}, {Name: "a again"}},
 		Workloads: []iotax.WorkloadInfo{{Name: "w", Metrics: []string{"read.iops"}}}}
 	var ts []*iotax.Trial
-	for b := range blocks {
+	for b := range rounds {
 		for arm := range 2 {
 			s := iotax.Series{Name: "read.iops", Unit: iotax.PerSecond}
 			sum, at := 0.0, level(b, arm)
@@ -28,7 +28,7 @@ func study(blocks int, seconds int, level func(block, arm int) float64, noise fu
 				s.T, s.V = append(s.T, float64(k+1)), append(s.V, x)
 				sum += x
 			}
-			ts = append(ts, &iotax.Trial{Target: r.Targets[arm].Name, Workload: "w", Block: b, Seq: len(ts),
+			ts = append(ts, &iotax.Trial{Target: r.Targets[arm].Name, Workload: "w", Round: b, Seq: len(ts),
 				Length: time.Duration(seconds) * time.Second, Took: time.Duration(seconds)*time.Second + 500*time.Millisecond,
 				Series: []iotax.Series{s}, Values: []iotax.Value{{Name: "read.iops", Value: sum / float64(seconds), Unit: iotax.PerSecond, Better: iotax.Up}}})
 		}
@@ -46,7 +46,7 @@ func TestNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Blocks != 20 || c.Lo > 1 || c.Hi < 1 || math.Abs(c.CV-0.02) > 0.006 || c.NullIOPS != 1e6 || c.Length != 5*time.Second || c.At != r.Start {
+	if c.Rounds != 20 || c.Lo > 1 || c.Hi < 1 || math.Abs(c.CV-0.02) > 0.006 || c.NullIOPS != 1e6 || c.Length != 5*time.Second || c.At != r.Start {
 		t.Errorf("%+v", c)
 	}
 	if f := c.Floor(); f < 0.005 || f > 0.03 {
@@ -71,7 +71,7 @@ func TestArmsThatDiffer(t *testing.T) {
 }
 
 func TestPhiOnlyWhereItIsMoreThanChance(t *testing.T) {
-	ar := func(phi float64, seed uint64) func(block, arm int) float64 {
+	ar := func(phi float64, seed uint64) func(round, arm int) float64 {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		x := 0.0
 		return func(_, arm int) float64 {
@@ -110,7 +110,7 @@ func TestPhiOnlyWhereItIsMoreThanChance(t *testing.T) {
 		t.Errorf("φ = 0.6 is estimated as %.2f", m)
 	}
 	if phi(0.95, 6) != 0 {
-		t.Error("six blocks tell no φ")
+		t.Error("six rounds tell no φ")
 	}
 	if got := phi(1, 13); got > 0.9 {
 		t.Errorf("φ of %v leaves no interval", got)
@@ -177,7 +177,7 @@ func TestCache(t *testing.T) {
 	run := &iotax.Run{Environment: map[string]string{"kernel": "6.1"}, Baseline: "b",
 		Targets: []iotax.TargetInfo{{Name: "b", Machine: "host", Facts: facts}, {Name: "other", Machine: "ssh://x"}}}
 	rig := RigOf(run)
-	cal := &iotax.Calibration{Ratio: 1, Lo: .99, Hi: 1.01, Blocks: 6, At: time.Unix(1_700_000_000, 0).UTC()}
+	cal := &iotax.Calibration{Ratio: 1, Lo: .99, Hi: 1.01, Rounds: 6, At: time.Unix(1_700_000_000, 0).UTC()}
 	now := cal.At.Add(time.Hour)
 	if _, ok := c.Get(rig, now); ok {
 		t.Error("an empty cache has one")
@@ -209,7 +209,7 @@ func TestCache(t *testing.T) {
 	if run.Targets[0].Labels["cache"] = "writeback"; RigOf(run).Key() == guest || guest == here {
 		t.Error("disks of a guest with unlike caches are one rig")
 	}
-	if err := os.WriteFile(c.Path(rig), []byte(`{"version": 1, "calibration": {"blocks"`), 0o600); err != nil {
+	if err := os.WriteFile(c.Path(rig), []byte(`{"version": 1, "calibration": {"rounds"`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := c.Get(rig, now); ok {

@@ -18,7 +18,7 @@ const (
 // minSeconds is the least number of seconds in a trial from which its inner variance is told.
 const minSeconds = 4
 
-// components splits the variance of an A/A study with the differences d. What the two trials of a block
+// components splits the variance of an A/A study with the differences d. What the two trials of a round
 // share has cancelled in d and must not count as noise, so the variance between trials is taken from
 // there: half of d's is that of one trial. setUp is what a trial costs beside its window, in seconds.
 // It fails where the study is too short.

@@ -22,7 +22,7 @@ const Workload = "randread-4k"
 // Full are the options of a calibration that tells everything: about four minutes.
 func Full() Options {
 	m := plan.Defaults()
-	m.Trial, m.Ramp, m.Blocks, m.Budget = plan.Duration(5*time.Second), plan.Duration(500*time.Millisecond), plan.Blocks{Min: 20, Max: 20}, 0
+	m.Trial, m.Ramp, m.Rounds, m.Budget = plan.Duration(5*time.Second), plan.Duration(500*time.Millisecond), plan.Rounds{Min: 20, Max: 20}, 0
 	return Options{Measure: m, Workload: Workload, Size: "256MiB"}
 }
 
@@ -31,7 +31,7 @@ func Full() Options {
 func Brief() Options {
 	o := Full()
 	o.Measure.Trial, o.Measure.Ramp = plan.Duration(500*time.Millisecond), plan.Duration(100*time.Millisecond)
-	o.Measure.Blocks = plan.Blocks{Min: 6, Max: 6}
+	o.Measure.Rounds = plan.Rounds{Min: 6, Max: 6}
 	o.Size = "64MiB"
 	return o
 }
@@ -75,7 +75,7 @@ func Null(aa *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
 	out.Name, out.Workloads = "null engine", works
 	out.Targets = append([]plan.Target{aa.Targets[0]}, aa.Targets[2:]...)
 	out.Measure.Trial, out.Measure.Ramp, out.Measure.Cold = plan.Duration(300*time.Millisecond), plan.Duration(50*time.Millisecond), false
-	out.Measure.Blocks = plan.Blocks{Min: 3, Max: 3}
+	out.Measure.Rounds = plan.Rounds{Min: 3, Max: 3}
 	return &out, out.Measure.Check()
 }
 

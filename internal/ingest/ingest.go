@@ -216,13 +216,13 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	all := slices.Clone(have)
 	next := 0
 	for _, t := range have {
-		next = max(next, t.Seq+1, t.Block+1)
+		next = max(next, t.Seq+1, t.Round+1)
 	}
 	for i := range b.items {
 		it := &b.items[i]
 		t := it.trial(now)
-		// Each is a block of its own: none was measured beside another.
-		t.Run, t.Seq, t.Block = run.ID, next, next
+		// Each is a round of its own: none was measured beside another.
+		t.Run, t.Seq, t.Round = run.ID, next, next
 		next++
 		t.Facts["file"] = fmt.Sprintf("%s:%d", it.src.Name, max(1, b.rows[it.row].Line))
 		row := &b.rows[it.row]

@@ -64,7 +64,7 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// Groups are workloads, results of one job are repetitions, each in a block of its own.
+// Groups are workloads, results of one job are repetitions, each in a round of its own.
 func TestRepetitionsAndGroups(t *testing.T) {
 	var b Batch
 	two := func(i int) string {
@@ -82,15 +82,15 @@ func TestRepetitionsAndGroups(t *testing.T) {
 	if v, _ := trials[0].Value("iops"); v.Value != 4000 || v.Unit != iotax.PerSecond || v.Better != iotax.Up {
 		t.Errorf("jobs of a group add up: %v", v)
 	}
-	blocks := map[int]bool{}
+	rounds := map[int]bool{}
 	for i, x := range trials {
-		blocks[x.Block] = true
+		rounds[x.Round] = true
 		if x.Seq != i || x.Facts["file"] == "" || x.Facts["fio"] != "fio-3.33" || x.Facts["bs"] != "4k" {
 			t.Errorf("%+v", x)
 		}
 	}
-	if len(blocks) != len(trials) {
-		t.Errorf("trials share blocks: %v", blocks)
+	if len(rounds) != len(trials) {
+		t.Errorf("trials share rounds: %v", rounds)
 	}
 	if p := fio.Read(trials[3].Raw, ""); len(p) != 1 || p[0].Err != nil || p[0].Result.Jobs[0].Read.IOs != 3000 {
 		t.Errorf("fio's own output is kept: %.200s", trials[3].Raw)
@@ -171,7 +171,7 @@ func TestExtend(t *testing.T) {
 	r.ID = "x"
 	add(t, &second, Source{Name: "guest.json"}, doc(now, "", job("a", 0, 500, 1000, "")))
 	more, _, err := second.Extend(r, have, now)
-	if err != nil || len(more) != 1 || more[0].Seq != 1 || more[0].Block != 1 || more[0].Run != "x" || len(r.Targets) != 2 || len(r.Workloads) != 1 || len(r.Findings) == 0 {
+	if err != nil || len(more) != 1 || more[0].Seq != 1 || more[0].Round != 1 || more[0].Run != "x" || len(r.Targets) != 2 || len(r.Workloads) != 1 || len(r.Findings) == 0 {
 		t.Errorf("%v %+v %+v", err, more, r)
 	}
 }

@@ -323,7 +323,7 @@ func removeMarked(ctx context.Context, r remnant) error {
 // title. The process is this user's, and one of its arguments, which the title separates by blanks, is a path in the directory.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
-		return nil
+		return nil //nolint:nilerr // no server was started there
 	}
 	text, err := root.ReadFile(name + "/pid")
 	if err != nil {
@@ -331,11 +331,11 @@ func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil // not written by a server
+		return nil //nolint:nilerr // not written by a server
 	}
 	start, err := here.start(pid)
 	if err != nil {
-		return nil // it has ended
+		return nil //nolint:nilerr // it has ended
 	}
 	command, owner := proctable.Command(ctx, pid)
 	in := func(word string) bool { return strings.HasPrefix(filepath.ToSlash(word), dir+"/") }

@@ -46,11 +46,11 @@ func TestMachinePages(t *testing.T) {
 				t.Errorf("the page of %s does not say: %s", name, row)
 			}
 		}
-		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-		if len(blocks) == 0 {
+		rounds := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		if len(rounds) == 0 {
 			t.Errorf("the page of %s shows no plan", name)
 		}
-		for _, b := range blocks {
+		for _, b := range rounds {
 			if _, err := plan.Parse(name+".md", []byte(b[1]), realKinds()); err != nil {
 				t.Error(err)
 			}
@@ -64,10 +64,10 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := regexp.MustCompile("(?ms)^```([a-z ]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	rounds := regexp.MustCompile("(?ms)^```([a-z ]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
 	seen := map[string]int{}
 	wrong := ""
-	for _, b := range blocks {
+	for _, b := range rounds {
 		seen[b[1]]++
 		name := fmt.Sprintf("%s %d", b[1], seen[b[1]])
 		switch b[1] {
@@ -100,17 +100,17 @@ func TestDocs(t *testing.T) {
 				sameAgain(t, line, p)
 			}
 		default:
-			t.Errorf("the block %q is not tested", b[1])
+			t.Errorf("the round %q is not tested", b[1])
 		}
 	}
 	if seen["yaml"] < 6 || seen["yaml wrong"] != 1 || seen["text"] != 1 || seen["words"] != 1 {
-		t.Errorf("blocks %v", seen)
+		t.Errorf("rounds %v", seen)
 	}
 	// The table of defaults.
 	m := plan.Defaults()
 	for key, want := range map[string]string{
 		"precision": m.Precision.String(), "margin": m.Margin.String(), "trial": m.Trial.String(), "ramp": m.Ramp.String(), "settle": m.Settle.String(), "overrun": m.Overrun.String(),
-		"blocks": m.Blocks.String(), "budget": m.Budget.String(), "protocol": m.Protocol, "cold": fmt.Sprint(m.Cold), "seed": fmt.Sprint(m.Seed),
+		"rounds": m.Rounds.String(), "budget": m.Budget.String(), "protocol": m.Protocol, "cold": fmt.Sprint(m.Cold), "seed": fmt.Sprint(m.Seed),
 	} {
 		if row := "| `" + key + "` | " + want + " |"; !strings.Contains(string(text), row) {
 			t.Errorf("no row %q", row)
@@ -179,12 +179,12 @@ func TestPagesOfContainers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		rounds := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
 		lines := regexp.MustCompile(`(?m)^    iotax run (.*?)(?: +#.*)?$`).FindAllStringSubmatch(string(text), -1)
-		if len(blocks) == 0 || len(lines) == 0 {
-			t.Errorf("%s: %d plans, %d lines", page, len(blocks), len(lines))
+		if len(rounds) == 0 || len(lines) == 0 {
+			t.Errorf("%s: %d plans, %d lines", page, len(rounds), len(lines))
 		}
-		for _, b := range blocks {
+		for _, b := range rounds {
 			if _, err := plan.Parse(page, []byte(b[1]), realKinds()); err != nil {
 				t.Error(err)
 			}

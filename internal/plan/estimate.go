@@ -25,12 +25,12 @@ func (p *Plan) TrialTime(w *Workload) time.Duration {
 	return time.Duration(m.Settle+m.Ramp) + m.Length(*w)
 }
 
-// BlockTime is how long one block of w takes.
-func (p *Plan) BlockTime(w *Workload) time.Duration {
+// RoundTime is how long one round of w takes.
+func (p *Plan) RoundTime(w *Workload) time.Duration {
 	return mul(p.TrialTime(w), len(p.targetsOf(w)))
 }
 
-// Trials counts the trials of one block of every workload.
+// Trials counts the trials of one round of every workload.
 func (p *Plan) Trials() int {
 	n := 0
 	for i := range p.Workloads {
@@ -42,8 +42,8 @@ func (p *Plan) Trials() int {
 // CheckTrials refuses a plan with more trials than a schedule may have. Call it after changing Measure.
 func (p *Plan) CheckTrials() error {
 	n := p.Trials()
-	if blocks := p.Measure.Blocks.Min; n > 0 && blocks > maxTrials/n {
-		return &Error{Pos: Pos{File: p.File}, Msg: fmt.Sprintf("%d blocks of %d trials are more than %d trials", blocks, n, maxTrials), Hint: "fewer blocks, targets or workloads"}
+	if rounds := p.Measure.Rounds.Min; n > 0 && rounds > maxTrials/n {
+		return &Error{Pos: Pos{File: p.File}, Msg: fmt.Sprintf("%d rounds of %d trials are more than %d trials", rounds, n, maxTrials), Hint: "fewer rounds, targets or workloads"}
 	}
 	return nil
 }
@@ -54,14 +54,14 @@ type Costs struct {
 	Around map[string]time.Duration // each trial that has a window, by target: starting the load generator, reading counters
 }
 
-// Estimate returns the least and the most time that a run of the plan takes, and how many blocks of every workload that is at most. Blocks
+// Estimate returns the least and the most time that a run of the plan takes, and how many rounds of every workload that is at most. Rounds
 // that are discarded and run again come on top. Workloads that end by themselves count with what their kind is assumed to take. No
-// block but the first starts that would end beyond the budget.
-func (p *Plan) Estimate(c Costs) (least, most time.Duration, blocks int) {
+// round but the first starts that would end beyond the budget.
+func (p *Plan) Estimate(c Costs) (least, most time.Duration, rounds int) {
 	var round time.Duration
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		round += p.BlockTime(w)
+		round += p.RoundTime(w)
 		for _, t := range p.targetsOf(w) {
 			if w.Assumed == 0 {
 				round += c.Around[t]
@@ -71,41 +71,41 @@ func (p *Plan) Estimate(c Costs) (least, most time.Duration, blocks int) {
 			round = math.MaxInt64
 		}
 	}
-	b := p.Measure.Blocks
-	blocks = b.Max
+	b := p.Measure.Rounds
+	rounds = b.Max
 	if budget := time.Duration(p.Measure.Budget); budget > 0 && round > 0 {
-		blocks = int(min(int64(b.Max), max(1, int64((budget-c.Open)/round))))
+		rounds = int(min(int64(b.Max), max(1, int64((budget-c.Open)/round))))
 	}
-	least, most = c.Open+mul(round, min(b.Min, blocks)), c.Open+mul(round, blocks)
+	least, most = c.Open+mul(round, min(b.Min, rounds)), c.Open+mul(round, rounds)
 	if least < 0 {
 		least = math.MaxInt64
 	}
 	if most < 0 {
 		most = math.MaxInt64
 	}
-	return least, most, blocks
+	return least, most, rounds
 }
 
-// A Slot is one block of the schedule.
+// A Slot is one round of the schedule.
 type Slot struct {
-	Block    int      `json:"block"` // from 0
+	Round    int      `json:"round"` // from 0
 	Workload string   `json:"workload"`
 	Seed     uint64   `json:"seed"`    // of the offsets; the same for all targets
 	Targets  []string `json:"targets"` // in the order they are run
 }
 
-// Schedule lists n blocks of every workload in the order in which they run while no workload is
-// finished: the workloads take turns, block by block.
+// Schedule lists n rounds of every workload in the order in which they run while no workload is
+// finished: the workloads take turns, round by round.
 func (p *Plan) Schedule(n int) []Slot {
 	var out []Slot
-	for block := range max(0, n) {
+	for round := range max(0, n) {
 		for i, w := range p.Workloads {
-			s := Slot{Block: block, Workload: w.Name, Seed: BlockSeed(p.Measure.Seed, w.Name, block)}
+			s := Slot{Round: round, Workload: w.Name, Seed: RoundSeed(p.Measure.Seed, w.Name, round)}
 			at := p.targetsOf(&p.Workloads[i])
 			if len(at) == 0 {
 				continue // it is only done beside others
 			}
-			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), block) {
+			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), round) {
 				s.Targets = append(s.Targets, at[k])
 			}
 			out = append(out, s)

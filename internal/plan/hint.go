@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-var flagged = regexp.MustCompile("`--(trial|blocks) ([0-9a-z]+)(?:\\.\\.([0-9]+))?`")
+var flagged = regexp.MustCompile("`--(trial|rounds) ([0-9a-z]+)(?:\\.\\.([0-9]+))?`")
 
-// Workable makes the flags in a hint work for p: `--trial 10s` and `--blocks 12..60` ask for more than p does, and name the
+// Workable makes the flags in a hint work for p: `--trial 10s` and `--rounds 12..60` ask for more than p does, and name the
 // budget that they need where p's is smaller. Only p decides that, so that the same hint stays the same in all trials of a run.
 func (p *Plan) Workable(hint string) string {
 	return flagged.ReplaceAllStringFunc(hint, func(flag string) string {
@@ -35,13 +35,13 @@ func (p *Plan) Workable(hint string) string {
 			if m[3] != "" {
 				most, _ = strconv.Atoi(m[3])
 			}
-			if least <= was.Blocks.Min || most <= was.Blocks.Max {
-				least, most = max(least, 2*was.Blocks.Min), max(most, 2*was.Blocks.Max)
+			if least <= was.Rounds.Min || most <= was.Rounds.Max {
+				least, most = max(least, 2*was.Rounds.Min), max(most, 2*was.Rounds.Max)
 			}
-			q.Measure.Blocks = Blocks{Min: least, Max: most}
-			flag = fmt.Sprintf("--blocks %d..%d", least, most)
+			q.Measure.Rounds = Rounds{Min: least, Max: most}
+			flag = fmt.Sprintf("--rounds %d..%d", least, most)
 			if least == most {
-				flag = fmt.Sprintf("--blocks %d", least)
+				flag = fmt.Sprintf("--rounds %d", least)
 			}
 		}
 		if was.Fixed() {

@@ -7,12 +7,12 @@ import (
 
 // A hint asks for more than the plan does, and names the budget that this needs.
 func TestWorkable(t *testing.T) {
-	measure := func(trial, budget time.Duration, blocks Blocks, protocol string) *Plan {
+	measure := func(trial, budget time.Duration, rounds Rounds, protocol string) *Plan {
 		m := Defaults()
-		m.Trial, m.Budget, m.Blocks, m.Protocol, m.Ramp = Duration(trial), Duration(budget), blocks, protocol, 0
+		m.Trial, m.Budget, m.Rounds, m.Protocol, m.Ramp = Duration(trial), Duration(budget), rounds, protocol, 0
 		return samplePlan(4, 3, m) // a round is 12 trials
 	}
-	few := Blocks{Min: 6, Max: 6}
+	few := Rounds{Min: 6, Max: 6}
 	for _, c := range []struct {
 		plan       *Plan
 		hint, want string
@@ -21,14 +21,14 @@ func TestWorkable(t *testing.T) {
 		{measure(time.Second, 20*time.Minute, few, ""), "trials (`--trial 10s`)", "trials (`--trial 10s`)"},
 		{measure(time.Second, 0, few, ""), "trials (`--trial 10s`)", "trials (`--trial 10s`)"},
 		{measure(10*time.Second, 0, few, ""), "trials (`--trial 10s`)", "trials (`--trial 20s`)"},
-		{measure(time.Second, 3*time.Minute, few, ""), "`--blocks 12..60` or `--trial 30s`", "`--blocks 12..60 --budget 4m` or `--trial 30s --budget 54m`"},
-		{measure(time.Second, 0, Blocks{Min: 12, Max: 60}, ""), "`--blocks 12..60`", "`--blocks 24..120`"},
-		{measure(time.Second, 0, Blocks{Min: 6, Max: 100}, ""), "`--blocks 12..60`", "`--blocks 12..200`"},
-		{measure(time.Second, 0, Blocks{Min: 6, Max: 30}, ""), "`--blocks 12..60`", "`--blocks 12..60`"},
-		{measure(time.Second, 0, Blocks{Min: 20, Max: 30}, ""), "`--blocks 12..60`", "`--blocks 40..60`"},
-		{measure(time.Second, 0, Blocks{Min: 3, Max: 3}, ""), "`--blocks 6`", "`--blocks 6`"},
-		{measure(time.Second, 0, few, ""), "`--blocks 6`", "`--blocks 12`"},
-		{measure(time.Minute, 0, few, "fixed:5x60s"), "`--blocks 12..60`", "`--blocks 12..60 --protocol adaptive`"},
+		{measure(time.Second, 3*time.Minute, few, ""), "`--rounds 12..60` or `--trial 30s`", "`--rounds 12..60 --budget 4m` or `--trial 30s --budget 54m`"},
+		{measure(time.Second, 0, Rounds{Min: 12, Max: 60}, ""), "`--rounds 12..60`", "`--rounds 24..120`"},
+		{measure(time.Second, 0, Rounds{Min: 6, Max: 100}, ""), "`--rounds 12..60`", "`--rounds 12..200`"},
+		{measure(time.Second, 0, Rounds{Min: 6, Max: 30}, ""), "`--rounds 12..60`", "`--rounds 12..60`"},
+		{measure(time.Second, 0, Rounds{Min: 20, Max: 30}, ""), "`--rounds 12..60`", "`--rounds 40..60`"},
+		{measure(time.Second, 0, Rounds{Min: 3, Max: 3}, ""), "`--rounds 6`", "`--rounds 6`"},
+		{measure(time.Second, 0, few, ""), "`--rounds 6`", "`--rounds 12`"},
+		{measure(time.Minute, 0, few, "fixed:5x60s"), "`--rounds 12..60`", "`--rounds 12..60 --protocol adaptive`"},
 		{measure(time.Second, time.Minute, few, ""), "see `iotax show`, `--trial` and --trial 10s", "see `iotax show`, `--trial` and --trial 10s"},
 	} {
 		if got := c.plan.Workable(c.hint); got != c.want {

@@ -45,7 +45,7 @@ func (n *node) mark() Mark {
 }
 
 // Where is the place at which a key of the spec was written ("path", an option of a job, or
-// "blocks.min" in a nested one); that of the value which stands for the spec (`dir: /var/tmp`), or that of
+// "rounds.min" in a nested one); that of the value which stands for the spec (`dir: /var/tmp`), or that of
 // the entry's name when it was not written.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 

@@ -14,7 +14,7 @@ func TestWhere(t *testing.T) {
 machines: {guest: {qemu: {memory: 1GiB}}}
 workloads:
   w: {fio: {rw: read, bs: [4k, 64k]}}
-measure: {trial: 3s, blocks: {min: 2}}
+measure: {trial: 3s, rounds: {min: 2}}
 `
 	p, err := Parse("p.yaml", []byte(text), testKinds())
 	if err != nil {
@@ -31,7 +31,7 @@ measure: {trial: 3s, blocks: {min: 2}}
 		{"an option that is an axis", at(p.Workloads[1].Where("bs")), "8:32+3"},
 		{"a machine", at(p.Machines[1].Where("memory")), "6:35+4"},
 		{"measure", at(p.Where("trial")), "9:18+2"},
-		{"below measure", at(p.Where("blocks.min")), "9:36+1"},
+		{"below measure", at(p.Where("rounds.min")), "9:36+1"},
 		{"not written below measure", at(p.Where("seed")), "0:0+0"},
 
 		{"a field", p.Targets[2].Value("cache"), "unsafe"},

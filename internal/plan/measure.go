@@ -13,7 +13,7 @@ import (
 // Adaptive is the protocol that stops when the result is precise enough.
 const Adaptive = "adaptive"
 
-// Fixed reports whether exactly the blocks of the protocol are run, whatever the precision.
+// Fixed reports whether exactly the rounds of the protocol are run, whatever the precision.
 func (m Measure) Fixed() bool { return strings.HasPrefix(m.Protocol, "fixed:") }
 
 // parseProtocol reads "adaptive" (n is 0) or "fixed:5x60s".
@@ -35,8 +35,8 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 		return 0, 0, bad
 	}
 	n, err = strconv.Atoi(count)
-	if err != nil || n < 1 || n > maxBlocks {
-		bad.Msg = fmt.Sprintf("%s: %s is not a number of blocks from 1 to %d", quote(s), quote(count), maxBlocks)
+	if err != nil || n < 1 || n > maxRounds {
+		bad.Msg = fmt.Sprintf("%s: %s is not a number of rounds from 1 to %d", quote(s), quote(count), maxRounds)
 		return 0, 0, bad
 	}
 	trial, err = ParseDuration(length)
@@ -51,7 +51,7 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check applies a fixed protocol to Blocks and Trial, and says what does not go together: *FieldError
+// Check applies a fixed protocol to Rounds and Trial, and says what does not go together: *FieldError
 // values joined. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
@@ -78,7 +78,7 @@ func (m *Measure) Check() error {
 	if err != nil {
 		bad = append(bad, err)
 	} else if n > 0 {
-		m.Trial, m.Blocks = trial, Blocks{Min: n, Max: n}
+		m.Trial, m.Rounds = trial, Rounds{Min: n, Max: n}
 	}
 	for _, f := range []struct {
 		name string
@@ -104,8 +104,8 @@ func (m *Measure) Check() error {
 	if m.Overrun == 0 {
 		fail("overrun", "write a length, as in 90s", "a program needs some time to start and to end")
 	}
-	for _, e := range m.Blocks.check() {
-		e.Field = "blocks." + e.Field
+	for _, e := range m.Rounds.check() {
+		e.Field = "rounds." + e.Field
 		bad = append(bad, e)
 	}
 	return errors.Join(bad...)
@@ -131,7 +131,7 @@ func (b *builder) checkMeasure(m *Measure, n *node) {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {
 			fe := e.(*FieldError)
-			// `blocks: 0..3` has one place for both bounds, and a default has none: then what was
+			// `rounds: 0..3` has one place for both bounds, and a default has none: then what was
 			// written against it is the place.
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n
@@ -152,8 +152,8 @@ func (b *builder) checkMeasure(m *Measure, n *node) {
 	if at := v.at(n, "trial"); at != nil && asked.Trial != m.Trial {
 		b.fail(at, "remove one", "the trial of %s contradicts the protocol %s", asked.Trial, m.Protocol)
 	}
-	if at := v.at(n, "blocks"); at != nil && asked.Blocks != m.Blocks {
-		b.fail(at, "remove one", "the blocks %s contradict the protocol %s", asked.Blocks, m.Protocol)
+	if at := v.at(n, "rounds"); at != nil && asked.Rounds != m.Rounds {
+		b.fail(at, "remove one", "the rounds %s contradict the protocol %s", asked.Rounds, m.Protocol)
 	}
 }
 

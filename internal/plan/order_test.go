@@ -14,9 +14,9 @@ func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.Uint64().Draw(t, "seed")
 		n := rapid.IntRange(0, 40).Draw(t, "n")
-		block := rapid.IntRange(0, 1<<40).Draw(t, "block")
-		order := Order(seed, n, block)
-		if !slices.Equal(order, Order(seed, n, block)) {
+		round := rapid.IntRange(0, 1<<40).Draw(t, "round")
+		order := Order(seed, n, round)
+		if !slices.Equal(order, Order(seed, n, round)) {
 			t.Fatal("another order for the same arguments")
 		}
 		sorted := slices.Sorted(slices.Values(order))
@@ -28,17 +28,17 @@ func TestOrder(t *testing.T) {
 		if len(order) != n {
 			t.Fatalf("%d of %d", len(order), n)
 		}
-		mirror := Order(seed, n, block^1)
+		mirror := Order(seed, n, round^1)
 		slices.Reverse(mirror)
 		if !slices.Equal(order, mirror) {
-			t.Fatalf("block %d is %v and its pair reversed %v", block, order, mirror)
+			t.Fatalf("round %d is %v and its pair reversed %v", round, order, mirror)
 		}
 	})
 }
 
 // The orders are pinned: a saved run that is resumed must meet the same ones.
 func TestOrderStays(t *testing.T) {
-	got := fmt.Sprint(Order(1, 4, 0), Order(1, 4, 1), Order(1, 4, 2), Order(2, 4, 0), BlockSeed(1, "4k", 0), BlockSeed(1, "4k", 1))
+	got := fmt.Sprint(Order(1, 4, 0), Order(1, 4, 1), Order(1, 4, 2), Order(2, 4, 0), RoundSeed(1, "4k", 0), RoundSeed(1, "4k", 1))
 	const want = "[1 2 0 3] [3 0 2 1] [1 2 3 0] [1 0 2 3] 3771040614390754 7026190997630644"
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -48,7 +48,7 @@ func TestOrderStays(t *testing.T) {
 	}
 }
 
-// Every permutation of three comes about equally often over pairs of blocks, so no target is always
+// Every permutation of three comes about equally often over pairs of rounds, so no target is always
 // early.
 func TestOrderIsEven(t *testing.T) {
 	const pairs = 6000
@@ -68,15 +68,15 @@ func TestOrderIsEven(t *testing.T) {
 	}
 }
 
-func TestBlockSeed(t *testing.T) {
+func TestRoundSeed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		seed, block := rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 1<<40).Draw(t, "block")
+		seed, round := rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 1<<40).Draw(t, "round")
 		w := rapid.String().Draw(t, "workload")
-		s := BlockSeed(seed, w, block)
-		if s != BlockSeed(seed, w, block) || s < 1 || s > 1<<53-1 {
+		s := RoundSeed(seed, w, round)
+		if s != RoundSeed(seed, w, round) || s < 1 || s > 1<<53-1 {
 			t.Fatalf("%d", s)
 		}
-		if s == BlockSeed(seed, w, block+1) || s == BlockSeed(seed+1, w, block) || s == BlockSeed(seed, w+"x", block) {
+		if s == RoundSeed(seed, w, round+1) || s == RoundSeed(seed+1, w, round) || s == RoundSeed(seed, w+"x", round) {
 			t.Fatalf("%d comes twice", s)
 		}
 	})
@@ -118,7 +118,7 @@ func TestEstimate(t *testing.T) {
 		}(), 6 * (2*6 + 4*23 + 4*13) * time.Second, 30 * (2*6 + 4*23 + 4*13) * time.Second},
 		{"huge", func() *Plan {
 			p := samplePlan(1000, 1000, m)
-			p.Measure.Blocks.Max, p.Measure.Trial = maxBlocks, maxTime
+			p.Measure.Rounds.Max, p.Measure.Trial = maxRounds, maxTime
 			return p
 		}(), math.MaxInt64, math.MaxInt64},
 	} {
@@ -132,8 +132,8 @@ func TestEstimate(t *testing.T) {
 		p.Measure.Budget = Duration(budget)
 		c := Costs{Open: 100 * time.Second, Around: map[string]time.Duration{"t0": 4 * time.Second, "t3": 10 * time.Second}}
 		time1 := 100*time.Second + time.Duration(want)*198*time.Second
-		if least, most, blocks := p.Estimate(c); blocks != want || most != time1 || least != min(time1, 1288*time.Second) {
-			t.Errorf("budget %v: %s to %s, %d blocks, want %d in %v", budget, least, most, blocks, want, time1)
+		if least, most, rounds := p.Estimate(c); rounds != want || most != time1 || least != min(time1, 1288*time.Second) {
+			t.Errorf("budget %v: %s to %s, %d rounds, want %d in %v", budget, least, most, rounds, want, time1)
 		}
 	}
 }
@@ -147,10 +147,10 @@ func TestSchedule(t *testing.T) {
 		t.Fatalf("%d slots", len(s))
 	}
 	for i, slot := range s {
-		if slot.Block != i/2 || slot.Workload != fmt.Sprint("w", i%2) || slot.Seed != BlockSeed(7, slot.Workload, slot.Block) {
+		if slot.Round != i/2 || slot.Workload != fmt.Sprint("w", i%2) || slot.Seed != RoundSeed(7, slot.Workload, slot.Round) {
 			t.Errorf("slot %d is %+v", i, slot)
 		}
-		if i >= 2 && slot.Block%2 == 1 {
+		if i >= 2 && slot.Round%2 == 1 {
 			mirror := slices.Clone(s[i-2].Targets)
 			slices.Reverse(mirror)
 			if !slices.Equal(mirror, slot.Targets) {

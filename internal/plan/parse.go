@@ -87,7 +87,7 @@ func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e
 
 var (
 	sectionKeys = []string{"machines", "targets", "workloads", "measure"}
-	topKeys     = append([]string{"name", "baseline", "layers", "layout", "beside"}, sectionKeys...)
+	topKeys     = append([]string{"name", "baseline", "layers", "layout", "reference"}, sectionKeys...)
 )
 
 func (b *builder) plan(root *node, m Measure) *Plan {
@@ -155,8 +155,8 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	if e, ok := given["layout"]; ok {
 		p.Layout = b.oneOf(e, b.kinds.Layouts)
 	}
-	if e, ok := given["beside"]; ok {
-		p.Beside = b.beside(e)
+	if e, ok := given["reference"]; ok {
+		p.Reference = b.reference(e)
 	}
 	b.fill(p)
 	return p

@@ -21,9 +21,9 @@ type Plan struct {
 	Measure   Measure
 
 	// What the plan asks of the report. Nothing that is measured depends on it.
-	Layers [][]string // chains of targets, from the device up
-	Layout string     // a classic table
-	Beside *Beside    // published figures; nil when none are named
+	Layers    [][]string // chains of targets, from the device up
+	Layout    string     // a classic table
+	Reference *Reference // published figures; nil when none are named
 
 	measured *node // what was written below measure:
 }
@@ -93,8 +93,8 @@ type Measure struct {
 	Ramp      Duration `yaml:"ramp" doc:"time before the window that is not measured"`
 	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
 	Overrun   Duration `yaml:"overrun" doc:"a trial that takes so much longer than ramp and window counts as hung, and fails"`
-	Blocks    Blocks   `yaml:"blocks" doc:"least and most blocks"`
-	Budget    Duration `yaml:"budget" doc:"time of the whole run: no block but the first of each workload starts that would end after it; 0 is no limit, and the default of a fixed protocol"`
+	Rounds    Rounds   `yaml:"rounds" doc:"least and most rounds"`
+	Budget    Duration `yaml:"budget" doc:"time of the whole run: no round but the first of each workload starts that would end after it; 0 is no limit, and the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
 	KeepGoing bool     `yaml:"keep_going" doc:"measure what can be measured when a target cannot be opened"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
@@ -104,10 +104,10 @@ type Measure struct {
 	Governor  string   `yaml:"governor" enum:",performance" doc:"set the CPU frequency governor of this host for the run, and restore it; needs root"`
 }
 
-// Blocks bounds the number of blocks of a cell.
-type Blocks struct {
-	Min int `yaml:"min" doc:"least blocks of a cell; an interval needs 6"`
-	Max int `yaml:"max" doc:"most blocks of a cell"`
+// Rounds bounds the number of rounds of a cell.
+type Rounds struct {
+	Min int `yaml:"min" doc:"least rounds of a cell; an interval needs 6"`
+	Max int `yaml:"max" doc:"most rounds of a cell"`
 }
 
 // Defaults returns the measure of a plan that says nothing.
@@ -116,7 +116,7 @@ func Defaults() Measure {
 		Precision: 0.05, Margin: 0.05,
 		Trial: Duration(10 * time.Second), Ramp: Duration(2 * time.Second),
 		Overrun: Duration(90 * time.Second), // program start, and a final flush on a slow target
-		Blocks:  Blocks{Min: 6, Max: 30}, Budget: Duration(20 * time.Minute),
+		Rounds:  Rounds{Min: 6, Max: 30}, Budget: Duration(20 * time.Minute),
 		Protocol: "adaptive", Cold: true,
 	}
 }
@@ -229,7 +229,7 @@ func (t Target) servedBy() string {
 }
 
 // FieldError says which field of a spec is wrong. Field is the yaml key; a field of a nested struct
-// is "blocks.min". Validate may join several with errors.Join.
+// is "rounds.min". Validate may join several with errors.Join.
 type FieldError struct {
 	Field string
 	Msg   string

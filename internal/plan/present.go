@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A Beside says which published figures a run of the plan is to be held against. The maps are from names
+// A Reference says which published figures a run of the plan is to be held against. The maps are from names
 // of the plan to what the publication calls the same thing; Values are of single figures, each as
 // "TARGET / WORKLOAD / METRIC".
-type Beside struct {
+type Reference struct {
 	Published string            `yaml:"published"`
 	Targets   map[string]string `yaml:"targets"`
 	Workloads map[string]string `yaml:"workloads"`
@@ -17,8 +17,8 @@ type Beside struct {
 	Values    map[string]string `yaml:"values"`
 }
 
-// SetScalar reads `beside: lima-mounts`.
-func (b *Beside) SetScalar(s string) error { b.Published = s; return nil }
+// SetScalar reads `reference: lima-mounts`.
+func (b *Reference) SetScalar(s string) error { b.Published = s; return nil }
 
 // layers reads `layers: [device, filesystem, guest]`, or a list of such chains.
 func (b *builder) layers(n *node) [][]string {
@@ -81,20 +81,20 @@ func (b *builder) oneOf(e pair, known []string) string {
 	return e.val.text
 }
 
-// beside reads `beside: lima-mounts`, or a mapping that also says what is called what.
-func (b *builder) beside(at pair) *Beside {
-	out := &Beside{}
+// reference reads `reference: lima-mounts`, or a mapping that also says what is called what.
+func (b *builder) reference(at pair) *Reference {
+	out := &Reference{}
 	switch at.val.kind {
 	case nullNode:
 		return nil
 	case scalarNode:
 		b.oneOf(at, b.kinds.Published)
 	case listNode:
-		b.fail(at.val, "write beside: and the name of a data set", "beside takes one data set, not a list")
+		b.fail(at.val, "write reference: and the name of a data set", "reference takes one data set, not a list")
 		return nil
 	}
 	at.val.entries = slices.DeleteFunc(at.val.entries, func(e pair) bool { return e.val.kind == nullNode && e.key.text != "published" })
-	b.value(&variant{}, reflect.ValueOf(out).Elem(), field{name: "beside"}, at.key, at.val)
+	b.value(&variant{}, reflect.ValueOf(out).Elem(), field{name: "reference"}, at.key, at.val)
 	if at.val.kind == scalarNode {
 		return out
 	}
@@ -102,7 +102,7 @@ func (b *builder) beside(at pair) *Beside {
 		for _, name := range e.val.entries {
 			switch e.key.text {
 			case "targets":
-				b.target(name.key, "beside")
+				b.target(name.key, "reference")
 			case "workloads":
 				b.knownWorkload(name.key)
 			case "values":
@@ -116,7 +116,7 @@ func (b *builder) beside(at pair) *Beside {
 	if e, there := at.val.get("published"); there {
 		b.oneOf(e, b.kinds.Published)
 	} else {
-		b.fail(at.key, "add published: and its name"+orList(b.kinds.Published), "beside names no data set")
+		b.fail(at.key, "add published: and its name"+orList(b.kinds.Published), "reference names no data set")
 	}
 	return out
 }
@@ -130,14 +130,14 @@ func orList(names []string) string {
 
 func (b *builder) knownWorkload(n *node) {
 	if known := names(b.works); !slices.Contains(known, n.text) {
-		b.fail(n, didYouMean(n.text, known), "beside: there is no workload %s", quote(n.text))
+		b.fail(n, didYouMean(n.text, known), "reference: there is no workload %s", quote(n.text))
 	}
 }
 
 // figure splits a figure's name into target, workload and metric.
 func (b *builder) figure(n *node) (parts []string, ok bool) {
 	if parts = strings.Split(n.text, " / "); len(parts) != 3 {
-		b.fail(n, `write "TARGET / WORKLOAD / METRIC"`, "beside: %s is no figure", quote(n.text))
+		b.fail(n, `write "TARGET / WORKLOAD / METRIC"`, "reference: %s is no figure", quote(n.text))
 	}
 	return parts, len(parts) == 3
 }
@@ -149,7 +149,7 @@ func (b *builder) knownFigure(n *node) {
 	}
 	at := *n
 	at.text = parts[0]
-	b.target(&at, "beside")
+	b.target(&at, "reference")
 	at.text = parts[1]
 	b.knownWorkload(&at)
 }
@@ -198,8 +198,8 @@ func (p *Plan) present(top *node) {
 	}
 	top.put("layers", layers)
 	top.put("layout", wordNode(p.Layout))
-	if p.Beside != nil {
+	if p.Reference != nil {
 		var e encoder // its fields are words: none fails
-		top.put("beside", e.fields(reflect.ValueOf(*p.Beside), reflect.ValueOf(Beside{})))
+		top.put("reference", e.fields(reflect.ValueOf(*p.Reference), reflect.ValueOf(Reference{})))
 	}
 }

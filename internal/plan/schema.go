@@ -23,7 +23,7 @@ func Schema(k Kinds) ([]byte, error) {
 	root.Properties.Set("baseline", &jsonschema.Schema{Type: "string", Description: "name of the target that the others are compared with; the first when left out"})
 	root.Properties.Set("layers", layersSchema())
 	root.Properties.Set("layout", wordOf("classic table that the report is laid out as", k.Layouts))
-	root.Properties.Set("beside", besideSchema(k.Published))
+	root.Properties.Set("reference", referenceSchema(k.Published))
 	root.Properties.Set("machines", s.section("machine", "where commands run; the machine \"host\" is this one and need not be declared", k.Machines))
 	root.Properties.Set("targets", s.section("target", "a volume on a machine", k.Volumes))
 	root.Properties.Set("workloads", s.section("workload", "what is done on every target", k.Workloads))
@@ -246,9 +246,9 @@ func wordOf(doc string, names []string) *jsonschema.Schema {
 	return out
 }
 
-func besideSchema(published []string) *jsonschema.Schema {
+func referenceSchema(published []string) *jsonschema.Schema {
 	full := object("")
-	known, _ := fields(reflect.TypeFor[Beside]())
+	known, _ := fields(reflect.TypeFor[Reference]())
 	for _, f := range known {
 		full.Properties.Set(f.name, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
 	}

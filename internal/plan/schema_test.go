@@ -72,7 +72,7 @@ func TestSchemaRefusesBadPlans(t *testing.T) {
 	s := compiled(t)
 	for _, name := range []string{
 		"unknown-key-top", "unknown-key-entry", "unknown-key-level", "unknown-key-field", "unknown-key-measure", "wrong-type", "wrong-enum", "units",
-		"two-kinds", "no-kind", "empty-sections", "empty-mapping", "no-workloads", "axis-empty", "axis-measure", "not-a-mapping", "scalar", "long-line", "labels", "layers", "layers-word", "beside", "against",
+		"two-kinds", "no-kind", "empty-sections", "empty-mapping", "no-workloads", "axis-empty", "axis-measure", "not-a-mapping", "scalar", "long-line", "labels", "layers", "layers-word", "reference", "against",
 	} {
 		src, err := os.ReadFile("testdata/errors/" + name + ".yaml")
 		if err != nil {
@@ -96,10 +96,10 @@ func TestSchemaKnowsUnits(t *testing.T) {
 			t.Errorf("%s: schema %v, parser %v", measure, verr, perr)
 		}
 	}
-	for _, m := range []string{"trial: 3s", "trial: 1m30s", "ramp: 0", "settle: 250ms", "precision: 5%", "precision: 0.5 %", "blocks: 6", "blocks: 6..30", "blocks: {min: 3}", "cold: true", "seed: 3", "budget: 0"} {
+	for _, m := range []string{"trial: 3s", "trial: 1m30s", "ramp: 0", "settle: 250ms", "precision: 5%", "precision: 0.5 %", "rounds: 6", "rounds: 6..30", "rounds: {min: 3}", "cold: true", "seed: 3", "budget: 0"} {
 		check(m, true)
 	}
-	for _, m := range []string{"trial: 3sec", "trial: 3", "trial: [3s]", "trial: {a: b}", "precision: 5 percent", "precision: 0.05", "blocks: {min: six}", "blocks: {mini: 6}", "cold: maybe", "seed: -3", "seed: 1.5"} {
+	for _, m := range []string{"trial: 3sec", "trial: 3", "trial: [3s]", "trial: {a: b}", "precision: 5 percent", "precision: 0.05", "rounds: {min: six}", "rounds: {mini: 6}", "cold: maybe", "seed: -3", "seed: 1.5"} {
 		check(m, false)
 	}
 }

@@ -273,8 +273,8 @@ func (*Size) Type() string     { return "size" }
 func (*Duration) Type() string { return "duration" }
 func (*Percent) Type() string  { return "percent" }
 
-// ParseBlocks reads "6" (exactly six) or "6..30".
-func ParseBlocks(s string) (Blocks, error) {
+// ParseRounds reads "6" (exactly six) or "6..30".
+func ParseRounds(s string) (Rounds, error) {
 	low, high, ranged := strings.Cut(strings.TrimSpace(s), "..")
 	if !ranged {
 		high = low
@@ -282,47 +282,47 @@ func ParseBlocks(s string) (Blocks, error) {
 	lo, err1 := strconv.Atoi(strings.TrimSpace(low))
 	hi, err2 := strconv.Atoi(strings.TrimSpace(high))
 	if err1 != nil || err2 != nil {
-		return Blocks{}, &ValueError{Msg: fmt.Sprintf("%s is not a number of blocks", quote(s)), Hint: "write 6, or 6..30 for a least and a most"}
+		return Rounds{}, &ValueError{Msg: fmt.Sprintf("%s is not a number of rounds", quote(s)), Hint: "write 6, or 6..30 for a least and a most"}
 	}
-	b := Blocks{Min: lo, Max: hi}
+	b := Rounds{Min: lo, Max: hi}
 	if bad := b.check(); len(bad) > 0 {
-		return Blocks{}, &ValueError{Msg: bad[0].Msg, Hint: bad[0].Hint}
+		return Rounds{}, &ValueError{Msg: bad[0].Msg, Hint: bad[0].Hint}
 	}
 	return b, nil
 }
 
-// SetScalar lets a plan say `blocks: 6` or `blocks: 6..30`.
-func (b *Blocks) SetScalar(s string) error {
-	n, err := ParseBlocks(s)
+// SetScalar lets a plan say `rounds: 6` or `rounds: 6..30`.
+func (b *Rounds) SetScalar(s string) error {
+	n, err := ParseRounds(s)
 	if err == nil {
 		*b = n
 	}
 	return err
 }
 
-func (b *Blocks) Set(s string) error { return b.SetScalar(s) }
-func (*Blocks) Type() string         { return "blocks" }
+func (b *Rounds) Set(s string) error { return b.SetScalar(s) }
+func (*Rounds) Type() string         { return "rounds" }
 
-func (b Blocks) String() string {
+func (b Rounds) String() string {
 	if b.Min == b.Max {
 		return strconv.Itoa(b.Min)
 	}
 	return fmt.Sprintf("%d..%d", b.Min, b.Max)
 }
 
-func (b Blocks) check() []*FieldError {
+func (b Rounds) check() []*FieldError {
 	var bad []*FieldError
-	const why = "an interval needs at least 6 blocks; from 1 to 5 only values are shown"
+	const why = "an interval needs at least 6 rounds; from 1 to 5 only values are shown"
 	if b.Min < 1 {
-		bad = append(bad, &FieldError{Field: "min", Msg: fmt.Sprintf("%d blocks measure nothing", b.Min), Hint: why})
+		bad = append(bad, &FieldError{Field: "min", Msg: fmt.Sprintf("%d rounds measure nothing", b.Min), Hint: why})
 	}
 	if b.Min >= 1 && b.Max < b.Min {
-		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("at most %d blocks is less than at least %d", b.Max, b.Min), Hint: "make max at least min"})
+		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("at most %d rounds is less than at least %d", b.Max, b.Min), Hint: "make max at least min"})
 	}
-	if b.Max > maxBlocks {
-		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("%d blocks are too many", b.Max), Hint: fmt.Sprintf("at most %d", maxBlocks)})
+	if b.Max > maxRounds {
+		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("%d rounds are too many", b.Max), Hint: fmt.Sprintf("at most %d", maxRounds)})
 	}
 	return slices.Clip(bad)
 }
 
-const maxBlocks = 100000
+const maxRounds = 100000

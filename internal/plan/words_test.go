@@ -95,7 +95,7 @@ func TestWordsTakeTheMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Measure.Trial != Duration(7e9) || p.Measure.Blocks != (Blocks{3, 3}) || !p.Measure.Fixed() {
+	if p.Measure.Trial != Duration(7e9) || p.Measure.Rounds != (Rounds{3, 3}) || !p.Measure.Fixed() {
 		t.Errorf("%+v", p.Measure)
 	}
 	if len(p.Workloads) != len(DefaultWorkloads) || p.Baseline != "/a" {

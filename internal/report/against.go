@@ -14,7 +14,7 @@ type Share struct {
 	Against  string
 	Workload string        // of Against; the row's own where both do the same
 	Metric   string        // of Against
-	Ratio    stat.Interval // higher is better; paired by block where both do the same work, else of two samples
+	Ratio    stat.Interval // higher is better; paired by round where both do the same work, else of two samples
 }
 
 // Row finds the row of a target, nil where there is none.

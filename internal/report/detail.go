@@ -58,7 +58,7 @@ type Timeline struct {
 // A TimelineCell is one target's part.
 type TimelineCell struct {
 	Target       string
-	Trials       []TimelineTrial // those that count, by block; of very many, as many as can be told apart, evenly chosen
+	Trials       []TimelineTrial // those that count, by round; of very many, as many as can be told apart, evenly chosen
 	Count        int             // of those that count
 	Mean         float64         // of all intervals of Trials
 	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough to tell
@@ -66,7 +66,7 @@ type TimelineCell struct {
 
 // A TimelineTrial is the series of one trial.
 type TimelineTrial struct {
-	Block  int
+	Round  int
 	Length float64 // of the measured window, s
 	Series iotax.Series
 	Steady stat.Steady
@@ -89,7 +89,7 @@ type CostCell struct {
 	Memory stat.Interval // the most that the processes serving the target had resident, B
 }
 
-// Counting returns the trials that count by cell, in the order of blocks.
+// Counting returns the trials that count by cell, in the order of rounds.
 func (r *Report) Counting() map[Cell][]*Trial {
 	out := make(map[Cell][]*Trial, len(r.byCell))
 	for c, all := range r.byCell {
@@ -100,7 +100,7 @@ func (r *Report) Counting() map[Cell][]*Trial {
 			}
 		}
 		if ts != nil {
-			slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Block, b.Block) })
+			slices.SortStableFunc(ts, func(a, b *Trial) int { return cmp.Compare(a.Round, b.Round) })
 			out[c] = ts
 		}
 	}
@@ -259,7 +259,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 				continue
 			}
 			x := series[t.Seq][i]
-			tt := TimelineTrial{Block: t.Block, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
+			tt := TimelineTrial{Round: t.Round, Length: t.Length.Seconds(), Series: x, Steady: stat.SteadyState(x)}
 			for _, v := range x.V {
 				sum, n = sum+v, n+1
 			}

@@ -45,7 +45,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// A discarded block and a failed trial are in no picture, a stall survives thinning, a step is not steady.
+// A discarded round and a failed trial are in no picture, a stall survives thinning, a step is not steady.
 func TestTimeline(t *testing.T) {
 	r := New(reporttest.Detailed())
 	timelines, err := r.Timelines(r.Counting())
@@ -63,11 +63,11 @@ func TestTimeline(t *testing.T) {
 		for i := range tl.Cells {
 			c := tl.Cells[i]
 			for _, x := range c.Trials {
-				if s.Workload == "4k random read" && x.Block == 3 {
-					t.Errorf("%s: block 3 is discarded and drawn", c.Target)
+				if s.Workload == "4k random read" && x.Round == 3 {
+					t.Errorf("%s: round 3 is discarded and drawn", c.Target)
 				}
-				if want := x.Block%3 != 2; x.Steady.Reached != want {
-					t.Errorf("%s block %d: steady %v", c.Target, x.Block, x.Steady.Reached)
+				if want := x.Round%3 != 2; x.Steady.Reached != want {
+					t.Errorf("%s round %d: steady %v", c.Target, x.Round, x.Steady.Reached)
 				}
 			}
 			if c.Target == reporttest.VirtioFS && s.Workload == "4k random write" && len(c.Trials) != 4 {

@@ -19,7 +19,7 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
 		targets, workloads := rapid.IntRange(1, 4).Draw(t, "targets"), rapid.IntRange(1, 5).Draw(t, "workloads")
-		run, trials := reporttest.Matrix(r, targets, workloads, rapid.IntRange(2, 9).Draw(t, "blocks"), .04, func(int, int) float64 {
+		run, trials := reporttest.Matrix(r, targets, workloads, rapid.IntRange(2, 9).Draw(t, "rounds"), .04, func(int, int) float64 {
 			return rapid.SampledFrom([]float64{.5, .9, .93, 1, 1.1}).Draw(t, "ratio")
 		})
 		run.Margin = rapid.SampledFrom([]float64{0, .02, .05}).Draw(t, "margin")

@@ -12,7 +12,7 @@ type index struct {
 	targets   []iotax.TargetInfo // the baseline first
 	workloads []iotax.WorkloadInfo
 	byCell    map[Cell][]*Trial
-	discarded map[string]map[int]bool // discarded blocks by workload
+	discarded map[string]map[int]bool // discarded rounds by workload
 	found     []*Note                 // in the order in which they were found
 	refs      map[*Note]map[*Row]bool
 }
@@ -46,8 +46,8 @@ func (x *index) Workload(name string) iotax.WorkloadInfo {
 // TrialsOf are the trials of a cell in the order in which they ran, those that do not count among them.
 func (x *index) TrialsOf(c Cell) []*Trial { return x.byCell[c] }
 
-// Counts reports whether a trial's values count: it did not fail, and its block is not discarded.
-func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Workload][t.Block] }
+// Counts reports whether a trial's values count: it did not fail, and its round is not discarded.
+func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Workload][t.Round] }
 
 // Found are all notes about rows in the order in which they were found, those of Notes and of Common.
 func (x *index) Found() []*Note { return x.found }

@@ -9,7 +9,7 @@ import (
 )
 
 // A Waterfall is what each hop of a chain of layers costs under one workload. All its ratios are from
-// the same blocks, so that the product of the hops is the total.
+// the same rounds, so that the product of the hops is the total.
 type Waterfall struct {
 	Workload string
 	Metric   string
@@ -21,13 +21,13 @@ type Waterfall struct {
 	Start    stat.Interval // the first target's value: the median over its trials
 	Hops     []Hop
 	Total    Hop // from the first target to the last
-	Blocks   int // in which every target of the chain has a number
+	Rounds   int // in which every target of the chain has a number
 }
 
 // A Hop is one layer on top of another.
 type Hop struct {
 	From, To string
-	Ratio    stat.Interval // of To to From, paired by block, higher is better
+	Ratio    stat.Interval // of To to From, paired by round, higher is better
 	Verdict  stat.Verdict
 	Share    float64       // of the total on the logarithmic scale; NaN where the total is not sure to be a loss or a gain
 	Value    stat.Interval // of To: the median over its trials
@@ -48,7 +48,7 @@ func (b *builder) waterfalls() {
 	}
 }
 
-// waterfall is false where fewer than two targets of the chain have a number, no block has all of them, or
+// waterfall is false where fewer than two targets of the chain have a number, no round has all of them, or
 // the metric has no good direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
@@ -70,7 +70,7 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 		return w, false
 	}
 	values := b.common(rows)
-	if w.Blocks = len(values[0]); w.Blocks == 0 {
+	if w.Rounds = len(values[0]); w.Rounds == 0 {
 		return w, false
 	}
 	w.Start = rows[0].Value
@@ -108,32 +108,32 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	return w, true
 }
 
-// common are the values of the blocks that count and in which every row has one, row by row.
+// common are the values of the rounds that count and in which every row has one, row by row.
 func (b *builder) common(rows []*Row) [][]float64 {
 	seen := map[int]int{}
-	byBlock := make([]map[int]float64, len(rows))
+	byRound := make([]map[int]float64, len(rows))
 	for i, r := range rows {
-		byBlock[i] = map[int]float64{}
+		byRound[i] = map[int]float64{}
 		for _, d := range r.Dots {
 			if !d.Discarded {
-				byBlock[i][d.Block] = d.Value
+				byRound[i][d.Round] = d.Value
 			}
 		}
-		for block := range byBlock[i] {
-			seen[block]++
+		for round := range byRound[i] {
+			seen[round]++
 		}
 	}
-	var blocks []int
-	for block, n := range seen {
+	var rounds []int
+	for round, n := range seen {
 		if n == len(rows) {
-			blocks = append(blocks, block)
+			rounds = append(rounds, round)
 		}
 	}
-	slices.Sort(blocks)
+	slices.Sort(rounds)
 	out := make([][]float64, len(rows))
 	for i := range rows {
-		for _, block := range blocks {
-			out[i] = append(out[i], byBlock[i][block])
+		for _, round := range rounds {
+			out[i] = append(out[i], byRound[i][round])
 		}
 	}
 	return out

@@ -19,7 +19,7 @@ func TestWaterfall(t *testing.T) {
 		t.Fatalf("%d waterfalls", len(r.Waterfalls))
 	}
 	w := r.Waterfalls[0]
-	if len(w.Hops) != 3 || w.Blocks != 8 || w.Missing != nil || !w.Hops[1].Ratio.Contains(19.0/48.5) || w.Hops[1].Verdict != stat.Worse ||
+	if len(w.Hops) != 3 || w.Rounds != 8 || w.Missing != nil || !w.Hops[1].Ratio.Contains(19.0/48.5) || w.Hops[1].Verdict != stat.Worse ||
 		w.Hops[2].Verdict != stat.Equivalent || !w.Total.Ratio.Contains(.378) || w.Hops[1].Share < .9 || w.Total.Share != 1 {
 		t.Errorf("%+v", w)
 	}
@@ -53,8 +53,8 @@ func TestWaterfallVerdicts(t *testing.T) {
 	}
 }
 
-// The product of the hops is the total, whatever the values, failures and discarded blocks are, in either
-// direction; the interval of the total is that of the ratio of the ends over the same blocks.
+// The product of the hops is the total, whatever the values, failures and discarded rounds are, in either
+// direction; the interval of the total is that of the ratio of the ends over the same rounds.
 func TestWaterfallMultiplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")
@@ -67,8 +67,8 @@ func TestWaterfallMultiplies(t *testing.T) {
 			name := fmt.Sprintf("t%d", i)
 			chain = append(chain, name)
 			run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
-			for block := range rapid.IntRange(1, 9).Draw(t, "blocks") {
-				x := &iotax.Trial{Target: name, Workload: "w", Block: block, Seq: len(trials)}
+			for round := range rapid.IntRange(1, 9).Draw(t, "rounds") {
+				x := &iotax.Trial{Target: name, Workload: "w", Round: round, Seq: len(trials)}
 				switch rapid.SampledFrom([]string{"good", "good", "good", "failed", "discarded"}).Draw(t, "trial") {
 				case "failed":
 					x.Err = "exit status 1"
@@ -87,7 +87,7 @@ func TestWaterfallMultiplies(t *testing.T) {
 			for i, h := range w.Hops {
 				product *= h.Ratio.Estimate
 				shares += h.Share
-				if h.From != w.Chain[i] || h.To != w.Chain[i+1] || h.Ratio.N != w.Blocks {
+				if h.From != w.Chain[i] || h.To != w.Chain[i+1] || h.Ratio.N != w.Rounds {
 					t.Fatalf("hop %d: %+v", i, h)
 				}
 			}

@@ -11,16 +11,16 @@ func Logs(xs []float64) []float64 {
 	return out
 }
 
-// PairDots are the values of two rows, paired by block: what stat.Pairs gives, without a walk through all
-// trials of a run for each of its cells. Rows have their dots in the order of the blocks. Those of discarded
-// blocks are in it only with discarded.
+// PairDots are the values of two rows, paired by round: what stat.Pairs gives, without a walk through all
+// trials of a run for each of its cells. Rows have their dots in the order of the rounds. Those of discarded
+// rounds are in it only with discarded.
 func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	bs, xs = make([]float64, 0, len(target)), make([]float64, 0, len(target))
 	for i, j := 0, 0; i < len(base) && j < len(target); {
 		switch b, t := base[i], target[j]; {
-		case b.Block < t.Block || i+1 < len(base) && base[i+1].Block == b.Block:
+		case b.Round < t.Round || i+1 < len(base) && base[i+1].Round == b.Round:
 			i++
-		case t.Block < b.Block || j+1 < len(target) && target[j+1].Block == t.Block:
+		case t.Round < b.Round || j+1 < len(target) && target[j+1].Round == t.Round:
 			j++
 		default:
 			if discarded || !b.Discarded && !t.Discarded {

@@ -18,12 +18,12 @@ import (
 	"iotax/stat"
 )
 
-// Counted is what a workload was measured in. Imported trials are in no blocks.
+// Counted is what a workload was measured in. Imported trials are in no rounds.
 func (r *Report) Counted() string {
 	if r.Run.Imported() {
 		return "trial"
 	}
-	return "block"
+	return "round"
 }
 
 // A Report is what a run found: a section for each workload and headline metric, a row in it for each
@@ -43,7 +43,7 @@ type Report struct {
 	Trials   []*Trial // in the order in which they ran
 
 	Waterfalls []Waterfall // of each chain of layers: one a section in which it was measured
-	Beside     *Beside     // published figures beside this run's; nil where none were asked for
+	Reference  *Reference  // published figures beside this run's; nil where none were asked for
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 
 	source     Source
@@ -70,15 +70,15 @@ type Row struct {
 	Target   string
 	Baseline bool
 	Value    stat.Interval // median over the trials that count, in the section's unit
-	Ratio    *stat.Effect  // to Against, paired by block, higher is better; nil where there is none
+	Ratio    *stat.Effect  // to Against, paired by round, higher is better; nil where there is none
 	Against  string        // the target that Ratio and Verdict are about: the baseline, unless the plan names another; "" where there is none
 	Shares   []Share       // of what else the plan holds it against
 	Verdict  stat.Verdict
 	Err      string // why the target could not be opened
 	Notes    []int  // numbers of the notes that concern it, ascending
 
-	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded blocks
-	WithDiscarded          *stat.Interval // the ratio with discarded blocks included; nil where none is discarded
+	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded rounds
+	WithDiscarded          *stat.Interval // the ratio with discarded rounds included; nil where none is discarded
 	Holm                   *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
 	Dots                   []Dot
 	Secondary              []Figure // what else was measured, the same in each section of a workload
@@ -86,7 +86,7 @@ type Row struct {
 
 // A Dot is one trial's value.
 type Dot struct {
-	Block, Seq int
+	Round, Seq int
 	Value      float64
 	Discarded  bool
 	Tag        stat.Tag
@@ -129,14 +129,14 @@ type Cell struct{ Target, Workload string }
 
 // Protocol is how the run measured.
 type Protocol struct {
-	Fixed                   bool           // the number of blocks was fixed before the run
-	Blocks                  map[string]int // valid blocks by workload
-	Discarded               map[string]int // discarded blocks by workload
+	Fixed                   bool           // the number of rounds was fixed before the run
+	Rounds                  map[string]int // valid rounds by workload
+	Discarded               map[string]int // discarded rounds by workload
 	Trial, Ramp             time.Duration  // zero when trials differ
 	Seed                    uint64
 	Cold, Warm              bool // both, when cells differ
 	Comparisons             int  // ratios with an interval
-	LeastBlocks, MostBlocks int  // valid blocks of any workload
+	LeastRounds, MostRounds int  // valid rounds of any workload
 }
 
 // New makes the report of a run from its trials. It accepts runs that were cut short and trials in
@@ -238,7 +238,7 @@ func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 
 func (b *builder) protocol() {
 	p := &b.Protocol
-	p.Seed, p.Blocks, p.Discarded = b.Run.Seed, map[string]int{}, map[string]int{}
+	p.Seed, p.Rounds, p.Discarded = b.Run.Seed, map[string]int{}, map[string]int{}
 	for i, t := range b.Trials {
 		if i == 0 {
 			p.Trial, p.Ramp = t.Length, t.Ramp
@@ -252,17 +252,17 @@ func (b *builder) protocol() {
 		p.Cold, p.Warm = p.Cold || t.Cold, p.Warm || !t.Cold
 	}
 	for i, w := range b.workloads {
-		blocks := map[int]bool{}
+		rounds := map[int]bool{}
 		for _, t := range b.byWorkload[w.Name] {
-			if !b.discarded[w.Name][t.Block] {
-				blocks[t.Block] = true
+			if !b.discarded[w.Name][t.Round] {
+				rounds[t.Round] = true
 			}
 		}
-		p.Blocks[w.Name], p.Discarded[w.Name] = len(blocks), len(b.discarded[w.Name])
-		if i == 0 || len(blocks) < p.LeastBlocks {
-			p.LeastBlocks = len(blocks)
+		p.Rounds[w.Name], p.Discarded[w.Name] = len(rounds), len(b.discarded[w.Name])
+		if i == 0 || len(rounds) < p.LeastRounds {
+			p.LeastRounds = len(rounds)
 		}
-		p.MostBlocks = max(p.MostBlocks, len(blocks))
+		p.MostRounds = max(p.MostRounds, len(rounds))
 	}
 	// A run that does not say gets the harsher level, which never claims too much.
 	b.Alpha = stat.AlphaPerLook
@@ -315,7 +315,7 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 // failures counts what went wrong in a cell, by reason.
 type failures struct {
 	errs, discards map[string]int
-	ownDiscarded   int // trials that are discarded themselves, rather than by their block
+	ownDiscarded   int // trials that are discarded themselves, rather than by their round
 }
 
 // values fills in what r's own trials say.
@@ -324,7 +324,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 	var xs []float64
 	for _, t := range b.byCell[Cell{r.Target, s.Workload}] {
 		r.Ran++
-		discarded := b.discarded[s.Workload][t.Block]
+		discarded := b.discarded[s.Workload][t.Round]
 		if discarded {
 			r.Discarded++
 		}
@@ -338,13 +338,13 @@ func (b *builder) values(s *Section, r *Row) failures {
 			continue
 		}
 		if v, ok := t.Value(s.Metric); ok {
-			r.Dots = append(r.Dots, Dot{Block: t.Block, Seq: t.Seq, Value: v.Value, Discarded: discarded})
+			r.Dots = append(r.Dots, Dot{Round: t.Round, Seq: t.Seq, Value: v.Value, Discarded: discarded})
 			if !discarded {
 				xs = append(xs, v.Value)
 			}
 		}
 	}
-	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Block, y.Block) })
+	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Round, y.Round) })
 	tags, k := stat.Tukey(r.Values()), 0
 	for i := range r.Dots {
 		if !r.Dots[i].Discarded {
@@ -384,16 +384,16 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 		n = min(n, r.Ratio.N)
 	}
 	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
-		flags := fmt.Sprintf("--blocks %d", stat.LeastTrials)
-		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of blocks
+		flags := fmt.Sprintf("--rounds %d", stat.LeastTrials)
+		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of rounds
 			flags += " --protocol adaptive"
 		}
-		b.note(r, b.moreTrials(s.Workload, rules.FewTrials.With(fmt.Sprintf("--blocks %d", stat.LeastTrials), flags)).Found(about, ""),
+		b.note(r, b.moreTrials(s.Workload, rules.FewTrials.With(fmt.Sprintf("--rounds %d", stat.LeastTrials), flags)).Found(about, ""),
 			Item{Lead: fmt.Sprintf("an interval and a verdict need %d %ss; there are", stat.LeastTrials, b.Counted()), Detail: strconv.Itoa(n), Cells: []Cell{cell}})
 	}
 }
 
-// fixedProtocol matches the protocol of a resolved plan that fixes the number of blocks.
+// fixedProtocol matches the protocol of a resolved plan that fixes the number of rounds.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
 // moreTrials is a rule about too few trials of a workload with the hint that the run gave when it stopped, else with the
@@ -489,7 +489,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		if err == nil && with != nil {
 			r.WithDiscarded = &with.Interval
 			b.note(r, rules.RoundsDiscarded.Hinting("").Found(iotax.AboutCell(r.Target, s.Workload), ""),
-				Item{Lead: fmt.Sprintf("%d of %s discarded; with discarded blocks the ratio is", n, format.Plural(n+b.Protocol.Blocks[s.Workload], "block")),
+				Item{Lead: fmt.Sprintf("%d of %s discarded; with discarded rounds the ratio is", n, format.Plural(n+b.Protocol.Rounds[s.Workload], "round")),
 					Detail: format.Ratio(with.Interval), Cells: []Cell{cell}})
 		}
 	}

@@ -74,7 +74,7 @@ func TestVerdictsOfFixture(t *testing.T) {
 	}
 	v := row(t, r, "4k random read", "read.iops", reporttest.VirtioBlk)
 	if v.Discarded != 1 || v.WithDiscarded == nil || v.WithDiscarded.N != 7 || v.Ratio.N != 6 {
-		t.Errorf("discarded block: discarded %d, with them %+v", v.Discarded, v.WithDiscarded)
+		t.Errorf("discarded round: discarded %d, with them %+v", v.Discarded, v.WithDiscarded)
 	}
 	if len(r.Notes) < 10 {
 		t.Errorf("%d notes: the fixture should need two digits", len(r.Notes))
@@ -160,12 +160,12 @@ func TestVerdictRules(t *testing.T) {
 		{"a zero", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 }, iotax.Up, stat.NotComparable, "no-ratio"},
 		{"a zero of what nothing is lost with", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Values[0].Value = 0 }, iotax.Neither, stat.NotRanked, ""},
 		{"not opened", func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "no such device" }, iotax.Up, stat.NoResult, "target-not-opened"},
-		{"no directions known, one block", func(r *iotax.Run, ts []*iotax.Trial) {
+		{"no directions known, one round", func(r *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
-				t.Block = 0
+				t.Round = 0
 			}
 		}, iotax.Up, stat.TooFew, "few-trials"},
-		{"five blocks", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Err, ts[7].Values = "boom", nil }, iotax.Up, stat.TooFew, "few-trials"},
+		{"five rounds", func(_ *iotax.Run, ts []*iotax.Trial) { ts[7].Err, ts[7].Values = "boom", nil }, iotax.Up, stat.TooFew, "few-trials"},
 	} {
 		run, trials := reporttest.Small(c.better, reporttest.Flat100, reporttest.Flat50)
 		c.change(run, trials)
@@ -288,7 +288,7 @@ func TestQuantilesAreMerged(t *testing.T) {
 	}
 }
 
-// A run with a fixed number of blocks looks once, so its intervals are narrower, and it was not asked
+// A run with a fixed number of rounds looks once, so its intervals are narrower, and it was not asked
 // for a precision.
 func TestAlphaOfRun(t *testing.T) {
 	target := []float64{50, 58, 46, 53, 60, 44}
@@ -373,11 +373,11 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// The hint of few-trials works for the plan: a fixed protocol refuses another number of blocks.
+// The hint of few-trials works for the plan: a fixed protocol refuses another number of rounds.
 func TestHintOfFewTrials(t *testing.T) {
 	for plan, want := range map[string]string{
-		"measure:\n  protocol: \"fixed:5x60s\" # or\n":                                         "(`--blocks 6 --protocol adaptive`)",
-		"measure:\n  protocol: adaptive # \"adaptive\", or fixed:NxLENGTH as in fixed:5x60s\n": "(`--blocks 6`)",
+		"measure:\n  protocol: \"fixed:5x60s\" # or\n":                                         "(`--rounds 6 --protocol adaptive`)",
+		"measure:\n  protocol: adaptive # \"adaptive\", or fixed:NxLENGTH as in fixed:5x60s\n": "(`--rounds 6`)",
 	} {
 		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 		run.Plan = []byte(plan)

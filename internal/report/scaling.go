@@ -25,7 +25,7 @@ type ScalingPoint struct {
 	Target  string
 	Clients int
 	Value   stat.Interval // of all together
-	Ratio   stat.Interval // to the first point, paired by block; the first point's is NaN
+	Ratio   stat.Interval // to the first point, paired by round; the first point's is NaN
 	MinMax  stat.Interval // the slowest client's rate over the fastest one's; NaN for one client
 	Jain    stat.Interval // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
 }

@@ -101,8 +101,8 @@ type reader struct {
 	room   []float64 // for values: one allocation for many trials
 }
 
-// read takes the trials of a source, decides which count, and then takes what they measured: that of a discarded block
-// must not come into the histograms, and that a block is discarded may be said by its last trial.
+// read takes the trials of a source, decides which count, and then takes what they measured: that of a discarded round
+// must not come into the histograms, and that a round is discarded may be said by its last trial.
 func (b *builder) read(src Source) error {
 	var trials []*iotax.Trial
 	for t, err := range src.Trials() {
@@ -137,7 +137,7 @@ func (b *builder) read(src Source) error {
 			if b.discarded[t.Workload] == nil {
 				b.discarded[t.Workload] = map[int]bool{}
 			}
-			b.discarded[t.Workload][t.Block] = true
+			b.discarded[t.Workload][t.Round] = true
 		}
 	}
 	for m, err := range src.Measured() {

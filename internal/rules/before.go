@@ -78,7 +78,7 @@ var OverwrittenInCache = add(Rule{ID: "overwritten-in-cache", Severity: iotax.Wa
 
 var Randrepeat = add(Rule{ID: "randrepeat", Severity: iotax.Info, In: JobFile | Result, Title: "every run reads the same offsets",
 	Why: "`randrepeat` is on by default: the random offsets of a job are the same in every run. Run again, it asks for what a cache of the host, the server or the drive has just seen. " +
-		"A job that sets it explicitly (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every block of trials a seed of its own.",
+		"A job that sets it explicitly (`randrepeat=1`, `allrandrepeat=1`) gets a warning, all others a note. iotax itself gives every round of trials a seed of its own.",
 	Hint: "add `randrepeat=0`, or a `randseed` that is the same for all targets and new for each repetition",
 	Bad:  "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=1",
 	Good: "[read]\nrw=randread\nbs=4k\ndirect=1\nsize=64g\nrandrepeat=0"})

@@ -20,7 +20,7 @@ var HostPaused = add(Rule{ID: "host-paused", Severity: iotax.Invalid, In: Trial,
 		"The load generator may have stood still as well, and what was counted beside the trial is of another time than its window. Waiting for a CPU on a busy host is no pause: the kernel accounts for it (`schedstat`), and it is left out. " +
 		"A pause between two trials is told as well, as a note, and discards nothing; of a trial that failed it may be the cause, and is told as a warning. " +
 		"A virtual machine whose clocks were stopped together with it cannot tell; that of a target shows as `clock-insane`.",
-	Hint: "nothing, the block is run again; keep the host awake while it measures (`systemd-inhibit`, `caffeinate`)"})
+	Hint: "nothing, the round is run again; keep the host awake while it measures (`systemd-inhibit`, `caffeinate`)"})
 
 var ClockInsane = add(Rule{ID: "clock-insane", Severity: iotax.Invalid, In: Trial, Discards: true, Title: "the clock over there runs at another speed",
 	Why:  "Rates and latencies are wrong by as much as the clock is. Seen by reading the target's clock and this host's on both sides of the window; here they part by more than 1 %. Emulated guests sometimes calibrate their clock wrongly at boot, and a guest that was paused in the trial has a clock that stood still.",
@@ -144,15 +144,15 @@ var Emulated = add(Rule{ID: "emulated", Severity: iotax.Warning, In: Run, Title:
 	Hint: "do not publish these numbers; measure on a host with KVM (`iotax doctor` says what is missing); compare runs whose guests both had an accelerator"})
 
 var NoisyBaseline = add(Rule{ID: "noisy-baseline", Severity: iotax.Warning, In: Run, Title: "the baseline is noisy",
-	Why:  "The standard deviation of the logarithm over the baseline's trials is more than 10 %. Pairing removes what the trials of a block share; the rest needs more blocks.",
-	Hint: "use longer trials (`--trial 30s`), more blocks (`--blocks 12..60`), or a quieter machine"})
+	Why:  "The standard deviation of the logarithm over the baseline's trials is more than 10 %. Pairing removes what the trials of a round share; the rest needs more rounds.",
+	Hint: "use longer trials (`--trial 30s`), more rounds (`--rounds 12..60`), or a quieter machine"})
 
-var BlocksCorrelated = add(Rule{ID: "blocks-correlated", Severity: iotax.Warning, In: Run, Title: "successive blocks resemble each other",
-	Why: "The ratio of a block is like that of the block before (lag-one autocorrelation, beyond what chance does once in a hundred runs): something changes slowly on one side alone, or the target had not warmed up. " +
-		"Such blocks tell less than their number says, so the interval is too narrow. Few blocks show it rarely, however strong it is.",
-	Hint: "look at the order of the blocks in the report; let the target warm up (`--ramp`), use longer trials (`--trial 30s`) or more blocks (`--blocks 12..60`); calibrate (`iotax calibrate`)"})
+var RoundsCorrelated = add(Rule{ID: "rounds-correlated", Severity: iotax.Warning, In: Run, Title: "successive rounds resemble each other",
+	Why: "The ratio of a round is like that of the round before (lag-one autocorrelation, beyond what chance does once in a hundred runs): something changes slowly on one side alone, or the target had not warmed up. " +
+		"Such rounds tell less than their number says, so the interval is too narrow. Few rounds show it rarely, however strong it is.",
+	Hint: "look at the order of the rounds in the report; let the target warm up (`--ramp`), use longer trials (`--trial 30s`) or more rounds (`--rounds 12..60`); calibrate (`iotax calibrate`)"})
 
 var TwoLevels = add(Rule{ID: "two-levels", Severity: iotax.Warning, In: Run, Title: "trials fall into two groups",
 	Why: "The trials of one place, or their ratios, fall into two groups 5 % or more apart, more clearly than noise would let them in one run of a hundred: a disk in one of two moods, a guest on the right or the wrong memory node, one trial that was unlike the rest. " +
-		"How often each group occurs decides the mean, and few blocks say little about that: the interval may be too narrow.",
-	Hint: "look at the dots in the report and find what the groups have in common (order, time, place in memory); use more blocks (`--blocks 12..60`)"})
+		"How often each group occurs decides the mean, and few rounds say little about that: the interval may be too narrow.",
+	Hint: "look at the dots in the report and find what the groups have in common (order, time, place in memory); use more rounds (`--rounds 12..60`)"})

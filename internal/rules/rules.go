@@ -16,7 +16,7 @@ type Rule struct {
 	ID       string // stable; findings carry it
 	Severity iotax.Severity
 	In       Where
-	Discards bool   // a trial that breaks the rule does not count, and neither does its block
+	Discards bool   // a trial that breaks the rule does not count, and neither does its round
 	Title    string // what is wrong, in a few words
 	Why      string // why it matters, and how it is detected
 	Hint     string // what to do; parts that apply in different cases are separated by semicolons

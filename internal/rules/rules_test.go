@@ -28,7 +28,7 @@ func index() string {
 
 What iotax checks by itself. A finding stands beside the number it is about, as a footnote in the report and under ` + "`findings`" + ` in JSON;
 it has the rule's id, its severity, its subject (the run, a target, a workload, a cell or a trial), what was seen, and what to do. Each rule has a page, which ` + "`iotax lint --explain RULE`" + ` prints as well. A finding gives the advice of its page, without the parts that the job already follows. Where a plan
-has a budget, ` + "`--trial` and `--blocks`" + ` come with the ` + "`--budget`" + ` that they need.
+has a budget, ` + "`--trial` and `--rounds`" + ` come with the ` + "`--budget`" + ` that they need.
 
 These pages are made from the registry in ` + "`internal/rules`" + ` by ` + "`go test ./internal/rules -update`" + `.
 
@@ -49,7 +49,7 @@ data would be lost or nothing measured; *info* is a note that may well be meant 
 ## In and after a run
 
 *error* means that the number must not be quoted: it is printed, labelled, and not ranked. A rule that *discards* takes the
-trial, and so its block, out of the result; the block is run again. Such a rule never looks at the ratio of target to baseline.
+trial, and so its round, out of the result; the round is run again. Such a rule never looks at the ratio of target to baseline.
 
 | rule | severity | looks at | discards | what is wrong |
 |---|---|---|---|---|

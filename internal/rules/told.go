@@ -26,7 +26,7 @@ var EngineDiffers = add(Rule{ID: "engine-differs", Severity: iotax.Warning, In: 
 	Hint: "give `ioengine:` one that works on all of them"})
 
 var SetByIotax = add(Rule{ID: "set-by-iotax", Severity: iotax.Info, In: Work, Title: "options of a job file or a command that iotax sets itself",
-	Why:  "The target says where the I/O goes, the plan how long a trial is, and the run which offsets are drawn: every target and every block must get the same. So the file name, the run time, the seed, the logs and the output of a job file or a command line are not followed; the finding lists them.",
+	Why:  "The target says where the I/O goes, the plan how long a trial is, and the run which offsets are drawn: every target and every round must get the same. So the file name, the run time, the seed, the logs and the output of a job file or a command line are not followed; the finding lists them.",
 	Hint: "nothing, or say it in the plan (`measure: {trial: 60s}`)"})
 
 var JobsRunAlone = add(Rule{ID: "jobs-run-alone", Severity: iotax.Info, In: Work, Title: "jobs that fio would run at the same time are measured one by one",
@@ -38,15 +38,15 @@ var CachesNotDropped = add(Rule{ID: "caches-not-dropped", Severity: iotax.Warnin
 	Hint: "run as root, or measure warm (`--warm`) on all targets"})
 
 var StoppedEarly = add(Rule{ID: "stopped-early", Severity: iotax.Warning, In: Work, Title: "a workload ended before it was precise",
-	Why:  "The budget or the largest number of blocks came before the interval was as narrow as asked. The interval is right, and wide.",
-	Hint: "continue with `iotax run --resume=RUN`, which has a budget of its own; use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine; see why trials failed or are discarded (`iotax show`)"})
+	Why:  "The budget or the largest number of rounds came before the interval was as narrow as asked. The interval is right, and wide.",
+	Hint: "continue with `iotax run --resume=RUN`, which has a budget of its own; use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine; see why trials failed or are discarded (`iotax show`)"})
 
 var CellNotMeasured = add(Rule{ID: "cell-not-measured", Severity: iotax.Warning, In: Work, Title: "a workload could not run on a target",
 	Why:  "The check before the measurement found that something is missing there.",
 	Hint: "read the error: it says what is missing"})
 
 var ShardsDiffer = add(Rule{ID: "shards-differ", Severity: iotax.Warning, In: Work, Title: "the shards of a run found a target in different states",
-	Why:  "Shards are blocks of one run that different processes measured, perhaps on different hosts. A target could not be opened by some of them, or a flush promises more in one than in another, so that its trials come from fewer hosts than the others' or are not alike.",
+	Why:  "Shards are rounds of one run that different processes measured, perhaps on different hosts. A target could not be opened by some of them, or a flush promises more in one than in another, so that its trials come from fewer hosts than the others' or are not alike.",
 	Hint: "run the shards that failed again (`--shard I/N --id ID`); run the shards on hosts that are alike"})
 
 var AANotOne = add(Rule{ID: "aa-not-one", Severity: iotax.Warning, In: Work, Title: "the baseline differs from itself",
@@ -114,7 +114,7 @@ var TargetNotOpened = add(Rule{ID: "target-not-opened", Severity: iotax.Warning,
 	Hint: "do what the error says"})
 
 var TrialFailed = add(Rule{ID: "trial-failed", Severity: iotax.Warning, In: Report, Title: "trials failed",
-	Why:  "A failed trial is a row that says why. Its pair is not used; the rest of its block stands.",
+	Why:  "A failed trial is a row that says why. Its pair is not used; the rest of its round stands.",
 	Hint: "do what the error says"})
 
 var CPUBound = add(Rule{ID: "cpu-bound", Severity: iotax.Warning, In: Report, Title: "the result is near to what the CPU can do",
@@ -123,11 +123,11 @@ var CPUBound = add(Rule{ID: "cpu-bound", Severity: iotax.Warning, In: Report, Ti
 	Hint: "use larger blocks or more `numjobs`, and read the number as one of this host's CPU"})
 
 var TrialDiscarded = add(Rule{ID: "trial-discarded", Severity: iotax.Warning, In: Report, Title: "trials are discarded",
-	Why:  "They broke a rule that discards, and their blocks were run again; or an error stands beside them while at most 20 % of their cell's trials have one, and they are left out with their blocks. With more of them the whole cell is not comparable.",
+	Why:  "They broke a rule that discards, and their rounds were run again; or an error stands beside them while at most 20 % of their cell's trials have one, and they are left out with their rounds. With more of them the whole cell is not comparable.",
 	Hint: "see the rule that the note names"})
 
-var RoundsDiscarded = add(Rule{ID: "rounds-discarded", Severity: iotax.Info, In: Report, Title: "the ratio with discarded blocks included",
-	Why:  "Leaving blocks out changes a result; this says by how much.",
+var RoundsDiscarded = add(Rule{ID: "rounds-discarded", Severity: iotax.Info, In: Report, Title: "the ratio with discarded rounds included",
+	Why:  "Leaving rounds out changes a result; this says by how much.",
 	Hint: "nothing, if the two agree"})
 
 var TooManyDiscarded = add(Rule{ID: "too-many-discarded", Severity: iotax.Invalid, In: Report, Title: "more than 20 % of a cell's trials are discarded",
@@ -144,11 +144,11 @@ var DurabilityDiffers = add(Rule{ID: "durability-differs", Severity: iotax.Warni
 
 var PrecisionNotReached = add(Rule{ID: "precision-not-reached", Severity: iotax.Info, In: Report, Title: "the interval is wider than asked for",
 	Why:  "The interval is right, and says how much is known.",
-	Hint: "use more blocks (`--blocks 6..30`), longer trials (`--trial 30s`), or a quieter machine"})
+	Hint: "use more rounds (`--rounds 6..30`), longer trials (`--trial 30s`), or a quieter machine"})
 
 var FewTrials = add(Rule{ID: "few-trials", Severity: iotax.Info, In: Report, Title: "too few trials for an interval and a verdict",
 	Why:  fmt.Sprintf("An order-statistic interval at 95 %% needs %d values, and with fewer pairs an interval of a ratio holds only if the noise is normal. So fewer give no interval and no verdict (`too few`), in a report as in a comparison of two runs.", stat.LeastTrials),
-	Hint: fmt.Sprintf("measure at least %d blocks (`--blocks %[1]d`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials)})
+	Hint: fmt.Sprintf("measure at least %d rounds (`--rounds %[1]d`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials)})
 
 var NoRatio = add(Rule{ID: "no-ratio", Severity: iotax.Invalid, In: Report, Title: "the ratio could not be computed",
 	Why:  "A value is zero, negative or not a number, so that it has no logarithm.",

@@ -15,9 +15,9 @@ import (
 	"iotax/stat"
 )
 
-// A block with a trial that failed, or beside whose number an error stands, is run again like a discarded one, so that
+// A round with a trial that failed, or beside whose number an error stands, is run again like a discarded one, so that
 // the report has as many pairs as were asked for.
-func TestLostBlockIsRunAgain(t *testing.T) {
+func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":    func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
 		"condemned": func(x *iotax.Trial) error { x.Facts["spoilt"] = "yes"; return nil },
@@ -25,12 +25,12 @@ func TestLostBlockIsRunAgain(t *testing.T) {
 		for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 			w := newWorld()
 			w.value = func(x *iotax.Trial) (float64, error) {
-				if x.Block == 3 && x.Target == "share" {
+				if x.Round == 3 && x.Target == "share" {
 					if err := spoil(x); err != nil {
 						return 0, err
 					}
 				}
-				return 1000 + float64(x.Block%2), nil
+				return 1000 + float64(x.Round%2), nil
 			}
 			d := w.deps()
 			d.Check = func(x *iotax.Trial, _ *iotax.Target) ([]iotax.Finding, string) {
@@ -41,9 +41,9 @@ func TestLostBlockIsRunAgain(t *testing.T) {
 			}
 			p := guestPlan("w")
 			p.Measure.Protocol = protocol
-			p.Measure.Blocks = plan.Blocks{Min: 8, Max: 30}
+			p.Measure.Rounds = plan.Rounds{Min: 8, Max: 30}
 			if protocol != "adaptive" {
-				p.Measure.Blocks, p.Measure.Budget = plan.Blocks{}, 0
+				p.Measure.Rounds, p.Measure.Budget = plan.Rounds{}, 0
 				if err := p.Measure.Check(); err != nil {
 					t.Fatal(err)
 				}
@@ -53,7 +53,7 @@ func TestLostBlockIsRunAgain(t *testing.T) {
 				t.Errorf("%s, %s: status %s, %v", name, protocol, r.Status, err)
 			}
 			if len(w.saved) != 9*3 {
-				t.Errorf("%s, %s: %d trials, want nine blocks of 3: one is run again", name, protocol, len(w.saved))
+				t.Errorf("%s, %s: %d trials, want nine rounds of 3: one is run again", name, protocol, len(w.saved))
 			}
 			base, _, _ := stat.Pairs(stat.SetAside(w.saved), "w", "read.iops", "host", "share")
 			if len(base) != 8 {
@@ -63,7 +63,7 @@ func TestLostBlockIsRunAgain(t *testing.T) {
 	}
 }
 
-// An error beside most of a cell's trials is no accident, and no block is run again for it.
+// An error beside most of a cell's trials is no accident, and no round is run again for it.
 func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -77,31 +77,31 @@ func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(w.saved) != 6*3 {
-		t.Errorf("%d trials, want 6 blocks of 3", len(w.saved))
+		t.Errorf("%d trials, want 6 rounds of 3", len(w.saved))
 	}
 }
 
-// A target that fails in every second block never fails three times in a row; the run ends all the same, at
-// its budget or when more than half of the blocks are lost.
-func TestLostBlocksEnd(t *testing.T) {
+// A target that fails in every second round never fails three times in a row; the run ends all the same, at
+// its budget or when more than half of the rounds are lost.
+func TestLostRoundsEnd(t *testing.T) {
 	for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 		w := newWorld()
 		w.value = func(x *iotax.Trial) (float64, error) {
-			if x.Block%3 != 0 && x.Target == "share" {
+			if x.Round%3 != 0 && x.Target == "share" {
 				return 0, errors.New("fio: out of cheese")
 			}
 			return 1000, nil
 		}
 		p := guestPlan("w")
 		if p.Measure.Protocol = protocol; protocol != "adaptive" {
-			p.Measure.Blocks, p.Measure.Budget = plan.Blocks{}, 0
+			p.Measure.Rounds, p.Measure.Budget = plan.Rounds{}, 0
 			if err := p.Measure.Check(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		start := w.now
 		r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
-		if err != nil || r.Status != iotax.Incomplete || !strings.Contains(r.Findings[0].Evidence, "blocks do not count") {
+		if err != nil || r.Status != iotax.Incomplete || !strings.Contains(r.Findings[0].Evidence, "rounds do not count") {
 			t.Errorf("%s: status %s, findings %v, %v", protocol, r.Status, r.Findings, err)
 		}
 		if took := w.now.Sub(start); took > 20*time.Minute {
@@ -110,8 +110,8 @@ func TestLostBlocksEnd(t *testing.T) {
 	}
 }
 
-// The run ends at the block where the rule that the evaluation simulates says so: stat.Next, asked after
-// each block with the widest interval.
+// The run ends at the round where the rule that the evaluation simulates says so: stat.Next, asked after
+// each round with the widest interval.
 func TestStopsWhereTheRuleSays(t *testing.T) {
 	ends := map[int]bool{}
 	for seed := range uint64(30) {
@@ -130,9 +130,9 @@ func TestStopsWhereTheRuleSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := w.saved[len(w.saved)-1].Block + 1
-		for b := 1; b <= blocks; b++ {
-			trials := slices.DeleteFunc(slices.Clone(w.saved), func(x *iotax.Trial) bool { return x.Block >= b })
+		rounds := w.saved[len(w.saved)-1].Round + 1
+		for b := 1; b <= rounds; b++ {
+			trials := slices.DeleteFunc(slices.Clone(w.saved), func(x *iotax.Trial) bool { return x.Round >= b })
 			widest, n := stat.Interval{Lo: 1, Hi: 1}, 0
 			for _, target := range []string{"disk", "share"} {
 				base, other, _ := stat.Pairs(trials, "w", "read.iops", "host", target)
@@ -143,9 +143,9 @@ func TestStopsWhereTheRuleSays(t *testing.T) {
 					widest = i
 				}
 			}
-			_, done := stat.Next(n, widest, r.Precision, p.Measure.Blocks.Min, p.Measure.Blocks.Max)
-			if done != (b == blocks) {
-				t.Errorf("seed %d: after block %d of %d the rule says %v (%d count, ± %.3f)", seed, b, blocks, done, n, widest.HalfWidth())
+			_, done := stat.Next(n, widest, r.Precision, p.Measure.Rounds.Min, p.Measure.Rounds.Max)
+			if done != (b == rounds) {
+				t.Errorf("seed %d: after round %d of %d the rule says %v (%d count, ± %.3f)", seed, b, rounds, done, n, widest.HalfWidth())
 				break
 			}
 			if done {
@@ -179,7 +179,7 @@ func TestReconnectedIsTold(t *testing.T) {
 	guest := &link{fakeMachine: fakeMachine{w: w, name: "guest"}}
 	d.Open = func(context.Context, plan.Machine, []iotax.Device) (iotax.Machine, error) { return guest, nil }
 	w.value = func(x *iotax.Trial) (float64, error) {
-		if x.Block == 2 && x.Target == "share" {
+		if x.Round == 2 && x.Target == "share" {
 			guest.broke = []string{"guest: connection lost"}
 			return 0, errors.New("connection lost")
 		}
@@ -193,7 +193,7 @@ func TestReconnectedIsTold(t *testing.T) {
 			return f.Rule == "connection-remade" && f.Evidence == "guest: connection lost"
 		})
 		if told != (x.Err == "connection lost") {
-			t.Errorf("block %d of %s, error %q: told %v", x.Block, x.Target, x.Err, told)
+			t.Errorf("round %d of %s, error %q: told %v", x.Round, x.Target, x.Err, told)
 		}
 	}
 	if guest.broke != nil {
@@ -236,8 +236,8 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		}
 	}
 	for i, x := range w.saved {
-		if y := seen[i]; y.Target != x.Target || y.Block != x.Block || y.Seq != x.Seq || y.Values[0] != x.Values[0] || y.Values[1] != x.Values[2] {
-			t.Errorf("trial %d of %s, block %d, %v: the review has %d of %s, %d, %v", x.Seq, x.Target, x.Block, x.Values, y.Seq, y.Target, y.Block, y.Values)
+		if y := seen[i]; y.Target != x.Target || y.Round != x.Round || y.Seq != x.Seq || y.Values[0] != x.Values[0] || y.Values[1] != x.Values[2] {
+			t.Errorf("trial %d of %s, round %d, %v: the review has %d of %s, %d, %v", x.Seq, x.Target, x.Round, x.Values, y.Seq, y.Target, y.Round, y.Values)
 		}
 		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 3 || x.Findings[0].Evidence == "" {
 			t.Errorf("saved: %+v", x)

@@ -27,11 +27,11 @@ func (w *world) slow(opening time.Duration, around map[string]time.Duration) Dep
 	return d
 }
 
-// The budget is of the whole run, by what its blocks are seen to take. One block is measured in any case.
+// The budget is of the whole run, by what its rounds are seen to take. One round is measured in any case.
 func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	for _, c := range []struct {
 		opening, around time.Duration
-		blocks          int
+		rounds          int
 		hint            string
 	}{
 		{0, 0, 6, ""}, // 36 s each
@@ -41,13 +41,13 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	} {
 		w := newWorld()
 		p := guestPlan("w")
-		p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 6, Max: 6}, plan.Duration(5*time.Minute)
+		p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 6, Max: 6}, plan.Duration(5*time.Minute)
 		r, err := Run(context.Background(), p, w.slow(c.opening, map[string]time.Duration{"disk": c.around}), Options{ID: "r"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(w.saved) != 3*c.blocks {
-			t.Errorf("opening takes %v, a trial %v more: %d trials, want %d blocks of 3", c.opening, c.around, len(w.saved), c.blocks)
+		if len(w.saved) != 3*c.rounds {
+			t.Errorf("opening takes %v, a trial %v more: %d trials, want %d rounds of 3", c.opening, c.around, len(w.saved), c.rounds)
 		}
 		if c.hint == "" {
 			if r.Status != iotax.Done || len(r.Findings) > 0 {
@@ -55,7 +55,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 			}
 			continue
 		}
-		if len(r.Findings) != 1 || r.Findings[0].Evidence != fmt.Sprintf("w: the budget of 5m was spent after %d of 6 blocks", c.blocks) ||
+		if len(r.Findings) != 1 || r.Findings[0].Evidence != fmt.Sprintf("w: the budget of 5m was spent after %d of 6 rounds", c.rounds) ||
 			r.Findings[0].Hint != "`iotax run --resume=r` "+c.hint {
 			t.Errorf("opening takes %v, a trial %v more: %+v, want %q", c.opening, c.around, r.Findings, c.hint)
 		}
@@ -66,7 +66,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 func TestBudgetIsGoneOnWith(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
-	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 6, Max: 6}, plan.Duration(2*time.Minute)
+	p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 6, Max: 6}, plan.Duration(2*time.Minute)
 	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	if err != nil || r.Status != iotax.Incomplete || len(w.saved) != 9 {
 		t.Fatalf("it is %s after %d trials, %v", r.Status, len(w.saved), err)
@@ -81,7 +81,7 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// What one workload has shown of a target counts for the others: the time left is right before the first block of all
+// What one workload has shown of a target counts for the others: the time left is right before the first round of all
 // workloads is over. Before that it is as assumed.
 func TestTimeLeftByTarget(t *testing.T) {
 	w := newWorld()
@@ -98,7 +98,7 @@ func TestTimeLeftByTarget(t *testing.T) {
 		}
 	}
 	p := guestPlan("a", "b")
-	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 3, Max: 3}, 0
+	p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 3, Max: 3}, 0
 	r, err := Run(context.Background(), p, d, Options{ID: "r", Around: map[string]time.Duration{"disk": 4 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
@@ -135,11 +135,11 @@ func TestFailedTrialIsNoTiming(t *testing.T) {
 		}
 	}
 	p := guestPlan("w")
-	p.Measure.Blocks, p.Measure.Budget = plan.Blocks{Min: 3, Max: 3}, 0
+	p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 3, Max: 3}, 0
 	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)
 	}
 	if want := 3 * 3 * 12 * time.Second; left != want {
-		t.Errorf("after a block in which disk failed %v are left, want %v", left, want)
+		t.Errorf("after a round in which disk failed %v are left, want %v", left, want)
 	}
 }

@@ -20,7 +20,7 @@ func TestRunKeepsTheCalibrationOfItsRig(t *testing.T) {
 		if len(w.saved) > 0 || len(r.Targets) != 3 || r.Environment["kernel"] != "6" {
 			t.Errorf("asked after %d trials, with %d targets and %v", len(w.saved), len(r.Targets), r.Environment)
 		}
-		return &iotax.Calibration{Ratio: 1, Blocks: 6}, []iotax.Finding{{Rule: "aa-not-one"}}
+		return &iotax.Calibration{Ratio: 1, Rounds: 6}, []iotax.Finding{{Rule: "aa-not-one"}}
 	}
 	r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
 	if err != nil {
@@ -36,9 +36,9 @@ func TestRunKeepsTheCalibrationOfItsRig(t *testing.T) {
 	}
 }
 
-// Where successive blocks resemble each other, the same trials leave the ratio less certain.
-func TestAutocorrelationAsksForMoreBlocks(t *testing.T) {
-	blocks := func(phi float64) int {
+// Where successive rounds resemble each other, the same trials leave the ratio less certain.
+func TestAutocorrelationAsksForMoreRounds(t *testing.T) {
+	rounds := func(phi float64) int {
 		w := newWorld()
 		rnd := rand.New(rand.NewPCG(2, 3))
 		w.value = func(*iotax.Trial) (float64, error) { return 1000 * math.Exp(0.03*rnd.NormFloat64()), nil }
@@ -53,8 +53,8 @@ func TestAutocorrelationAsksForMoreBlocks(t *testing.T) {
 		}
 		return len(w.saved) / 2
 	}
-	if plain, wide := blocks(0), blocks(0.6); wide <= plain {
-		t.Errorf("%d blocks with φ = 0.6, %d without", wide, plain)
+	if plain, wide := rounds(0), rounds(0.6); wide <= plain {
+		t.Errorf("%d rounds with φ = 0.6, %d without", wide, plain)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestAutocorrelationAsksForMoreBlocks(t *testing.T) {
 func TestScheduleIsWhatIsRun(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("read", "write")
-	p.Measure.Blocks = plan.Blocks{Min: 4, Max: 4}
+	p.Measure.Rounds = plan.Rounds{Min: 4, Max: 4}
 	if _, err := Run(context.Background(), p, w.deps(), Options{ID: "r"}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func TestScheduleIsWhatIsRun(t *testing.T) {
 			want = append(want, s.Workload+" "+x)
 		}
 		for _, x := range w.saved {
-			if x.Block == s.Block && x.Workload == s.Workload && x.Seed != s.Seed {
-				t.Errorf("block %d of %s has the seed %d, the schedule says %d", s.Block, s.Workload, x.Seed, s.Seed)
+			if x.Round == s.Round && x.Workload == s.Workload && x.Seed != s.Seed {
+				t.Errorf("round %d of %s has the seed %d, the schedule says %d", s.Round, s.Workload, x.Seed, s.Seed)
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func TestScheduleIsWhatIsRun(t *testing.T) {
 	}
 }
 
-func TestFixedProtocolRunsItsBlocksWhateverHappens(t *testing.T) {
+func TestFixedProtocolRunsItsRoundsWhateverHappens(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
 	p.Measure.Protocol, p.Measure.Budget = "fixed:5x60s", 0
@@ -94,8 +94,8 @@ func TestFixedProtocolRunsItsBlocksWhateverHappens(t *testing.T) {
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
 	w.value = func(x *iotax.Trial) (float64, error) {
-		if x.Block == 1 && x.Target == "share" {
-			return math.NaN(), nil // discarded: one more block is run
+		if x.Round == 1 && x.Target == "share" {
+			return math.NaN(), nil // discarded: one more round is run
 		}
 		return 1000 * math.Exp(rnd.NormFloat64()), nil // and no precision to speak of
 	}
@@ -104,6 +104,6 @@ func TestFixedProtocolRunsItsBlocksWhateverHappens(t *testing.T) {
 		t.Fatalf("%s, %v, %v", r.Status, r.Findings, err)
 	}
 	if len(w.saved) != 6*3 || w.saved[0].Length.Seconds() != 60 {
-		t.Errorf("%d trials of %s, want 5 blocks of 3 of 60 s, and the discarded one", len(w.saved), w.saved[0].Length)
+		t.Errorf("%d trials of %s, want 5 rounds of 3 of 60 s, and the discarded one", len(w.saved), w.saved[0].Length)
 	}
 }

@@ -221,7 +221,7 @@ func (r *rig) at(l *load) (targets []*iotax.Target) {
 }
 
 // pilot lets the workloads that need it look at all their targets. What a resumed run found before
-// stands: a block of it must not differ from the others.
+// stands: a round of it must not differ from the others.
 func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
 		pilot := l.w.Caps().Pilot

@@ -43,7 +43,7 @@ func TestCompleter(t *testing.T) {
 		return &pieceWorkload{fakeWorkload: fakeWorkload{w, pw.Name}, took: time.Minute}, nil
 	}
 	p := guestPlan("w")
-	p.Measure.Budget = plan.Duration(10 * time.Minute) // a block of three takes three minutes
+	p.Measure.Budget = plan.Duration(10 * time.Minute) // a round of three takes three minutes
 	r, err := Run(context.Background(), p, d, Options{ID: "r"})
 	if err != nil {
 		t.Fatal(err)
@@ -74,23 +74,23 @@ func TestTimeLeftOfCompleters(t *testing.T) {
 	}
 	var left []time.Duration
 	d.Progress = func(e Event) {
-		if e.Kind == Starting || e.Kind == BlockDone {
+		if e.Kind == Starting || e.Kind == RoundDone {
 			left = append(left, e.Left)
 		}
 	}
 	p := guestPlan("window", "piece")
 	p.Workloads[1].Assumed = 5 * time.Second
-	p.Measure.Blocks, p.Measure.Protocol = plan.Blocks{Min: 2, Max: 2}, "fixed:2x1s"
+	p.Measure.Rounds, p.Measure.Protocol = plan.Rounds{Min: 2, Max: 2}, "fixed:2x1s"
 	p.Measure.Trial, p.Measure.Ramp, p.Measure.Budget = plan.Duration(time.Second), 0, 0
 	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)
 	}
-	// Two blocks of three trials of each; the eighth event is the end of the first block of pieces.
+	// Two rounds of three trials of each; the eighth event is the end of the first round of pieces.
 	if want := 2*3*time.Second + 2*3*5*time.Second; left[0] != want {
 		t.Errorf("before the first trial %v are left, want %v", left[0], want)
 	}
 	if want := 3*time.Second + 3*time.Minute; left[7] != want {
-		t.Errorf("after a block of both %v are left, want %v (%v)", left[7], want, left)
+		t.Errorf("after a round of both %v are left, want %v (%v)", left[7], want, left)
 	}
 	if last := left[len(left)-1]; last != 0 {
 		t.Errorf("%v are left at the end", last)

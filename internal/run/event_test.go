@@ -10,22 +10,22 @@ import (
 	"iotax/internal/plan"
 )
 
-// What a display is told: blocks counted when they are over, an interval that narrows toward the
+// What a display is told: rounds counted when they are over, an interval that narrows toward the
 // precision, and a time left that is known before the first trial and falls to nothing.
 func TestEventsCount(t *testing.T) {
 	w := newWorld()
 	w.value = func(t *iotax.Trial) (float64, error) {
-		x := 1000 * (1 + .02*math.Sin(float64(7*t.Block+3)))
+		x := 1000 * (1 + .02*math.Sin(float64(7*t.Round+3)))
 		if t.Target == "disk" {
-			x *= 1 + .05*math.Cos(float64(5*t.Block))
+			x *= 1 + .05*math.Cos(float64(5*t.Round))
 		}
-		if t.Block == 2 && t.Target == "host" {
+		if t.Round == 2 && t.Target == "host" {
 			x = math.NaN()
 		}
 		return x, nil
 	}
 	p := guestPlan("w")
-	p.Measure.Blocks, p.Measure.Ramp, p.Measure.Trial = plan.Blocks{Min: 6, Max: 8}, plan.Duration(time.Second), plan.Duration(9*time.Second)
+	p.Measure.Rounds, p.Measure.Ramp, p.Measure.Trial = plan.Rounds{Min: 6, Max: 8}, plan.Duration(time.Second), plan.Duration(9*time.Second)
 	p.Measure.Precision = .0001 // out of reach
 	var events []Event
 	d := w.deps()
@@ -33,35 +33,35 @@ func TestEventsCount(t *testing.T) {
 	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)
 	}
-	var blocks []int
+	var rounds []int
 	var halves []float64
 	left := time.Duration(math.MaxInt64)
 	for _, e := range events {
 		switch e.Kind {
 		case Starting:
-			if len(blocks) == 0 && left == math.MaxInt64 && e.Left != 8*3*10*time.Second {
+			if len(rounds) == 0 && left == math.MaxInt64 && e.Left != 8*3*10*time.Second {
 				t.Errorf("before the first trial %v are left, the plan says 240 s", e.Left)
 			}
-		case BlockDone:
-			blocks, halves = append(blocks, e.Block), append(halves, e.HalfWidth)
-			if e.Trial == nil || e.Precision != .0001 || e.Blocks != 8 {
-				t.Errorf("block done: %+v", e)
+		case RoundDone:
+			rounds, halves = append(rounds, e.Round), append(halves, e.HalfWidth)
+			if e.Trial == nil || e.Precision != .0001 || e.Rounds != 8 {
+				t.Errorf("round done: %+v", e)
 			}
 		default:
 			continue
 		}
-		if e.Left > left && e.Block != 2 { // the discarded block is run again
-			t.Errorf("block %d: %v left, were %v", e.Block, e.Left, left)
+		if e.Left > left && e.Round != 2 { // the discarded round is run again
+			t.Errorf("round %d: %v left, were %v", e.Round, e.Left, left)
 		}
 		left = e.Left
 	}
-	if len(blocks) != 9 || blocks[1] != 2 || blocks[2] != 2 || blocks[8] != 8 {
-		t.Errorf("blocks %v: nine were run, the third is discarded", blocks)
+	if len(rounds) != 9 || rounds[1] != 2 || rounds[2] != 2 || rounds[8] != 8 {
+		t.Errorf("rounds %v: nine were run, the third is discarded", rounds)
 	}
 	if left != 0 {
 		t.Errorf("%v left at the end", left)
 	}
-	if halves[5] != 0 || !(halves[6] > 0) || !(halves[8] > 0) || !(halves[8] < halves[6]) { // six blocks that count have an interval
+	if halves[5] != 0 || !(halves[6] > 0) || !(halves[8] > 0) || !(halves[8] < halves[6]) { // six rounds that count have an interval
 		t.Errorf("half widths %v", halves)
 	}
 }

@@ -22,7 +22,7 @@ type ledger struct {
 
 type entry struct {
 	alike      *iotax.Trial
-	block, seq int
+	round, seq int
 	numbers    int // where those of its values begin
 }
 
@@ -62,7 +62,7 @@ func (l *ledger) add(t *iotax.Trial, metrics []string) {
 		i = len(known)
 		l.alike[cell] = append(known, l.share(shared))
 	}
-	l.entries = append(l.entries, entry{l.alike[cell][i], t.Block, t.Seq, begin})
+	l.entries = append(l.entries, entry{l.alike[cell][i], t.Round, t.Seq, begin})
 }
 
 func (l *ledger) share(t iotax.Trial) *iotax.Trial {
@@ -80,7 +80,7 @@ func (l *ledger) trials() []*iotax.Trial {
 	out := make([]*iotax.Trial, len(l.entries))
 	for i, e := range l.entries {
 		t := *e.alike
-		t.Block, t.Seq, t.Values = e.block, e.seq, slices.Clone(t.Values)
+		t.Round, t.Seq, t.Values = e.round, e.seq, slices.Clone(t.Values)
 		for j := range t.Values {
 			t.Values[j].Value = l.numbers[e.numbers+j]
 		}

@@ -27,7 +27,7 @@ func TestRenew(t *testing.T) {
 			p.Machines[i].Spec = &anew{}
 		}
 	}
-	p.Measure.Blocks, p.Measure.Protocol = plan.Blocks{Min: 2, Max: 2}, "fixed:2x1s"
+	p.Measure.Rounds, p.Measure.Protocol = plan.Rounds{Min: 2, Max: 2}, "fixed:2x1s"
 	r, err := Run(context.Background(), p, w.slow(3*time.Second, nil), Options{ID: "r"})
 	if err != nil || r.Status != iotax.Done {
 		t.Fatalf("%v, %s\n%s", err, r.Status, strings.Join(w.log, "\n"))
@@ -78,7 +78,7 @@ func TestRenewFails(t *testing.T) {
 			p.Machines[i].Spec = &anew{}
 		}
 	}
-	p.Measure.Blocks, p.Measure.Protocol = plan.Blocks{Min: 1, Max: 1}, "fixed:1x1s"
+	p.Measure.Rounds, p.Measure.Protocol = plan.Rounds{Min: 1, Max: 1}, "fixed:1x1s"
 	d := w.deps()
 	open, n := d.Open, 0
 	d.Open = func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {

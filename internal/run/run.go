@@ -1,5 +1,5 @@
 // Package run turns a plan into trials: it opens the machines, makes the places, prepares the
-// cells, measures in paired and interleaved blocks until the intervals are narrow enough, and
+// cells, measures in paired and interleaved rounds until the intervals are narrow enough, and
 // always takes down what it made. Everything it does to the world goes through the functions in
 // Deps, so its tests run on fakes and a clock of their own.
 package run
@@ -44,7 +44,7 @@ type Deps struct {
 	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The
 	// finding tells what could not be had.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
-	// Check judges one trial; a discarded trial discards its block.
+	// Check judges one trial; a discarded trial discards its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
 	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the values named by
 	// ReviewValues, the facts that ReviewFacts returns, and of findings the rule and the severity. A trial's error, and
@@ -92,9 +92,9 @@ type EventKind string
 const (
 	Opening    EventKind = "opening"    // Target or Text says what
 	Preparing  EventKind = "preparing"  // Target, Workload
-	Starting   EventKind = "starting"   // a trial: Target, Workload, Block
+	Starting   EventKind = "starting"   // a trial: Target, Workload, Round
 	Finished   EventKind = "finished"   // a trial: Trial
-	BlockDone  EventKind = "block-done" // Block counts it, if it counts; Target and Trial are those of its last trial
+	RoundDone  EventKind = "round-done" // Round counts it, if it counts; Target and Trial are those of its last trial
 	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why, Short that it was before what was asked for
 	Missing    EventKind = "missing"    // Target, or only Workload there, cannot be had; Err says why, and the run goes on without
 	CleaningUp EventKind = "cleaning-up"
@@ -106,18 +106,18 @@ type Event struct {
 	Text     string
 	Target   string
 	Workload string
-	Block    int // from 0, those left out that do not count
-	Blocks   int // the most that count
+	Round    int // from 0, those left out that do not count
+	Rounds   int // the most that count
 	Trial    *iotax.Trial
 	Metric   string // headline value of Trial
 	Short    bool
 	Err      error
 	Elapsed  time.Duration // since the first trial
-	Left     time.Duration // estimate until the last, if every block is needed; 0 when unknown
+	Left     time.Duration // estimate until the last, if every round is needed; 0 when unknown
 
 	// HalfWidth is that of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth): the
 	// workload is done when it is no more than Precision at a look. HalfWidth is 0 where there is no interval
-	// yet, and Precision where the number of blocks is fixed.
+	// yet, and Precision where the number of rounds is fixed.
 	HalfWidth, Precision float64
 }
 
@@ -281,12 +281,12 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 
 // presentation is what the plan asks of the report; nil when it asks nothing.
 func presentation(p *plan.Plan) *iotax.Presentation {
-	if len(p.Layers) == 0 && p.Layout == "" && p.Beside == nil {
+	if len(p.Layers) == 0 && p.Layout == "" && p.Reference == nil {
 		return nil
 	}
 	out := &iotax.Presentation{Layers: p.Layers, Layout: p.Layout}
-	if b := p.Beside; b != nil {
-		out.Beside = &iotax.Beside{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics, Values: b.Values}
+	if b := p.Reference; b != nil {
+		out.Reference = &iotax.Reference{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics, Values: b.Values}
 	}
 	return out
 }
@@ -296,7 +296,7 @@ func alpha(m plan.Measure) float64 {
 	if m.Fixed() {
 		return stat.AlphaFixed
 	}
-	return stat.Alpha(m.Blocks.Min, m.Blocks.Max)
+	return stat.Alpha(m.Rounds.Min, m.Rounds.Max)
 }
 
 // mergeFindings appends to a those findings of b that it does not have.

@@ -217,52 +217,52 @@ func TestOpensInOrderAndUndoesInReverse(t *testing.T) {
 	}
 }
 
-func TestBlocksArePairedInterleavedAndMirrored(t *testing.T) {
+func TestRoundsArePairedInterleavedAndMirrored(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("a", "b")
 	if _, err := Run(context.Background(), p, w.deps(), Options{ID: "r1"}); err != nil {
 		t.Fatal(err)
 	}
-	order := map[string][]string{} // workload/block → targets
+	order := map[string][]string{} // workload/round → targets
 	var rotation []string
 	for i, tr := range w.saved {
 		if tr.Seq != i {
 			t.Fatalf("trial %d has seq %d", i, tr.Seq)
 		}
-		key := fmt.Sprintf("%s%d", tr.Workload, tr.Block)
+		key := fmt.Sprintf("%s%d", tr.Workload, tr.Round)
 		order[key] = append(order[key], tr.Target)
 		if len(rotation) == 0 || rotation[len(rotation)-1] != key {
 			rotation = append(rotation, key)
 		}
 	}
 	if got, want := rotation[:4], []string{"a0", "b0", "a1", "b1"}; !slices.Equal(got, want) {
-		t.Errorf("blocks come as %v, want %v: unfinished workloads rotate", got, want)
+		t.Errorf("rounds come as %v, want %v: unfinished workloads rotate", got, want)
 	}
 	for key, targets := range order {
 		if len(targets) != 3 {
-			t.Errorf("block %s ran on %v, want every target once", key, targets)
+			t.Errorf("round %s ran on %v, want every target once", key, targets)
 		}
 	}
 	mirror := slices.Clone(order["a0"])
 	slices.Reverse(mirror)
 	if !slices.Equal(order["a1"], mirror) {
-		t.Errorf("block 1 ran %v after %v, want the mirror", order["a1"], order["a0"])
+		t.Errorf("round 1 ran %v after %v, want the mirror", order["a1"], order["a0"])
 	}
 	seeds := map[uint64]bool{}
 	for _, tr := range w.saved {
-		if tr.Block == 0 && tr.Workload == "a" {
+		if tr.Round == 0 && tr.Workload == "a" {
 			seeds[tr.Seed] = true
 		}
 	}
 	if len(seeds) != 1 {
-		t.Errorf("%d seeds in one block, want the same for every target", len(seeds))
+		t.Errorf("%d seeds in one round, want the same for every target", len(seeds))
 	}
 }
 
 func TestStopsWhenPreciseAndNotBefore(t *testing.T) {
 	for _, c := range []struct {
 		noise  float64
-		blocks int
+		rounds int
 		status iotax.Status
 	}{{0.005, 6, iotax.Done}, {0.5, 30, iotax.Incomplete}} {
 		w := newWorld()
@@ -274,13 +274,13 @@ func TestStopsWhenPreciseAndNotBefore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(w.saved) / 3; got != c.blocks || r.Status != c.status {
-			t.Errorf("noise %g: %d blocks, %s; want %d, %s (%v)", c.noise, got, r.Status, c.blocks, c.status, r.Findings)
+		if got := len(w.saved) / 3; got != c.rounds || r.Status != c.status {
+			t.Errorf("noise %g: %d rounds, %s; want %d, %s (%v)", c.noise, got, r.Status, c.rounds, c.status, r.Findings)
 		}
 	}
 }
 
-func TestLoneTargetStopsAtTheLeastBlocks(t *testing.T) {
+func TestLoneTargetStopsAtTheLeastRounds(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
 	p.Targets = p.Targets[:1]
@@ -290,10 +290,10 @@ func TestLoneTargetStopsAtTheLeastBlocks(t *testing.T) {
 	}
 }
 
-func TestDiscardedBlockIsRunAgainAndKept(t *testing.T) {
+func TestDiscardedRoundIsRunAgainAndKept(t *testing.T) {
 	w := newWorld()
 	w.value = func(tr *iotax.Trial) (float64, error) {
-		if tr.Block == 2 && tr.Target == "disk" {
+		if tr.Round == 2 && tr.Target == "disk" {
 			return math.NaN(), nil
 		}
 		return 1000, nil
@@ -303,7 +303,7 @@ func TestDiscardedBlockIsRunAgainAndKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := len(w.saved); got != 7*3 {
-		t.Errorf("%d trials, want 7 blocks of 3: the discarded one is kept and one more is run", got)
+		t.Errorf("%d trials, want 7 rounds of 3: the discarded one is kept and one more is run", got)
 	}
 	if r.Status != iotax.Done {
 		t.Errorf("status %s", r.Status)
@@ -339,7 +339,7 @@ func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// What a run that stopped early advises works: its budget ended it, so a resumed run finds out whether more blocks help.
+// What a run that stopped early advises works: its budget ended it, so a resumed run finds out whether more rounds help.
 func TestHintOfShortRun(t *testing.T) {
 	w := newWorld()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -356,7 +356,7 @@ func TestHintOfShortRun(t *testing.T) {
 	if f := run(5 * time.Minute); f.Subject != iotax.AboutWorkload("w") || f.Hint != "`iotax run --resume=r` continues for another 5m" {
 		t.Errorf("%+v", f)
 	}
-	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Hint, "use more blocks (`--blocks 12..60") {
+	if f := run(5 * time.Hour); !strings.Contains(f.Evidence, "precision not reached") || !strings.HasPrefix(f.Hint, "use more rounds (`--rounds 12..60") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -440,7 +440,7 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	if again.ID != "r" || again.Status != iotax.Done || again.Seed != first.Seed {
 		t.Errorf("resumed run %s %s", again.ID, again.Status)
 	}
-	// Two whole blocks and one trial of the third were there; four more blocks make six.
+	// Two whole rounds and one trial of the third were there; four more rounds make six.
 	if len(w.saved) != 7+4*3 {
 		t.Errorf("%d trials, want %d", len(w.saved), 7+4*3)
 	}
@@ -457,34 +457,34 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-// One failure in a few blocks is a cell that was not measured as asked; resumed, it gets its chance.
+// One failure in a few rounds is a cell that was not measured as asked; resumed, it gets its chance.
 func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 	w := newWorld()
 	dead := true
 	w.value = func(tr *iotax.Trial) (float64, error) {
-		if dead && tr.Target == "share" && tr.Block > 0 {
+		if dead && tr.Target == "share" && tr.Round > 0 {
 			return 0, errors.New("the guest is gone")
 		}
 		return 1000, nil
 	}
-	for _, blocks := range []int{2, 6} { // fewer failures than make the run give up, and more
+	for _, rounds := range []int{2, 6} { // fewer failures than make the run give up, and more
 		w.saved, dead = nil, true
 		p := guestPlan("w")
-		p.Measure.Blocks = plan.Blocks{Min: blocks, Max: blocks}
+		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}
 		first, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 		if err != nil || first.Status != iotax.Incomplete {
-			t.Errorf("%d blocks: status %s, error %v, want incomplete", blocks, first.Status, err)
+			t.Errorf("%d rounds: status %s, error %v, want incomplete", rounds, first.Status, err)
 		}
 		w.attachErr["t2"] = errors.New("no such tag")
 		again, err := Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
 		if err == nil || again.Status != iotax.Incomplete {
-			t.Errorf("%d blocks: status %s, error %v, want that it cannot be opened, and what it has", blocks, again.Status, err)
+			t.Errorf("%d rounds: status %s, error %v, want that it cannot be opened, and what it has", rounds, again.Status, err)
 		}
 		delete(w.attachErr, "t2")
 		dead = false
 		again, err = Run(context.Background(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
 		if err != nil || again.Status != iotax.Done {
-			t.Errorf("%d blocks: status %s, error %v, want done", blocks, again.Status, err)
+			t.Errorf("%d rounds: status %s, error %v, want done", rounds, again.Status, err)
 		}
 		good := map[string]int{}
 		for _, tr := range w.saved {
@@ -492,8 +492,8 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 				good[tr.Target]++
 			}
 		}
-		if good["share"] != blocks {
-			t.Errorf("%d blocks: %d good trials of the target that failed", blocks, good["share"])
+		if good["share"] != rounds {
+			t.Errorf("%d rounds: %d good trials of the target that failed", rounds, good["share"])
 		}
 	}
 }

@@ -39,10 +39,10 @@ func resetPeak(t *testing.T) {
 // the orchestrator takes from one trial to the next is no more at the end than at the start. The figures are in
 // docs/scale.md.
 func TestThousandTargets(t *testing.T) {
-	const targets, blocks = 1000, 30
+	const targets, rounds = 1000, 30
 	w := newWorld()
 	p := &plan.Plan{Name: "fleet", Baseline: "t0000", Measure: plan.Defaults()}
-	p.Measure.Protocol, p.Measure.Blocks, p.Measure.Budget = fmt.Sprintf("fixed:%dx10s", blocks), plan.Blocks{Min: blocks, Max: blocks}, 0
+	p.Measure.Protocol, p.Measure.Rounds, p.Measure.Budget = fmt.Sprintf("fixed:%dx10s", rounds), plan.Rounds{Min: rounds, Max: rounds}, 0
 	for i := range targets {
 		p.Targets = append(p.Targets, plan.Target{Name: fmt.Sprintf("t%04d", i), On: "host", Kind: "dir", Spec: &none{}})
 	}
@@ -60,7 +60,7 @@ func TestThousandTargets(t *testing.T) {
 		noise = noise*6364136223846793005 + 1442695040888963407
 		return 1000 + float64(noise>>54), nil
 	}
-	saved := make([]time.Time, 0, targets*blocks)
+	saved := make([]time.Time, 0, targets*rounds)
 	d.Save = func(_ context.Context, trial *iotax.Trial) error {
 		if len(trial.Raw) == 0 || len(trial.Histograms) == 0 {
 			t.Error("a trial was saved without what it measured")
@@ -71,7 +71,7 @@ func TestThousandTargets(t *testing.T) {
 	resetPeak(t)
 	from := time.Now()
 	r, err := Run(t.Context(), p, d, Options{ID: "fleet"})
-	if err != nil || r.Status != iotax.Done || len(saved) != targets*blocks {
+	if err != nil || r.Status != iotax.Done || len(saved) != targets*rounds {
 		t.Fatalf("%d trials, %v, %v", len(saved), r.Status, err)
 	}
 	peak := peakMiB(t)

@@ -23,9 +23,9 @@ const (
 )
 
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
-// under all workloads, and of each workload its share of the blocks: they are dealt two by two, because the targets of
-// a block are compared with each other and the second block of two mirrors the order of the first. A shard knows nothing
-// of the others, so that how many blocks there are is fixed beforehand: the most that the plan allows.
+// under all workloads, and of each workload its share of the rounds: they are dealt two by two, because the targets of
+// a round are compared with each other and the second round of two mirrors the order of the first. A shard knows nothing
+// of the others, so that how many rounds there are is fixed beforehand: the most that the plan allows.
 //
 // The zero Shard is a run that is not divided.
 type Shard struct {
@@ -59,20 +59,20 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 // Divided reports whether there is more to the run than this process.
 func (s Shard) Divided() bool { return s.Count > 0 }
 
-// block is the number, in the run, of the k-th block of the shard.
-func (s Shard) block(k int) int {
+// round is the number, in the run, of the k-th round of the shard.
+func (s Shard) round(k int) int {
 	if !s.Divided() {
 		return k
 	}
 	return 2*(k/2*s.Count+s.Index) + k%2
 }
 
-// local is the inverse of block.
-func (s Shard) local(block int) int {
+// local is the inverse of round.
+func (s Shard) local(round int) int {
 	if !s.Divided() {
-		return block
+		return round
 	}
-	return block/2/s.Count*2 + block%2
+	return round/2/s.Count*2 + round%2
 }
 
 // seq is the number, in the run, of the k-th trial of the shard, and localSeq its inverse.
@@ -95,28 +95,28 @@ func (s Shard) Own(trials []*iotax.Trial) []*iotax.Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t *iotax.Trial) bool { return s.Divided() && t.Seq%s.Count != s.Index })
 }
 
-// share is how many of the first n blocks of the run are the shard's.
+// share is how many of the first n rounds of the run are the shard's.
 func (s Shard) share(n int) int {
 	k := 0
-	for s.block(k) < n {
+	for s.round(k) < n {
 		k++
 	}
 	return k
 }
 
-// of is the plan of the shard: its share of the blocks, whatever the precision.
+// of is the plan of the shard: its share of the rounds, whatever the precision.
 func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
 	}
-	most := p.Measure.Blocks.Max
+	most := p.Measure.Rounds.Max
 	n := s.share(most)
 	if n == 0 {
-		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: fmt.Errorf("the plan has %d blocks, and they are dealt two by two", most),
-			Hint: fmt.Sprintf("ask for %d blocks (--blocks %d), or for %d shards at most", 2*s.Count, 2*s.Count, (most+1)/2)}
+		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: fmt.Errorf("the plan has %d rounds, and they are dealt two by two", most),
+			Hint: fmt.Sprintf("ask for %d rounds (--rounds %d), or for %d shards at most", 2*s.Count, 2*s.Count, (most+1)/2)}
 	}
 	part := *p
-	part.Measure.Blocks = plan.Blocks{Min: n, Max: n}
+	part.Measure.Rounds = plan.Rounds{Min: n, Max: n}
 	part.Measure.Protocol = fmt.Sprintf("fixed:%dx%v", n, part.Measure.Trial)
 	return &part, nil
 }

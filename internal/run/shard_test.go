@@ -8,32 +8,32 @@ import (
 	"iotax/internal/plan"
 )
 
-func TestShardsCoverEachBlockOnce(t *testing.T) {
+func TestShardsCoverEachRoundOnce(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 8} {
-		for _, blocks := range []int{16, 17, 30} {
+		for _, rounds := range []int{16, 17, 30} {
 			seen, seqs, sum := map[int]int{}, map[int]int{}, 0
 			for i := range n {
 				s := Shard{i, n}
-				share := s.share(blocks)
+				share := s.share(rounds)
 				sum += share
 				for k := range share + 4 { // and what is run again after it
-					b := s.block(k)
+					b := s.round(k)
 					seen[b]++
 					seqs[s.seq(k)]++
 					if s.local(b) != k || s.localSeq(s.seq(k)) != k {
-						t.Errorf("shard %s: block %d is %d and %d there", s, k, b, s.local(b))
+						t.Errorf("shard %s: round %d is %d and %d there", s, k, b, s.local(b))
 					}
-					if k%2 == 1 && s.block(k-1) != b-1 {
-						t.Errorf("shard %s: blocks %d and %d mirror each other and are apart", s, b-1, b)
+					if k%2 == 1 && s.round(k-1) != b-1 {
+						t.Errorf("shard %s: rounds %d and %d mirror each other and are apart", s, b-1, b)
 					}
 				}
 			}
-			if sum != blocks {
-				t.Errorf("%d shards have %d of %d blocks", n, sum, blocks)
+			if sum != rounds {
+				t.Errorf("%d shards have %d of %d rounds", n, sum, rounds)
 			}
-			for b := range blocks {
+			for b := range rounds {
 				if seen[b] != 1 {
-					t.Errorf("%d shards: block %d is measured %d times", n, b, seen[b])
+					t.Errorf("%d shards: round %d is measured %d times", n, b, seen[b])
 				}
 			}
 			for x, k := range seqs {
@@ -55,14 +55,14 @@ func TestShardsCoverEachBlockOnce(t *testing.T) {
 	}
 }
 
-func TestShardNeedsBlocks(t *testing.T) {
+func TestShardNeedsRounds(t *testing.T) {
 	p := &plan.Plan{Measure: plan.Defaults()}
 	part, err := Shard{14, 15}.of(p)
-	if err != nil || part.Measure.Blocks != (plan.Blocks{Min: 2, Max: 2}) || !part.Measure.Fixed() || p.Measure.Fixed() {
+	if err != nil || part.Measure.Rounds != (plan.Rounds{Min: 2, Max: 2}) || !part.Measure.Fixed() || p.Measure.Fixed() {
 		t.Errorf("%+v, %v", part, err)
 	}
 	if _, err := (Shard{15, 16}).of(p); err == nil {
-		t.Error("a shard without a block was taken")
+		t.Error("a shard without a round was taken")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestDevicesKeepTheirName(t *testing.T) {
 }
 
 // A workload is prepared and run at its own targets, and the run is complete with that. Without the baseline
-// among them it takes as many blocks as a fixed protocol says.
+// among them it takes as many rounds as a fixed protocol says.
 func TestWorkloadAtSomeTargets(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("everywhere", "disk only", "both")

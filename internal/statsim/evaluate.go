@@ -56,22 +56,22 @@ type Row struct {
 	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 is ± 5 %
 	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds it would take to ± 5 %: × (half width/5 %)²
 	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
-	Blocks         float64  `json:"blocks"`           // mean
-	Oracle         int      `json:"oracle,omitempty"` // blocks that would do if the noise were known
-	Regret         float64  `json:"regret,omitempty"` // Blocks/Oracle, for policies of blocks
+	Rounds         float64  `json:"rounds"`           // mean
+	Oracle         int      `json:"oracle,omitempty"` // rounds that would do if the noise were known
+	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies of rounds
 	MissedBelow    float64  `json:"missed_below"`     // share of intervals that lie below the truth
 	MissedAbove    float64  `json:"missed_above"`
 	FalseDifferent float64  `json:"false_different"` // share of worse or better where the ratio is 1
 	FalseEqual     float64  `json:"false_equal"`     // share of equivalent where the ratio is 1/(1+margin)
 	Unranked       float64  `json:"unranked"`        // share of studies that a check kept from a verdict
-	Discards       float64  `json:"discards"`        // mean number of discarded blocks
+	Discards       float64  `json:"discards"`        // mean number of discarded rounds
 	Looks          []Look   `json:"looks,omitempty"`
 	Flags          *Flagged `json:"flags,omitempty"` // what the checks say; iotax's policies only
 }
 
 // A Look is what became of the studies that ended there.
 type Look struct {
-	Blocks   int     `json:"blocks"`
+	Rounds   int     `json:"rounds"`
 	Share    float64 `json:"share"`
 	Coverage float64 `json:"coverage"`
 }
@@ -107,7 +107,7 @@ type tally struct {
 	different, equal                    int
 	unranked, discards                  int
 	flagged, flaggedMisses              int // where the checks were asked
-	blocks, seconds, half2              float64
+	rounds, seconds, half2              float64
 	looks                               [most + 1]struct{ n, hit int }
 	rules                               counter // studies in which each warns
 }
@@ -120,7 +120,7 @@ func (t *tally) add(u *tally) {
 	} {
 		*n[0] += *n[1]
 	}
-	t.blocks, t.seconds, t.half2 = t.blocks+u.blocks, t.seconds+u.seconds, t.half2+u.half2
+	t.rounds, t.seconds, t.half2 = t.rounds+u.rounds, t.seconds+u.seconds, t.half2+u.half2
 	for i := range t.looks {
 		t.looks[i].n += u.looks[i].n
 		t.looks[i].hit += u.looks[i].hit
@@ -134,7 +134,7 @@ func (t *tally) add(u *tally) {
 func (t *tally) score(o outcome, truth float64) (hit bool) {
 	t.discards += o.discards
 	t.seconds += o.seconds
-	t.blocks += float64(o.blocks)
+	t.rounds += float64(o.rounds)
 	if o.unranked {
 		t.unranked++
 		return false
@@ -212,7 +212,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			row := &Row{Model: m.Name, Policy: p.Name, Promised: m.Gate && p.Name == Ours}
 			res.Rows = append(res.Rows, row)
 			study(o.Studies, func(w *work, from, to int) tally { return w.simulate(m, p, o.Seed, from, to) },
-				func(t *tally) { row.fill(t, p.blocks, oracle) })
+				func(t *tally) { row.fill(t, p.rounds, oracle) })
 			if p.protocol != nil && !p.protocol.known && m.Corrupt == 0 {
 				study(o.Flagged, func(w *work, from, to int) tally { return w.flag(m, p, o.Seed, from, to) },
 					func(t *tally) { row.Flags = flags(t) })
@@ -314,7 +314,7 @@ func (w *work) begin(m *Model, seed uint64, i int, lnRho float64) {
 	w.order = w.r.Uint64()
 }
 
-func (r *Row) fill(t *tally, blocks bool, oracle int) {
+func (r *Row) fill(t *tally, rounds bool, oracle int) {
 	share := func(k, n int) float64 {
 		if n == 0 {
 			return 0
@@ -330,7 +330,7 @@ func (r *Row) fill(t *tally, blocks bool, oracle int) {
 		scale := half / math.Log1p(precision)
 		r.EqualSeconds = t.seconds / all * scale * scale
 	}
-	r.DeviceSeconds, r.Blocks = t.seconds/all, t.blocks/all
+	r.DeviceSeconds, r.Rounds = t.seconds/all, t.rounds/all
 	r.Unranked, r.Discards = float64(t.unranked)/all, float64(t.discards)/all
 	r.Reached = share(t.reached, t.studies)
 	r.MissedBelow, r.MissedAbove = share(t.below, t.studies), share(t.above, t.studies)
@@ -340,13 +340,13 @@ func (r *Row) fill(t *tally, blocks bool, oracle int) {
 			r.Looks = append(r.Looks, Look{n, share(l.n, t.studies), share(l.hit, l.n)})
 		}
 	}
-	if blocks {
-		r.Oracle, r.Regret = oracle, r.Blocks/float64(oracle)
+	if rounds {
+		r.Oracle, r.Regret = oracle, r.Rounds/float64(oracle)
 	}
 }
 
-// oracle is the least number of blocks that reaches the precision where the standard deviation of the
-// log ratios is known. It is told from the first blocks of studies of their own.
+// oracle is the least number of rounds that reaches the precision where the standard deviation of the
+// log ratios is known. It is told from the first rounds of studies of their own.
 func (w *work) oracle(m *Model, seed uint64) int {
 	const studies = 2000
 	sound := *m

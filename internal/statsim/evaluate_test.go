@@ -60,8 +60,8 @@ func TestCoverage(t *testing.T) {
 	share := 0.0
 	for _, l := range ours.Looks {
 		share += l.Share
-		if !slices.Contains(stat.Looks(6, 30), l.Blocks) {
-			t.Errorf("a look after %d blocks", l.Blocks)
+		if !slices.Contains(stat.Looks(6, 30), l.Rounds) {
+			t.Errorf("a look after %d rounds", l.Rounds)
 		}
 	}
 	if math.Abs(share-1) > 1e-9 || ours.Oracle < 10 || ours.Oracle > 12 || ours.Regret < 1 || ours.Flags == nil {
@@ -97,10 +97,10 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// Drawing the mean of a window and drawing its seconds are the same: of the log ratio of a block both
-// have the same mean and variance, and neighbouring blocks the same correlation.
+// Drawing the mean of a window and drawing its seconds are the same: of the log ratio of a round both
+// have the same mean and variance, and neighbouring rounds the same correlation.
 func TestSecondsAgree(t *testing.T) {
-	const studies, blocks = 1500, 8
+	const studies, rounds = 1500, 8
 	for _, m := range Models() {
 		if m.Corrupt > 0 {
 			continue
@@ -112,7 +112,7 @@ func TestSecondsAgree(t *testing.T) {
 				w.reset(m, 3, uint64(i), 0)
 				w.order = w.r.Uint64()
 				before := math.NaN()
-				for b := range blocks {
+				for b := range rounds {
 					w.written = true
 					var v [2]float64
 					for k := range 2 {
@@ -136,7 +136,7 @@ func TestSecondsAgree(t *testing.T) {
 			}
 			mean = s / n
 			v := ss/n - mean*mean
-			return mean, math.Sqrt(v), (sl/n*blocks/(blocks-1) - mean*mean) / v
+			return mean, math.Sqrt(v), (sl/n*rounds/(rounds-1) - mean*mean) / v
 		}
 		m1, s1, l1 := moments(false)
 		m2, s2, l2 := moments(true)
@@ -146,7 +146,7 @@ func TestSecondsAgree(t *testing.T) {
 	}
 }
 
-// In mirrored blocks, noise that the arms share leaves neighbours correlated by 0.2 at most
+// In mirrored rounds, noise that the arms share leaves neighbours correlated by 0.2 at most
 // (see internal/testenv/alphatable).
 func TestMirroredCorrelation(t *testing.T) {
 	const pairs = 40000
@@ -182,7 +182,7 @@ func TestShift(t *testing.T) {
 			return p.run(w)
 		}
 		a, b := at(0), at(math.Log(.62))
-		if math.Abs(a.lo+math.Log(.62)-b.lo) > 1e-9 || math.Abs(a.hi+math.Log(.62)-b.hi) > 1e-9 || a.blocks != b.blocks {
+		if math.Abs(a.lo+math.Log(.62)-b.lo) > 1e-9 || math.Abs(a.hi+math.Log(.62)-b.hi) > 1e-9 || a.rounds != b.rounds {
 			t.Fatalf("study %d: %+v, shifted %+v", i, a, b)
 		}
 	}

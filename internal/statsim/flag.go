@@ -61,9 +61,9 @@ func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	return t
 }
 
-// keepTrial keeps a trial of a block with its series for the checks.
-func (w *work) keepTrial(arm, block int, v float64, t Timing) (valid bool) {
-	x := synthetic(w.r, arm, block, v, t, w.series)
+// keepTrial keeps a trial of a round with its series for the checks.
+func (w *work) keepTrial(arm, round int, v float64, t Timing) (valid bool) {
+	x := synthetic(w.r, arm, round, v, t, w.series)
 	x.Findings, x.Discarded = check.Trial(x, place)
 	w.kept = append(w.kept, x)
 	return x.Discarded == ""

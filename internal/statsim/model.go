@@ -27,8 +27,8 @@ type Model struct {
 	SharedTau   float64 // time constant of S, an Ornstein-Uhlenbeck process
 	SharedSigma float64 // its standard deviation
 
-	BlockSigma float64 // standard deviation of an AR(1) that the target alone has, from trial to trial
-	BlockPhi   float64
+	RoundSigma float64 // standard deviation of an AR(1) that the target alone has, from trial to trial
+	RoundPhi   float64
 
 	Drift    float64 // of the logarithm, per second
 	WarmUp   float64 // size of a·e^(−t/τ) since the start of the study
@@ -105,10 +105,10 @@ func Models() []*Model {
 			add(true, Model{Sigma: .02, SharedTau: tau, SharedSigma: s}, "M2 τ=%gs σ=%g%%", tau, 100*s)
 		}
 	}
-	add(true, Model{Sigma: .02, SharedTau: 12, SharedSigma: .10}, "M2 τ=12s σ=10%%") // the worst for mirrored blocks
-	text = "the ratio itself wanders by 5 %, AR(1) from block to block with φ: the adversary of all that counts blocks"
+	add(true, Model{Sigma: .02, SharedTau: 12, SharedSigma: .10}, "M2 τ=12s σ=10%%") // the worst for mirrored rounds
+	text = "the ratio itself wanders by 5 %, AR(1) from round to round with φ: the adversary of all that counts rounds"
 	for _, phi := range []float64{.3, .6} {
-		add(false, Model{BlockSigma: .05, BlockPhi: phi}, "M3 φ=%g", phi)
+		add(false, Model{RoundSigma: .05, RoundPhi: phi}, "M3 φ=%g", phi)
 	}
 	text = "the level falls by 20 % an hour, or warms up from −26 % with a time constant of 120 s: of both places, or of the target alone"
 	hourly := math.Log(1-.20) / 3600

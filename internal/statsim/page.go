@@ -109,9 +109,9 @@ func (r *Row) Unflagged() bool {
 		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })
 }
 
-// Look returns what became of the studies that ended after n blocks, or nil if next to none did.
+// Look returns what became of the studies that ended after n rounds, or nil if next to none did.
 func (r *Row) Look(n int) *Look {
-	i := slices.IndexFunc(r.Looks, func(l Look) bool { return l.Blocks == n })
+	i := slices.IndexFunc(r.Looks, func(l Look) bool { return l.Rounds == n })
 	if i < 0 || r.Looks[i].Share < .0005 {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (r *Result) Text(width int) string {
 		if x.Flags != nil {
 			flagged = share(x.Flags.Any)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.0f\t%s\n", x.Model, x.Policy, coverage(x), coarse(x.HalfWidth), x.Blocks, x.DeviceSeconds, flagged)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.0f\t%s\n", x.Model, x.Policy, coverage(x), coarse(x.HalfWidth), x.Rounds, x.DeviceSeconds, flagged)
 	}
 	w.Flush() // a Builder does not fail
 	for _, s := range r.Sentences() {
@@ -178,7 +178,7 @@ func ReplayText(rows []*Replayed) string {
 				b.WriteString("\n")
 			}
 			seen = x.Model
-			fmt.Fprintf(&b, "%s\n  recorded: %d blocks of %.0f s, ratio %.3f\n", x.Model, x.Recorded, x.Seconds, x.Truth)
+			fmt.Fprintf(&b, "%s\n  recorded: %d rounds of %.0f s, ratio %.3f\n", x.Model, x.Recorded, x.Seconds, x.Truth)
 			fmt.Fprintln(w, "  POLICY\tCOVERAGE\t±\tREACHED ± 5 %")
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", x.Policy, coverage(&x.Row), coarse(x.HalfWidth), share(x.Reached))

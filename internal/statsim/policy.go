@@ -32,22 +32,22 @@ type Policy struct {
 
 	protocol *protocol         // of iotax's own policies, and nil
 	only     func(*Model) bool // the models it is of interest under; nil is all
-	blocks   bool              // it measures in blocks
+	rounds   bool              // it measures in rounds
 	effect   bool              // it looks at the effect, so that verdicts at one ratio do not tell those at another
 }
 
 func (p *Policy) named(word string) bool { return p.ID == word || strings.HasPrefix(p.Name, word) }
 
-// A protocol is iotax's, with these bounds of blocks.
+// A protocol is iotax's, with these bounds of rounds.
 type protocol struct {
 	least, most int
-	known       bool // the autocorrelation of the blocks is known, as a perfect calibration would have it
+	known       bool // the autocorrelation of the rounds is known, as a perfect calibration would have it
 }
 
 // An outcome is what one study came to; its interval is on the logarithmic scale.
 type outcome struct {
 	lo, hi   float64
-	blocks   int     // that count; trials of the larger arm where there are no blocks
+	rounds   int     // that count; trials of the larger arm where there are no rounds
 	seconds  float64 // of the device
 	look     int     // the look at which it ended, 0 where there are none
 	unranked bool    // a check forbids a verdict
@@ -71,7 +71,7 @@ const (
 type work struct {
 	rig
 	d, a, b []float64 // log ratios, or logs of each arm
-	bad     [][2]bool // by block and arm: the number must not be quoted
+	bad     [][2]bool // by round and arm: the number must not be quoted
 	series  []float64
 	order   uint64 // seed of the order of the arms
 	looksOf protocol
@@ -93,29 +93,29 @@ func Policies() []*Policy {
 	ps := []*Policy{
 		{ID: "P0", Name: "back-to-back", Text: "5 × 60 s of one, then 5 × 60 s of the other; Welch", run: func(w *work) outcome { return w.five(false) }},
 		{ID: "P1", Name: "interleaved", Text: "5 × 60 s of each in turn; Welch", run: func(w *work) outcome { return w.five(true) }},
-		{ID: "P2", Name: "peeking", Text: "blocks as iotax has them; paired t at 95 % after every block from 3 to 30 until ± 5 %", run: (*work).peeking, blocks: true},
-		{ID: "P3", Name: Ours, Text: "mirrored blocks; hull of t and signed rank at α′ after 6, 8, 12, 18, 30 blocks until ± 5 %", protocol: &protocol{least, most, false}},
-		{ID: "P3", Name: "from-12", Text: "iotax with `--blocks 12..30`", protocol: &protocol{12, most, false}, only: hard},
-		{ID: "P3", Name: "all-30", Text: "iotax with `--blocks 30`", protocol: &protocol{most, most, false}, only: hard},
-		{ID: "P3", Name: "widened", Text: "iotax when the correlation of the blocks is known, as a perfect calibration would have it", protocol: &protocol{least, most, true},
-			only: func(m *Model) bool { return m.BlockPhi != 0 }},
-		{ID: "P4", Name: "any-stop", Text: "as iotax, but stops at a verdict too; Bonferroni over the five looks", run: (*work).anyStop, blocks: true, effect: true},
-		{ID: "P5", Name: "stein", Text: "6 blocks say how many are needed (Stein's two stages); no more than 300", run: (*work).stein, blocks: true},
-		{ID: "P6", Name: "sequence", Text: "asymptotic confidence sequence, after every block from 6 to 30 until ± 5 %", run: (*work).sequence, blocks: true},
+		{ID: "P2", Name: "peeking", Text: "rounds as iotax has them; paired t at 95 % after every round from 3 to 30 until ± 5 %", run: (*work).peeking, rounds: true},
+		{ID: "P3", Name: Ours, Text: "mirrored rounds; hull of t and signed rank at α′ after 6, 8, 12, 18, 30 rounds until ± 5 %", protocol: &protocol{least, most, false}},
+		{ID: "P3", Name: "from-12", Text: "iotax with `--rounds 12..30`", protocol: &protocol{12, most, false}, only: hard},
+		{ID: "P3", Name: "all-30", Text: "iotax with `--rounds 30`", protocol: &protocol{most, most, false}, only: hard},
+		{ID: "P3", Name: "widened", Text: "iotax when the correlation of the rounds is known, as a perfect calibration would have it", protocol: &protocol{least, most, true},
+			only: func(m *Model) bool { return m.RoundPhi != 0 }},
+		{ID: "P4", Name: "any-stop", Text: "as iotax, but stops at a verdict too; Bonferroni over the five looks", run: (*work).anyStop, rounds: true, effect: true},
+		{ID: "P5", Name: "stein", Text: "6 rounds say how many are needed (Stein's two stages); no more than 300", run: (*work).stein, rounds: true},
+		{ID: "P6", Name: "sequence", Text: "asymptotic confidence sequence, after every round from 6 to 30 until ± 5 %", run: (*work).sequence, rounds: true},
 		{ID: "P7", Name: "pilot", Text: "after Pilot: rounds of 10 s of one, then of the other, seconds merged until uncorrelated, until ± 5 % each; Welch", run: (*work).pilot},
 		{ID: "P7", Name: "rciw", Text: "after RCIW for JMH: 2 to 5 forks of 10 s of one, then of the other, until a bootstrap is within 3 %", run: (*work).rciw},
 	}
 	for _, p := range ps {
 		run, cost := p.run, Preconditioning
 		if q := p.protocol; q != nil {
-			p.blocks, cost = true, Preconditioning+Calibration
+			p.rounds, cost = true, Preconditioning+Calibration
 			run = func(w *work) outcome { return w.iotax(*q) }
 		}
 		p.run = func(w *work) outcome {
 			w.d, w.bad = w.d[:0], w.bad[:0]
 			o := run(w)
-			if o.seconds = cost + w.now; p.blocks {
-				o.blocks = len(w.d)
+			if o.seconds = cost + w.now; p.rounds {
+				o.rounds = len(w.d)
 			}
 			return o
 		}
@@ -123,16 +123,16 @@ func Policies() []*Policy {
 	return ps
 }
 
-// pair runs one block and returns the log ratio, which arm's number must not be quoted, and whether the
-// block counts. The order of the arms is that of the engine. checked says that the checks are asked.
-func (w *work) pair(block int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
+// pair runs one round and returns the log ratio, which arm's number must not be quoted, and whether the
+// round counts. The order of the arms is that of the engine. checked says that the checks are asked.
+func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
 	w.written = true // the other workload of the rotation writes
 	var v [2]float64
 	ok = true
-	for _, a := range plan.Order(w.order, 2, block) {
+	for _, a := range plan.Order(w.order, 2, round) {
 		if w.keep {
 			v[a], w.series = w.seconds(a, t, jitter, w.series)
-			ok = w.keepTrial(a, block, v[a], t) && ok
+			ok = w.keepTrial(a, round, v[a], t) && ok
 		} else {
 			v[a] = w.trial(a, t)
 		}
@@ -146,9 +146,9 @@ func (w *work) pair(block int, t Timing, checked bool) (d float64, bad [2]bool, 
 	return v[1] - v[0], bad, ok
 }
 
-// blocks runs blocks until there are n that count. Studies end when half of their blocks are discarded, and
+// rounds runs rounds until there are n that count. Studies end when half of their rounds are discarded, and
 // so does this.
-func (w *work) blocks(n int, t Timing, checked bool, discards *int) bool {
+func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
 		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
 		if ok {
@@ -165,7 +165,7 @@ func (w *work) iotax(p protocol) outcome {
 	var o outcome
 	opts := stat.Options{Alpha: stat.Alpha(p.least, p.most)}
 	if p.known {
-		opts.Autocorrelation = w.m.BlockPhi
+		opts.Autocorrelation = w.m.RoundPhi
 	}
 	look := func(d []float64) stat.Interval {
 		r, err := stat.Hull(d, opts)
@@ -176,7 +176,7 @@ func (w *work) iotax(p protocol) outcome {
 		return r
 	}
 	for {
-		if !w.blocks(len(w.d)+1, ours, true, &o.discards) {
+		if !w.rounds(len(w.d)+1, ours, true, &o.discards) {
 			o.lo, o.hi, o.unranked = math.NaN(), math.NaN(), true
 			break
 		}
@@ -193,7 +193,7 @@ func (w *work) iotax(p protocol) outcome {
 	return o
 }
 
-// setAside leaves out the blocks with a trial whose number must not be quoted, as the engine and the report
+// setAside leaves out the rounds with a trial whose number must not be quoted, as the engine and the report
 // do (stat.SetAside); where these are so many in an arm that they condemn its cell, they stay, and ok is false.
 func (w *work) setAside() (d []float64, ok bool) {
 	if w.m.Corrupt == 0 {
@@ -254,7 +254,7 @@ func (w *work) five(interleaved bool) outcome {
 			one(1, &w.b)
 		}
 	}
-	o := outcome{blocks: n}
+	o := outcome{rounds: n}
 	o.lo, o.hi = welch(w.a, w.b)
 	return o
 }
@@ -268,11 +268,11 @@ func welch(base, target []float64) (lo, hi float64) {
 	return math.Log(c.T.Lo), math.Log(c.T.Hi)
 }
 
-// sequential asks rule for the half width after every block from first on.
+// sequential asks rule for the half width after every round from first on.
 func (w *work) sequential(first int, half func(n int, sd float64) float64) outcome {
 	var o outcome
 	for n := first; n <= most; n++ {
-		w.blocks(n, ours, false, &o.discards)
+		w.rounds(n, ours, false, &o.discards)
 		m, sd := meanSD(w.d)
 		h := half(len(w.d), sd)
 		o.lo, o.hi = m-h, m+h
@@ -289,7 +289,7 @@ func (w *work) peeking() outcome {
 }
 
 // sequence is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas
-// (Annals of Statistics 2024, theorem 2.2), tuned to be tightest at twelve blocks.
+// (Annals of Statistics 2024, theorem 2.2), tuned to be tightest at twelve rounds.
 func (w *work) sequence() outcome {
 	const at = 12
 	l := -2 * math.Log(alpha)
@@ -304,7 +304,7 @@ func (w *work) sequence() outcome {
 func (w *work) anyStop() outcome {
 	var o outcome
 	for _, n := range defaultLooks {
-		w.blocks(n, ours, false, &o.discards)
+		w.rounds(n, ours, false, &o.discards)
 		r, err := stat.Hull(w.d, stat.Options{Alpha: alpha / float64(len(defaultLooks))})
 		if err != nil {
 			panic(err)
@@ -320,11 +320,11 @@ func (w *work) anyStop() outcome {
 // stein is the two-stage procedure of Stein (1945).
 func (w *work) stein() outcome {
 	var o outcome
-	w.blocks(least, ours, false, &o.discards)
+	w.rounds(least, ours, false, &o.discards)
 	_, sd := meanSD(w.d)
 	t := tTable()[least]
 	n := math.Ceil(math.Pow(t*sd/math.Log1p(precision), 2))
-	w.blocks(int(math.Min(math.Max(n, least), 300)), ours, false, &o.discards)
+	w.rounds(int(math.Min(math.Max(n, least), 300)), ours, false, &o.discards)
 	m, _ := meanSD(w.d)
 	h := t * sd / math.Sqrt(float64(len(w.d)))
 	o.lo, o.hi = m-h, m+h
@@ -347,7 +347,7 @@ func (w *work) pilot() outcome {
 		for round := 1; round <= rounds; round++ {
 			_, w.series = w.seconds(a, ours, jitter, w.series)
 			w.a = append(w.a, w.series...)
-			o.blocks = max(o.blocks, round)
+			o.rounds = max(o.rounds, round)
 			w.b = append(w.b[:0], w.a...)
 			for len(w.b) >= 2*enough && stat.Lag1(w.b) > limit {
 				w.b = merge(w.b)
@@ -400,7 +400,7 @@ func (w *work) rciw() outcome {
 		for fork := 1; fork <= forks; fork++ {
 			_, w.series = w.seconds(a, ours, jitter, w.series)
 			w.a = append(w.a, w.series...)
-			o.blocks = max(o.blocks, fork)
+			o.rounds = max(o.rounds, fork)
 			if fork < 2 {
 				continue
 			}

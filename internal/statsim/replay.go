@@ -11,39 +11,39 @@ import (
 	"iotax/stat"
 )
 
-// A Recording is what a real run left second by second: for each block that counts, the series of the
+// A Recording is what a real run left second by second: for each round that counts, the series of the
 // baseline and of one target, on a scale where more is better.
 type Recording struct {
 	Workload, Metric, Target string
-	Blocks                   [][2][]float64
+	Rounds                   [][2][]float64
 }
 
-// leastRecorded is the least number of blocks that can stand for more. Fewer would be drawn again and
+// leastRecorded is the least number of rounds that can stand for more. Fewer would be drawn again and
 // again.
 const leastRecorded = 12
 
 // leastSeconds is the least length of a recorded trial, so that half of it is still a window.
 const leastSeconds = 3
 
-// Record takes from the trials of a run those of a target and the baseline under one workload. Blocks
+// Record takes from the trials of a run those of a target and the baseline under one workload. Rounds
 // count as they do in the report (stat.Pairs). The metric must be one that a series was kept of.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
 	type pair [2]*iotax.Trial
-	blocks := map[int]*pair{}
+	rounds := map[int]*pair{}
 	discarded := map[int]bool{}
 	var order []int
 	for _, t := range trials {
 		if t.Workload != workload {
 			continue
 		}
-		p := blocks[t.Block]
+		p := rounds[t.Round]
 		if p == nil {
 			p = &pair{}
-			blocks[t.Block] = p
-			order = append(order, t.Block)
+			rounds[t.Round] = p
+			order = append(order, t.Round)
 		}
-		discarded[t.Block] = discarded[t.Block] || t.Discarded != ""
+		discarded[t.Round] = discarded[t.Round] || t.Discarded != ""
 		if t.Err != "" {
 			continue
 		}
@@ -56,17 +56,17 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 	}
 	slices.Sort(order)
 	for _, b := range order {
-		p := blocks[b]
+		p := rounds[b]
 		if discarded[b] || p[0] == nil || p[1] == nil {
 			continue
 		}
 		x, y := secondsOf(p[0], metric), secondsOf(p[1], metric)
 		if n := min(len(x), len(y)); n >= leastSeconds {
-			r.Blocks = append(r.Blocks, [2][]float64{x[:n], y[:n]})
+			r.Rounds = append(r.Rounds, [2][]float64{x[:n], y[:n]})
 		}
 	}
-	if len(r.Blocks) < leastRecorded {
-		return nil, fmt.Errorf("%s, %s: %d blocks have series of %d seconds or more; a replay needs %d", workload, target, len(r.Blocks), leastSeconds, leastRecorded)
+	if len(r.Rounds) < leastRecorded {
+		return nil, fmt.Errorf("%s, %s: %d rounds have series of %d seconds or more; a replay needs %d", workload, target, len(r.Rounds), leastSeconds, leastRecorded)
 	}
 	return r, nil
 }
@@ -96,50 +96,50 @@ func secondsOf(t *iotax.Trial, metric string) []float64 {
 // A Replayed says how often studies that are drawn from a recording hold its own ratio.
 type Replayed struct {
 	Row
-	Recorded int     `json:"recorded"` // blocks
+	Recorded int     `json:"recorded"` // rounds
 	Seconds  float64 `json:"seconds"`  // mean length of a recorded trial
 	Truth    float64 `json:"truth"`    // the ratio of the whole recording, or 1
 }
 
 // Replay draws studies from a recording and runs policies on them.
 //
-// A study starts at a random block and goes on with the blocks that followed, round the end, so that
-// whatever the rig did from block to block is kept: drift, moods, neighbours. From each trial a window of
-// half its seconds is taken, at a random place that is the same for both trials of the block. The true ratio
-// is that of the whole recording. A study must not need more blocks than were recorded, so the largest
+// A study starts at a random round and goes on with the rounds that followed, round the end, so that
+// whatever the rig did from round to round is kept: drift, moods, neighbours. From each trial a window of
+// half its seconds is taken, at a random place that is the same for both trials of the round. The true ratio
+// is that of the whole recording. A study must not need more rounds than were recorded, so the largest
 // number is that one, up to 30.
 //
 // "A/A" rows pair the baseline's own trials, each with its next, in random order: the true ratio is 1.
 func Replay(rec *Recording, o Options) ([]*Replayed, error) {
-	if len(rec.Blocks) < leastRecorded {
-		return nil, errors.New("replay: too few blocks")
+	if len(rec.Rounds) < leastRecorded {
+		return nil, errors.New("replay: too few rounds")
 	}
 	if o.Studies < 1 {
 		return nil, fmt.Errorf("%d studies: at least one is needed", o.Studies)
 	}
 	var self [][2][]float64
-	for i := 0; i+1 < len(rec.Blocks); i += 2 {
-		x, y := rec.Blocks[i][0], rec.Blocks[i+1][0]
+	for i := 0; i+1 < len(rec.Rounds); i += 2 {
+		x, y := rec.Rounds[i][0], rec.Rounds[i+1][0]
 		n := min(len(x), len(y))
 		self = append(self, [2][]float64{x[:n], y[:n]})
 	}
 	var out []*Replayed
 	for _, arm := range []struct {
 		name   string
-		blocks [][2][]float64
+		rounds [][2][]float64
 		swap   bool
-	}{{rec.Target, rec.Blocks, false}, {"A/A", self, true}} {
-		if len(arm.blocks) < least {
+	}{{rec.Target, rec.Rounds, false}, {"A/A", self, true}} {
+		if len(arm.rounds) < least {
 			continue
 		}
 		truth, length := 0.0, 0.0
-		for _, b := range arm.blocks {
+		for _, b := range arm.rounds {
 			d := math.Log(mean(b[1]) / mean(b[0]))
 			if math.IsNaN(d) || math.IsInf(d, 0) {
 				return nil, fmt.Errorf("replay %s: a trial of %s did nothing", rec.Workload, arm.name)
 			}
-			truth += d / float64(len(arm.blocks))
-			length += float64(len(b[0])) / float64(len(arm.blocks))
+			truth += d / float64(len(arm.rounds))
+			length += float64(len(b[0])) / float64(len(arm.rounds))
 		}
 		if arm.swap {
 			truth = 0
@@ -148,17 +148,17 @@ func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 			name string
 			run  func(*replayer) (lo, hi float64, n int)
 		}{{Ours, (*replayer).iotax}, {"back-to-back", (*replayer).backToBack}} {
-			if p.name != Ours && (arm.swap || len(arm.blocks) < 10) {
+			if p.name != Ours && (arm.swap || len(arm.rounds) < 10) {
 				continue
 			}
 			var t tally
 			for i := range o.Studies {
-				g := &replayer{r: rand.New(rand.NewPCG(o.Seed, uint64(i))), blocks: arm.blocks, swap: arm.swap}
-				g.at = g.r.IntN(len(arm.blocks))
+				g := &replayer{r: rand.New(rand.NewPCG(o.Seed, uint64(i))), rounds: arm.rounds, swap: arm.swap}
+				g.at = g.r.IntN(len(arm.rounds))
 				lo, hi, n := p.run(g)
-				t.score(outcome{lo: lo, hi: hi, blocks: n, seconds: g.seconds}, truth)
+				t.score(outcome{lo: lo, hi: hi, rounds: n, seconds: g.seconds}, truth)
 			}
-			x := &Replayed{Row: Row{Model: rec.Workload + ": " + arm.name, Policy: p.name}, Recorded: len(arm.blocks), Seconds: length, Truth: math.Exp(truth)}
+			x := &Replayed{Row: Row{Model: rec.Workload + ": " + arm.name, Policy: p.name}, Recorded: len(arm.rounds), Seconds: length, Truth: math.Exp(truth)}
 			x.fill(&t, false, 0)
 			out = append(out, x)
 		}
@@ -169,16 +169,16 @@ func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 // A replayer is one study drawn from a recording.
 type replayer struct {
 	r       *rand.Rand
-	blocks  [][2][]float64
+	rounds  [][2][]float64
 	at      int
 	swap    bool
 	seconds float64
 }
 
-// next draws from the next block: the logarithms of both trials' values.
+// next draws from the next round: the logarithms of both trials' values.
 func (g *replayer) next() (base, target float64) {
-	b := g.blocks[g.at]
-	g.at = (g.at + 1) % len(g.blocks)
+	b := g.rounds[g.at]
+	g.at = (g.at + 1) % len(g.rounds)
 	x, y := b[0], b[1]
 	if g.swap && g.r.Uint64()&1 == 1 {
 		x, y = y, x
@@ -191,7 +191,7 @@ func (g *replayer) next() (base, target float64) {
 }
 
 func (g *replayer) iotax() (lo, hi float64, n int) {
-	last := min(most, len(g.blocks))
+	last := min(most, len(g.rounds))
 	opts := stat.Options{Alpha: stat.Alpha(least, last)}
 	var d []float64
 	for {
@@ -214,7 +214,7 @@ func (g *replayer) iotax() (lo, hi float64, n int) {
 	}
 }
 
-// backToBack takes five trials of the baseline, and then five of the target from the blocks after them.
+// backToBack takes five trials of the baseline, and then five of the target from the rounds after them.
 func (g *replayer) backToBack() (lo, hi float64, n int) {
 	var a, b []float64
 	for range 5 {
@@ -225,7 +225,7 @@ func (g *replayer) backToBack() (lo, hi float64, n int) {
 		_, y := g.next()
 		b = append(b, y)
 	}
-	g.seconds /= 2 // the other trial of each block was not needed
+	g.seconds /= 2 // the other trial of each round was not needed
 	lo, hi = welch(a, b)
 	return lo, hi, 5
 }

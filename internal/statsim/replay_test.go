@@ -9,12 +9,12 @@ import (
 )
 
 // recorded is a run of the model, as the engine would have stored it.
-func recorded(m *Model, blocks int, lnRho float64) []*iotax.Trial {
+func recorded(m *Model, rounds int, lnRho float64) []*iotax.Trial {
 	w := newWork()
 	w.reset(m, 6, 1, lnRho)
 	w.order = 1
 	w.keep = true
-	for b := range blocks {
+	for b := range rounds {
 		w.pair(b, ours, true)
 	}
 	return w.kept
@@ -45,7 +45,7 @@ func TestReplay(t *testing.T) {
 			case strings.HasSuffix(x.Model, "A/A") && (x.Truth != 1 || x.Coverage < .9):
 				t.Errorf("%s: %s: truth %v, coverage %v", m.Name, x.Model, x.Truth, x.Coverage)
 			case x.Policy == Ours && (x.Coverage < .9 || x.Recorded < 15 || x.Studies != 1000):
-				t.Errorf("%s: %s: coverage %v of %d, %d blocks", m.Name, x.Model, x.Coverage, x.Studies, x.Recorded)
+				t.Errorf("%s: %s: coverage %v of %d, %d rounds", m.Name, x.Model, x.Coverage, x.Studies, x.Recorded)
 			case strings.HasSuffix(x.Model, target) && math.Abs(x.Truth/.62-1) > .05:
 				t.Errorf("%s: %s: truth %v", m.Name, x.Model, x.Truth)
 			case x.Policy == "back-to-back" && (x.Coverage < .85) != (m == drift):
@@ -68,14 +68,14 @@ func TestRecord(t *testing.T) {
 	trials := recorded(&Model{Name: "quiet", Sigma: .02}, 14, 0)
 	trials[0].Discarded = "a test"
 	trials[3].Err = "a test"
-	if rec := record(t, trials); len(rec.Blocks) != 12 {
-		t.Errorf("%d blocks, of which one was discarded and one had failed", len(rec.Blocks))
+	if rec := record(t, trials); len(rec.Rounds) != 12 {
+		t.Errorf("%d rounds, of which one was discarded and one had failed", len(rec.Rounds))
 	}
 	trials[5].Series = nil
-	if _, err := Record(trials, workload, metric, baseline, target); err == nil || !strings.Contains(err.Error(), "11 blocks") {
-		t.Errorf("eleven blocks: %v", err)
+	if _, err := Record(trials, workload, metric, baseline, target); err == nil || !strings.Contains(err.Error(), "11 rounds") {
+		t.Errorf("eleven rounds: %v", err)
 	}
-	if _, err := Record(trials, workload, "write.iops", baseline, target); err == nil || !strings.Contains(err.Error(), "0 blocks") {
+	if _, err := Record(trials, workload, "write.iops", baseline, target); err == nil || !strings.Contains(err.Error(), "0 rounds") {
 		t.Errorf("no such series: %v", err)
 	}
 	dead := recorded(&Model{Name: "quiet"}, 12, 0)

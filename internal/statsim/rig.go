@@ -25,8 +25,8 @@ type rig struct {
 	now     float64 // seconds since the start of the study
 	lnRho   float64
 	shared  float64 // S now
-	block   float64 // the target's own AR(1), as of its last trial
-	blocked bool
+	round   float64 // the target's own AR(1), as of its last trial
+	begun   bool
 	mood    [2]int // of each arm: 0 not drawn yet, 1 fast, 2 slow
 	stepAt  float64
 	bucket  float64
@@ -45,7 +45,7 @@ func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 		g.meanW.length = 0
 	}
 	g.m, g.now, g.lnRho = m, 0, lnRho
-	g.block, g.blocked, g.mood, g.written = 0, false, [2]int{}, false
+	g.round, g.begun, g.mood, g.written = 0, false, [2]int{}, false
 	g.bucket = m.Bucket
 	if m.SharedSigma > 0 {
 		g.shared = m.SharedSigma * g.r.NormFloat64()
@@ -116,13 +116,13 @@ func (g *rig) begin(a int, t Timing) float64 {
 	if m.Sigma > 0 {
 		v += m.Sigma * g.noise(a)
 	}
-	if m.BlockSigma > 0 && a == 1 {
-		if !g.blocked {
-			g.block, g.blocked = g.r.NormFloat64(), true
+	if m.RoundSigma > 0 && a == 1 {
+		if !g.begun {
+			g.round, g.begun = g.r.NormFloat64(), true
 		} else {
-			g.block = m.BlockPhi*g.block + math.Sqrt(1-m.BlockPhi*m.BlockPhi)*g.r.NormFloat64()
+			g.round = m.RoundPhi*g.round + math.Sqrt(1-m.RoundPhi*m.RoundPhi)*g.r.NormFloat64()
 		}
-		v += m.BlockSigma * g.block
+		v += m.RoundSigma * g.round
 	}
 	if m.ModeShare > 0 && (a == 1 || m.Arm == both) {
 		if g.mood[a] == 0 || m.Sticky == 0 || g.r.Float64() >= m.Sticky {

@@ -33,12 +33,12 @@ var facts = map[string]string{"ioengine": "io_uring", "direct": "1", "iodepth": 
 // synthetic is a trial as the workload and the probes would have filled it: 4 KiB random reads at a
 // depth of 32, all of which reached the device. The logarithm of its rate is v; series, if there is
 // one, holds the rates of its seconds, 1 being the undisturbed baseline.
-func synthetic(r *rand.Rand, arm, block int, v float64, t Timing, series []float64) *iotax.Trial {
+func synthetic(r *rand.Rand, arm, round int, v float64, t Timing, series []float64) *iotax.Trial {
 	iops := rate * math.Exp(v)
 	ios := iops * t.Length
 	ramp := 1 + t.Ramp/t.Length
 	x := &iotax.Trial{
-		Target: [2]string{baseline, target}[arm], Workload: workload, Block: block, Cold: true, Facts: facts,
+		Target: [2]string{baseline, target}[arm], Workload: workload, Round: round, Cold: true, Facts: facts,
 		Ramp: seconds(t.Ramp), Length: seconds(t.Length),
 		Values: []iotax.Value{
 			{Name: metric, Value: iops, Unit: iotax.PerSecond, Better: iotax.Up},

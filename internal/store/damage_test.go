@@ -65,7 +65,7 @@ func TestDamagedValues(t *testing.T) {
 	}
 	for _, c := range []struct{ table, row, columns string }{
 		{"runs", "id = 'r'", "seed started ended environment targets workloads findings calibration presentation"},
-		{"trials", "run = 'r'", "block seed started took_ns cold labels facts findings"},
+		{"trials", "run = 'r'", "round seed started took_ns cold labels facts findings"},
 		{"measured", "true", "vals histograms"},
 		{"blobs", "kind = 'series'", "data"},
 		{"blobs", "kind = 'raw'", "data"},

@@ -62,7 +62,7 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 
 // Columns is the header that WriteCSV writes. Within a version of iotax's exports, columns are only
 // added, at the end.
-var Columns = []string{"run", "name", "target", "workload", "block", "seq", "seed", "cold", "start", "took_s",
+var Columns = []string{"run", "name", "target", "workload", "round", "seq", "seed", "cold", "start", "took_s",
 	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated"}
 
 // WriteCSV writes one line a value (tidy data), under the header Columns. A trial without values
@@ -83,7 +83,7 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 		if !t.Start.IsZero() {
 			start = t.Start.UTC().Format("2006-01-02T15:04:05.000Z")
 		}
-		line := []string{plain(t.Run), plain(run.Name), plain(t.Target), plain(t.Workload), strconv.Itoa(t.Block), strconv.Itoa(t.Seq),
+		line := []string{plain(t.Run), plain(run.Name), plain(t.Target), plain(t.Workload), strconv.Itoa(t.Round), strconv.Itoa(t.Seq),
 			formatSeed(t.Seed), strconv.FormatBool(t.Cold), start, formatFloat(t.Took.Seconds()),
 			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Discarded), strconv.FormatBool(inEmulated(run, t))}
 		if len(t.Values) == 0 {

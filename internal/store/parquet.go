@@ -20,7 +20,7 @@ type parquetRow struct {
 	Name      string     `parquet:"name,dict"`
 	Target    string     `parquet:"target,dict"`
 	Workload  string     `parquet:"workload,dict"`
-	Block     int32      `parquet:"block"`
+	Round     int32      `parquet:"round"`
 	Seq       int32      `parquet:"seq"`
 	Seed      uint64     `parquet:"seed"`
 	Cold      bool       `parquet:"cold"`
@@ -57,7 +57,7 @@ func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, er
 		if err != nil {
 			return err // without the footer, no reader takes it for a whole file
 		}
-		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Block: int32(t.Block), Seq: int32(t.Seq),
+		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Round: int32(t.Round), Seq: int32(t.Seq),
 			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t)}
 		if !t.Start.IsZero() {
 			at := t.Start.UTC()

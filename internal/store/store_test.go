@@ -40,10 +40,10 @@ func exampleRun(id string) *iotax.Run {
 		Baseline: "host disk", Precision: 0.05, Margin: 0.05,
 		Environment:  map[string]string{"kernel": "6.1.0", "cpu.model": "Größe \"x\""},
 		Targets:      []iotax.TargetInfo{{Name: "host disk", Machine: "host", Place: "/var/tmp", Durability: iotax.Durable, Facts: map[string]string{"filesystem": "ext4"}, Against: []string{"line"}}},
-		Presentation: &iotax.Presentation{Layers: [][]string{{"host disk", "guest"}}, Layout: "tart", Beside: &iotax.Beside{Published: "tart", Targets: map[string]string{"host disk": "local"}}},
+		Presentation: &iotax.Presentation{Layers: [][]string{{"host disk", "guest"}}, Layout: "tart", Reference: &iotax.Reference{Published: "tart", Targets: map[string]string{"host disk": "local"}}},
 		Workloads:    []iotax.WorkloadInfo{{Name: "4k", Kind: "fio", Metrics: []string{"read.iops"}, Cold: true}},
 		Findings:     []iotax.Finding{{Rule: "noisy", Severity: iotax.Warning, Evidence: "load 3"}},
-		Calibration: &iotax.Calibration{Ratio: 1.002, Lo: 0.99, Hi: 1.014, Blocks: 20, CV: 0.03, Lag1: -0.1, NullIOPS: 1.2e6, Trial: 8 * time.Second,
+		Calibration: &iotax.Calibration{Ratio: 1.002, Lo: 0.99, Hi: 1.014, Rounds: 20, CV: 0.03, Lag1: -0.1, NullIOPS: 1.2e6, Trial: 8 * time.Second,
 			At: time.Date(2025, 11, 21, 1, 40, 0, 0, time.UTC), Workload: "randread-4k", Length: 5 * time.Second},
 	}
 }
@@ -53,7 +53,7 @@ func exampleTrial(run string, seq int) *iotax.Trial {
 	r := rand.New(rand.NewPCG(uint64(seq), 1))
 	t := &iotax.Trial{
 		Run: run, Target: []string{"host disk", "virtio-blk", "virtiofs", "9p"}[seq%4], Workload: "4k random read",
-		Block: seq / 4, Seq: seq, Seed: r.Uint64(), Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
+		Round: seq / 4, Seq: seq, Seed: r.Uint64(), Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
 		Labels: map[string]string{"cache": "none"},
 		Start:  time.Date(2025, 11, 21, 2, 0, 0, 1, time.UTC).Add(time.Duration(seq) * 12 * time.Second), Took: 12345678901,
 		Facts: map[string]string{"fio": "3.33", "engine": "io_uring", "depth": "32", "file": "/var/tmp/iotax/x"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,8 +26,11 @@ func refusesDirect(path string) bool {
 		return errors.Is(err, unix.EINVAL)
 	}
 	defer f.Close()
-	const block = 4096
-	buf := make([]byte, 2*block)
-	_, err = f.Read(buf[block-uintptr(unsafe.Pointer(&buf[0]))%block:][:block])
+	buf, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE) // aligned
+	if err != nil {
+		return false
+	}
+	_, err = f.Read(buf)
+	_ = unix.Munmap(buf)
 	return errors.Is(err, unix.EINVAL)
 }

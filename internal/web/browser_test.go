@@ -45,7 +45,7 @@ func (b tab) fits(page string) {
 func TestBrowser(t *testing.T) {
 	db, _ := open(t)
 	nightly(60).fill(t, db)
-	history{name: "shares-in-a-guest", runs: 2, blocks: 3, seed: 9}.fill(t, db)
+	history{name: "shares-in-a-guest", runs: 2, rounds: 3, seed: 9}.fill(t, db)
 	odd := history{name: "odd"}
 	for i, status := range []iotax.Status{iotax.Failed, iotax.Interrupted, iotax.Incomplete} {
 		run := odd.run(10*i + 3)
@@ -202,7 +202,7 @@ func TestBrowserLive(t *testing.T) {
 	study := filepath.Join(dir, "study.yaml")
 	if err := os.WriteFile(study, []byte("name: two places\ntargets:\n  first place: {dir: "+places[0]+"}\n  second place: {dir: "+places[1]+"}\nworkloads:\n"+
 		"  4k random read: {fio: {rw: randread, bs: 4k, size: 4MiB}}\n"+
-		"measure: {trial: 300ms, ramp: 100ms, blocks: 6}\n"), 0o644); err != nil {
+		"measure: {trial: 300ms, ramp: 100ms, rounds: 6}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	run, printed := command("run", study, "--calibrate=no", "-q")

@@ -73,7 +73,7 @@ func serve(t testing.TB, s *Server) string {
 type history struct {
 	name   string
 	runs   int
-	blocks int
+	rounds int
 	seed   uint64
 	change func(night int, run *iotax.Run, target string) float64 // factor of a target's speed
 }
@@ -101,7 +101,7 @@ func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 	host := math.Exp(.02 * r.NormFloat64()) // the night's mood of the host
 	var out []*iotax.Trial
 	at := run.Start.Add(10 * time.Second)
-	for block := range h.blocks {
+	for round := range h.rounds {
 		for _, w := range []struct {
 			name        string
 			iops, bytes float64
@@ -116,7 +116,7 @@ func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 					f *= h.change(night, run, target.name)
 				}
 				ops := w.iops * f * mood * math.Exp(.015*r.NormFloat64())
-				out = append(out, &iotax.Trial{Run: run.ID, Target: target.name, Workload: w.name, Block: block, Seq: len(out), Seed: uint64(block), Ramp: 2 * time.Second, Length: 10 * time.Second,
+				out = append(out, &iotax.Trial{Run: run.ID, Target: target.name, Workload: w.name, Round: round, Seq: len(out), Seed: uint64(round), Ramp: 2 * time.Second, Length: 10 * time.Second,
 					Cold: true, Start: at, Took: 12300 * time.Millisecond, Facts: map[string]string{"fio": "fio-3.33", iotax.FactJob: `{"bs":"4096","iodepth":"32","kind":"fio","rw":"randread"}`},
 					Values: []iotax.Value{{Name: "read.iops", Value: ops, Unit: iotax.PerSecond, Better: iotax.Up}, {Name: "read.bandwidth", Value: ops * w.bytes, Unit: iotax.BytesPerSecond, Better: iotax.Up},
 						{Name: "read.latency.mean", Value: 32 / ops, Unit: iotax.Seconds, Better: iotax.Down}}})
@@ -146,7 +146,7 @@ func (h history) fill(t testing.TB, s *store.Store) {
 
 // nightly loses 15 % on virtio-fs at night 18, when the kernel changed.
 func nightly(runs int) history {
-	return history{name: "nightly", runs: runs, blocks: 6, seed: 1, change: func(night int, run *iotax.Run, target string) float64 {
+	return history{name: "nightly", runs: runs, rounds: 6, seed: 1, change: func(night int, run *iotax.Run, target string) float64 {
 		if night < 18 {
 			return 1
 		}

@@ -85,7 +85,7 @@ type liveView struct {
 }
 
 type laneView struct {
-	Workload, Blocks, Interval, Asked string
+	Workload, Rounds, Interval, Asked string
 	Done, Most                        int
 	Precise                           bool
 }
@@ -97,7 +97,7 @@ type cellView struct {
 }
 
 type trialView struct {
-	Seq, Block                    int
+	Seq, Round                    int
 	Workload, Target, Value, Took string
 	Class, Outcome                string
 }
@@ -137,20 +137,20 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if !sec.First {
 			continue
 		}
-		l := laneView{Workload: format.Clean(sec.Workload), Done: rep.Protocol.Blocks[sec.Workload], Most: m.Blocks.Max}
-		l.Done = wholeBlocks(rep, sec.Workload, len(run.Targets))
-		l.Blocks = fmt.Sprintf("%d blocks", l.Done)
+		l := laneView{Workload: format.Clean(sec.Workload), Done: rep.Protocol.Rounds[sec.Workload], Most: m.Rounds.Max}
+		l.Done = wholeRounds(rep, sec.Workload, len(run.Targets))
+		l.Rounds = fmt.Sprintf("%d rounds", l.Done)
 		if l.Most > 0 {
-			l.Blocks = fmt.Sprintf("block %d of %d", l.Done, l.Most)
-			if m.Blocks.Min < m.Blocks.Max {
-				l.Blocks = fmt.Sprintf("block %d of at most %d", l.Done, l.Most)
+			l.Rounds = fmt.Sprintf("round %d of %d", l.Done, l.Most)
+			if m.Rounds.Min < m.Rounds.Max {
+				l.Rounds = fmt.Sprintf("round %d of at most %d", l.Done, l.Most)
 			}
 		}
 		if half := widest(sec); half > 0 && half <= 1 {
 			l.Interval = "± " + format.Percent(half)
-			l.Precise = half <= run.Precision && l.Done >= m.Blocks.Min
+			l.Precise = half <= run.Precision && l.Done >= m.Rounds.Min
 		}
-		if run.Precision > 0 && m.Blocks.Min < m.Blocks.Max {
+		if run.Precision > 0 && m.Rounds.Min < m.Rounds.Max {
 			l.Asked = "± " + format.Percent(run.Precision)
 		}
 		if !l.Precise {
@@ -165,7 +165,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 			d = min(d, max(0, b-now.Sub(first)))
 		}
 		v.Left = "about " + took(d.Round(time.Second))
-		if m.Blocks.Min < m.Blocks.Max {
+		if m.Rounds.Min < m.Rounds.Max {
 			v.Left = "at most " + took(d.Round(time.Second))
 		}
 	}
@@ -189,7 +189,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if len(v.Last) == lastTrials {
 			break
 		}
-		tv := trialView{Seq: t.Seq, Block: t.Block, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Took: took(t.Took)}
+		tv := trialView{Seq: t.Seq, Round: t.Round, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Took: took(t.Took)}
 		if val, ok := t.Value(metric[t.Workload]); ok {
 			tv.Value = format.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
 		}
@@ -213,13 +213,13 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeBlocks counts the blocks of a workload that have a trial of every target and are not discarded.
-func wholeBlocks(rep *report.Report, workload string, targets int) int {
+// wholeRounds counts the rounds of a workload that have a trial of every target and are not discarded.
+func wholeRounds(rep *report.Report, workload string, targets int) int {
 	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {
 		if t.Workload == workload {
-			trials[t.Block]++
-			discarded[t.Block] = discarded[t.Block] || t.Discarded != ""
+			trials[t.Round]++
+			discarded[t.Round] = discarded[t.Round] || t.Discarded != ""
 		}
 	}
 	n := 0

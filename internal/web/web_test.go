@@ -95,7 +95,7 @@ func TestKilledRun(t *testing.T) {
 func TestPages(t *testing.T) {
 	db, _ := open(t)
 	nightly(30).fill(t, db)
-	history{name: "<b>&\"other", runs: 1, blocks: 2, seed: 9}.fillAs(t, db, "other")
+	history{name: "<b>&\"other", runs: 1, rounds: 2, seed: 9}.fillAs(t, db, "other")
 	url := serve(t, newServer(t, Options{Store: db}))
 	for _, c := range []struct {
 		path   string
@@ -133,7 +133,7 @@ func TestPages(t *testing.T) {
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=nightly", 200, []string{"A dot is a run, with its 95 % interval, on"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95 % interval"}}, // two blocks
+		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95 % interval"}}, // two rounds
 		{"/trend?workload=x&target=y", 404, []string{"no run that has ended"}, nil},
 		{"/trend?workload=x&target=y&runs=0", 400, nil, nil},
 		{"/trend?workload=x&target=y&by=z", 400, nil, nil},
@@ -166,7 +166,7 @@ func query(s string) string { return url.QueryEscape(s) }
 func TestTrendOfEachCell(t *testing.T) {
 	db, _ := open(t)
 	nightly(24).fill(t, db)
-	history{name: "weekly", runs: 1, blocks: 6, seed: 9}.fill(t, db)
+	history{name: "weekly", runs: 1, rounds: 6, seed: 9}.fill(t, db)
 	going := nightly(25)
 	run := going.run(24)
 	run.Status, run.End = iotax.Running, time.Time{}
@@ -532,7 +532,7 @@ func TestListen(t *testing.T) {
 func TestLiveAndStop(t *testing.T) {
 	ctx := t.Context()
 	db, path := open(t)
-	h := history{name: "going", blocks: 3, seed: 4}
+	h := history{name: "going", rounds: 3, seed: 4}
 	run := h.run(0)
 	trials := h.trials(run, 0)
 	run.Status, run.End = iotax.Running, time.Time{}
@@ -610,7 +610,7 @@ func TestLiveAndStop(t *testing.T) {
 		}
 	}
 	e := next("7 trials")
-	if !strings.Contains(e, share) || !strings.Contains(e, "block 1 of at most 30") {
+	if !strings.Contains(e, share) || !strings.Contains(e, "round 1 of at most 30") {
 		t.Errorf("%s", e)
 	}
 	// A second visitor sees at once what the first has.
@@ -651,7 +651,7 @@ func TestLiveAndStop(t *testing.T) {
 func TestLiveEnds(t *testing.T) {
 	ctx := t.Context()
 	db, _ := open(t)
-	h := history{name: "going", blocks: 2, seed: 4}
+	h := history{name: "going", rounds: 2, seed: 4}
 	run := h.run(0)
 	run.Status = iotax.Running
 	if err := db.Create(ctx, run); err != nil {
@@ -685,7 +685,7 @@ func TestLiveEnds(t *testing.T) {
 
 func TestWatchersAreCounted(t *testing.T) {
 	db, _ := open(t)
-	h := history{name: "going", blocks: 1}
+	h := history{name: "going", rounds: 1}
 	run := h.run(0)
 	run.Status = iotax.Running
 	if err := db.Create(t.Context(), run); err != nil {
@@ -717,7 +717,7 @@ func TestWatchersAreCounted(t *testing.T) {
 // machine may be busy with something else.
 func TestTenThousandRuns(t *testing.T) {
 	db, path := open(t)
-	h := history{name: "seed", runs: 1, blocks: 2, seed: 1}
+	h := history{name: "seed", runs: 1, rounds: 2, seed: 1}
 	h.fill(t, db)
 	const n = 10_000
 	multiply(t, path, n)
@@ -749,7 +749,7 @@ func TestTenThousandRuns(t *testing.T) {
 
 func BenchmarkFirstPage(b *testing.B) {
 	db, path := open(b)
-	history{name: "seed", runs: 1, blocks: 2, seed: 1}.fill(b, db)
+	history{name: "seed", runs: 1, rounds: 2, seed: 1}.fill(b, db)
 	multiply(b, path, 10_000)
 	base := serve(b, newServer(b, Options{Store: db}))
 	if st, err := os.Stat(path); err == nil {
@@ -784,7 +784,7 @@ func TestTrendWithinADay(t *testing.T) {
 // The list of runs marks those of emulated guests.
 func TestEmulatedInHistory(t *testing.T) {
 	db, _ := open(t)
-	history{name: "tcg", runs: 1, blocks: 2, seed: 9, change: func(_ int, run *iotax.Run, _ string) float64 {
+	history{name: "tcg", runs: 1, rounds: 2, seed: 9, change: func(_ int, run *iotax.Run, _ string) float64 {
 		run.Targets[1].Facts = map[string]string{"accel": "tcg"}
 		return 1
 	}}.fill(t, db)

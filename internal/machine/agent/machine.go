@@ -26,7 +26,6 @@ type Machine struct {
 
 	mu      sync.Mutex
 	last    *agent.Session
-	lost    error // why the session before ended
 	refused error // of the last attempt, which holds until then
 	until   time.Time
 	closed  bool

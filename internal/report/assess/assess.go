@@ -37,7 +37,7 @@ const (
 	SaysLoss    SentenceKind = "loss"         // a target is surely worse
 	SaysInvalid SentenceKind = "invalid"      // numbers that must not be quoted
 	SaysFailed  SentenceKind = "failed"       // a target without a number
-	SaysUnsure  SentenceKind = "inconclusive" // more blocks are needed
+	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed
 	SaysUnlike  SentenceKind = "not ranked"   // unlike things
 	SaysShare   SentenceKind = "share"        // of a line, or of another target than that of the ratio
 	SaysUneven  SentenceKind = "uneven"       // clients that do not share alike

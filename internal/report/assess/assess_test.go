@@ -44,7 +44,7 @@ func says(r *report.Report, k SentenceKind) []Sentence {
 
 // An assessCase is a run and what its assessment says of it.
 type assessCase struct {
-	blocks  int // 8 where it is 0
+	rounds  int // 8 where it is 0
 	cells   []reporttest.CellSpec
 	change  func(*iotax.Run, []*iotax.Trial)
 	kind    SentenceKind // of the sentence wanted; "" is the answer
@@ -53,7 +53,7 @@ type assessCase struct {
 }
 
 func (c assessCase) report() *report.Report {
-	run, trials := reporttest.RunOf(cmp.Or(c.blocks, 8), reporttest.ReadMetrics, c.cells...)
+	run, trials := reporttest.RunOf(cmp.Or(c.rounds, 8), reporttest.ReadMetrics, c.cells...)
 	if c.change != nil {
 		c.change(run, trials)
 	}
@@ -290,7 +290,7 @@ func sentenceCases() map[string]assessCase {
 		"many discarded": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysInvalid, want: "more than 20 % of the trials are discarded.",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {
-					if x.Target == "b" && x.Block < 3 {
+					if x.Target == "b" && x.Round < 3 {
 						x.Discarded = "clock-insane: 3 %"
 					}
 				}
@@ -298,7 +298,7 @@ func sentenceCases() map[string]assessCase {
 		"no logarithm": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysInvalid, want: "a value has no logarithm.",
 			change: func(_ *iotax.Run, ts []*iotax.Trial) {
 				for _, x := range ts {
-					if x.Target == "b" && x.Block == 3 {
+					if x.Target == "b" && x.Round == 3 {
 						x.Values[0].Value, x.Values[1].Value = 0, 0
 					}
 				}
@@ -322,8 +322,8 @@ func sentenceCases() map[string]assessCase {
 		"nothing failed": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed},
 		"takes no part": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed,
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b"}) }},
-		"unsure":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysUnsure, want: "More blocks would decide: b / 4k read, between 1."},
-		"too few":     {blocks: 5, cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure, want: "More blocks would decide: too few blocks: a / 4k read (5 of 6)."},
+		"unsure":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysUnsure, want: "More rounds would decide: b / 4k read, between 1."},
+		"too few":     {rounds: 5, cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure, want: "More rounds would decide: too few rounds: a / 4k read (5 of 6)."},
 		"sure":        {cells: []reporttest.CellSpec{disk, loss}, kind: SaysUnsure},
 		"unlike":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since its flushes are acknowledged and not done: b.", change: durability(iotax.FlushIgnored)},
 		"memory":      {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 5000, nil)}, kind: SaysUnlike, want: "Not ranked against disk, since it is memory: b.", change: durability(iotax.Volatile)},
@@ -350,16 +350,16 @@ func sentenceCases() map[string]assessCase {
 		"share, too large":     {cells: s3(1.2e6), kind: SaysShare, want: "more than the line carries: a cache answered, or the line was slower when it was measured.", change: line},
 		"shares of a line": {cells: append(s3(9e5), reporttest.CellSpec{Target: "s3", Workload: "put, twice", Values: map[string]float64{"upload.bandwidth": 9.2e5}}), kind: SaysShare,
 			want: "of tcp's network bandwidth (get and \"put, twice\"): the network is the limit.", change: line},
-		"share undecided": {blocks: 6, cells: func() []reporttest.CellSpec {
+		"share undecided": {rounds: 6, cells: func() []reporttest.CellSpec {
 			out := s3(9e5)
 			out[2].Noise = .74
 			return out
 		}(), kind: SaysShare, want: ": whether the network is the limit is not decided.", change: line},
-		"share of unknown size": {blocks: 3, cells: func() []reporttest.CellSpec {
+		"share of unknown size": {rounds: 3, cells: func() []reporttest.CellSpec {
 			out := s3(9e5)
 			out[2].Noise = 6
 			return out
-		}(), kind: SaysUnsure, want: "More blocks would decide what share is reached: s3 / get of tcp.", change: line},
+		}(), kind: SaysUnsure, want: "More rounds would decide what share is reached: s3 / get of tcp.", change: line},
 		"share, small":     {cells: s3(3e5), kind: SaysShare, want: "s3 / get reaches 30", change: line},
 		"no share":         {cells: s3(9e5), kind: SaysShare},
 		"fast path":        {cells: append(both("disk", 1, 1), clone(17, .12)), kind: SaysPath, want: "a / clone: the second is 14"},
@@ -405,7 +405,7 @@ func sentenceCases() map[string]assessCase {
 		"condemned and doubted": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, func(c *reporttest.CellSpec) { c.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)} }), cond(bad)}, kind: SaysSum, want: "Invalid results: cache-served. Warnings: not-steady."},
 		"the sum of all": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 10000, nil), reporttest.Reads("c", 20000, nil), reporttest.Reads("d", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, kind: SaysSum,
 			want: "Of 4 comparisons: 1 worse, 1 better, 1 the same within ± 5 %, 1 too noisy to call. "},
-		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "More blocks would decide: too noisy to call: b / 4k read."},
+		"nothing known": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = 4 })}, kind: SaysUnsure, want: "More rounds would decide: too noisy to call: b / 4k read."},
 		"imported is not fair": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "The trials were imported and not measured in turns: nothing shows whether the comparison is fair.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Environment = map[string]string{iotax.FactOrigin: iotax.OriginImport}

@@ -256,7 +256,7 @@ func (a *assessing) failed(cells []assessed) {
 	}
 }
 
-// unsure tells what needs more blocks, the widest first.
+// unsure tells what needs more rounds, the widest first.
 func (a *assessing) unsure(cells []assessed) {
 	var open []assessed
 	for _, c := range cells {

@@ -41,7 +41,7 @@ func answerCases() map[string]assessCase {
 		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
-				if t.Target == "b" && t.Block > 0 || t.Target == "disk" && t.Block == 0 {
+				if t.Target == "b" && t.Round > 0 || t.Target == "disk" && t.Round == 0 {
 					t.Err = "gone"
 				}
 			}
@@ -56,14 +56,14 @@ func answerCases() map[string]assessCase {
 		"never ran":     {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
 		"no trials":     {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) { clear(ts) }, want: "Nothing was measured."},
 		"losses of one": {cells: []reporttest.CellSpec{disk, loss, took("disk", 1), took("a", 3)}, want: "Largest loss: "},
-		"few":           {blocks: 5, cells: []reporttest.CellSpec{disk, loss}, want: "No difference found yet against disk. Too few blocks for a verdict: 1 of 1."},
+		"few":           {rounds: 5, cells: []reporttest.CellSpec{disk, loss}, want: "No difference found yet against disk. Too few rounds for a verdict: 1 of 1."},
 		"unsure and few": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
-				if t.Target == "b" && t.Block > 3 {
+				if t.Target == "b" && t.Round > 3 {
 					t.Err = "gone"
 				}
 			}
-		}, want: "Of 2 comparisons 1 are too noisy to call, and 1 have too few blocks."},
+		}, want: "Of 2 comparisons 1 are too noisy to call, and 1 have too few rounds."},
 		"loss of all": {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 5000, nil), took("disk", 1), took("a", 3)}, want: "Largest loss: clone first duration on a is 3.0× slower than on disk."},
 	}
 }

@@ -74,10 +74,10 @@ func Protocol(r *report.Report) string {
 	}
 	var parts []string
 	switch {
-	case p.LeastBlocks == p.MostBlocks:
-		parts = append(parts, format.Plural(p.MostBlocks, "block")+" per workload")
+	case p.LeastRounds == p.MostRounds:
+		parts = append(parts, format.Plural(p.MostRounds, "round")+" per workload")
 	default:
-		parts = append(parts, fmt.Sprintf("%d–%d blocks per workload", p.LeastBlocks, p.MostBlocks))
+		parts = append(parts, fmt.Sprintf("%d–%d rounds per workload", p.LeastRounds, p.MostRounds))
 	}
 	if p.Trial > 0 {
 		s := "trials of " + p.Trial.String()
@@ -123,9 +123,9 @@ func Generated(r *report.Report) string {
 // single trials of the baseline vary.
 func Noise(r *report.Report) string {
 	if c := r.Run.Calibration; c.Floor() > 0 {
-		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Blocks, "block"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
+		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Rounds, "round"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
 		if phi := c.Autocorrelation(); phi > 0 {
-			s += fmt.Sprintf("; intervals are widened by %.2f, because successive blocks resemble each other (φ = %.2f)", stat.Widening(phi), phi)
+			s += fmt.Sprintf("; intervals are widened by %.2f, because successive rounds resemble each other (φ = %.2f)", stat.Widening(phi), phi)
 		}
 		return s + "."
 	}
@@ -209,9 +209,9 @@ func Objects(r *report.Report) string {
 	return strings.Join(parts, " ")
 }
 
-// Heading names a workload, whether its caches were cold, and how many blocks it has.
+// Heading names a workload, whether its caches were cold, and how many rounds it has.
 func Heading(r *report.Report, s report.Section) string {
-	h := s.Workload + " · " + format.Plural(r.Protocol.Blocks[s.Workload], r.Counted())
+	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {
 		h += " · " + s.Open
 	}

@@ -38,7 +38,7 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	return out
 }
 
-// of is the ratio of x to y, paired by block; alpha is the chance to miss.
+// of is the ratio of x to y, paired by round; alpha is the chance to miss.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	ys, xs := report.PairDots(y.r.Dots, x.r.Dots, false)
 	i, err := stat.Ratio(ys, xs, x.s.Better, alpha)

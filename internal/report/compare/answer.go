@@ -56,9 +56,9 @@ func (c *Comparison) answer() string {
 	case unsure == 0:
 		s = fmt.Sprintf("Nothing changed: all %d comparisons are within ± %s", judged, format.Percent(c.Margin))
 	default:
-		s = fmt.Sprintf("No change is sure: %d of %s need more blocks", unsure, format.Plural(judged, "comparison"))
+		s = fmt.Sprintf("No change is sure: %d of %s need more rounds", unsure, format.Plural(judged, "comparison"))
 		if judged == 1 {
-			s = "No change is sure: the one comparison needs more blocks"
+			s = "No change is sure: the one comparison needs more rounds"
 		}
 	}
 	var rest []string
@@ -135,10 +135,10 @@ func RunLine(r *report.Report) string {
 		parts = append(parts, r.Run.Start.UTC().Format("2006-01-02 15:04")+" UTC")
 	}
 	switch {
-	case r.Protocol.LeastBlocks == r.Protocol.MostBlocks:
-		parts = append(parts, format.Plural(r.Protocol.MostBlocks, "block"))
+	case r.Protocol.LeastRounds == r.Protocol.MostRounds:
+		parts = append(parts, format.Plural(r.Protocol.MostRounds, "round"))
 	default:
-		parts = append(parts, fmt.Sprintf("%d–%d blocks", r.Protocol.LeastBlocks, r.Protocol.MostBlocks))
+		parts = append(parts, fmt.Sprintf("%d–%d rounds", r.Protocol.LeastRounds, r.Protocol.MostRounds))
 	}
 	if r.Run.Status != iotax.Done && r.Run.Status != "" {
 		parts = append(parts, string(r.Run.Status))

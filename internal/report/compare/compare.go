@@ -318,7 +318,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) })
 }
 
-// losses are the log ratios to the common baseline, one a block, of both runs; none where they share no
+// losses are the log ratios to the common baseline, one a round, of both runs; none where they share no
 // baseline that may be quoted and promises the same.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
@@ -331,7 +331,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 	}
 	var d [2][]float64
 	for i, s := range sides {
-		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no blocks
+		if s.rows[bases[i]].Row == nil || hasRule(s.Run.Findings, rules.Imported.ID) { // imported trials have no rounds
 			return nil, nil
 		}
 		if v, _ := s.unfit(bases[i]); v != stat.NoVerdict {

@@ -106,14 +106,14 @@ func BenchmarkCompare(b *testing.B) {
 		var trials []*iotax.Trial
 		for w := range 10 {
 			run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: string(rune('a' + w)), Metrics: []string{"m"}})
-			for block := range 30 {
+			for round := range 30 {
 				for k := range 111 {
 					name := "t" + strconv.Itoa(k)
-					if w == 0 && block == 0 {
+					if w == 0 && round == 0 {
 						run.Targets = append(run.Targets, iotax.TargetInfo{Name: name})
 					}
-					trials = append(trials, &iotax.Trial{Target: name, Workload: string(rune('a' + w)), Block: block, Seq: len(trials),
-						Values: []iotax.Value{{Name: "m", Value: 100*f + float64((block*7919+k*31)%97)/10, Better: iotax.Up}}})
+					trials = append(trials, &iotax.Trial{Target: name, Workload: string(rune('a' + w)), Round: round, Seq: len(trials),
+						Values: []iotax.Value{{Name: "m", Value: 100*f + float64((round*7919+k*31)%97)/10, Better: iotax.Up}}})
 				}
 			}
 		}
@@ -224,7 +224,7 @@ func TestCompareHolm(t *testing.T) {
 				name := string(rune('A' + w))
 				run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Metrics: []string{"m"}})
 				for b := range 6 {
-					trials = append(trials, &iotax.Trial{Target: "a", Workload: name, Block: b, Values: []iotax.Value{{Name: "m", Value: 100 * math.Exp(.03*r.NormFloat64()), Better: iotax.Up}}})
+					trials = append(trials, &iotax.Trial{Target: "a", Workload: name, Round: b, Values: []iotax.Value{{Name: "m", Value: 100 * math.Exp(.03*r.NormFloat64()), Better: iotax.Up}}})
 				}
 			}
 			return report.New(run, trials)

@@ -110,7 +110,7 @@ func TestTooFewTrials(t *testing.T) {
 		if r := c.row(t, "b", "w"); r.Verdict != stat.TooFew || r.Lost || !c.Failed || c.Reasons[0] != "nothing could be compared" {
 			t.Errorf("%s, both: %q, lost %v, %v", by, r.Verdict, r.Lost, c.Reasons)
 		}
-		if !strings.Contains(c.Answer, "more blocks") {
+		if !strings.Contains(c.Answer, "more rounds") {
 			t.Errorf("%s: %s", by, c.Answer)
 		}
 	}

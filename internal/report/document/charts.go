@@ -177,7 +177,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 	top, last := 0.0, 0
 	for _, row := range s.Rows {
 		for _, d := range row.Dots {
-			top, last = math.Max(top, d.Value), max(last, d.Block)
+			top, last = math.Max(top, d.Value), max(last, d.Round)
 		}
 	}
 	for _, row := range s.Rows {
@@ -188,7 +188,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 			Lo: row.Value.Lo, Hi: row.Value.Hi, Dots: []chart.Dot{}}
 		common := 0 // dots that are neither discarded nor far away: the others are drawn, whatever their number
 		for _, d := range row.Dots {
-			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Block, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
+			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Round, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
 				Hi: d.Value * 1.005}, s.Unit))
 			switch {
 			case d.Discarded:
@@ -200,7 +200,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 					continue
 				}
 			}
-			out.Dots = append(out.Dots, chart.Dot{At: d.Value, Level: float64(d.Block) / float64(max(1, last)), Out: d.Discarded,
+			out.Dots = append(out.Dots, chart.Dot{At: d.Value, Level: float64(d.Round) / float64(max(1, last)), Out: d.Discarded,
 				Title: title})
 		}
 		c.Rows = append(c.Rows, out)
@@ -433,7 +433,7 @@ func waterfallChart(w report.Waterfall, counted string) block.Chart {
 	pad := math.Max(1.05, math.Pow(hi/lo, .04))
 	d.Axis = chart.Ratios(lo/pad, hi*pad)
 	return block.Chart{Name: "layers", Drawing: d, Caption: "Each layer's ratio to the one below it, from the same " +
-		format.Plural(w.Blocks, counted) + "; on the logarithmic axis the steps add up to the whole."}
+		format.Plural(w.Rounds, counted) + "; on the logarithmic axis the steps add up to the whole."}
 }
 
 // curveChart is latency over load: solid lines are means, dashed ones p99.

@@ -54,12 +54,12 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		t := table.Scaling(c)
 		out = append(out, p.with(p.scaling(c, t.Title), titled(t))...)
 	}
-	if b := r.Beside; b != nil {
-		out = append(out, block.Heading{Text: table.BesideTitle(b)})
-		for _, t := range table.Beside(b) {
+	if b := r.Reference; b != nil {
+		out = append(out, block.Heading{Text: table.ReferenceTitle(b)})
+		for _, t := range table.Reference(b) {
 			out = append(out, titled(t)...)
 		}
-		for _, s := range table.BesideLeft(b) {
+		for _, s := range table.ReferenceLeft(b) {
 			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
 		}
 	}

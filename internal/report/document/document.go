@@ -213,17 +213,17 @@ func circumstances(r *report.Report) string {
 		parts = append(parts, "Trials of "+p.Trial.String())
 	}
 	if !r.Run.Imported() {
-		rounds := format.Plural(p.MostBlocks, r.Counted())
-		if p.LeastBlocks != p.MostBlocks {
-			rounds = fmt.Sprintf("%d–%s", p.LeastBlocks, rounds)
+		rounds := format.Plural(p.MostRounds, r.Counted())
+		if p.LeastRounds != p.MostRounds {
+			rounds = fmt.Sprintf("%d–%s", p.LeastRounds, rounds)
 		}
 		parts = append(parts, rounds)
 	}
 	if stolen := steal(r); stolen > 0 {
 		parts = append(parts, "other work took CPU time (steal "+format.Number(format.Lone(stolen), iotax.RatioUnit)+")")
 	}
-	if r.Beside != nil {
-		parts = append(parts, table.BesideTitle(r.Beside)+" (--details)")
+	if r.Reference != nil {
+		parts = append(parts, table.ReferenceTitle(r.Reference)+" (--details)")
 	}
 	s := strings.Join(parts, ", ") + "."
 	var warned []string

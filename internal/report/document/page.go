@@ -427,7 +427,7 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		if x.Err != "" {
 			outcome = block.Cell{Text: "failed: " + x.Err, Tone: block.Bad}
 		}
-		row := block.Words(fmt.Sprint(x.Seq), at, x.Took.Round(100*time.Millisecond).String(), x.Workload, fmt.Sprint(x.Block),
+		row := block.Words(fmt.Sprint(x.Seq), at, x.Took.Round(100*time.Millisecond).String(), x.Workload, fmt.Sprint(x.Round),
 			x.Target, v)
 		t.Rows = append(t.Rows, block.Row{Cells: append(row.Cells, outcome)})
 	}

@@ -22,7 +22,7 @@ import (
 //
 // in base units, so that `benchstat -col /target` shows what the report shows, and the files of two runs
 // can be held against each other. Its medians are those of the report; its intervals are not: benchstat
-// does not pair by block. Names have "_" for what the format does not allow in them.
+// does not pair by round. Names have "_" for what the format does not allow in them.
 //
 // The run and its environment are comments, since benchstat puts results with unlike configurations into
 // separate tables.

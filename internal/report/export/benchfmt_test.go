@@ -139,7 +139,7 @@ func TestBenchfmtNames(t *testing.T) {
 	run := &iotax.Run{Baseline: "a b", Workloads: []iotax.WorkloadInfo{{Name: "boot", Metrics: []string{"boot.kernel"}}}}
 	var trials []*iotax.Trial
 	for i, name := range []string{"a b", "a_b", "x/y-4", "\x1b[31m\n", "a b"} {
-		trials = append(trials, &iotax.Trial{Target: name, Workload: "boot", Block: i, Seq: i, Values: []iotax.Value{
+		trials = append(trials, &iotax.Trial{Target: name, Workload: "boot", Round: i, Seq: i, Values: []iotax.Value{
 			{Name: "boot.kernel", Value: 1.5, Unit: iotax.Seconds, Better: iotax.Down}, {Name: "cpu.host", Value: 1, Unit: iotax.Seconds, Better: iotax.Down}}})
 	}
 	var b bytes.Buffer

@@ -56,37 +56,37 @@ func assessment(r *report.Report, a assess.Assessment) []jsonSentence {
 	return out
 }
 
-type jsonBeside struct {
-	Name      string          `json:"name"`
-	Source    string          `json:"source"`
-	Reference string          `json:"reference,omitempty"`
-	Published string          `json:"published_reference,omitempty"`
-	Rows      []jsonBesideRow `json:"rows"`
-	Unmatched []string        `json:"unmatched,omitempty"`
-	Unused    []string        `json:"unused,omitempty"`
-	Notes     []string        `json:"notes,omitempty"`
+type jsonReference struct {
+	Name      string             `json:"name"`
+	Source    string             `json:"source"`
+	Reference string             `json:"reference,omitempty"`
+	Published string             `json:"published_reference,omitempty"`
+	Rows      []jsonReferenceRow `json:"rows"`
+	Unmatched []string           `json:"unmatched,omitempty"`
+	Unused    []string           `json:"unused,omitempty"`
+	Notes     []string           `json:"notes,omitempty"`
 }
 
-type jsonBesideRow struct {
-	Target    string              `json:"target"`
-	Workload  string              `json:"workload"`
-	Metric    string              `json:"metric"`
-	Unit      string              `json:"unit"`
-	Value     jsonValue           `json:"value"`
-	Ratio     *jsonBounds         `json:"ratio"`
-	Published jsonBesidePublished `json:"published"`
-	Agree     report.Agreement    `json:"agree,omitempty"`
+type jsonReferenceRow struct {
+	Target    string                 `json:"target"`
+	Workload  string                 `json:"workload"`
+	Metric    string                 `json:"metric"`
+	Unit      string                 `json:"unit"`
+	Value     jsonValue              `json:"value"`
+	Ratio     *jsonBounds            `json:"ratio"`
+	Published jsonReferencePublished `json:"published"`
+	Agree     report.Agreement       `json:"agree,omitempty"`
 }
 
-type jsonBesidePublished struct {
+type jsonReferencePublished struct {
 	Target   string      `json:"target"`
 	Workload string      `json:"workload"`
 	Value    jsonValue   `json:"value"`
 	Ratio    *jsonBounds `json:"ratio"`
 }
 
-func beside(r *report.Report) *jsonBeside {
-	b := r.Beside
+func reference(r *report.Report) *jsonReference {
+	b := r.Reference
 	if b == nil {
 		return nil
 	}
@@ -96,10 +96,10 @@ func beside(r *report.Report) *jsonBeside {
 		}
 		return toBounds(*i)
 	}
-	out := &jsonBeside{Name: b.Name, Source: b.Source, Reference: b.Reference, Published: b.Theirs, Rows: []jsonBesideRow{}, Unmatched: b.Unmatched, Unused: b.Unused, Notes: b.Notes}
+	out := &jsonReference{Name: b.Name, Source: b.Source, Reference: b.Reference, Published: b.Theirs, Rows: []jsonReferenceRow{}, Unmatched: b.Unmatched, Unused: b.Unused, Notes: b.Notes}
 	for _, row := range b.Rows {
-		out.Rows = append(out.Rows, jsonBesideRow{row.Target, row.Workload, row.Metric, row.Unit, toJSON(row.Value), bounds(row.Ratio),
-			jsonBesidePublished{row.TheirTarget, row.TheirWorkload, toJSON(row.TheirValue), bounds(row.TheirRatio)}, row.Agree})
+		out.Rows = append(out.Rows, jsonReferenceRow{row.Target, row.Workload, row.Metric, row.Unit, toJSON(row.Value), bounds(row.Ratio),
+			jsonReferencePublished{row.TheirTarget, row.TheirWorkload, toJSON(row.TheirValue), bounds(row.TheirRatio)}, row.Agree})
 	}
 	return out
 }
@@ -119,7 +119,7 @@ type jsonReport struct {
 	Cells       []jsonCell          `json:"cells"`
 	Waterfalls  []jsonWaterfall     `json:"waterfalls,omitempty"`
 	Clients     []jsonScaling       `json:"clients,omitempty"`
-	Beside      *jsonBeside         `json:"beside,omitempty"`
+	Reference   *jsonReference      `json:"reference,omitempty"`
 	Layout      *jsonLayout         `json:"layout,omitempty"`
 	Objects     []report.ObjectFact `json:"objects,omitempty"` // how the bytes of objects were kept from harm
 }
@@ -206,7 +206,7 @@ func toJSON(i stat.Interval) jsonValue {
 // environment, cells}. A bound or estimate that does not exist is null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Waterfalls: waterfalls(r), Clients: scalings(r), Beside: beside(r), Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Waterfalls: waterfalls(r), Clients: scalings(r), Reference: reference(r), Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}
@@ -255,7 +255,7 @@ type jsonWaterfall struct {
 	Unit     string    `json:"unit"`
 	Chain    []string  `json:"chain"`
 	Missing  []string  `json:"missing,omitempty"`
-	Blocks   int       `json:"blocks"`
+	Rounds   int       `json:"rounds"`
 	Start    jsonValue `json:"start"`
 	Hops     []jsonHop `json:"hops"`
 	Total    jsonHop   `json:"total"`
@@ -276,7 +276,7 @@ func waterfalls(r *report.Report) []jsonWaterfall {
 	}
 	var out []jsonWaterfall
 	for _, w := range r.Waterfalls {
-		j := jsonWaterfall{Workload: w.Workload, Metric: w.Metric, Unit: w.Unit, Chain: w.Chain, Missing: w.Missing, Blocks: w.Blocks, Start: toJSON(w.Start), Total: hop(w.Total)}
+		j := jsonWaterfall{Workload: w.Workload, Metric: w.Metric, Unit: w.Unit, Chain: w.Chain, Missing: w.Missing, Rounds: w.Rounds, Start: toJSON(w.Start), Total: hop(w.Total)}
 		for _, h := range w.Hops {
 			j.Hops = append(j.Hops, hop(h))
 		}

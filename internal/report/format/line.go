@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Plural counts: "1 block", "3 blocks".
+// Plural counts: "1 round", "3 rounds".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -160,7 +160,7 @@ func TestComparisonInBrowser(t *testing.T) {
 // plot follows them, then at most five sentences; the rest is in a fold, which opens without scripts.
 func TestFirstScreen(t *testing.T) {
 	line := report.New(reporttest.ThroughALine())
-	line.HoldBeside(reporttest.ALab())
+	line.HoldReference(reporttest.ALab())
 	pages := map[string]*report.Report{"usual": whole(), "hundred": report.New(reporttest.Hundred()), "line": line, "wordy": wordy(), "quick": report.New(reporttest.Quick())}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

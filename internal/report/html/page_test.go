@@ -73,13 +73,13 @@ func whole() *report.Report {
 	hop := func(from, to string, ratio float64, v stat.Verdict) report.Hop {
 		return report.Hop{From: from, To: to, Ratio: stat.Interval{Estimate: ratio, Lo: ratio * .93, Hi: ratio * 1.07, N: 6}, Verdict: v}
 	}
-	r.Waterfalls = []report.Waterfall{{Workload: "4k random read", Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, Blocks: 6,
+	r.Waterfalls = []report.Waterfall{{Workload: "4k random read", Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, Rounds: 6,
 		Chain: []string{reporttest.HostDisk, reporttest.VirtioBlk, reporttest.VirtioFS, reporttest.Ninep}, Start: stat.Interval{Estimate: 48200, Lo: 47100, Hi: 49000, N: 6},
 		Hops:  []report.Hop{hop(reporttest.HostDisk, reporttest.VirtioBlk, .71, stat.Worse), hop(reporttest.VirtioBlk, reporttest.VirtioFS, .44, stat.Worse), hop(reporttest.VirtioFS, reporttest.Ninep, .17, stat.Worse)},
 		Total: hop(reporttest.HostDisk, reporttest.Ninep, .71*.44*.17, stat.Worse)}}
 	one := func(x float64) *stat.Interval { return &stat.Interval{Estimate: x, Lo: x * .9, Hi: x * 1.1, N: 5} }
-	r.Beside = &report.Beside{Name: "example", Source: "figures made up for a test", Reference: reporttest.HostDisk, Theirs: "host",
-		Rows: []report.BesideRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, TheirWorkload: "randread", TheirTarget: "guest disk",
+	r.Reference = &report.Reference{Name: "example", Source: "figures made up for a test", Reference: reporttest.HostDisk, Theirs: "host",
+		Rows: []report.ReferenceRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, TheirWorkload: "randread", TheirTarget: "guest disk",
 			Value: format.Lone(34000), TheirValue: format.Lone(61000), Ratio: one(.71), TheirRatio: one(.64), Agree: report.Overlap}},
 		Unmatched: []string{"1M sequential read on " + reporttest.VirtioFS}, Unused: []string{"randwrite on sshfs"}, Notes: []string{"the publication does not say how caches were dropped"}}
 	return r

@@ -31,7 +31,7 @@ func TestCompareAnything(t *testing.T) {
 			run := &iotax.Run{Baseline: name.Draw(t, "baseline"), Margin: rapid.Float64().Draw(t, "margin"), Environment: map[string]string{name.Draw(t, "key"): name.Draw(t, "fact")}}
 			var trials []*iotax.Trial
 			for i := range rapid.IntRange(0, 12).Draw(t, "trials") {
-				trials = append(trials, &iotax.Trial{Target: name.Draw(t, "target"), Workload: name.Draw(t, "workload"), Block: i / 2, Seq: i,
+				trials = append(trials, &iotax.Trial{Target: name.Draw(t, "target"), Workload: name.Draw(t, "workload"), Round: i / 2, Seq: i,
 					Values: []iotax.Value{{Name: "read.iops", Value: value.Draw(t, "value"), Better: iotax.Up}}, Discarded: rapid.SampledFrom([]string{"", "", "v"}).Draw(t, "discarded")})
 			}
 			return report.New(run, trials)
@@ -125,9 +125,9 @@ func TestFormatsOfWhatWentWrong(t *testing.T) {
 			ts[7].Discarded, ts[8].Discarded, ts[9].Discarded = "clock", "clock", "clock"
 		},
 		"not opened": func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "no such device" },
-		"one block": func(_ *iotax.Run, ts []*iotax.Trial) {
+		"one round": func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
-				t.Block = 0
+				t.Round = 0
 			}
 		},
 	} {
@@ -259,7 +259,7 @@ func TestScalingIsInEveryFormat(t *testing.T) {
 }
 
 // That there was none of what is counted is a figure; a speed of 0 is one that was not measured, on either side.
-func TestBesideCounts(t *testing.T) {
+func TestReferenceCounts(t *testing.T) {
 	run, trials := reporttest.RunOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
 		reporttest.CellSpec{Target: "a to b", Workload: "network", Values: map[string]float64{"bandwidth": 100, "retransmits": 0}},
 		reporttest.CellSpec{Target: "c to b", Workload: "network", Values: map[string]float64{"bandwidth": 0, "retransmits": 3}})
@@ -269,10 +269,10 @@ func TestBesideCounts(t *testing.T) {
 		fs = append(fs, published.Figure{Source: "a paper", Workload: "net", Target: target, Rep: 1, Metric: "retransmits", Value: v, Unit: iotax.Count},
 			published.Figure{Source: "a paper", Workload: "net", Target: target, Rep: 1, Metric: "bandwidth", Value: v, Unit: iotax.BytesPerSecond})
 	}
-	r.HoldBeside(fs, iotax.Beside{Published: "paper", Targets: map[string]string{"a to b": "tcp a"}, Workloads: map[string]string{"network": "net"},
+	r.HoldReference(fs, iotax.Reference{Published: "paper", Targets: map[string]string{"a to b": "tcp a"}, Workloads: map[string]string{"network": "net"},
 		Values: map[string]string{"c to b / network / retransmits": "tcp c / net / retransmits", "c to b / network / bandwidth": "tcp c / net / bandwidth"}}, "")
 	got := map[string][2]float64{}
-	for _, row := range r.Beside.Rows {
+	for _, row := range r.Reference.Rows {
 		got[row.Target+" "+row.Metric] = [2]float64{math.Round(row.Value.Estimate), row.TheirValue.Estimate}
 		if strings.HasSuffix(row.Metric, "retransmits") && (row.Ratio != nil || row.TheirRatio != nil) {
 			t.Errorf("a number of retransmits has a ratio: %+v", row)

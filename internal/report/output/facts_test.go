@@ -18,7 +18,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// factsOf are the texts of blocks: sentences, heads and cells of tables, notes and their hints, commands.
+// factsOf are the texts of rounds: sentences, heads and cells of tables, notes and their hints, commands.
 func factsOf(all []block.Block) (out []string) {
 	for _, b := range all {
 		switch b := b.(type) {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-func TestGoldenBeside(t *testing.T) {
+func TestGoldenReference(t *testing.T) {
 	r := report.New(reporttest.Mounts())
 	for name, write := range map[string]func(io.Writer) error{"beside-60.txt": inText(r, 60), "beside-80.txt": inText(r, 80), "beside-120.txt": inText(r, 120), "beside.md": func(w io.Writer) error { return Write(w, r, "md", true) }, "beside.json": func(w io.Writer) error { return export.JSON(w, r) }} {
 		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
@@ -55,7 +55,7 @@ func TestGoldenLayouts(t *testing.T) {
 
 func TestGoldenSections(t *testing.T) {
 	r := report.New(reporttest.ThroughALine())
-	r.HoldBeside(reporttest.ALab())
+	r.HoldReference(reporttest.ALab())
 	for name, write := range map[string]func(io.Writer) error{"sections-60.txt": inText(r, 60), "sections-100.txt": inText(r, 100), "sections-120.txt": inText(r, 120), "sections.md": func(w io.Writer) error { return Write(w, r, "md", true) }} {
 		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
 	}
@@ -121,12 +121,12 @@ func TestGoldenShort(t *testing.T) {
 	}
 }
 
-// twoBlocks are the trials of two blocks, failed and discarded ones among them, as --format csv writes them.
+// twoBlocks are the trials of two rounds, failed and discarded ones among them, as --format csv writes them.
 func twoBlocks(w io.Writer) error {
 	run, trials := reporttest.Fixture()
 	return store.WriteCSV(w, run, func(yield func(*iotax.Trial, error) bool) {
 		for _, t := range trials {
-			if (t.Block == 2 || t.Block == 3) && !yield(t, nil) {
+			if (t.Round == 2 || t.Round == 3) && !yield(t, nil) {
 				return
 			}
 		}

@@ -19,9 +19,9 @@ import (
 
 func TestNoiseFloorIsInEveryFormat(t *testing.T) {
 	run, trials := reporttest.Fixture()
-	run.Calibration = &iotax.Calibration{Ratio: 1.01, Lo: .98, Hi: 1.04, Blocks: 20, Phi: .5, At: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Workload: "randread-4k", Length: 5 * time.Second}
+	run.Calibration = &iotax.Calibration{Ratio: 1.01, Lo: .98, Hi: 1.04, Rounds: 20, Phi: .5, At: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), Workload: "randread-4k", Length: 5 * time.Second}
 	rep := report.New(run, trials)
-	if got, want := assess.Noise(rep), "Noise floor: A/A ± 3 % (20 blocks of 5s, randread-4k, 2026-03-01); intervals are widened by 1.73, because successive blocks resemble each other (φ = 0.50)."; got != want {
+	if got, want := assess.Noise(rep), "Noise floor: A/A ± 3 % (20 rounds of 5s, randread-4k, 2026-03-01); intervals are widened by 1.73, because successive rounds resemble each other (φ = 0.50)."; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for name, write := range map[string]func(b *bytes.Buffer) error{

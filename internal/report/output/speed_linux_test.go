@@ -22,22 +22,22 @@ import (
 
 // study is a run of that shape whose trials have what real ones have: a dozen values, a histogram, facts, and
 // a finding in one of twenty.
-func study(targets, workloads, blocks int) (*iotax.Run, []*iotax.Trial) {
+func study(targets, workloads, rounds int) (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(1, 1))
 	run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05, Precision: .05, Alpha: .028}
 	for k := range targets {
 		run.Targets = append(run.Targets, iotax.TargetInfo{Name: fmt.Sprint("t", k), Durability: iotax.Durable})
 	}
 	facts := map[string]string{"fio": "fio-3.33", "iodepth": "32", "numjobs": "1", "rw": "randread", "bs": "4k"}
-	trials := make([]*iotax.Trial, 0, targets*workloads*blocks)
+	trials := make([]*iotax.Trial, 0, targets*workloads*rounds)
 	for w := range workloads {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: fmt.Sprint("w", w), Metrics: []string{"read.iops"}, Cold: true})
 	}
-	for b := range blocks {
+	for b := range rounds {
 		for w := range workloads {
 			for k := range targets {
 				rate := 50000 / float64(1+k%7) * (1 + .05*r.NormFloat64())
-				t := &iotax.Trial{Run: "r", Target: run.Targets[k].Name, Workload: run.Workloads[w].Name, Block: b, Seq: len(trials), Facts: facts,
+				t := &iotax.Trial{Run: "r", Target: run.Targets[k].Name, Workload: run.Workloads[w].Name, Round: b, Seq: len(trials), Facts: facts,
 					Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
 					Values: []iotax.Value{{Name: "read.iops", Value: rate, Unit: iotax.PerSecond, Better: iotax.Up},
 						{Name: "read.bandwidth", Value: 4096 * rate, Unit: iotax.BytesPerSecond, Better: iotax.Up},
@@ -101,7 +101,7 @@ func cpu(tb testing.TB) time.Duration {
 
 var shapes = []struct {
 	name                       string
-	targets, workloads, blocks int
+	targets, workloads, rounds int
 }{
 	{"long", 2, 100, 500},
 	{"wide", 1000, 1, 100},
@@ -113,7 +113,7 @@ var shapes = []struct {
 func BenchmarkNew100kTrials(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.name, func(b *testing.B) {
-			run, trials := study(s.targets, s.workloads, s.blocks)
+			run, trials := study(s.targets, s.workloads, s.rounds)
 			runtime.GC()
 			resetPeak(b)
 			before := cpu(b)

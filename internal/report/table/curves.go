@@ -28,9 +28,9 @@ func Waterfall(w report.Waterfall) Table {
 	return Table{Title: "Layers · " + format.Subject(w.Workload, w.Label), Head: []string{"layer", "value", "hop", "share", "verdict"}, Rows: out, Wraps: []int{0}, Least: 3, Right: []int{1, 3}}
 }
 
-// WaterfallFoot says from how many blocks, and what is missing.
+// WaterfallFoot says from how many rounds, and what is missing.
 func WaterfallFoot(w report.Waterfall, counted string) string {
-	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Blocks, counted))
+	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Rounds, counted))
 	if len(w.Missing) > 0 {
 		s += "; without a number here: " + format.Enumerate(w.Missing, 5, "target")
 	}

@@ -100,7 +100,7 @@ func remark(row *report.Row) string {
 }
 
 // repetitionTables are a table for each workload and metric with every repetition beside the others: machine ×
-// target × block. A trial that failed, or does not count, is shown as that.
+// target × round. A trial that failed, or does not count, is shown as that.
 func repetitionTables(r *report.Report) []Table {
 	machine := map[string]string{}
 	for _, t := range r.Run.Targets {
@@ -109,26 +109,26 @@ func repetitionTables(r *report.Report) []Table {
 	var out []Table
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		// A block stands in one column on all rows, whichever trials it has.
-		var blocks []int
+		// A round stands in one column on all rows, whichever trials it has.
+		var rounds []int
 		failed := map[report.Cell]map[int]bool{}
 		for _, t := range r.Trials {
 			if t.Workload != s.Workload {
 				continue
 			}
-			if !slices.Contains(blocks, t.Block) {
-				blocks = append(blocks, t.Block)
+			if !slices.Contains(rounds, t.Round) {
+				rounds = append(rounds, t.Round)
 			}
 			if c := (report.Cell{Target: t.Target, Workload: t.Workload}); t.Err != "" {
 				if failed[c] == nil {
 					failed[c] = map[int]bool{}
 				}
-				failed[c][t.Block] = true
+				failed[c][t.Round] = true
 			}
 		}
-		slices.Sort(blocks)
-		// Imported trials are in blocks of their own: there a repetition is a count.
-		columns := len(blocks)
+		slices.Sort(rounds)
+		// Imported trials are in rounds of their own: there a repetition is a count.
+		columns := len(rounds)
 		if r.Run.Imported() {
 			columns = 0
 			for _, row := range s.Rows {
@@ -153,9 +153,9 @@ func repetitionTables(r *report.Report) []Table {
 					cells = append(cells, cell)
 				}
 			} else {
-				for _, b := range blocks {
+				for _, b := range rounds {
 					cell := ""
-					if k := slices.IndexFunc(row.Dots, func(d report.Dot) bool { return d.Block == b }); k >= 0 {
+					if k := slices.IndexFunc(row.Dots, func(d report.Dot) bool { return d.Round == b }); k >= 0 {
 						cell = repetition(row.Dots[k], s.Unit)
 					} else if failed[report.Cell{Target: row.Target, Workload: s.Workload}][b] {
 						cell = "failed"

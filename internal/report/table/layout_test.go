@@ -13,10 +13,10 @@ import (
 
 // What is under one heading stands together, whatever the order of what was published, and deviations are no speed.
 func TestBesideTogether(t *testing.T) {
-	b := report.Beside{}
+	b := report.Reference{}
 	for _, target := range []string{"disk", "share"} {
 		for _, metric := range []string{"read.iops", "read.latency.sd", "write.iops"} {
-			b.Rows = append(b.Rows, report.BesideRow{Workload: "w", Target: target, Metric: metric})
+			b.Rows = append(b.Rows, report.ReferenceRow{Workload: "w", Target: target, Metric: metric})
 		}
 	}
 	var got []string
@@ -50,7 +50,7 @@ func TestLayouts(t *testing.T) {
 	}
 	for _, row := range reps[0].Rows {
 		if row[1] == reporttest.Ninep && (row[0] != "guest" || !strings.HasPrefix(row[6], "(") || strings.HasPrefix(row[5], "(")) {
-			t.Errorf("the discarded block: %q", row)
+			t.Errorf("the discarded round: %q", row)
 		}
 	}
 	for _, row := range reps[1].Rows {

@@ -74,7 +74,7 @@ func TestHintsAreNotFollowedYet(t *testing.T) {
 	for _, r := range []*iotax.Calibration{nil, {}} {
 		run, trials := cleanRun()
 		run.Calibration = r
-		each(trials, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
+		each(trials, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
 		if found := Run(run, trials); len(found) != 1 || strings.Contains(found[0].Hint, "calibrate") == (r != nil) {
 			t.Errorf("calibrated %v: %+v", r != nil, found)
 		}

@@ -23,14 +23,14 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"device-did-less", "buffered reads of such a disk, the host's cache warm", "cmd/iotax", "TestFindsTheHostsCache"},
 	{"foreign-io", "a second fio reads from a device that nobody else uses", "cmd/iotax", "TestFindsForeignIO"},
 	{"host-paused", "iotax stopped by a signal for 2 s, with fio and alone; fio alone", "cmd/iotax", "TestPausedInATrial"},
-	{"stall", "fio stopped by a signal for 2.5 s in one block of two", "cmd/iotax", "TestFindsStall"},
+	{"stall", "fio stopped by a signal for 2.5 s in one round of two", "cmd/iotax", "TestFindsStall"},
 	{"throttle-step", "a disk that the kernel limits to 300 reads a second and halfway to 120; one that stays limited to 200", "cmd/iotax", "TestFindsThrottledDisk"},
 	{"warm-up", "a disk whose limit rises for two thirds of the window", "cmd/iotax", "TestFindsThrottledDisk"},
 	{"not-steady", "a disk whose limit goes up and down", "cmd/iotax", "TestFindsThrottledDisk"},
 	{"generator-bound", "fio's null engine, beside 1000 I/Os a second", "cmd/iotax", "TestFindsGeneratorBound"},
-	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsBlockingSubmit"},
+	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsRoundingSubmit"},
 	{"durability-differs", "a guest's disk with `cache: unsafe` against the host's disk", "cmd/iotax", "TestFindsTheHostsCache"},
-	{"trial-discarded", "a guest whose clock is wrong: its blocks are run again, and counted", "cmd/iotax", "TestFindsWrongClock"},
+	{"trial-discarded", "a guest whose clock is wrong: its rounds are run again, and counted", "cmd/iotax", "TestFindsWrongClock"},
 	{"one-of-many", "24 comparisons, one of which is worse by a little; the same one alone", "internal/report/output", "TestHolmIsTold"},
 	{"cpu-bound", "more than half of the null-engine ceiling, for one thread and several, here and elsewhere", "internal/report", "TestCPUBound"},
 	{"trial-discarded", "one trial of six that a cache served, and two", "internal/report", "TestOneErrorIsLeftOut"},
@@ -73,7 +73,7 @@ by a test, beside a clean twin in which the rule must keep silent. This page is 
 	b.WriteString(`
 ## In readings
 
-The readings of a clean trial (10 s of 4 KiB random reads on a disk of a guest) or run (eight blocks of it and of the host's
+The readings of a clean trial (10 s of 4 KiB random reads on a disk of a guest) or run (eight rounds of it and of the host's
 disk), changed in one thing. Some faults need hardware that no test has (a neighbour that steals CPU time, a clock that
 drifts by half a percent); of the others the edges are tried here.
 

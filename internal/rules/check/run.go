@@ -14,7 +14,7 @@ import (
 )
 
 // Run judges all trials of a run together. Its findings name the cell in their evidence; they come
-// in the order of the plan. What a verdict depends on (discarded blocks, unlike durability) is told by
+// in the order of the plan. What a verdict depends on (discarded rounds, unlike durability) is told by
 // the report, beside the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {

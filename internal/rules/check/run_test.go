@@ -7,7 +7,7 @@ import (
 	"iotax"
 )
 
-// cleanRun is a run of eight blocks of one workload on the host's disk and on a disk of a guest that
+// cleanRun is a run of eight rounds of one workload on the host's disk and on a disk of a guest that
 // stands on it, at 60 % of the host's speed.
 func cleanRun() (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{
@@ -22,7 +22,7 @@ func cleanRun() (*iotax.Run, []*iotax.Trial) {
 	for b := range 8 {
 		for i, target := range []string{"host disk", "guest"} {
 			t, _ := clean()
-			t.Target, t.Block, t.Seq = target, b, 2*b+i
+			t.Target, t.Round, t.Seq = target, b, 2*b+i
 			speed := []float64{1, 0.6}[i] * (1 + 0.005*float64((b*(5-2*i)+i)%8))
 			scale(t, speed)
 			trials = append(trials, t)
@@ -217,13 +217,13 @@ var plantedRuns = []struct {
 	{"noisy-baseline", "a fifth up and down", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.2) },
 		func(_ *iotax.Run, ts []*iotax.Trial) { shake(ts, 0.05) }},
-	{"blocks-correlated", "the guest slows down from block to block", iotax.Warning,
+	{"rounds-correlated", "the guest slows down from round to round", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) {
-			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
+			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
 		},
 		func(_ *iotax.Run, ts []*iotax.Trial) { // so does the host
-			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
-			each(ts, "host disk", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Block)) })
+			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
+			each(ts, "host disk", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
 		}},
 	{"two-levels", "two trials of the guest on the wrong node", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { slow(ts, "guest", 0.8, 2, 5) },
@@ -233,7 +233,7 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			slow(ts, "host disk", 0.8, 4)
 			for _, t := range ts {
-				if t.Block == 4 {
+				if t.Round == 4 {
 					t.Discarded = "a test" // it does not count
 				}
 			}
@@ -248,10 +248,10 @@ func place(r *iotax.Run, dir, fs, mount, device, disk string) {
 	r.Targets[1].Facts = map[string]string{"filesystem": fs, "filesystem.mount": mount, "device.name": device, "device.disk": disk}
 }
 
-// slow slows the trials of some blocks.
-func slow(trials []*iotax.Trial, target string, by float64, blocks ...int) {
+// slow slows the trials of some rounds.
+func slow(trials []*iotax.Trial, target string, by float64, rounds ...int) {
 	each(trials, target, func(t *iotax.Trial) {
-		if slices.Contains(blocks, t.Block) {
+		if slices.Contains(rounds, t.Round) {
 			scale(t, by)
 		}
 	})
@@ -259,7 +259,7 @@ func slow(trials []*iotax.Trial, target string, by float64, blocks ...int) {
 
 // shake spreads the trials of the host evenly, in no order.
 func shake(trials []*iotax.Trial, by float64) {
-	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*(float64(t.Block*3%8)/3.5-1)) })
+	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*(float64(t.Round*3%8)/3.5-1)) })
 }
 
 // kept leaves of the trials what package run keeps of them for Run.

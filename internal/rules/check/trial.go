@@ -13,11 +13,11 @@ import (
 )
 
 // Trial judges one trial on what it and its target (which may be nil: an imported result has none)
-// say. discarded is why the trial, and so its block, does not count, or ""; it begins with the rule's id.
+// say. discarded is why the trial, and so its round, does not count, or ""; it begins with the rule's id.
 // A discarded trial has no findings: it is no evidence for anything, least of all against its cell.
 //
 // A trial with an Err is left alone, but for a pause, which may be why it failed: it is a row that says why, its pair is
-// not used, and the rest of its block stands.
+// not used, and the rest of its round stands.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""

@@ -6,7 +6,7 @@
 // the worst ratio of noise to precision. The interval is stat.Hull itself. One pass over the same
 // noise serves all sets of looks, which only differ in where they look.
 //
-// The log ratios are not quite independent. Blocks run in pairs of mirrored order, A B B A, so that noise
+// The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so that noise
 // which the arms share leaves the two log ratios of a pair correlated. For noise whose correlation falls
 // off as e^(−t/τ) and short trials s apart, that is u(1−u)/2 with u = e^(−s/τ), 1/8 at most; windows that fill
 // most of the time make it 0.2 at most, for noise that lasts about as long as a trial (statsim has a test of

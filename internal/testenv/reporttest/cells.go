@@ -10,7 +10,7 @@ import (
 	"iotax/stat"
 )
 
-// A CellSpec makes the trials of a cell: their values are around center, times what their block shares.
+// A CellSpec makes the trials of a cell: their values are around center, times what their round shares.
 type CellSpec struct {
 	Target, Workload string
 	Values           map[string]float64 // by name; the unit follows from it
@@ -22,7 +22,7 @@ type CellSpec struct {
 // wobble is noise without a seed: the same for every run of the test, of a size near 1.
 func wobble(i, j int) float64 { return math.Sin(float64(7*i+3*j) + math.Sqrt2*float64(i*j%5)) }
 
-// RunOf makes a run of n blocks out of cells; the first target is the baseline. Workloads have the metrics
+// RunOf makes a run of n rounds out of cells; the first target is the baseline. Workloads have the metrics
 // given, or the only value that their cells have.
 func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Name: "made", Baseline: cells[0].Target, Precision: .05, Margin: .05, Alpha: stat.AlphaFixed}
@@ -41,7 +41,7 @@ func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, [
 			run.Workloads = append(run.Workloads, w)
 		}
 		for i := range n {
-			t := &iotax.Trial{Run: "r", Target: c.Target, Workload: c.Workload, Block: i, Seq: i*len(cells) + j, Facts: c.Facts, Findings: c.Findings}
+			t := &iotax.Trial{Run: "r", Target: c.Target, Workload: c.Workload, Round: i, Seq: i*len(cells) + j, Facts: c.Facts, Findings: c.Findings}
 			noise := c.Noise
 			if noise == 0 {
 				noise = .01
@@ -95,7 +95,7 @@ func Reads(target string, iops float64, more func(*CellSpec)) CellSpec {
 // ReadMetrics are the headline metrics of Reads, and of a network.
 var ReadMetrics = map[string][]string{"4k read": {"read.iops"}, "network": {"bandwidth"}}
 
-// Small makes a run of one workload and two targets from the values of its blocks.
+// Small makes a run of one workload and two targets from the values of its rounds.
 func Small(better iotax.Better, base, target []float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "a", Margin: .05, Precision: .05,
 		Targets:   []iotax.TargetInfo{{Name: "a", Durability: iotax.Durable}, {Name: "b", Durability: iotax.Durable}},
@@ -103,10 +103,10 @@ func Small(better iotax.Better, base, target []float64) (*iotax.Run, []*iotax.Tr
 	var trials []*iotax.Trial
 	for name, xs := range map[string][]float64{"a": base, "b": target} {
 		for i, x := range xs {
-			trials = append(trials, &iotax.Trial{Target: name, Workload: "w", Block: i, Seq: 2 * i, Values: []iotax.Value{{Name: "m", Value: x, Unit: iotax.PerSecond, Better: better}}})
+			trials = append(trials, &iotax.Trial{Target: name, Workload: "w", Round: i, Seq: 2 * i, Values: []iotax.Value{{Name: "m", Value: x, Unit: iotax.PerSecond, Better: better}}})
 		}
 	}
-	slices.SortFunc(trials, func(x, y *iotax.Trial) int { return strings.Compare(x.Target, y.Target)*1000 + x.Block - y.Block })
+	slices.SortFunc(trials, func(x, y *iotax.Trial) int { return strings.Compare(x.Target, y.Target)*1000 + x.Round - y.Round })
 	return run, trials
 }
 

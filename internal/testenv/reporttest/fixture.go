@@ -20,7 +20,7 @@ const (
 )
 
 // Fixture is a run as it comes out of a small machine: three workloads on five targets, one of which
-// could not be opened, with failures, discarded blocks and findings.
+// could not be opened, with failures, discarded rounds and findings.
 func Fixture() (*iotax.Run, []*iotax.Trial) {
 	start := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	guest := func(disk string) map[string]string {
@@ -42,7 +42,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			{Name: VirtioFS, Machine: "guest", Place: "/mnt/share", Durability: iotax.Durable, Facts: guest("-device vhost-user-fs-pci,tag=share,chardev=c0")},
 			{Name: UnsafeDisk, Machine: "guest2", Place: "/dev/vda", Durability: iotax.FlushIgnored, Labels: map[string]string{"cache": "unsafe", "aio": "io_uring"}, Facts: guest("-blockdev driver=raw,cache.no-flush=on,aio=io_uring")},
 			{Name: Ninep, Machine: "guest", Place: "/mnt/9p", Durability: iotax.Durable, Facts: guest("-device virtio-9p-pci,mount_tag=nine,msize=512k"),
-				Findings: []iotax.Finding{rules.BlockingSubmit.Found(iotax.AboutTarget(Ninep), "9p blocks when I/O is submitted: depth 32 was asked for, 1.0 was reached")}},
+				Findings: []iotax.Finding{rules.BlockingSubmit.Found(iotax.AboutTarget(Ninep), "9p rounds when I/O is submitted: depth 32 was asked for, 1.0 was reached")}},
 			{Name: NotOpened, Machine: "guest3", Err: "open guest3: qemu-system-x86_64: -device nvme: Device 'nvme' not found\n  hint: install qemu-system-x86 with its block devices"},
 		},
 		Workloads: []iotax.WorkloadInfo{
@@ -71,10 +71,10 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 	var trials []*iotax.Trial
 	seq := 0
 	at := start.Add(9 * time.Second)
-	for block := range 7 {
+	for round := range 7 {
 		for _, l := range loads {
-			if block == 6 && l.name != "4k random read" {
-				continue // only this one had a discarded block to make up for
+			if round == 6 && l.name != "4k random read" {
+				continue // only this one had a discarded round to make up for
 			}
 			shared := math.Exp(.03 * r.NormFloat64())
 			for _, target := range targets {
@@ -83,7 +83,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 					f = 1
 				}
 				ops := l.base * f * shared * math.Exp(l.noise*r.NormFloat64())
-				t := &iotax.Trial{Run: run.ID, Target: target, Workload: l.name, Block: block, Seq: seq, Seed: uint64(1000 + block),
+				t := &iotax.Trial{Run: run.ID, Target: target, Workload: l.name, Round: round, Seq: seq, Seed: uint64(1000 + round),
 					Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true, Start: at, Took: 12*time.Second + 310*time.Millisecond, Facts: map[string]string{"fio": "fio-3.33"}}
 				seq++
 				at = at.Add(13 * time.Second)
@@ -101,16 +101,16 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 				t.Histograms = []iotax.Histogram{{Name: l.op + ".latency", Unit: iotax.Seconds, Bins: []iotax.Bin{
 					{Value: 30 / ops, Count: uint64(9 * ops)}, {Value: 60 / ops, Count: uint64(.9 * ops)}, {Value: p99, Count: uint64(.1 * ops)}}}}
 				switch {
-				case target == VirtioFS && l.name == "4k random write" && (block == 2 || block == 4):
+				case target == VirtioFS && l.name == "4k random write" && (round == 2 || round == 4):
 					t.Values, t.Histograms = nil, nil
 					t.Err = "fio: exit status 1: fio: io_u error on file /mnt/share/test: No space left on device"
-				case target == Ninep && l.name == "4k random read" && block == 3:
+				case target == Ninep && l.name == "4k random read" && round == 3:
 					t.Discarded = "the guest's clock ran 3.1 % slow against the host's"
 				case target == VirtioFS && l.name == "1M sequential read":
-					t.Findings = append(t.Findings, rules.CacheServed.Found(iotax.AboutTrial(t), "the host's device read %d %% of the workload's bytes", 21+block%2))
-				case target == VirtioBlk && l.name == "4k random write" && block%2 == 0:
+					t.Findings = append(t.Findings, rules.CacheServed.Found(iotax.AboutTrial(t), "the host's device read %d %% of the workload's bytes", 21+round%2))
+				case target == VirtioBlk && l.name == "4k random write" && round%2 == 0:
 					t.Findings = append(t.Findings, rules.NotSteady.Found(iotax.AboutTrial(t), "five sub-windows range over 27 %% of their mean, SNIA allows 20 %%"))
-				case target == HostDisk && l.name == "4k random write" && block == 5:
+				case target == HostDisk && l.name == "4k random write" && round == 5:
 					t.Findings = append(t.Findings, rules.ThrottleStep.Found(iotax.AboutTrial(t), "after 6 s the rate fell by 31 %% and stayed there"))
 				}
 				trials = append(trials, t)

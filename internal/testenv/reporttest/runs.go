@@ -32,7 +32,7 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, nil,
 		cell("host disk", "Random Read", 50000), cell("sshfs", "Random Read", 3000), cell("guest 9p", "Random Read", 14000), cell("VZ virtiofs", "Random Read", 60000),
 		cell("host disk", "archive", 50000), cell("guest 9p", "archive", 50000))
-	run.Presentation = &iotax.Presentation{Beside: &iotax.Beside{Published: "lima-mounts", Targets: map[string]string{"sshfs": "QEMU reverse-sshfs", "guest 9p": "QEMU 9p"}}}
+	run.Presentation = &iotax.Presentation{Reference: &iotax.Reference{Published: "lima-mounts", Targets: map[string]string{"sshfs": "QEMU reverse-sshfs", "guest 9p": "QEMU 9p"}}}
 	return run, trials
 }
 
@@ -102,7 +102,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	s := iotax.Series{Name: op + ".iops", Unit: iotax.PerSecond}
 	for i := range seconds {
 		v := ops * math.Exp(.04*r.NormFloat64())
-		if t.Block%3 == 2 && i > seconds*2/3 {
+		if t.Round%3 == 2 && i > seconds*2/3 {
 			v *= .62
 		}
 		s.T, s.V = append(s.T, float64(i+1)), append(s.V, v)
@@ -125,7 +125,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 }
 
-// Hundred is a run of 100 cells: 20 workloads on five targets, 30 blocks of ten seconds.
+// Hundred is a run of 100 cells: 20 workloads on five targets, 30 rounds of ten seconds.
 func Hundred() (*iotax.Run, []*iotax.Trial) {
 	run, _ := Fixture()
 	run.Targets, run.Workloads, run.Findings = run.Targets[:5], nil, nil
@@ -136,7 +136,7 @@ func Hundred() (*iotax.Run, []*iotax.Trial) {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Kind: "fio", Metrics: []string{"read.iops"}, Cold: true})
 		for b := range 30 {
 			for k, target := range run.Targets {
-				t := &iotax.Trial{Run: run.ID, Target: target.Name, Workload: name, Block: b, Seq: len(trials), Length: 10e9, Ramp: 2e9, Cold: true, Start: run.Start, Took: 12e9,
+				t := &iotax.Trial{Run: run.ID, Target: target.Name, Workload: name, Round: b, Seq: len(trials), Length: 10e9, Ramp: 2e9, Cold: true, Start: run.Start, Took: 12e9,
 					Facts: map[string]string{"iodepth": "8"}}
 				ops := 50000 / float64(w+1) * math.Pow(.55+.02*float64(w), float64(k)) * math.Exp(.05*r.NormFloat64())
 				t.Values = []iotax.Value{{Name: "read.iops", Value: ops, Unit: iotax.PerSecond, Better: iotax.Up}, {Name: "read.latency.mean", Value: 8 / ops, Unit: iotax.Seconds, Better: iotax.Down}}
@@ -148,9 +148,9 @@ func Hundred() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Matrix is a run of targets besides the baseline under workloads, with blocks of lognormal noise around
+// Matrix is a run of targets besides the baseline under workloads, with rounds of lognormal noise around
 // the ratio that of gives.
-func Matrix(r *rand.Rand, targets, workloads, blocks int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
+func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "t0", Targets: []iotax.TargetInfo{{Name: "t0"}}, Alpha: .05, Margin: .05}
 	var trials []*iotax.Trial
 	for k := range targets {
@@ -159,13 +159,13 @@ func Matrix(r *rand.Rand, targets, workloads, blocks int, sd float64, of func(ta
 	for w := range workloads {
 		name := fmt.Sprint("w", w)
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: name, Metrics: []string{"m"}})
-		for b := range blocks {
+		for b := range rounds {
 			for k, t := range run.Targets {
 				rho := 1.0
 				if k > 0 {
 					rho = of(k-1, w)
 				}
-				trials = append(trials, &iotax.Trial{Target: t.Name, Workload: name, Block: b, Seq: len(trials),
+				trials = append(trials, &iotax.Trial{Target: t.Name, Workload: name, Round: b, Seq: len(trials),
 					Values: []iotax.Value{{Name: "m", Value: 100 * rho * math.Exp(sd*r.NormFloat64()), Better: iotax.Up}}})
 			}
 		}
@@ -220,11 +220,11 @@ func Loaded() (*iotax.Run, []*iotax.Trial) {
 	for _, share := range []int{90, 30, 60} {
 		w := fmt.Sprintf("4k load=%d%%", share)
 		r.Workloads = append(r.Workloads, iotax.WorkloadInfo{Name: w, Metrics: []string{"read.latency.mean"}})
-		for block := range 6 {
+		for round := range 6 {
 			for i, target := range []string{"host", "guest"} {
-				latency := 100e-6 * float64(1+i) * (1 + float64(block)/100) / (1 - float64(share)/100)
+				latency := 100e-6 * float64(1+i) * (1 + float64(round)/100) / (1 - float64(share)/100)
 				h := iotax.Histogram{Name: "read.latency", Unit: iotax.Seconds, Bins: []iotax.Bin{{Value: latency, Count: 9000}, {Value: 3 * latency, Count: 100}}}
-				ts = append(ts, &iotax.Trial{Target: target, Workload: w, Block: block, Seq: len(ts), Length: time.Second, Histograms: []iotax.Histogram{h},
+				ts = append(ts, &iotax.Trial{Target: target, Workload: w, Round: round, Seq: len(ts), Length: time.Second, Histograms: []iotax.Histogram{h},
 					Facts: map[string]string{"load": fmt.Sprintf("%d %%", share), "load.job": "rw=randread bs=4k numjobs=128", "iodepth": "1", "numjobs": "128"},
 					Values: []iotax.Value{{Name: "read.iops", Value: 99 * float64(share), Unit: iotax.PerSecond, Better: iotax.Up},
 						{Name: "read.latency.mean", Value: latency, Unit: iotax.Seconds, Better: iotax.Down}, {Name: "load.offered", Value: 100 * float64(share), Unit: iotax.PerSecond}}})
@@ -332,18 +332,18 @@ func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 }
 
 // ALab is what to hold beside ThroughALine: the figures, their names there, and no caveat.
-func ALab() (figures []published.Figure, names iotax.Beside, caveat string) {
+func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 	const mib = 1 << 20
 	fig := func(target, workload, metric string, v float64) published.Figure {
 		return published.Figure{Source: "a lab", Workload: workload, Target: target, Rep: 1, Metric: metric, Value: v, Unit: iotax.BytesPerSecond}
 	}
 	return []published.Figure{fig("local", "write", "write.bandwidth", 700*mib), fig("remote", "write", "write.bandwidth", 30*mib), fig("minio", "put", "bw", 18*mib)},
-		iotax.Beside{Published: "a-lab", Targets: map[string]string{"local disk": "local", "controller export": "remote"},
+		iotax.Reference{Published: "a-lab", Targets: map[string]string{"local disk": "local", "controller export": "remote"},
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
 
 // Quick is a run of the suite quick as an emulating, busy machine makes it: three layers under three workloads, in trials of a second,
-// with one that a cache answered, one that is too noisy, and the budget spent before the last block.
+// with one that a cache answered, one that is too noisy, and the budget spent before the last round.
 func Quick() (*iotax.Run, []*iotax.Trial) {
 	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}
@@ -362,12 +362,12 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 	for w, work := range []struct {
 		name, metric, unit string
 		base               float64
-		blocks             int
+		rounds             int
 	}{{"4k random read", "read.iops", iotax.PerSecond, 60000, 6}, {"4k random write", "write.iops", iotax.PerSecond, 66000, 6}, {"1M sequential read", "read.bandwidth", iotax.BytesPerSecond, 1000 << 20, 6}} {
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{Name: work.name, Kind: "fio", Metrics: []string{work.metric}, Cold: true})
 		run.Findings = append(run.Findings, rules.StoppedEarly.Hinting("`iotax run --resume="+run.ID+"` measures the rest, in about 1m").
-			Found(iotax.AboutWorkload(work.name), "%s: the budget of 3m was spent after 6 of 7 blocks", work.name))
-		for b := range work.blocks {
+			Found(iotax.AboutWorkload(work.name), "%s: the budget of 3m was spent after 6 of 7 rounds", work.name))
+		for b := range work.rounds {
 			for _, name := range names {
 				noise, ratio := .04, ratios[name][w]
 				if name == "guest virtio-blk" && w == 2 {
@@ -383,7 +383,7 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 				if work.unit == iotax.BytesPerSecond {
 					iops /= 1 << 20
 				}
-				t := &iotax.Trial{Run: run.ID, Target: name, Workload: work.name, Block: b, Seq: len(trials), Length: time.Second, Ramp: 200 * time.Millisecond, Cold: true, Start: run.Start, Took: 2400 * time.Millisecond,
+				t := &iotax.Trial{Run: run.ID, Target: name, Workload: work.name, Round: b, Seq: len(trials), Length: time.Second, Ramp: 200 * time.Millisecond, Cold: true, Start: run.Start, Took: 2400 * time.Millisecond,
 					Facts: map[string]string{"fio": "fio-3.33", "iodepth": asked, "numjobs": "1"},
 					Values: []iotax.Value{{Name: work.metric, Value: rate, Unit: work.unit, Better: iotax.Up}, {Name: "cpu.host.steal", Value: .047, Unit: iotax.RatioUnit},
 						{Name: op + ".latency.mean", Value: depth / iops, Unit: iotax.Seconds, Better: iotax.Down}}}

@@ -160,13 +160,13 @@ func checkPlace(c Check) (p Place, err error) {
 	}
 	if _, err := os.Lstat(c.Dir + "/."); err != nil {
 		p.Problem = Denied
-		return p, nil
+		return p, nil //nolint:nilerr // Problem says it
 	}
 	if c.Write {
 		f, err := os.CreateTemp(c.Dir, "iotax-write.")
 		if err != nil {
 			p.Problem = Unwritable
-			return p, nil
+			return p, nil //nolint:nilerr // Problem says it
 		}
 		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 			return p, err

@@ -35,7 +35,7 @@ CREATE TABLE trials (
     id        INTEGER PRIMARY KEY,
     run       TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     seq       INTEGER NOT NULL,
-    block     INTEGER NOT NULL,
+    round     INTEGER NOT NULL,
     target    TEXT NOT NULL,
     workload  TEXT NOT NULL,
     seed      TEXT NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE shards (
 
 -- For people with a SQL prompt.
 CREATE VIEW measurements AS
-SELECT t.run, t.workload, t.target, t.block, t.seq, t.started, m.name AS metric,
+SELECT t.run, t.workload, t.target, t.round, t.seq, t.started, m.name AS metric,
        CASE v.value ->> 1 WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999 ELSE v.value ->> 1 END AS value,
        m.unit, m.better, t.err, t.discarded
 FROM trials t JOIN measured d ON d.trial = t.id, json_each(d.vals) v JOIN metrics m ON m.id = v.value ->> 0;

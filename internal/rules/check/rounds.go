@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// groups looks at what differs from block to block, in each cell.
+// groups looks at what differs from round to round, in each cell.
 func (s *study) groups() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
@@ -21,7 +21,7 @@ func (s *study) groups() []iotax.Finding {
 				continue // the report says why there is no ratio
 			}
 			if c := stat.Serial(d); c.Found() {
-				fs = append(fs, rules.BlocksCorrelated.Without("calibrate", s.run.Calibration != nil).Found(iotax.AboutCell(t, w), "%s: the ratio of %s to that of the block before: correlation %.2f over %d blocks", w, t, c.Lag1, len(d)))
+				fs = append(fs, rules.RoundsCorrelated.Without("calibrate", s.run.Calibration != nil).Found(iotax.AboutCell(t, w), "%s: the ratio of %s to that of the round before: correlation %.2f over %d rounds", w, t, c.Lag1, len(d)))
 			}
 			// The ratio shows what both sides share a noise with; where a side shows it, that says more.
 			if !s.levels(&fs, t, w, t, s.logs(t, w)) && !stat.FindLevels(s.logs(s.reference(t, w), w)).Found {

@@ -9,9 +9,9 @@ import (
 	"iotax/stat"
 )
 
-// BesideTitle names what is held against what.
-func BesideTitle(b *report.Beside) string {
-	s := "Beside " + b.Name + " · " + b.Source
+// ReferenceTitle names what is held against what.
+func ReferenceTitle(b *report.Reference) string {
+	s := "Reference: " + b.Name + " · " + b.Source
 	if b.Reference != "" {
 		s += " · ratios to " + b.Reference
 		if format.Fold(b.Theirs) != format.Fold(b.Reference) {
@@ -21,12 +21,12 @@ func BesideTitle(b *report.Beside) string {
 	return s
 }
 
-// Beside are a table of what has ratios, and one of figures that were published one by one, with nothing to
+// Reference are a table of what has ratios, and one of figures that were published one by one, with nothing to
 // hold them against. Each workload is a heading.
-func Beside(b *report.Beside) []Table {
+func Reference(b *report.Reference) []Table {
 	g := Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0}, Right: []int{1, 2, 4, 5}, Least: 4}
 	alone := Table{Head: []string{"workload", "target", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
-	ratio := func(row report.BesideRow, i *stat.Interval) string {
+	ratio := func(row report.ReferenceRow, i *stat.Interval) string {
 		switch {
 		case i != nil:
 			return format.Ratio(*i)
@@ -54,22 +54,22 @@ func Beside(b *report.Beside) []Table {
 }
 
 // together are the rows with what is under one heading together, and without deviations: whether they agree says nothing.
-func together(b *report.Beside) []report.BesideRow {
-	rows := slices.DeleteFunc(slices.Clone(b.Rows), func(r report.BesideRow) bool { return strings.HasSuffix(r.Metric, ".sd") })
+func together(b *report.Reference) []report.ReferenceRow {
+	rows := slices.DeleteFunc(slices.Clone(b.Rows), func(r report.ReferenceRow) bool { return strings.HasSuffix(r.Metric, ".sd") })
 	at := map[[2]string]int{}
 	for i, r := range rows {
 		if k := [2]string{r.Workload, r.Metric}; at[k] == 0 {
 			at[k] = i + 1
 		}
 	}
-	slices.SortStableFunc(rows, func(x, y report.BesideRow) int {
+	slices.SortStableFunc(rows, func(x, y report.ReferenceRow) int {
 		return at[[2]string{x.Workload, x.Metric}] - at[[2]string{y.Workload, y.Metric}]
 	})
 	return rows
 }
 
-// BesideLeft are the sentences about what stands alone.
-func BesideLeft(b *report.Beside) []string {
+// ReferenceLeft are the sentences about what stands alone.
+func ReferenceLeft(b *report.Reference) []string {
 	out := b.Notes
 	if len(b.Unmatched) > 0 {
 		out = append(out[:len(out):len(out)], "Not published: "+strings.Join(format.Cut(b.Unmatched, format.Listed, "cell"), ", ")+".")

@@ -18,12 +18,12 @@ import (
 const (
 	// A cell that fails this often in a row is not tried again; its failures stay in the report.
 	failuresInARow = 3
-	// A workload gives up when more than this share of its blocks do not count (and at least minLost).
+	// A workload gives up when more than this share of its rounds do not count (and at least minLost).
 	maxLostShare = 0.5
 	minLost      = 6
 )
 
-// An engine runs the blocks of a rig. Its only state is what the trials say, so a resumed run
+// An engine runs the rounds of a rig. Its only state is what the trials say, so a resumed run
 // starts from the stored ones.
 type engine struct {
 	run    *iotax.Run
@@ -41,17 +41,17 @@ type engine struct {
 	extra  map[string]stat.Timing   // measured time around a trial, by target
 }
 
-// A lane is the progress of one workload: its blocks, and whether it needs more.
+// A lane is the progress of one workload: its rounds, and whether it needs more.
 type lane struct {
 	*load
 	index    int
 	pairing  stat.Pairing           // of the first metric
-	block    int                    // index of the next block, as the shard counts
-	inBlock  map[string]bool        // targets of which the block at hand has its trial
+	round    int                    // index of the next round, as the shard counts
+	inRound  map[string]bool        // targets of which the round at hand has its trial
 	measured bool                   // this process has measured a trial
 	times    map[string]stat.Timing // of the trials of this process that did not fail, by target; those before a resume are left out
-	ran      int                    // whole blocks, those that do not count included
-	valid    int                    // blocks that count: the pairs of the target that has fewest
+	ran      int                    // whole rounds, those that do not count included
+	valid    int                    // rounds that count: the pairs of the target that has fewest
 	widest   stat.Interval          // of the ratios; without bounds where one cannot be had yet
 	failed   map[string]int         // by target, in a row
 	good     map[string]int         // by target: trials that did not fail
@@ -88,21 +88,21 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		ln := &lane{load: l, index: i, times: map[string]stat.Timing{}, failed: map[string]int{}, good: map[string]int{},
 			pairing: stat.Pairing{Metric: l.w.Metrics()[0], SetAside: true}}
 		e.lanes = append(e.lanes, ln)
-		byBlock := map[int][]*iotax.Trial{}
+		byRound := map[int][]*iotax.Trial{}
 		for _, t := range earlier {
 			if t.Workload == l.plan.Name {
 				ln.pairing.Add(t)
-				b := shard.local(t.Block)
-				byBlock[b] = append(byBlock[b], t)
-				ln.block = max(ln.block, b+1)
+				b := shard.local(t.Round)
+				byRound[b] = append(byRound[b], t)
+				ln.round = max(ln.round, b+1)
 			}
 		}
-		for b := range ln.block {
+		for b := range ln.round {
 			// What failed before is not held against a target that gets another chance; the pairs
 			// that lack there are made up for.
-			if len(byBlock[b]) >= len(l.targets) && !slices.ContainsFunc(byBlock[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
-				ln.beginBlock()
-				for _, t := range byBlock[b] {
+			if len(byRound[b]) >= len(l.targets) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
+				ln.beginRound()
+				for _, t := range byRound[b] {
 					ln.account(t)
 				}
 			}
@@ -120,7 +120,7 @@ func (e *engine) complete() bool {
 			return false
 		}
 		for _, t := range ln.targets {
-			if ln.good[t.Name] < e.p.Measure.Blocks.Min {
+			if ln.good[t.Name] < e.p.Measure.Rounds.Min {
 				return false
 			}
 		}
@@ -128,7 +128,7 @@ func (e *engine) complete() bool {
 	return true
 }
 
-// measure runs blocks in rotation over the workloads that still need some.
+// measure runs rounds in rotation over the workloads that still need some.
 func (e *engine) measure(ctx context.Context) error {
 	e.begun = e.d.Now()
 	defer e.cutShort()
@@ -141,19 +141,19 @@ func (e *engine) measure(ctx context.Context) error {
 			busy = true
 			if e.spent(ln) {
 				most := ""
-				if b := e.p.Measure.Blocks; b.Min < b.Max {
+				if b := e.p.Measure.Rounds; b.Min < b.Max {
 					most = "at most "
 				}
-				e.stop(ln, laneShort, fmt.Sprintf("the budget of %s was spent after %d of %s%d blocks", e.p.Measure.Budget, ln.valid, most, e.p.Measure.Blocks.Max), "")
+				e.stop(ln, laneShort, fmt.Sprintf("the budget of %s was spent after %d of %s%d rounds", e.p.Measure.Budget, ln.valid, most, e.p.Measure.Rounds.Max), "")
 				continue
 			}
-			last, err := e.runBlock(ctx, ln)
+			last, err := e.runRound(ctx, ln)
 			if err != nil {
 				return err
 			}
 			e.tally(ln)
 			if last != nil {
-				e.d.Progress(e.event(BlockDone, ln, last))
+				e.d.Progress(e.event(RoundDone, ln, last))
 			}
 			e.judge(ln)
 		}
@@ -163,14 +163,14 @@ func (e *engine) measure(ctx context.Context) error {
 	}
 }
 
-// spent reports whether another block of ln would end beyond the budget. The first one is measured however long opening took.
+// spent reports whether another round of ln would end beyond the budget. The first one is measured however long opening took.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
-	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+e.blockTime(ln) > budget
+	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+e.roundTime(ln) > budget
 }
 
-// blockTime is how long the next block of ln will take.
-func (e *engine) blockTime(ln *lane) (sum time.Duration) {
+// roundTime is how long the next round of ln will take.
+func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	for _, t := range ln.targets {
 		if ln.failed[t.Name] < failuresInARow {
 			sum += e.each(ln, t.Name)
@@ -179,19 +179,19 @@ func (e *engine) blockTime(ln *lane) (sum time.Duration) {
 	return sum
 }
 
-// runBlock runs one trial of every target, in the order that the seed gives, and returns the last.
-func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
-	block := e.shard.block(ln.block)
-	ln.block++
-	seed := plan.BlockSeed(e.run.Seed, ln.plan.Name, block)
-	ln.beginBlock()
-	defer func() { ln.inBlock = nil }()
-	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), block) {
+// runRound runs one trial of every target, in the order that the seed gives, and returns the last.
+func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
+	round := e.shard.round(ln.round)
+	ln.round++
+	seed := plan.RoundSeed(e.run.Seed, ln.plan.Name, round)
+	ln.beginRound()
+	defer func() { ln.inRound = nil }()
+	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), round) {
 		target := ln.targets[i]
 		if ln.failed[target.Name] >= failuresInARow {
 			continue
 		}
-		t := e.newTrial(ln, target, block, seed)
+		t := e.newTrial(ln, target, round, seed)
 		begun := e.d.Now()
 		e.d.Progress(e.event(Starting, ln, t))
 		left := e.attempt(ctx, ln, target, t)
@@ -212,7 +212,7 @@ func (e *engine) runBlock(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		ln.pairing.Add(t)
 		ln.account(t)
 		last = t
-		ln.inBlock[target.Name] = true
+		ln.inRound[target.Name] = true
 		took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
 		ln.measured = true
 		if t.Err == "" {
@@ -246,10 +246,10 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 	return part.close(context.WithoutCancel(ctx))
 }
 
-func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64) *iotax.Trial {
+func (e *engine) newTrial(ln *lane, target *iotax.Target, round int, seed uint64) *iotax.Trial {
 	m := e.p.Measure
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
-		Block: block, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
+		Round: round, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
 		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
 	t.Facts[iotax.FactJob] = ln.job
 	if ln.w.Caps().Limit > 0 {
@@ -259,12 +259,12 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, block int, seed uint64
 	return t
 }
 
-func (ln *lane) beginBlock() {
+func (ln *lane) beginRound() {
 	ln.ran++
-	ln.inBlock = map[string]bool{}
+	ln.inRound = map[string]bool{}
 }
 
-// account books a trial of the block at hand.
+// account books a trial of the round at hand.
 func (ln *lane) account(t *iotax.Trial) {
 	if t.Err != "" {
 		ln.failed[t.Target]++
@@ -274,7 +274,7 @@ func (ln *lane) account(t *iotax.Trial) {
 	}
 }
 
-// judge decides whether ln needs another block.
+// judge decides whether ln needs another round.
 func (e *engine) judge(ln *lane) {
 	if ln.failed[e.run.Baseline] >= failuresInARow {
 		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), e.again())
@@ -285,10 +285,10 @@ func (e *engine) judge(ln *lane) {
 		return
 	}
 	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
-		e.stop(ln, laneShort, fmt.Sprintf("%d of %d blocks do not count: a trial of theirs failed or was not valid", lost, ln.ran), e.again())
+		e.stop(ln, laneShort, fmt.Sprintf("%d of %d rounds do not count: a trial of theirs failed or was not valid", lost, ln.ran), e.again())
 		return
 	}
-	b := e.p.Measure.Blocks
+	b := e.p.Measure.Rounds
 	if e.p.Measure.Fixed() {
 		if ln.valid >= b.Max {
 			e.stop(ln, laneDone, "as the protocol says", "")
@@ -306,15 +306,15 @@ func (e *engine) judge(ln *lane) {
 	case stat.Precise(ln.widest, e.run.Precision):
 		e.stop(ln, laneDone, "precise to "+stat.PlusMinus(width, 2), "")
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // a number of blocks was asked for, and no precision
+		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // a number of rounds was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached: "+stat.PlusMinus(width, 2), e.p.Workable("use more blocks (`--blocks 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
+		e.stop(ln, laneShort, "precision not reached: "+stat.PlusMinus(width, 2), e.p.Workable("use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
 	}
 }
 
-// tally counts the blocks behind the lane's ratios, and finds the widest interval of its first metric over
-// its targets. A block counts as the report will count it: not when a trial is discarded, not when one is set
-// aside because of an error beside its number, and not for a target whose trial failed in it. So a block
+// tally counts the rounds behind the lane's ratios, and finds the widest interval of its first metric over
+// its targets. A round counts as the report will count it: not when a trial is discarded, not when one is set
+// aside because of an error beside its number, and not for a target whose trial failed in it. So a round
 // that is lost in one of these ways is run again, as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
@@ -375,10 +375,10 @@ func (e *engine) resume() string {
 
 // cutShort notes the workloads that stopped early, and how to go on with those that the budget ended.
 func (e *engine) cutShort() {
-	left, b := e.begun.Sub(e.from), e.p.Measure.Blocks // everything is opened again
+	left, b := e.begun.Sub(e.from), e.p.Measure.Rounds // everything is opened again
 	for _, ln := range e.lanes {
 		if ln.state == laneShort && ln.hint == "" {
-			left += e.blockTime(ln) * time.Duration(max(0, b.Max-ln.valid))
+			left += e.roundTime(ln) * time.Duration(max(0, b.Max-ln.valid))
 		}
 	}
 	about := "about "
@@ -398,21 +398,21 @@ func (e *engine) cutShort() {
 }
 
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
-	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Block: ln.valid, Blocks: e.p.Measure.Blocks.Max,
+	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Round: ln.valid, Rounds: e.p.Measure.Rounds.Max,
 		Trial: t, Metric: ln.w.Metrics()[0], Elapsed: e.d.Now().Sub(e.begun)}
 	if r := ln.widest; r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
 		ev.HalfWidth = r.HalfWidth()
 	}
-	if b := e.p.Measure.Blocks; !e.p.Measure.Fixed() && b.Min < b.Max {
+	if b := e.p.Measure.Rounds; !e.p.Measure.Fixed() && b.Min < b.Max {
 		ev.Precision = e.run.Precision
 	}
 	for _, l := range e.lanes {
 		if l.state != laneOpen {
 			continue
 		}
-		ev.Left += e.blockTime(l) * time.Duration(max(0, e.p.Measure.Blocks.Max-l.valid))
-		for target := range ln.inBlock {
-			if l == ln && l.valid < e.p.Measure.Blocks.Max && l.failed[target] < failuresInARow {
+		ev.Left += e.roundTime(l) * time.Duration(max(0, e.p.Measure.Rounds.Max-l.valid))
+		for target := range ln.inRound {
+			if l == ln && l.valid < e.p.Measure.Rounds.Max && l.failed[target] < failuresInARow {
 				ev.Left -= e.each(l, target)
 			}
 		}

@@ -13,21 +13,21 @@ import (
 	"iotax/stat"
 )
 
-// A Beside holds a run against published figures. Machines differ, so that ratios stand beside ratios;
+// A Reference holds a run against published figures. Machines differ, so that ratios stand beside ratios;
 // values are given for the record.
-type Beside struct {
+type Reference struct {
 	Name      string // of the data set: "lima-mounts"
 	Source    string // where the figures are from
 	Reference string // this run's target that the ratios on both sides are to; "" where no two targets match
 	Theirs    string // what the publication calls it
-	Rows      []BesideRow
+	Rows      []ReferenceRow
 	Unmatched []string // cells of this run that the publication has nothing for
 	Unused    []string // published cells that this run has nothing for
 	Notes     []string // what cannot be said, and why
 }
 
-// A BesideRow is one metric of one cell with its published counterpart.
-type BesideRow struct {
+// A ReferenceRow is one metric of one cell with its published counterpart.
+type ReferenceRow struct {
 	Workload, Target, Metric string // of this run
 	Label, Unit              string
 	Better                   iotax.Better
@@ -51,28 +51,28 @@ const (
 // holdPlanned fills in what the plan wants beside the run, if that is at hand.
 func (r *Report) holdPlanned() {
 	p := r.Run.Presentation
-	if p == nil || p.Beside == nil {
+	if p == nil || p.Reference == nil {
 		return
 	}
-	if fs, ok := published.Figures(p.Beside.Published); ok {
-		r.HoldBeside(fs, *p.Beside, published.Caveat(p.Beside.Published))
+	if fs, ok := published.Figures(p.Reference.Published); ok {
+		r.HoldReference(fs, *p.Reference, published.Caveat(p.Reference.Published))
 	}
 }
 
-// HoldBeside sets the run beside published figures, in place of any others. What is called what is told
+// HoldReference sets the run beside published figures, in place of any others. What is called what is told
 // by names; what is in no map is looked for as it is, whatever its case, hyphens and spaces. caveat is what
 // must be known of the figures.
-func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat string) {
-	b := &besider{Report: r, names: names, theirs: map[besideKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
+func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
+	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
-	b.Beside = &Beside{Name: names.Published}
+	b.Reference = &Reference{Name: names.Published}
 	var sources []string
 	for _, f := range fs {
 		if !slices.ContainsFunc(sources, func(s string) bool { return strings.HasPrefix(s, f.Source) }) {
 			sources = append(sources, f.Source)
 		}
 	}
-	b.Beside.Source = strings.Join(format.Cut(sources, 2, "source"), "; ")
+	b.Reference.Source = strings.Join(format.Cut(sources, 2, "source"), "; ")
 	b.pairs()
 	b.reference()
 	b.rows()
@@ -81,33 +81,33 @@ func (r *Report) HoldBeside(fs []published.Figure, names iotax.Beside, caveat st
 	b.notes(caveat)
 }
 
-type besideKey struct{ workload, target, metric string }
+type referenceKey struct{ workload, target, metric string }
 
-// A besidePair is a cell of the run and its published counterpart.
-type besidePair struct {
+// A referencePair is a cell of the run and its published counterpart.
+type referencePair struct {
 	cell  Cell
 	their Cell
 }
 
-type besider struct {
+type referrer struct {
 	*Report
-	names     iotax.Beside
-	theirs    map[besideKey][]float64 // by published names
-	order     []besideKey             // as published
-	cells     []Cell                  // published, in order
+	names     iotax.Reference
+	theirs    map[referenceKey][]float64 // by published names
+	order     []referenceKey             // as published
+	cells     []Cell                     // published, in order
 	ours      map[Cell][]*Trial
 	discarded map[string]map[int]bool
-	pair      []besidePair
+	pair      []referencePair
 	single    map[Cell]bool // published cells of which single figures were named
 	unmatched []string
 }
 
-func (b *besider) index(fs []published.Figure) {
+func (b *referrer) index(fs []published.Figure) {
 	for _, f := range fs {
 		if !figures(f.Value, f.Unit) {
 			continue
 		}
-		k := besideKey{f.Workload, f.Target, f.Metric}
+		k := referenceKey{f.Workload, f.Target, f.Metric}
 		if b.theirs[k] == nil {
 			b.order = append(b.order, k)
 		}
@@ -123,7 +123,7 @@ func (b *besider) index(fs []published.Figure) {
 			if b.discarded[t.Workload] == nil {
 				b.discarded[t.Workload] = map[int]bool{}
 			}
-			b.discarded[t.Workload][t.Block] = true
+			b.discarded[t.Workload][t.Round] = true
 		}
 	}
 }
@@ -142,7 +142,7 @@ func calls(names map[string]string, ours, theirs string) bool {
 }
 
 // pairs finds the published counterpart of each cell. Sections that differ in their metric are one cell.
-func (b *besider) pairs() {
+func (b *referrer) pairs() {
 	seen := map[Cell]bool{}
 	for _, s := range b.Sections {
 		for _, r := range s.Rows {
@@ -158,16 +158,16 @@ func (b *besider) pairs() {
 				b.unmatched = append(b.unmatched, c.String())
 				continue
 			}
-			b.pair = append(b.pair, besidePair{c, b.cells[i]})
+			b.pair = append(b.pair, referencePair{c, b.cells[i]})
 		}
 	}
 }
 
 // reference is the baseline where the publication has it, else the first target that it has.
-func (b *besider) reference() {
+func (b *referrer) reference() {
 	for _, p := range b.pair {
-		if p.cell.Target == b.Baseline || b.Beside.Reference == "" {
-			b.Beside.Reference, b.Beside.Theirs = p.cell.Target, p.their.Target
+		if p.cell.Target == b.Baseline || b.Reference.Reference == "" {
+			b.Reference.Reference, b.Reference.Theirs = p.cell.Target, p.their.Target
 		}
 		if p.cell.Target == b.Baseline {
 			return
@@ -175,15 +175,15 @@ func (b *besider) reference() {
 	}
 }
 
-// values are those of a cell's trials that count, by block.
-func (b *besider) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
+// values are those of a cell's trials that count, by round.
+func (b *referrer) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
 	for _, t := range b.ours[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
 			unit, better = v.Unit, v.Better
-			dots = append(dots, Dot{Block: t.Block, Value: v.Value, Discarded: b.discarded[c.Workload][t.Block]})
+			dots = append(dots, Dot{Round: t.Round, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]})
 		}
 	}
-	slices.SortStableFunc(dots, func(x, y Dot) int { return x.Block - y.Block })
+	slices.SortStableFunc(dots, func(x, y Dot) int { return x.Round - y.Round })
 	return dots, unit, better
 }
 
@@ -193,7 +193,7 @@ func counted(dots []Dot) []float64 {
 }
 
 // metricsOf are the published metrics of a cell with what this run calls them.
-func (b *besider) metricsOf(their Cell) (ours, theirs []string) {
+func (b *referrer) metricsOf(their Cell) (ours, theirs []string) {
 	for _, k := range b.order {
 		if k.workload != their.Workload || k.target != their.Target {
 			continue
@@ -209,7 +209,7 @@ func (b *besider) metricsOf(their Cell) (ours, theirs []string) {
 	return ours, theirs
 }
 
-func (b *besider) rows() {
+func (b *referrer) rows() {
 	for _, p := range b.pair {
 		ours, theirs := b.metricsOf(p.their)
 		found := false
@@ -219,16 +219,16 @@ func (b *besider) rows() {
 				continue
 			}
 			found = true
-			published := b.theirs[besideKey{p.their.Workload, p.their.Target, theirs[i]}]
-			row := BesideRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
+			published := b.theirs[referenceKey{p.their.Workload, p.their.Target, theirs[i]}]
+			row := ReferenceRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
 				TheirWorkload: p.their.Workload, TheirTarget: p.their.Target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(published)}
-			if p.cell.Target != b.Beside.Reference && better != iotax.Neither {
-				base, _, _ := b.values(Cell{b.Beside.Reference, p.cell.Workload}, metric)
+			if p.cell.Target != b.Reference.Reference && better != iotax.Neither {
+				base, _, _ := b.values(Cell{b.Reference.Reference, p.cell.Workload}, metric)
 				row.Ratio = b.ratio(base, dots, better)
-				row.TheirRatio = theirRatio(b.theirs[besideKey{p.their.Workload, b.Beside.Theirs, theirs[i]}], published, better)
+				row.TheirRatio = theirRatio(b.theirs[referenceKey{p.their.Workload, b.Reference.Theirs, theirs[i]}], published, better)
 				row.Agree = agree(row.Ratio, row.TheirRatio)
 			}
-			b.Beside.Rows = append(b.Beside.Rows, row)
+			b.Reference.Rows = append(b.Reference.Rows, row)
 		}
 		if !found {
 			b.unmatched = append(b.unmatched, p.cell.String())
@@ -238,7 +238,7 @@ func (b *besider) rows() {
 
 // singles are the figures that are named one by one, as published. They have no counterpart of the reference's, and so
 // no ratio.
-func (b *besider) singles() {
+func (b *referrer) singles() {
 	b.single = map[Cell]bool{}
 	for _, k := range b.order {
 		for _, ours := range slices.Sorted(maps.Keys(b.names.Values)) {
@@ -253,13 +253,13 @@ func (b *besider) singles() {
 			}
 			b.single[Cell{k.target, k.workload}] = true
 			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
-			b.Beside.Rows = append(b.Beside.Rows, BesideRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
+			b.Reference.Rows = append(b.Reference.Rows, ReferenceRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
 				TheirWorkload: k.workload, TheirTarget: k.target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(b.theirs[k])})
 		}
 	}
 }
 
-func (b *besider) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
+func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 	if b.Run.Imported() {
 		c, err := stat.Unpaired(counted(base), counted(dots), better, stat.Options{Alpha: b.Alpha})
 		if err != nil {
@@ -306,27 +306,27 @@ func agree(ours, theirs *stat.Interval) Agreement {
 	return Overlap
 }
 
-func (b *besider) leftOver() {
+func (b *referrer) leftOver() {
 	for _, c := range b.cells {
-		used := slices.ContainsFunc(b.pair, func(p besidePair) bool { return p.their == c })
+		used := slices.ContainsFunc(b.pair, func(p referencePair) bool { return p.their == c })
 		if !used && !b.single[c] {
-			b.Beside.Unused = append(b.Beside.Unused, c.String())
+			b.Reference.Unused = append(b.Reference.Unused, c.String())
 		}
 	}
-	b.Beside.Unmatched = b.unmatched
+	b.Reference.Unmatched = b.unmatched
 }
 
-func (b *besider) notes(caveat string) {
+func (b *referrer) notes(caveat string) {
 	say := func(format string, args ...any) {
-		b.Beside.Notes = append(b.Beside.Notes, fmt.Sprintf(format, args...))
+		b.Reference.Notes = append(b.Reference.Notes, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case len(b.Beside.Rows) == 0:
-		say("Nothing of this run is called as in %s; say what is what with beside: in the plan or --beside-map.", b.Beside.Name)
-	case b.Beside.Reference != b.Baseline:
-		say("The publication has nothing like %s, so that the ratios on both sides are to %s.", b.Baseline, b.Beside.Reference)
+	case len(b.Reference.Rows) == 0:
+		say("Nothing of this run is called as in %s; say what is what with reference: in the plan or --reference-map.", b.Reference.Name)
+	case b.Reference.Reference != b.Baseline:
+		say("The publication has nothing like %s, so that the ratios on both sides are to %s.", b.Baseline, b.Reference.Reference)
 	}
-	if len(b.Beside.Rows) > 0 {
+	if len(b.Reference.Rows) > 0 {
 		say("Another machine, another time: only ratios may be compared.")
 	}
 	if caveat != "" {

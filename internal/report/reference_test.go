@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-func TestBeside(t *testing.T) {
-	b := New(reporttest.Mounts()).Beside
+func TestReference(t *testing.T) {
+	b := New(reporttest.Mounts()).Reference
 	if b == nil || len(b.Rows) != 3 || b.Reference != "sshfs" || b.Theirs != "QEMU reverse-sshfs" || !strings.Contains(b.Source, "Lima 0.14.2") {
 		t.Fatalf("%+v", b)
 	}
@@ -35,11 +35,11 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-func TestBesideOthers(t *testing.T) {
+func TestReferenceOfOthers(t *testing.T) {
 	run, trials := reporttest.Mounts()
 	run.Presentation = nil
 	r := New(run, trials)
-	if r.Beside != nil {
+	if r.Reference != nil {
 		t.Error("published figures that nobody asked for")
 	}
 	fig := func(workload, target, metric string, values ...float64) (out []published.Figure) {
@@ -49,22 +49,22 @@ func TestBesideOthers(t *testing.T) {
 		return out
 	}
 	fs := slices.Concat(fig("rr", "host-disk", "rd", 100), fig("rr", "guest 9P", "rd", 29), fig("rr", "VZ_virtiofs", "rd", 200, 190), fig("rr", "sshfs", "wr", 0))
-	r.HoldBeside(fs, iotax.Beside{Published: "paper", Workloads: map[string]string{"Random Read": "rr"}, Metrics: map[string]string{"read.iops": "rd"}}, "beware")
-	b := r.Beside
+	r.HoldReference(fs, iotax.Reference{Published: "paper", Workloads: map[string]string{"Random Read": "rr"}, Metrics: map[string]string{"read.iops": "rd"}}, "beware")
+	b := r.Reference
 	if len(b.Rows) != 3 || b.Reference != "host disk" || b.Rows[1].Agree != Below || b.Rows[1].TheirRatio.Bounded() || b.Rows[2].Agree != Below || b.Rows[2].Metric != "read.iops" {
 		t.Errorf("%+v", b)
 	}
 	if !strings.Contains(strings.Join(b.Notes, " "), "beware") || slices.Contains(b.Unused, "sshfs / rr") {
 		t.Errorf("%q, %q", b.Notes, b.Unused)
 	}
-	r.HoldBeside(slices.Concat(fs, fig("boot", "vm", "up", 7), fig("boot", "vm", "disk", 3)), iotax.Beside{Published: "paper",
+	r.HoldReference(slices.Concat(fs, fig("boot", "vm", "up", 7), fig("boot", "vm", "disk", 3)), iotax.Reference{Published: "paper",
 		Values: map[string]string{"guest 9p / archive / read.iops": "vm / boot / up", "host disk / archive / read.iops": "vm / boot / disk", "sshfs / none / x": "vm / boot / up", "odd": "vm / boot / up"}}, "")
-	if b := r.Beside; len(b.Rows) != 2 || b.Rows[0].Target != "guest 9p" || b.Rows[0].TheirValue.Estimate != 7 || b.Rows[0].Ratio != nil || b.Rows[1].TheirValue.Estimate != 3 ||
+	if b := r.Reference; len(b.Rows) != 2 || b.Rows[0].Target != "guest 9p" || b.Rows[0].TheirValue.Estimate != 7 || b.Rows[0].Ratio != nil || b.Rows[1].TheirValue.Estimate != 3 ||
 		slices.Contains(b.Unused, "vm / boot") || slices.Contains(b.Unmatched, "guest 9p / archive") || !slices.Contains(b.Unmatched, "sshfs / Random Read") {
 		t.Errorf("single figures: %+v", b)
 	}
-	r.HoldBeside(fig("x", "y", "z", 1), iotax.Beside{Published: "paper"}, "")
-	if b := r.Beside; len(b.Rows) != 0 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "--beside-map") {
+	r.HoldReference(fig("x", "y", "z", 1), iotax.Reference{Published: "paper"}, "")
+	if b := r.Reference; len(b.Rows) != 0 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "--reference-map") {
 		t.Errorf("%+v", b)
 	}
 }
