@@ -168,11 +168,13 @@ func dial(ctx context.Context, d destination) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	both, ok := c.(Conn)
-	if !ok {
-		return nil, errors.Join(errors.New("agent.Dial: "+d.Network+" connections cannot be closed in one direction"), c.Close())
+	switch c := c.(type) {
+	case *net.TCPConn:
+		return c, nil
+	case *net.UnixConn:
+		return c, nil
 	}
-	return both, nil
+	return nil, errors.Join(errors.New("agent.Dial: "+d.Network+" connections cannot be closed in one direction"), c.Close())
 }
 
 // far is the near end of a connection from another machine.

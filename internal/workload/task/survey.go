@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"iotax/internal/agent"
 )
@@ -36,14 +35,12 @@ var (
 func look(ctx context.Context, _ struct{}) (Survey, error) {
 	s := Survey{OS: runtime.GOOS, Arch: runtime.GOARCH, Vars: Vars()}
 	if path, err := exec.LookPath("fio"); err == nil {
-		cmd := exec.CommandContext(ctx, path, "--version")
-		cmd.WaitDelay = time.Second
-		out, err := cmd.Output()
+		out, err := agent.Exec(ctx, path, "--version")
 		if ctx.Err() != nil {
 			return s, context.Cause(ctx)
 		}
 		if err == nil {
-			s.Fio, s.Version = path, strings.TrimSpace(string(out))
+			s.Fio, s.Version = path, strings.TrimSpace(out)
 		}
 	}
 	var key []string
@@ -135,7 +132,7 @@ func toolDirs() []string {
 }
 
 // runsPrograms reports whether dir is, or can be made, a directory of this user's own whose programs run.
-func runsPrograms(dir string) bool {
+func runsPrograms(ctx context.Context, dir string) bool {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false
 	}
@@ -153,5 +150,6 @@ func runsPrograms(dir string) bool {
 		return false
 	}
 	// Where no shell is, the program is refused as well by a mount option as for want of the shell: only the former is EACCES.
-	return !errors.Is(exec.Command(f.Name()).Run(), fs.ErrPermission)
+	_, err = agent.Exec(ctx, f.Name())
+	return !errors.Is(err, fs.ErrPermission)
 }

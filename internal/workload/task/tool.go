@@ -9,12 +9,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"iotax/internal/agent"
 )
@@ -45,9 +43,9 @@ type Dir struct {
 	Have bool // the tool is there
 }
 
-func home(_ context.Context, t Tool) (Dir, error) {
+func home(ctx context.Context, t Tool) (Dir, error) {
 	for _, d := range toolDirs() {
-		if !runsPrograms(d) {
+		if !runsPrograms(ctx, d) {
 			continue
 		}
 		path := filepath.Join(d, t.Name)
@@ -133,17 +131,15 @@ func installFio(ctx context.Context, _ struct{}) (struct{}, error) {
 	}
 	manager := installers[i][0]
 	run := func(args ...string) error {
-		args = append([]string{manager}, args...)
+		args = append([]string{"env", "DEBIAN_FRONTEND=noninteractive", manager}, args...)
 		if os.Geteuid() != 0 && manager != "brew" {
 			args = append([]string{"sudo", "-n"}, args...)
 		}
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		cmd.Env, cmd.WaitDelay = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive"), time.Second
-		out, err := cmd.CombinedOutput()
-		if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("installing it failed: %w: %s", err, lines[len(lines)-1])
+		if _, err := agent.Exec(ctx, args...); err != nil && ctx.Err() == nil {
+			lines := strings.Split(err.Error(), "\n")
+			return fmt.Errorf("installing it failed: %s", lines[len(lines)-1])
 		}
-		return err
+		return context.Cause(ctx)
 	}
 	install := append(slices.Clone(installers[i][1:]), "fio")
 	err := run(install...)
