@@ -301,6 +301,11 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		hash, wants := strings.CutPrefix(said, "copy ")
 		i := slices.IndexFunc(programs, func(p program) bool { return p.hash == hash })
 		if !wants || i < 0 {
+			select { // it removes its copy
+			case <-ended:
+			case <-ctx.Done():
+			case <-time.After(endTime):
+			}
 			return abandon(cannot(said))
 		}
 		p := programs[i]

@@ -858,7 +858,7 @@ func TestInstall(t *testing.T) {
 	// One that fails: what it said is in the error when nothing else helps.
 	m = bare(t, "fails")
 	bin = strings.TrimPrefix(m.env[0], "PATH=")
-	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio'\nexit 100\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio' >&2\nexit 100\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	_, err = provide(ctxFor(t), m, task.Survey{OS: "linux", Arch: "mips"}, true, Env{})
