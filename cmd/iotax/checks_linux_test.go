@@ -225,7 +225,7 @@ measure: {trial: 1500ms, ramp: 0s, rounds: 1}
 }
 
 // libaio on a buffered file does its I/O while it submits.
-func TestFindsRoundingSubmit(t *testing.T) {
+func TestFindsBlockingSubmit(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
 	s.measured(fmt.Sprintf(`

@@ -77,9 +77,10 @@ func banner(r *report.Report) (out []string) {
 	for _, c := range cellsOf(r) {
 		inMatrix = append(inMatrix, c.invalidBy(r))
 	}
+	var others, names []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
 		if n.Severity == iotax.Invalid && !slices.Contains(inMatrix, n.Rule) {
-			out = append(out, n.Rule+": "+strings.Join(n.Sentences(1), "; "))
+			others, names = append(others, n.Rule+": "+strings.Join(n.Sentences(1), "; ")), append(names, n.Rule)
 		}
 	}
 	out = append(out, lost(r, "failed", func(t *report.Trial) string { return t.Err })...)
@@ -90,6 +91,10 @@ func banner(r *report.Report) (out []string) {
 			served = append(served, c.r.Target+" / "+c.s.Workload)
 		}
 	}
+	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // one line: there is one screen
+		others = []string{"Invalid for other reasons too (--details): " + strings.Join(slices.Compact(names), ", ") + "."}
+	}
+	out = append(out, others...)
 	switch n := len(served); {
 	case n == 1:
 		out = append(out, "A cache answered, not the disk: "+served[0]+".")

@@ -28,7 +28,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"warm-up", "a disk whose limit rises for two thirds of the window", "cmd/iotax", "TestFindsThrottledDisk"},
 	{"not-steady", "a disk whose limit goes up and down", "cmd/iotax", "TestFindsThrottledDisk"},
 	{"generator-bound", "fio's null engine, beside 1000 I/Os a second", "cmd/iotax", "TestFindsGeneratorBound"},
-	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsRoundingSubmit"},
+	{"blocking-submit", "libaio on a buffered file, beside direct io_uring", "cmd/iotax", "TestFindsBlockingSubmit"},
 	{"durability-differs", "a guest's disk with `cache: unsafe` against the host's disk", "cmd/iotax", "TestFindsTheHostsCache"},
 	{"trial-discarded", "a guest whose clock is wrong: its rounds are run again, and counted", "cmd/iotax", "TestFindsWrongClock"},
 	{"one-of-many", "24 comparisons, one of which is worse by a little; the same one alone", "internal/report/output", "TestHolmIsTold"},

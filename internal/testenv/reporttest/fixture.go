@@ -42,7 +42,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 			{Name: VirtioFS, Machine: "guest", Place: "/mnt/share", Durability: iotax.Durable, Facts: guest("-device vhost-user-fs-pci,tag=share,chardev=c0")},
 			{Name: UnsafeDisk, Machine: "guest2", Place: "/dev/vda", Durability: iotax.FlushIgnored, Labels: map[string]string{"cache": "unsafe", "aio": "io_uring"}, Facts: guest("-blockdev driver=raw,cache.no-flush=on,aio=io_uring")},
 			{Name: Ninep, Machine: "guest", Place: "/mnt/9p", Durability: iotax.Durable, Facts: guest("-device virtio-9p-pci,mount_tag=nine,msize=512k"),
-				Findings: []iotax.Finding{rules.BlockingSubmit.Found(iotax.AboutTarget(Ninep), "9p rounds when I/O is submitted: depth 32 was asked for, 1.0 was reached")}},
+				Findings: []iotax.Finding{rules.BlockingSubmit.Found(iotax.AboutTarget(Ninep), "9p blocks when I/O is submitted: depth 32 was asked for, 1.0 was reached")}},
 			{Name: NotOpened, Machine: "guest3", Err: "open guest3: qemu-system-x86_64: -device nvme: Device 'nvme' not found\n  hint: install qemu-system-x86 with its block devices"},
 		},
 		Workloads: []iotax.WorkloadInfo{
