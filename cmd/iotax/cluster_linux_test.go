@@ -35,7 +35,7 @@ func TestClusterSuite(t *testing.T) {
 	if left := slices.DeleteFunc(made(), func(s string) bool { return slices.Contains(before, s) }); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
-	for _, section := range []string{"Network", "Block", "Materialise", "Object store", "Images", "Guest", "Beside cluster"} {
+	for _, section := range []string{"Network", "Block", "Materialise", "Object store", "Images", "Guest", "Reference: cluster"} {
 		if !strings.Contains(r.stdout, "\n"+section) {
 			t.Errorf("the report has no section %s", section)
 		}
