@@ -41,21 +41,6 @@ var worded = map[string]bool{
 	"internal/plan": false,
 }
 
-// skipped are files that are not checked, with the reason.
-var skipped = map[string]string{
-	"cmd/iotax/evaluate.go": "it moves to a command of its own",
-}
-
-// allowed are texts that may hold an unwanted word, with the reason.
-var allowed = map[string]string{
-	"--beside":     "a flag",
-	"beside-map":   "a flag",
-	"beside:":      "a key of plans",
-	"beside takes": "a key of plans",
-	"beside names": "a key of plans",
-	"of beside":    "a key of plans",
-}
-
 // Comments, help and messages use plain words. Package tests and test data are not checked.
 func TestPlainWords(t *testing.T) {
 	found := 0
@@ -65,7 +50,7 @@ func TestPlainWords(t *testing.T) {
 			t.Fatal(dir, files, err)
 		}
 		for _, name := range files {
-			if strings.HasSuffix(name, "_test.go") || skipped[filepath.ToSlash(name)] != "" {
+			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
 			src, err := os.ReadFile(name)
@@ -79,12 +64,6 @@ func TestPlainWords(t *testing.T) {
 			}
 			check := func(at token.Pos, text string) {
 				found++
-				for ok := range allowed {
-					text = strings.ReplaceAll(text, ok, "")
-				}
-				if text == "beside" { // the name of the flag and the key
-					return
-				}
 				for _, u := range unwanted {
 					if word := u.pattern.FindString(strings.ToLower(text)); word != "" {
 						t.Errorf("%v: %q: write %s: %s", set.Position(at), word, u.instead, strings.Join(strings.Fields(text), " "))

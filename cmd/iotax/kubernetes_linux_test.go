@@ -214,7 +214,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 	})
 
 	t.Run("a raw device is written only by name", func(t *testing.T) {
-		write := []string{"run", "k8s:claim=raw,mode=block,size=32MiB", "k8s:tmpfs", "-w", "randwrite-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--blocks", "2", "--calibrate=no"}
+		write := []string{"run", "k8s:claim=raw,mode=block,size=32MiB", "k8s:tmpfs", "-w", "randwrite-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 		s.iotax(write...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy pod:/dev/claim-raw")
 		s.iotax(append(write, "--destroy", "/dev/claim-raw")...).refuses(t, 2, "no target of the plan is this block device", "pod:/dev/claim-raw")
 		named := func() result {

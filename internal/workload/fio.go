@@ -92,7 +92,7 @@ var decided = map[string]string{
 	"time_based":          "measure: {trial: 10s}",
 	"ramp_time":           "measure: {ramp: 2s}",
 	"startdelay":          "measure: {settle: 1s}",
-	"loops":               "measure: {blocks: {min: 6}}",
+	"loops":               "measure: {rounds: {min: 6}}",
 	"randseed":            "measure: {seed: 1}",
 	"randrepeat":          "measure: {seed: 1}",
 	"allrandrepeat":       "measure: {seed: 1}",
