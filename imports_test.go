@@ -58,7 +58,7 @@ var floors = map[string]string{
 	"machine/pod":        "iotax plan leftover machine/kind machine/kube machine/execx machine/internal/made",
 	"machine/node":       "iotax plan leftover lab machine/kind machine/host",
 	"machine/tool":       "iotax agent plan probe leftover machine/kind machine/host machine/ssh machine/execx machine/internal/made",
-	"machine/inside":     "iotax machine/execx machine/internal/proc",
+	"machine/inside":     "iotax agent machine/execx machine/internal/proc",
 	"machine/fake":       "iotax agent plan machine/kind machine/host machine/internal/proc",
 	"machine/sshx":       "iotax agent machine/internal/far machine/internal/proc",
 	"machine/execx":      "iotax agent machine/internal/far machine/internal/proc",

@@ -590,7 +590,7 @@ type weak struct {
 }
 
 func (w weak) Caps() iotax.MachineCaps {
-	return iotax.MachineCaps{Weakens: func(string, string) iotax.Durability { return w.disk }}
+	return iotax.MachineCaps{Agent: &inProcess, Weakens: func(string, string) iotax.Durability { return w.disk }}
 }
 
 // A place promises no more than its machine's disk, and on macOS no more than the cache of the drive. What iotax attaches to

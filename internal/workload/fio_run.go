@@ -21,6 +21,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
 	"iotax/internal/workload/task"
@@ -59,10 +60,12 @@ type fioState struct {
 
 // survey looks at a machine.
 func survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
-	err = limited(ctx, glanceTime, func(ctx context.Context) error {
-		s, err = task.Look.On(ctx, m, struct{}{})
-		return err
-	})
+	if _, err = agent.Program(ctx, m); err == nil { // that the agent is copied there is not part of the look
+		err = limited(ctx, glanceTime, func(ctx context.Context) error {
+			s, err = task.Look.On(ctx, m, struct{}{})
+			return err
+		})
+	}
 	if err != nil && ctx.Err() == nil {
 		err = failed("look for fio on", m.String(), err, "")
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/execx"
 	"iotax/internal/machine/internal/proc"
 )
@@ -147,6 +148,14 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 		c.enter(ready.text(), cfg)
 	}
 	c.Machine = execx.New(m.String()+", container of "+cfg.Name, c.exec)
+	if !cfg.named() && cfg.Image == "" { // the machine's files are there, but for those of /tmp
+		if c.Program, err = agent.Program(ctx, m); err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(c.Program, "/tmp/") {
+			c.Program = ""
+		}
+	}
 	return c, nil
 }
 
