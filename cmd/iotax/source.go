@@ -115,8 +115,10 @@ type workloadWords []string
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
 func (w *workloadWords) Type() string   { return "words" }
 
-// GetSlice makes each of the words one that may not be empty.
-func (w *workloadWords) GetSlice() []string { return *w }
+// The words are a pflag.SliceValue: none of them may be empty.
+func (w *workloadWords) GetSlice() []string           { return *w }
+func (w *workloadWords) Append(s string) error        { return w.Set(s) }
+func (w *workloadWords) Replace(words []string) error { *w = words; return nil }
 
 func (w *workloadWords) Set(s string) error {
 	if plan.IsCommand(s) || strings.HasPrefix(s, "command:") {
