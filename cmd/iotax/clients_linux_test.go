@@ -206,7 +206,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 			}
 		}
 	}
-	s.iotax(append(run(), "--details")...).works(t, exitOK, "Clients · together", "copying iotax to ssh://127.0.0.1")
+	s.iotax(append(run(), "--details")...).works(t, exitOK, "Clients · together", "copying the agent to ssh://127.0.0.1")
 	_, trials := s.trials()
 	both := 0
 	for _, tr := range trials {

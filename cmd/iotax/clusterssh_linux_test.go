@@ -113,7 +113,7 @@ func TestClusterOverSSH(t *testing.T) {
 	}
 	out, err := c.CombinedOutput()
 	report := string(out)
-	for _, want := range []string{"copying iotax to ssh://10.77.0.4", "network bandwidth", "sequential read bandwidth", "materialize duration", "materialize lazily first io",
+	for _, want := range []string{"copying the agent to ssh://10.77.0.4", "network bandwidth", "sequential read bandwidth", "materialize duration", "materialize lazily first io",
 		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "of tcp node04 to node01",
 		"multipart part=16MiB concurrency=8 upload bandwidth", "s3 on three nodes", "depth-32 write bandwidth",
 		"copying fio to ssh://10.77.0.4", "copying what guests are started from to ssh://10.77.0.4", "it lacks a kernel (no kernel in /boot", "guest up", "guest read IOPS", "guest root read bandwidth",
