@@ -890,7 +890,7 @@ func TestSavedRuns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	for _, args := range [][]string{{"report"}, {"show"}, {"rm", "latest"}, {"export"}, {"run", "--resume"}} {
-		s.iotax(args...).refuses(t, 1, "no run", "hint: ")
+		s.iotax(args...).refuses(t, 1, "no run", "hint")
 	}
 	s.iotax(tiny("run", "-q", "dir:a")...).works(t, 0)
 	id := func() string { r, _ := s.trials(); return r.ID }()

@@ -30,7 +30,7 @@ workloads: {work: {command: {shell: true, run: 'case $PWD in %s/*) exit 7; esac'
 measure: {blocks: 2, keep_going: true}
 `, c.targets, s.path(c.fails)))
 		for flag, code := range map[string]int{"--calibrate=no": c.code, "--strict": c.strict} {
-			if r := s.iotax("run", "plan.yaml", flag); r.code != code || r.stdout == "" {
+			if r := s.iotax("run", "plan.yaml", "--details", flag); r.code != code || r.stdout == "" {
 				t.Errorf("%s, %s: exit status %d, want %d: %s", c.name, flag, r.code, code, r)
 			} else {
 				r.works(t, code, c.want...)

@@ -136,6 +136,7 @@ func trial(length time.Duration) *iotax.Trial {
 }
 
 func TestRun(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	for _, where := range []string{"/var/tmp", "/dev/shm"} {
 		t.Run(where, func(t *testing.T) {
 			w := open(t, "rw", "randrw", "size", "8MiB", "iodepth", "4", "numjobs", "2")
@@ -628,6 +629,7 @@ func TestJobNames(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
 	w := open(t, "size", "4MiB", "numjobs", "2")
 	w.name = "iotax-cancelled-" + strconv.Itoa(os.Getpid())
 	tg := target(host.Local(), onDisk(t))
