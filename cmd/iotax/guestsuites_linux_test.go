@@ -35,7 +35,7 @@ func TestGuestSuites(t *testing.T) {
 			}
 			t.Parallel()
 			s := newStage(t)
-			args := append([]string{"run", c.suite, "--protocol", "fixed:1x300ms", "--calibrate", "no"}, c.flags...)
+			args := append([]string{"run", c.suite, "--details", "--protocol", "fixed:1x300ms", "--calibrate", "no"}, c.flags...)
 			for w := range c.workloads {
 				args = append(args, "-w", w)
 			}

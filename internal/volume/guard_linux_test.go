@@ -525,7 +525,7 @@ func TestGuardSudo(t *testing.T) {
 	for _, free := range []bool{true, false} {
 		m := plainUser{here, dir, free}
 		f, err := inspect(t.Context(), m, guard.Query{Path: dev, Read: true})
-		_, missing := inspect(t.Context(), m, guard.Query{Path: dev + "0"})
+		_, missing := inspect(t.Context(), m, guard.Query{Path: dev + "-none"})
 		if free && err == nil {
 			wantError(t, refusal(f), "it carries a signature of ext4", "wipefs")
 			wantError(t, missing, "there is no such file", "lsblk")
