@@ -767,7 +767,7 @@ func TestProbeIsRemembered(t *testing.T) {
 func bare(t *testing.T, name string, leaveOut ...string) *elsewhere {
 	t.Helper()
 	bin := t.TempDir()
-	for _, tool := range []string{"sh", "cat", "mkdir", "mv", "rm", "chmod", "df", "id", "tail", "tar", "gzip", "uname", "stat", "mktemp", "grep", "hostname", "getconf", "env"} {
+	for _, tool := range []string{"sh", "cat", "mkdir", "mv", "rm", "chmod", "df", "id", "tail", "tar", "gzip", "uname", "stat", "mktemp", "grep", "hostname", "getconf", "env", "head", "wc", "sha256sum", "touch", "find"} {
 		if slices.Contains(leaveOut, tool) {
 			continue
 		}
