@@ -167,12 +167,12 @@ targets:
   empty: {on: pod, mount: volume}
   memory: {on: pod, mount: tmpfs}
   claim: {on: pod, claim: fast}
-  round: {on: pod, claim: {class: raw, mode: round, size: 32MiB}}
+  raw: {on: pod, claim: {class: raw, mode: block, size: 32MiB}}
   mine: {on: mine, dir: /var/tmp}
 workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
 measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 `)
-		s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "empty", "memory", "claim", "round", "mine")
+		s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "empty", "memory", "claim", "raw", "mine")
 		r, trials := s.trials()
 		seen := map[string]int{}
 		for _, tr := range trials {
@@ -196,8 +196,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 				if f["limit.cpus"] != "1" || f["limit.memory"] != "268435456" || f["qos"] != "Guaranteed" || f["seccomp"] != "RuntimeDefault" {
 					t.Errorf("facts: %v", f)
 				}
-			case "round":
-				if info.Place != "/dev/claim-raw" || f["claim.mode"] != "round" {
+			case "raw":
+				if info.Place != "/dev/claim-raw" || f["claim.mode"] != "block" {
 					t.Errorf("the block device: %s %v", info.Place, f)
 				}
 			}

@@ -17,11 +17,14 @@ type life struct {
 	serves   string  // what the server is, in findings; "" where its end is seen otherwise
 }
 
+// Caps names no processes where none serve: those of a target are looked at ten times a second.
 func (l *life) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Processes: l.processes, Findings: l.findings}
+	c := iotax.VolumeCaps{Findings: l.findings}
+	if l.server != nil {
+		c.Processes = l.server.processes
+	}
+	return c
 }
-
-func (l *life) processes() map[string][]int { return l.server.processes() }
 
 func (l *life) findings() []iotax.Finding {
 	if l.serves == "" {

@@ -95,7 +95,7 @@ func (r *replicated) processes() map[string][]int {
 	all := map[string][]int{}
 	maps.Copy(all, r.server.processes())
 	for _, p := range r.parts {
-		for name, pids := range p.processes() {
+		for name, pids := range p.server.processes() {
 			all[name] = append(all[name], pids...)
 		}
 	}
