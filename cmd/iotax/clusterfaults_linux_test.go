@@ -243,7 +243,7 @@ measure: {protocol: "fixed:1x1s", ramp: 100ms, keep_going: true}
 	time.Sleep(8 * time.Second) // it has booted by then, and on a busy machine boots still: from a disk that is gone either way
 	s.signal("qemu-nbd", syscall.SIGKILL)
 	killed := time.Now()
-	r.wait().works(t, exitOK, "measure in a guest for guest on export: ", "server-died: ", "k IOPS")
+	r.wait().works(t, exitOK, "measure in a guest for guest on export: ", "server-died", "k IOPS")
 	if took := time.Since(killed); took > time.Minute {
 		t.Errorf("it went on for %v", took)
 	}
