@@ -300,7 +300,7 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
 		return false
 	}
-	var columns []int // of the open round collections
+	var columns []int // of the open block collections
 	flow, run, marks, deepest, longest := 0, 0, 0, 0, 0
 	for i, tk := range tokens {
 		depth := flow
@@ -536,7 +536,7 @@ func (r *resolver) node(a ast.Node, depth int) *node {
 	default:
 		r.c.fail(n, "", "%s has no meaning in a plan", strings.ToLower(a.Type().String()))
 	}
-	// The token of a round mapping is the colon of its first key; its place is that key.
+	// The token of a block mapping is the colon of its first key; its place is that key.
 	if n.kind == mappingNode && len(n.entries) > 0 && a.GetToken().Type == token.MappingValueType {
 		k := n.entries[0].key
 		n.line, n.col, n.width = k.line, k.col, k.width

@@ -220,7 +220,7 @@ func TestHugePlans(t *testing.T) {
 		"open": repeat("[", maxBytes), "open mappings": repeat("{", maxBytes), "mixed": repeat("[{a: ", maxBytes/5),
 		"dashes": repeat("- ", maxBytes/2), "questions": repeat("? ", maxBytes/2), "anchors": repeat("&a ", maxBytes/3),
 		"tags": repeat("!a ", maxBytes/3), "aliases": repeat("*a ", maxBytes/3), "quotes": repeat("\"", maxBytes),
-		"key": repeat("k", maxBytes-3) + ": v", "text": "name: " + repeat("x", maxBytes-6), "round": "name: |\n" + repeat("  x\n", maxBytes/4-4),
+		"key": repeat("k", maxBytes-3) + ": v", "text": "name: " + repeat("x", maxBytes-6), "block": "name: |\n" + repeat("  x\n", maxBytes/4-4),
 		"colons": repeat("a: ", maxBytes/3), "too long": repeat("a", maxBytes+1), "merges": repeat("<<: {}\n", maxBytes/7),
 		"stairs": stairs(2000), "percent": repeat("%", maxBytes), "documents": repeat("---\n", maxBytes/4), "dots": repeat("...\n", maxBytes/4),
 		"long path": longPath(), "cells": grid(2000, 600),

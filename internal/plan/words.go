@@ -13,7 +13,7 @@ import (
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
 // Queue depths of the workload words that give none: deep enough that the device, not the wait for
-// one request, is measured. A large round needs fewer in flight.
+// one request, is measured. A large block needs fewer in flight.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8
