@@ -262,15 +262,18 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 	if runtime.GOOS != "linux" {
 		return Check{}
 	}
-	// It prints its version on standard error, and for a user its directory may not be in PATH.
-	out, _, err := e.output(ctx, "sh", "-c", `PATH=$PATH:/usr/sbin:/sbin; command -v mke2fs >/dev/null || exit 3; mke2fs -V 2>&1`)
-	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 3 {
-		return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Hint: install("mke2fs")}
+	for _, name := range []string{"mke2fs", "/usr/sbin/mke2fs", "/sbin/mke2fs"} { // users' PATHs may lack its directory
+		var out bytes.Buffer
+		err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{name, "-V"}, Stdout: &out, Stderr: &out})
+		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 127 {
+			continue
+		}
+		if err != nil {
+			return failed(ctx, Warn, err, "")
+		}
+		return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out.String()), "mke2fs ")}
 	}
-	if err != nil {
-		return failed(ctx, Warn, err, "")
-	}
-	return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out), "mke2fs ")}
+	return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Hint: install("mke2fs")}
 }
 
 func (e *examiner) iperf3(ctx context.Context) Check {
