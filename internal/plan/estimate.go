@@ -2,7 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"math"
+	"sort"
 	"time"
 )
 
@@ -48,42 +48,53 @@ func (p *Plan) CheckTrials() error {
 	return nil
 }
 
+// A Cell is a workload at a target.
+type Cell struct{ Workload, Target string }
+
 // Costs are the time that a run needs beside its trials' own clock.
 type Costs struct {
-	Open   time.Duration            // before the first trial, and after the last
-	Around map[string]time.Duration // each trial that has a window, by target: starting the load generator, reading counters
+	Open   time.Duration          // before the first trial, and after the last
+	Around map[Cell]time.Duration // each trial: starting the load generator, reading counters, a machine of its own
 }
 
-// Estimate returns the least and the most time that a run of the plan takes, and how many rounds of every workload that is at most. Rounds
-// that are discarded and run again come on top. Workloads that end by themselves count with what their kind is assumed to take. No
-// round but the first starts that would end beyond the budget.
+// Estimate returns the least and the most time that a run of the plan takes, and how many rounds of every workload that is at most.
+// Rounds that are discarded and run again come on top, and so does a calibration. A workload that ends by itself counts with what
+// its kind is assumed to take. One at a single target has nothing to compare, and stops at the least rounds. No round but the first
+// starts that would end beyond the budget.
 func (p *Plan) Estimate(c Costs) (least, most time.Duration, rounds int) {
-	var round time.Duration
+	m := p.Measure
+	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
+	lone := make([]bool, len(p.Workloads))
+	var all, comparing time.Duration // a round of every workload, and of those that compare
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		round += p.RoundTime(w)
-		for _, t := range p.targetsOf(w) {
-			if w.Assumed == 0 {
-				round += c.Around[t]
+		at := p.targetsOf(w)
+		each[i] = mul(p.TrialTime(w), len(at))
+		for _, t := range at {
+			each[i] = add(each[i], c.Around[Cell{w.Name, t}])
+		}
+		all = add(all, each[i])
+		if lone[i] = len(at) < 2 && !m.Fixed(); !lone[i] {
+			comparing = add(comparing, each[i])
+		}
+	}
+	after := func(n int) time.Duration {
+		return add(c.Open, add(mul(all, min(n, m.Rounds.Min)), mul(comparing, max(0, n-m.Rounds.Min))))
+	}
+	budget := time.Duration(m.Budget)
+	rounds = m.Rounds.Max
+	if budget > 0 {
+		rounds = max(1, sort.Search(m.Rounds.Max, func(n int) bool { return after(n+1) > budget }))
+	}
+	most = after(rounds)
+	if rounds < m.Rounds.Max {
+		for i, d := range each { // of some workloads one round more fits
+			if next := add(most, d); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
+				most = next
 			}
 		}
-		if round < 0 {
-			round = math.MaxInt64
-		}
 	}
-	b := p.Measure.Rounds
-	rounds = b.Max
-	if budget := time.Duration(p.Measure.Budget); budget > 0 && round > 0 {
-		rounds = int(min(int64(b.Max), max(1, int64((budget-c.Open)/round))))
-	}
-	least, most = c.Open+mul(round, min(b.Min, rounds)), c.Open+mul(round, rounds)
-	if least < 0 {
-		least = math.MaxInt64
-	}
-	if most < 0 {
-		most = math.MaxInt64
-	}
-	return least, most, rounds
+	return min(most, after(min(m.Rounds.Min, m.Rounds.Max))), most, rounds
 }
 
 // A Slot is one round of the schedule.

@@ -163,6 +163,14 @@ var against = map[string][]string{
 	"budget": {"trial", "protocol", "ramp", "settle"},
 }
 
+// add adds two times and stops at the largest.
+func add(a, b time.Duration) time.Duration {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // mul multiplies a time by a count and stops at the largest.
 func mul(d time.Duration, n int) time.Duration {
 	if n > 0 && d > math.MaxInt64/time.Duration(n) {

@@ -108,7 +108,8 @@ func TestEstimate(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"no budget", samplePlan(4, 3, m), 6 * 4 * 3 * 13 * time.Second, 30 * 4 * 3 * 13 * time.Second},
-		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 7 * 156 * time.Second},
+		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 23 * 52 * time.Second},
+		{"one target", samplePlan(1, 3, m), 6 * 3 * 13 * time.Second, 6 * 3 * 13 * time.Second},
 		{"nothing", samplePlan(0, 3, m), 0, 0},
 		{"work that ends by itself, at two targets, and a window of its own", func() *Plan {
 			p := samplePlan(4, 3, m)
@@ -126,15 +127,27 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
 		}
 	}
-	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them.
-	for budget, want := range map[time.Duration]int{0: 30, 20 * time.Minute: 5, 3 * time.Minute: 1} {
+	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them. Of one workload a sixth round fits.
+	for budget, want := range map[time.Duration]struct {
+		rounds      int
+		least, most time.Duration
+	}{0: {30, 1288, 6040}, 20 * time.Minute: {5, 1156, 1156}, 3 * time.Minute: {1, 298, 298}} {
 		p := samplePlan(4, 3, m)
 		p.Measure.Budget = Duration(budget)
-		c := Costs{Open: 100 * time.Second, Around: map[string]time.Duration{"t0": 4 * time.Second, "t3": 10 * time.Second}}
-		time1 := 100*time.Second + time.Duration(want)*198*time.Second
-		if least, most, rounds := p.Estimate(c); rounds != want || most != time1 || least != min(time1, 1288*time.Second) {
-			t.Errorf("budget %v: %s to %s, %d rounds, want %d in %v", budget, least, most, rounds, want, time1)
+		c := Costs{Open: 100 * time.Second, Around: map[Cell]time.Duration{}}
+		for _, w := range p.Workloads {
+			c.Around[Cell{w.Name, "t0"}], c.Around[Cell{w.Name, "t3"}] = 4*time.Second, 10*time.Second
 		}
+		least, most, rounds := p.Estimate(c)
+		if rounds != want.rounds || most != want.most*time.Second || least != want.least*time.Second {
+			t.Errorf("budget %v: %s to %s, %d rounds, want %+v", budget, least, most, rounds, want)
+		}
+	}
+	// Work that ends by itself costs time around it too.
+	p := samplePlan(2, 1, m)
+	p.Workloads[0].Assumed = 5 * time.Second
+	if least, _, _ := p.Estimate(Costs{Around: map[Cell]time.Duration{{"w0", "t1"}: 2 * time.Second}}); least != 6*(6+8)*time.Second {
+		t.Errorf("work that ends by itself: %s", least)
 	}
 }
 

@@ -99,7 +99,8 @@ func TestTimeLeftByTarget(t *testing.T) {
 	}
 	p := guestPlan("a", "b")
 	p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 3, Max: 3}, 0
-	r, err := Run(context.Background(), p, d, Options{ID: "r", Around: map[string]time.Duration{"disk": 4 * time.Second}})
+	r, err := Run(context.Background(), p, d, Options{ID: "r", Around: map[plan.Cell]time.Duration{
+		{Workload: "a", Target: "disk"}: 4 * time.Second, {Workload: "b", Target: "disk"}: 4 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

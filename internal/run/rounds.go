@@ -37,7 +37,7 @@ type engine struct {
 
 	from   time.Time                // when this process began the run: the budget counts from there
 	begun  time.Time                // of the first trial
-	around map[string]time.Duration // assumed time around a trial, by target
+	around map[plan.Cell]time.Duration // assumed time around a trial
 	extra  map[string]stat.Timing   // measured time around a trial, by target
 }
 
@@ -423,20 +423,17 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	return ev
 }
 
-// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan
-// says or the kind of work is assumed to take, and what comes on top at that target: in other workloads, or by assumption.
+// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan says or the kind
+// of work is assumed to take, and what comes on top: as at that target in other workloads that have a window, or by assumption.
 func (e *engine) each(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()
 	}
 	planned := e.p.TrialTime(&l.plan)
-	if l.w.Caps().Limit > 0 {
-		return planned
-	}
-	if t := e.extra[target]; t.N > 0 {
+	if t := e.extra[target]; t.N > 0 && l.w.Caps().Limit == 0 {
 		return planned + t.Mean()
 	}
-	return planned + e.around[target]
+	return planned + e.around[plan.Cell{Workload: l.plan.Name, Target: target}]
 }
 
 var errNothing = errors.New("the workload did nothing")

@@ -83,7 +83,7 @@ type Options struct {
 
 	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
 
-	Around map[string]time.Duration // assumed time around a trial, by target, until trials have shown it
+	Around map[plan.Cell]time.Duration // assumed time around a trial, until trials have shown it
 }
 
 // EventKind says what an Event tells.
