@@ -12,6 +12,7 @@ import (
 	"iotax/internal/calibrate"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/store"
 	"iotax/internal/workload"
 	"iotax/stat"
@@ -47,8 +48,8 @@ func assume(p *plan.Plan, machine string, accel string) assumption {
 }
 
 // assumedCosts are the costs of a plan of which no run is known.
-func assumedCosts(p *plan.Plan) plan.Costs {
-	c := plan.Costs{Around: map[plan.Cell]time.Duration{}}
+func assumedCosts(p *plan.Plan) schedule.Costs {
+	c := schedule.Costs{Around: map[schedule.Cell]time.Duration{}}
 	accel := qemu.Known(cacheDir())
 	used := p.Used()
 	for _, m := range p.Machines {
@@ -77,7 +78,7 @@ func assumedCosts(p *plan.Plan) plan.Costs {
 				c.Open += a.prepare
 				around = max(around, each)
 			}
-			c.Around[plan.Cell{Workload: w.Name, Target: t.Name}] = around
+			c.Around[schedule.Cell{Workload: w.Name, Target: t.Name}] = around
 			if id := t.Name + "\x00" + works[i].pilot; works[i].pilot != "" && !piloted[id] {
 				piloted[id] = true
 				c.Open += workload.PilotTime + around
@@ -99,7 +100,7 @@ const searchedRuns = 20
 // costsOf returns the costs of p, as the last run of the same targets and workloads on this host in db had them, and the id of that run. Work that ends
 // by itself is then estimated to take what it took. Without such a run the costs are assumed, and the id is "". A run that cannot be read is
 // noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
-func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c plan.Costs, from string, err error) {
+func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = assumedCosts(p)
 	without := func(what string, err error) error {
 		if ctx.Err() != nil {
@@ -151,8 +152,8 @@ func samePlan(p *plan.Plan, r *iotax.Run) (q *plan.Plan, same bool) {
 }
 
 // took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
-func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
-	around := map[plan.Cell]stat.Timing{}
+func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
+	around := map[schedule.Cell]stat.Timing{}
 	for _, t := range trials {
 		opened, _ := time.ParseDuration(t.Facts[iotax.FactMachineOpened]) // 0 on a machine that was there before
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
@@ -163,7 +164,7 @@ func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) b
 		if t.Length == 0 {
 			planned += p.Workloads[i].Assumed
 		}
-		cell := plan.Cell{Workload: t.Workload, Target: t.Target}
+		cell := schedule.Cell{Workload: t.Workload, Target: t.Target}
 		around[cell] = around[cell].Add(opened + t.Took - planned)
 	}
 	if len(around) == 0 {
@@ -179,7 +180,7 @@ func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) b
 }
 
 // costs is costsOf with the store of the command line, where there is one: plan neither makes nor needs one.
-func (a *app) costs(ctx context.Context, p *plan.Plan) (plan.Costs, string, error) {
+func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
 	if !store.Exists(a.store) {
 		return assumedCosts(p), "", nil
 	}
@@ -279,8 +280,8 @@ func testBytes(p *plan.Plan) (sum int64) {
 }
 
 // planTime are lines about how long a run takes, and where the time goes.
-func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
-	least, most, rounds := p.Estimate(c)
+func planTime(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
+	least, most, rounds := schedule.Estimate(p, c)
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	total := "about " + elapsed(least)
 	if most > least {
@@ -300,7 +301,7 @@ func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
 	for i := range p.Workloads {
 		for _, t := range p.Targets {
 			if w := &p.Workloads[i]; w.Assumed == 0 && w.Done(t.Name) {
-				around = append(around, max(0, c.Around[plan.Cell{Workload: w.Name, Target: t.Name}]))
+				around = append(around, max(0, c.Around[schedule.Cell{Workload: w.Name, Target: t.Name}]))
 			}
 		}
 	}
@@ -312,7 +313,7 @@ func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
 		line("%s around each trial", lo)
 	}
 	if worthIt(p) {
-		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds()); err == nil { // else the run says why
+		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds()); err == nil { // else the run reports why
 			line("%s once a week to measure the noise floor (--calibrate=no leaves that out)", elapsed(calibrationTime(aa)))
 		}
 	}

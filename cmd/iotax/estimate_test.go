@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/store"
 	"iotax/internal/workload"
 )
@@ -82,7 +83,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err != nil || from != "r" {
 		t.Fatalf("%+v from %q, %v", c, from, err)
 	}
-	if least, most, _ := p.Estimate(c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
+	if least, most, _ := schedule.Estimate(p, c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
 	}
 	// The pause before a resume and the time of a calibration are not part of setup, and a trial's own machine is part of that trial.
@@ -95,7 +96,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	for _, x := range trials {
 		x.Facts = map[string]string{iotax.FactMachineOpened: "10s"}
 	}
-	cell := plan.Cell{Workload: "randread-4k", Target: "dir:/var/tmp/a"}
+	cell := schedule.Cell{Workload: "randread-4k", Target: "dir:/var/tmp/a"}
 	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around[cell] != c.Around[cell]+10*time.Second {
 		t.Errorf("of a resumed run with a machine for each trial: %+v, want %+v and 10 s around each trial", own, c)
 	}
@@ -147,7 +148,7 @@ func TestEstimateFromRuns(t *testing.T) {
 // The estimate has a boot, a layout and a preparation for each trial on a machine of its own, the pilot of an open loop, and the
 // files of each part of a target; it has no machine that no target uses.
 func TestAssumedCosts(t *testing.T) {
-	costs := func(machines, targets, workload string) plan.Costs {
+	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()
 		p, err := plan.Parse("p.yaml", []byte("machines: {"+machines+"}\ntargets: {a: {dir: /var/tmp/a}, "+targets+"}\nworkloads: {w: {fio: {size: 150MiB, "+workload+"}}}\n"), kinds())
 		if err != nil {
@@ -155,7 +156,7 @@ func TestAssumedCosts(t *testing.T) {
 		}
 		return assumedCosts(p)
 	}
-	cell := plan.Cell{Workload: "w", Target: "b"}
+	cell := schedule.Cell{Workload: "w", Target: "b"}
 	here := costs("", "b: {dir: /var/tmp/b}", "rw: read")
 	unused := costs("far: {ssh: {host: h}}", "b: {dir: /var/tmp/b}", "rw: read")
 	if here.Open != unused.Open {

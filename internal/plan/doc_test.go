@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/internal/machine"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schema"
 	"iotax/internal/published"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
@@ -159,7 +160,7 @@ func TestURLsAreTargets(t *testing.T) {
 // Every field of every kind that ships can be bound and is documented.
 func TestRealKinds(t *testing.T) {
 	k := realKinds()
-	text, err := plan.Schema(k)
+	text, err := schema.Of(k)
 	if err != nil || len(text) < 1000 {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}

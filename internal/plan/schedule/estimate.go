@@ -1,13 +1,18 @@
-package plan
+// Package schedule derives from a plan the order of its trials, their seeds, and how long they take.
+package schedule
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"time"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/syntax"
 )
 
 // targetsOf names the targets of w, in the plan's order.
-func (p *Plan) targetsOf(w *Workload) (names []string) {
+func targetsOf(p *plan.Plan, w *plan.Workload) (names []string) {
 	for _, t := range p.Targets {
 		if w.Done(t.Name) {
 			names = append(names, t.Name)
@@ -17,7 +22,7 @@ func (p *Plan) targetsOf(w *Workload) (names []string) {
 }
 
 // TrialTime is how long one trial of w takes, by the clock of the trial alone.
-func (p *Plan) TrialTime(w *Workload) time.Duration {
+func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	if w.Assumed > 0 {
 		return time.Duration(p.Measure.Settle) + w.Assumed
 	}
@@ -26,24 +31,26 @@ func (p *Plan) TrialTime(w *Workload) time.Duration {
 }
 
 // RoundTime is how long one round of w takes.
-func (p *Plan) RoundTime(w *Workload) time.Duration {
-	return mul(p.TrialTime(w), len(p.targetsOf(w)))
+func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
+	return mul(TrialTime(p, w), len(targetsOf(p, w)))
 }
 
 // Trials counts the trials of one round of every workload.
-func (p *Plan) Trials() int {
+func Trials(p *plan.Plan) int {
 	n := 0
 	for i := range p.Workloads {
-		n += len(p.targetsOf(&p.Workloads[i]))
+		n += len(targetsOf(p, &p.Workloads[i]))
 	}
 	return n
 }
 
+const maxTrials = 1_000_000 // of the least number of rounds
+
 // CheckTrials refuses a plan with more trials than a schedule may have. Call it after changing Measure.
-func (p *Plan) CheckTrials() error {
-	n := p.Trials()
+func CheckTrials(p *plan.Plan) error {
+	n := Trials(p)
 	if rounds := p.Measure.Rounds.Min; n > 0 && rounds > maxTrials/n {
-		return &Error{Pos: Pos{File: p.File}, Msg: fmt.Sprintf("%d rounds of %d trials are more than %d trials", rounds, n, maxTrials), Hint: "fewer rounds, targets or workloads"}
+		return &syntax.Error{Pos: syntax.Pos{File: p.File}, Msg: fmt.Sprintf("%d rounds of %d trials are more than %d trials", rounds, n, maxTrials), Hint: "fewer rounds, targets or workloads"}
 	}
 	return nil
 }
@@ -61,15 +68,15 @@ type Costs struct {
 // Rounds that are discarded and run again come on top, and so does a calibration. A workload that ends by itself counts with what
 // its kind is assumed to take. One at a single target has nothing to compare, and stops at the least rounds. No round but the first
 // starts that would end beyond the budget.
-func (p *Plan) Estimate(c Costs) (least, most time.Duration, rounds int) {
+func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
 	lone := make([]bool, len(p.Workloads))
 	var all, comparing time.Duration // a round of every workload, and of those that compare
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
-		at := p.targetsOf(w)
-		each[i] = mul(p.TrialTime(w), len(at))
+		at := targetsOf(p, w)
+		each[i] = mul(TrialTime(p, w), len(at))
 		for _, t := range at {
 			each[i] = add(each[i], c.Around[Cell{w.Name, t}])
 		}
@@ -105,14 +112,14 @@ type Slot struct {
 	Targets  []string `json:"targets"` // in the order they are run
 }
 
-// Schedule lists n rounds of every workload in the order in which they run while no workload is
+// Slots lists n rounds of every workload in the order in which they run while no workload is
 // finished: the workloads take turns, round by round.
-func (p *Plan) Schedule(n int) []Slot {
+func Slots(p *plan.Plan, n int) []Slot {
 	var out []Slot
 	for round := range max(0, n) {
 		for i, w := range p.Workloads {
 			s := Slot{Round: round, Workload: w.Name, Seed: RoundSeed(p.Measure.Seed, w.Name, round)}
-			at := p.targetsOf(&p.Workloads[i])
+			at := targetsOf(p, &p.Workloads[i])
 			if len(at) == 0 {
 				continue // it is only done beside others
 			}
@@ -123,4 +130,20 @@ func (p *Plan) Schedule(n int) []Slot {
 		}
 	}
 	return out
+}
+
+// add adds two times and stops at the largest.
+func add(a, b time.Duration) time.Duration {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// mul multiplies a time by a count and stops at the largest.
+func mul(d time.Duration, n int) time.Duration {
+	if n > 0 && d > math.MaxInt64/time.Duration(n) {
+		return math.MaxInt64
+	}
+	return d * time.Duration(n)
 }
