@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/probe"
 )
 
@@ -148,7 +149,7 @@ func engine(tool string, find func(ctx context.Context) Check) func(ctx context.
 	}
 	return func(ctx context.Context) Check {
 		c := find(ctx)
-		if c.Status == Missing && lookUp(tool) != nil {
+		if _, err := agent.Tool(tool); c.Status == Missing && err != nil {
 			c.Hint = strings.TrimPrefix(c.Hint+"; or ", "; or ") + install(tool)
 		}
 		return c

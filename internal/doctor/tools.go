@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/agent"
 )
 
 var qemuTools = map[string]string{"apt-get": "qemu-utils", "zypper": "qemu-tools", "brew": "qemu", "": "qemu-img"}
@@ -85,7 +86,10 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 		names = append(names, t.Name)
 		find := t.Find
 		if find == nil {
-			find = func(context.Context) error { return lookUp(t.Name) }
+			find = func(context.Context) error {
+				_, err := agent.Tool(t.Name)
+				return err
+			}
 		}
 		if find(ctx) == nil {
 			continue
@@ -104,17 +108,6 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 		lines = append([]string{install(packed...)}, lines...)
 	}
 	return Check{Status: Missing, Detail: "this host lacks " + strings.Join(lacks, ", "), Hint: strings.Join(lines, " && ")}
-}
-
-// lookUp finds a program in PATH, and in the directories to which users' PATHs do not lead.
-func lookUp(name string) error {
-	_, err := exec.LookPath(name)
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
-		if err != nil {
-			_, err = exec.LookPath(filepath.Join(dir, name))
-		}
-	}
-	return err
 }
 
 // output is the standard output of a command on this host. ok is whether the command was found.
