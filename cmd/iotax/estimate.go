@@ -33,13 +33,13 @@ const assumedWrite = 150 << 20 // bytes of test files a second, through shares t
 
 // assume finds the assumption about a machine of p.
 func assume(p *plan.Plan, machine string, accel string) assumption {
-	i := slices.IndexFunc(p.Machines, func(m plan.Machine) bool { return m.Name == machine })
+	m, ok := p.Machine(machine)
 	switch {
-	case machine == plan.Host || i < 0:
+	case machine == plan.Host || !ok:
 		return assumedHere
-	case p.Machines[i].Kind == "node":
+	case m.Kind == "node":
 		return assumption{time.Second, assumedHere.place, assumedHere.prepare, assumedHere.around}
-	case p.Machines[i].Kind != "qemu":
+	case m.Kind != "qemu":
 		return assumedThere
 	case accel == "tcg":
 		return assumedEmulated
@@ -69,7 +69,7 @@ func assumedCosts(p *plan.Plan) schedule.Costs {
 			}
 			var around time.Duration
 			for _, name := range placesOf(t, w) { // those of a target made of others work at the same time
-				at := p.Targets[slices.IndexFunc(p.Targets, func(t plan.Target) bool { return t.Name == name })]
+				at, _ := p.Target(name)
 				a := assume(p, at.On, accel)
 				each := a.around
 				if p.EachTrial(at.On) {

@@ -151,9 +151,28 @@ func (m Measure) Length(w Workload) time.Duration {
 	return time.Duration(m.Trial)
 }
 
+// Machine returns the machine of that name.
+func (p *Plan) Machine(name string) (m Machine, ok bool) {
+	i := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Name == name })
+	if i < 0 {
+		return m, false
+	}
+	return p.Machines[i], true
+}
+
+// Target returns the target of that name.
+func (p *Plan) Target(name string) (t Target, ok bool) {
+	i := slices.IndexFunc(p.Targets, func(t Target) bool { return t.Name == name })
+	if i < 0 {
+		return t, false
+	}
+	return p.Targets[i], true
+}
+
 // EachTrial reports whether the plan wants the machine of that name anew for each trial.
 func (p *Plan) EachTrial(machine string) bool {
-	return slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Name == machine && m.Traits().EachTrial })
+	m, _ := p.Machine(machine)
+	return m.Traits().EachTrial
 }
 
 // Directories are Traits.Directories of all targets and workloads, by the name of the machine. Those of a workload are told of

@@ -230,7 +230,7 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 // attempt fills t, on the machine that stands or on one that is opened for it. An error means that
 // something was left behind.
 func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t *iotax.Trial) error {
-	pt, _ := e.rig.planTarget(target.Name)
+	pt, _ := e.p.Target(target.Name)
 	if !e.p.EachTrial(pt.On) {
 		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
 		return nil
