@@ -52,7 +52,7 @@ type Options struct {
 	// What answers as these, and where.
 	Docker, Podman, Kubernetes func(ctx context.Context) (string, error)
 
-	// Leftovers tells what runs that died have left behind on this host, and what they used elsewhere, which is not asked; ""
+	// Leftovers tells what crashed runs have left on this host, and what they used elsewhere, which is not asked; ""
 	// is nothing.
 	Leftovers func(ctx context.Context) (here, elsewhere string, err error)
 
@@ -192,7 +192,7 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 		case here != "":
 			return Check{Status: Warn, Detail: here + elsewhere, Hint: "iotax clean lists them, iotax clean --yes removes them"}
 		}
-		return Check{Status: OK, Detail: "none of runs that died" + elsewhere}
+		return Check{Status: OK, Detail: "none of crashed runs" + elsewhere}
 	}
 }
 

@@ -280,7 +280,7 @@ func TestExamineHere(t *testing.T) {
 // What was found is told although the look was not complete.
 func TestLeftoversFoundDespiteErrors(t *testing.T) {
 	c := leftovers(func(context.Context) (string, string, error) {
-		return "2 directories of runs that died", "s3://h/b", errors.New("the store is damaged")
+		return "2 directories of crashed runs", "s3://h/b", errors.New("the store is damaged")
 	})(t.Context())
 	for _, want := range []string{"the store is damaged", "2 directories", "s3://h/b was not asked"} {
 		if c.Status != Warn || !strings.Contains(c.Detail, want) {

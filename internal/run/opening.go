@@ -67,7 +67,7 @@ func (r *rig) tell() {
 
 // open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
 // run.Targets with their error; without keepGoing the first such error is returned, because what is
-// known to be missing is better mended before an hour is spent. All are returned where no two targets are left.
+// missing is better known before an hour is spent. All are returned where no two targets are left.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
