@@ -12,7 +12,7 @@ import (
 
 // asserted are the interfaces of this module that product code asserts, with the reason.
 var asserted = map[string]string{
-	"plan.Scalar": "the types of a spec's fields are met by reflection",
+	"bind.Scalar": "the types of a spec's fields are met by reflection",
 }
 
 // What a noun can do beyond its methods is a field of its struct of capabilities: a wrapper would lose an interface that is
@@ -90,7 +90,7 @@ func TestNoOptionalInterfaces(t *testing.T) {
 			return true
 		})
 	}
-	if !interfaces["iotax.Machine"] || !interfaces["plan.Spec"] {
+	if !interfaces["iotax.Machine"] || !interfaces["bind.Spec"] {
 		t.Error("the test sees little")
 	}
 	for name := range asserted {

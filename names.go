@@ -135,7 +135,7 @@ const (
 	FactClaimType           FactKey = "claim.type"
 	FactClaimServer         FactKey = "claim.server"
 	FactLineRate            FactKey = "line.rate" // B/s, of the network to the storage
-	FactS3Copies            FactKey = "s3.copies" // how many machines keep each round, and which
+	FactS3Copies            FactKey = "s3.copies" // how many machines keep each block, and which
 )
 
 // Facts of a run's environment.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"iotax/internal/plan"
+	"iotax/internal/plan/schema"
 	"iotax/internal/suite"
 )
 
@@ -116,7 +116,7 @@ and as the first line of a plan
   # yaml-language-server: $schema=iotax.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b, err := plan.Schema(kinds())
+			b, err := schema.Of(kinds())
 			if err != nil {
 				return err
 			}

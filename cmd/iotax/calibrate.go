@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/internal/calibrate"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/rules"
 	"iotax/internal/run"
 	"iotax/internal/secret"
@@ -81,7 +82,7 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 // worthIt reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. A second
 // guest would disturb those of the run, and take as long to start.
 func worthIt(p *plan.Plan) bool {
-	least, _, _ := p.Estimate(plan.Costs{})
+	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= worthCalibrating && p.Targets[0].On == plan.Host
 }
 
@@ -115,7 +116,7 @@ func notCalibrated(err error) iotax.Finding {
 
 // calibrationTime is about how long the A/A study takes; starting fio and the null engine included.
 func calibrationTime(aa *plan.Plan) time.Duration {
-	least, _, _ := aa.Estimate(plan.Costs{})
+	least, _, _ := schedule.Estimate(aa, schedule.Costs{})
 	trials := len(aa.Targets) * aa.Measure.Rounds.Min
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"iotax/internal/machine/kube"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/machine/vm"
+	"iotax/internal/plan"
 	"iotax/internal/volume"
 )
 
@@ -26,27 +28,41 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor [SUITE | PLAN.yaml]",
 		Short: "Show what this host can measure, and how to fix what it cannot",
 		Long: `doctor checks what this host can measure. For a suite or a plan it first lists
-the programs that the plan needs on this host and that are not installed.`,
+the programs that the plan needs on this host and that are not installed, with
+one line that installs them, and exits with status 1 if something that the plan
+needs is missing.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			var planned []doctor.Check
+			var p *plan.Plan
 			if len(args) > 0 {
-				p, err := (&planFlags{}).read(args, a.in)
-				if err != nil {
+				var err error
+				if p, err = (&planFlags{}).read(args, a.in); err != nil {
 					return err
 				}
-				planned = append(planned, needs(c.Context(), p))
 			}
 			work, err := beginWork("doctor")
 			if err != nil {
 				return err
 			}
 			defer a.endWork(work)
-			checks := append(planned, doctor.Examine(c.Context(), a.doctorOptions(work))...)
-			if a.json {
-				return writeJSON(a.out, checks)
+			checks := doctor.Examine(c.Context(), a.doctorOptions(work))
+			missing := false
+			if p != nil {
+				programs := needs(c.Context(), p)
+				missing = programs.Status == doctor.Missing || slices.ContainsFunc(checks, func(c doctor.Check) bool {
+					return c.Status == doctor.Missing && needsCheck(p, c.Name)
+				})
+				checks = slices.Insert(checks, 0, programs)
 			}
-			return printChecks(a.out, checks)
+			if a.json {
+				err = writeJSON(a.out, checks)
+			} else {
+				err = printChecks(a.out, checks)
+			}
+			if err == nil && missing {
+				err = exitCode(exitError)
+			}
+			return err
 		},
 	}
 }

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/calibrate"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/store"
 	"iotax/internal/workload"
 	"iotax/stat"
@@ -31,13 +33,13 @@ const assumedWrite = 150 << 20 // bytes of test files a second, through shares t
 
 // assume finds the assumption about a machine of p.
 func assume(p *plan.Plan, machine string, accel string) assumption {
-	i := slices.IndexFunc(p.Machines, func(m plan.Machine) bool { return m.Name == machine })
+	m, ok := p.Machine(machine)
 	switch {
-	case machine == plan.Host || i < 0:
+	case machine == plan.Host || !ok:
 		return assumedHere
-	case p.Machines[i].Kind == "node":
+	case m.Kind == "node":
 		return assumption{time.Second, assumedHere.place, assumedHere.prepare, assumedHere.around}
-	case p.Machines[i].Kind != "qemu":
+	case m.Kind != "qemu":
 		return assumedThere
 	case accel == "tcg":
 		return assumedEmulated
@@ -46,33 +48,59 @@ func assume(p *plan.Plan, machine string, accel string) assumption {
 }
 
 // assumedCosts are the costs of a plan of which no run is known.
-func assumedCosts(p *plan.Plan) plan.Costs {
-	c := plan.Costs{Around: map[string]time.Duration{}}
+func assumedCosts(p *plan.Plan) schedule.Costs {
+	c := schedule.Costs{Around: map[schedule.Cell]time.Duration{}}
 	accel := qemu.Known(cacheDir())
+	used := p.Used()
 	for _, m := range p.Machines {
-		c.Open += assume(p, m.Name, accel).boot
+		if used[m.Name] {
+			c.Open += assume(p, m.Name, accel).boot
+		}
 	}
+	works := worksOf(p)
+	piloted := map[string]bool{}
 	for _, t := range p.Targets {
-		a := assume(p, t.On, accel)
-		c.Open += a.place
-		c.Around[t.Name] = a.around
-		for _, w := range p.Workloads {
-			if w.Done(t.Name) {
+		if t.Traits().Gather == nil {
+			c.Open += assume(p, t.On, accel).place
+		}
+		for i, w := range p.Workloads {
+			if !w.Done(t.Name) {
+				continue
+			}
+			var around time.Duration
+			for _, name := range placesOf(t, w) { // those of a target made of others work at the same time
+				at, _ := p.Target(name)
+				a := assume(p, at.On, accel)
+				each := a.around
+				if p.EachTrial(at.On) {
+					each += a.boot + a.place + a.prepare + writing(works[i].space)
+				}
 				c.Open += a.prepare
+				around = max(around, each)
+			}
+			c.Around[schedule.Cell{Workload: w.Name, Target: t.Name}] = around
+			if id := t.Name + "\x00" + works[i].pilot; works[i].pilot != "" && !piloted[id] {
+				piloted[id] = true
+				c.Open += workload.PilotTime + around
 			}
 		}
 	}
-	c.Open += time.Duration(float64(testBytes(p)) / assumedWrite * float64(time.Second))
+	c.Open += writing(testBytes(p))
 	return c
+}
+
+// writing is how long test files are assumed to take.
+func writing(bytes int64) time.Duration {
+	return time.Duration(float64(bytes) / assumedWrite * float64(time.Second))
 }
 
 // searchedRuns bounds how many runs of the same name are searched for one of the same plan.
 const searchedRuns = 20
 
 // costsOf returns the costs of p, as the last run of the same targets and workloads on this host in db had them, and the id of that run. Work that ends
-// by itself is then assumed to take what it took. Without such a run the costs are assumed, and the id is "". A run that cannot be read is
+// by itself is then estimated to take what it took. Without such a run the costs are assumed, and the id is "". A run that cannot be read is
 // noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
-func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c plan.Costs, from string, err error) {
+func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = assumedCosts(p)
 	without := func(what string, err error) error {
 		if ctx.Err() != nil {
@@ -124,38 +152,35 @@ func samePlan(p *plan.Plan, r *iotax.Run) (q *plan.Plan, same bool) {
 }
 
 // took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
-func took(c *plan.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
-	around, whole := map[string]stat.Timing{}, map[string]stat.Timing{}
+func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
+	around := map[schedule.Cell]stat.Timing{}
 	for _, t := range trials {
 		opened, _ := time.ParseDuration(t.Facts[iotax.FactMachineOpened]) // 0 on a machine that was there before
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
-		switch {
-		case t.Err != "" || i < 0:
-		case t.Length > 0:
-			around[t.Target] = around[t.Target].Add(opened + t.Took - time.Duration(q.Measure.Settle) - t.Ramp - t.Length)
-		default:
-			whole[t.Workload] = whole[t.Workload].Add(opened + t.Took - time.Duration(q.Measure.Settle))
+		if t.Err != "" || i < 0 {
+			continue
 		}
+		planned := time.Duration(q.Measure.Settle) + t.Ramp + t.Length
+		if t.Length == 0 {
+			planned += p.Workloads[i].Assumed
+		}
+		cell := schedule.Cell{Workload: t.Workload, Target: t.Target}
+		around[cell] = around[cell].Add(opened + t.Took - planned)
 	}
-	if len(around)+len(whole) == 0 {
+	if len(around) == 0 {
 		return false
 	}
 	if setup, err := time.ParseDuration(r.Environment[iotax.FactSetupTime]); err == nil { // absent when the last process could not open the targets
 		c.Open = setup
 	}
-	for name, t := range around {
-		c.Around[name] = max(0, t.Mean())
-	}
-	for i := range p.Workloads {
-		if t := whole[p.Workloads[i].Name]; t.N > 0 {
-			p.Workloads[i].Assumed = t.Mean()
-		}
+	for cell, t := range around {
+		c.Around[cell] = t.Mean()
 	}
 	return true
 }
 
 // costs is costsOf with the store of the command line, where there is one: plan neither makes nor needs one.
-func (a *app) costs(ctx context.Context, p *plan.Plan) (plan.Costs, string, error) {
+func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
 	if !store.Exists(a.store) {
 		return assumedCosts(p), "", nil
 	}
@@ -190,27 +215,64 @@ func opening(p *plan.Plan) string {
 	return " (" + strings.Join(what, ", ") + ")"
 }
 
-// testBytes is the size of the test files of all targets. The run reports a workload that cannot be made.
+// A work is what an estimate needs of a workload: the bytes that it puts at a place, and what it has in common with workloads of
+// the same pilot, "" without one.
+type work struct {
+	space int64
+	pilot string
+}
+
+// worksOf is for each workload of p. The run reports a workload that cannot be made.
+func worksOf(p *plan.Plan) []work {
+	out := make([]work, len(p.Workloads))
+	for i, w := range p.Workloads {
+		made, err := workload.New(w, workloadEnv())
+		if err != nil {
+			continue
+		}
+		can := made.Caps()
+		if can.Space != nil {
+			out[i].space = can.Space()
+		}
+		if job, err := w.Job(); err == nil && can.Pilot != nil {
+			delete(job, "load") // workloads that differ in their load alone look once
+			out[i].pilot = iotax.JobText(job)
+		}
+	}
+	return out
+}
+
+// placesOf are the targets at whose places w works when it is done at t.
+func placesOf(t plan.Target, w plan.Workload) []string {
+	switch can := t.Traits(); {
+	case can.Encloses:
+		return []string{*can.Of}
+	case can.Gather != nil && can.Gather.Doing == w.Name && !w.Done(t.Name):
+		return can.Gather.At
+	case can.Gather != nil:
+		return can.Gather.Together
+	}
+	return []string{t.Name}
+}
+
+// testBytes is the size of the test files of all targets. Workloads of one size share theirs.
 func testBytes(p *plan.Plan) (sum int64) {
 	type file struct {
 		target string
 		size   int64
 	}
 	seen := map[file]bool{}
-	for _, w := range p.Workloads {
-		made, err := workload.New(w, workloadEnv())
-		if err != nil {
-			continue
-		}
-		space := made.Caps().Space
-		if space == nil {
-			continue
-		}
-		size := space()
+	works := worksOf(p)
+	for i, w := range p.Workloads {
 		for _, t := range p.Targets {
-			if f := (file{t.Name, size}); w.Done(t.Name) && !seen[f] {
-				seen[f] = true
-				sum += size
+			if g := t.Traits().Gather; !w.Done(t.Name) && (g == nil || g.Doing != w.Name) {
+				continue
+			}
+			for _, name := range placesOf(t, w) {
+				if f := (file{name, works[i].space}); !seen[f] {
+					seen[f] = true
+					sum += f.size
+				}
 			}
 		}
 	}
@@ -218,8 +280,8 @@ func testBytes(p *plan.Plan) (sum int64) {
 }
 
 // planTime are lines about how long a run takes, and where the time goes.
-func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
-	least, most, rounds := p.Estimate(c)
+func planTime(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
+	least, most, rounds := schedule.Estimate(p, c)
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	total := "about " + elapsed(least)
 	if most > least {
@@ -235,28 +297,33 @@ func planTime(p *plan.Plan, c plan.Costs, from string) (lines []string) {
 		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, count(rounds, "round"), p.Measure.Rounds.Max)
 	}
 	line("%s to open, prepare and close%s", elapsed(c.Open), opening(p))
-	var lo, hi time.Duration
-	for i, t := range p.Targets {
-		d := c.Around[t.Name]
-		if i == 0 || d < lo {
-			lo = d
+	var around []time.Duration
+	for i := range p.Workloads {
+		for _, t := range p.Targets {
+			if w := &p.Workloads[i]; w.Assumed == 0 && w.Done(t.Name) {
+				around = append(around, max(0, c.Around[schedule.Cell{Workload: w.Name, Target: t.Name}]))
+			}
 		}
-		hi = max(hi, d)
 	}
-	if hi > 0 {
-		around := elapsed(lo)
-		if around != elapsed(hi) {
-			around += " to " + elapsed(hi)
+	if len(around) > 0 && slices.Max(around) > 0 {
+		lo, hi := elapsed(slices.Min(around)), elapsed(slices.Max(around))
+		if lo != hi {
+			lo += " to " + hi
 		}
-		line("%s around each trial", around)
+		line("%s around each trial", lo)
 	}
-	if least, _, _ := p.Estimate(plan.Costs{}); least >= worthCalibrating {
-		line("10 s once a week to measure the noise floor (--calibrate=no leaves that out)")
+	if worthIt(p) {
+		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds()); err == nil { // else the run reports why
+			line("%s once a week to measure the noise floor (--calibrate=no leaves that out)", elapsed(calibrationTime(aa)))
+		}
 	}
 	for i := range p.Workloads {
-		if w := &p.Workloads[i]; w.Assumed > 0 {
+		if w := &p.Workloads[i]; w.Assumed > 0 && from == "" {
 			line("%s ends by itself: %s for each trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
 		}
+	}
+	if p.Measure.Prepare != "" && from == "" {
+		line("the command of prepare comes on top, before each trial")
 	}
 	return lines
 }

@@ -11,7 +11,9 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/store"
+	"iotax/internal/workload"
 )
 
 // A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other
@@ -33,7 +35,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 	p := words("64MiB")
 	assumed := assumedCosts(p)
-	if assumed.Open <= 0 || len(assumed.Around) != 2 {
+	if assumed.Open <= 0 || len(assumed.Around) != 4 {
 		t.Fatalf("assumed: %+v", assumed)
 	}
 	db, err := store.Open(ctx, file)
@@ -81,7 +83,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err != nil || from != "r" {
 		t.Fatalf("%+v from %q, %v", c, from, err)
 	}
-	if least, most, _ := p.Estimate(c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
+	if least, most, _ := schedule.Estimate(p, c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
 	}
 	// The pause before a resume and the time of a calibration are not part of setup, and a trial's own machine is part of that trial.
@@ -94,7 +96,8 @@ func TestEstimateFromRuns(t *testing.T) {
 	for _, x := range trials {
 		x.Facts = map[string]string{iotax.FactMachineOpened: "10s"}
 	}
-	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around["dir:/var/tmp/a"] != c.Around["dir:/var/tmp/a"]+10*time.Second {
+	cell := schedule.Cell{Workload: "randread-4k", Target: "dir:/var/tmp/a"}
+	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around[cell] != c.Around[cell]+10*time.Second {
 		t.Errorf("of a resumed run with a machine for each trial: %+v, want %+v and 10 s around each trial", own, c)
 	}
 	r.Environment["hostname"] = "elsewhere.invalid"
@@ -139,5 +142,35 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 	if code, shown, errs = cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file); code != exitOK || !strings.Contains(errs, "the estimate does not use ") {
 		t.Errorf("plan beside a run without a start ends with %d: %s%s", code, shown, errs)
+	}
+}
+
+// The estimate has a boot, a layout and a preparation for each trial on a machine of its own, the pilot of an open loop, and the
+// files of each part of a target; it has no machine that no target uses.
+func TestAssumedCosts(t *testing.T) {
+	costs := func(machines, targets, workload string) schedule.Costs {
+		t.Helper()
+		p, err := plan.Parse("p.yaml", []byte("machines: {"+machines+"}\ntargets: {a: {dir: /var/tmp/a}, "+targets+"}\nworkloads: {w: {fio: {size: 150MiB, "+workload+"}}}\n"), kinds())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return assumedCosts(p)
+	}
+	cell := schedule.Cell{Workload: "w", Target: "b"}
+	here := costs("", "b: {dir: /var/tmp/b}", "rw: read")
+	unused := costs("far: {ssh: {host: h}}", "b: {dir: /var/tmp/b}", "rw: read")
+	if here.Open != unused.Open {
+		t.Errorf("%v to open, %v with a machine that no target uses", here.Open, unused.Open)
+	}
+	stays, renewed := costs("g: {qemu: {}}", "b: {on: g, disk: {}}", "rw: read"), costs("g: {qemu: {fresh: true}}", "b: {on: g, disk: {}}", "rw: read")
+	if more := renewed.Around[cell] - stays.Around[cell]; more < assumedGuest.boot+time.Second {
+		t.Errorf("a guest for each trial costs only %v more around it", more)
+	}
+	if more := costs("", "b: {dir: /var/tmp/b}", "rw: randread, load: 50%").Open - here.Open; more != 2*(workload.PilotTime+assumedHere.around) {
+		t.Errorf("an open loop takes %v more to prepare", more)
+	}
+	together := costs("", "c: {dir: /var/tmp/c}, d: {dir: /var/tmp/d}, b: {group: {of: [c, d]}}", "rw: read")
+	if more := together.Open - here.Open; more < 900*time.Millisecond {
+		t.Errorf("the files of a target made of two take only %v more", more)
 	}
 }

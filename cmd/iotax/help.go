@@ -173,7 +173,7 @@ type topic struct {
 var topics = []topic{
 	{"exit-status", "Exit status", "", [][2]string{
 		{"0", "A report was made, also if the run stopped at its budget or is too noisy for a verdict: the report shows it. Other commands: done."},
-		{"1", "iotax could not measure or compare anything, or the command failed."},
+		{"1", "iotax could not measure or compare anything, doctor found that something a plan needs is missing, or the command failed."},
 		{"2", "The command line or the plan is wrong. Nothing was measured."},
 		{"3", "compare --fail-on found a cell that got worse or differs, or lint found an error."},
 		{"4", "With --strict: the run measured less than its plan asks for."},

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/internal/plan"
+	"iotax/internal/plan/syntax"
 	"iotax/internal/report/export"
 	"iotax/internal/report/format"
 	"iotax/internal/rules"
@@ -80,7 +80,7 @@ func (w *findingWriter) finding(f lint.Finding) {
 	}
 	fmt.Fprintf(w, "%s%s: %s\n", at, w.style(severityStyle[f.Severity], string(f.Severity)), w.style(bold, f.Rule))
 	if f.Source != "" {
-		line, carets := plan.Excerpt(f.Source, f.Column, f.Width, w.width-6)
+		line, carets := syntax.Excerpt(f.Source, f.Column, f.Width, w.width-6)
 		w.WriteString("    " + line + "\n")
 		if carets != "" {
 			w.WriteString("    " + w.style(severityStyle[f.Severity], carets) + "\n")

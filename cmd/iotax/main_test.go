@@ -185,8 +185,8 @@ func TestReadme(t *testing.T) {
 		}
 		var script strings.Builder
 		n := 0
-		for _, round := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
-			for _, line := range strings.Split(round[1], "\n") {
+		for _, block := range consoleBlock.FindAllStringSubmatch(string(text), -1) {
+			for _, line := range strings.Split(block[1], "\n") {
 				cmd, ok := strings.CutPrefix(line, "$ iotax ")
 				if !ok {
 					continue

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"iotax"
 	"iotax/internal/doctor"
@@ -34,6 +35,18 @@ func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 	c := doctor.Lacking(ctx, tools)
 	c.Name = p.Name
 	return c
+}
+
+// needsCheck reports whether p uses a machine that cannot start without what the check of doctor looks for.
+func needsCheck(p *plan.Plan, check string) bool {
+	used := p.Used()
+	return slices.ContainsFunc(p.Machines, func(m plan.Machine) bool {
+		needs := map[string]string{"docker": "docker", "podman": "podman", "k8s": "kubernetes"}[m.Kind]
+		if m.Kind == "qemu" && m.Value("image")+m.Value("kernel") == "" {
+			needs = "guest kernel"
+		}
+		return used[m.Name] && needs == check
+	})
 }
 
 // lacks is the error of a plan that this host lacks programs for, or nil.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/report/format"
 	"iotax/internal/rules/lint"
 	"iotax/stat"
@@ -66,9 +67,9 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 		return err
 	}
 	if a.json {
-		least, most, _ := p.Estimate(c)
+		least, most, _ := schedule.Estimate(p, c)
 		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds(), "open": c.Open.Seconds()}, "from": from,
-			"bytes": testBytes(p), "schedule": p.Schedule(p.Measure.Rounds.Min), "findings": plain(found)})
+			"bytes": testBytes(p), "schedule": schedule.Slots(p, p.Measure.Rounds.Min), "findings": plain(found)})
 	}
 	return printSummary(a.out, p, c, from, found)
 }
@@ -77,7 +78,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 const shownSlots = 12
 
 // printSummary writes how long a run of p takes, what it writes, the order of its trials, and the findings of lint.
-func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found []lint.Finding) error {
+func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, found []lint.Finding) error {
 	var b strings.Builder
 	columns := width(out, 100)
 	lead := ""
@@ -99,7 +100,7 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 	if t, alike := roundTime(p); alike {
 		n += " of " + elapsed(t) + " each"
 	} else {
-		n += " of " + count(p.Trials(), "trial") + " for all workloads together"
+		n += " of " + count(schedule.Trials(p), "trial") + " for all workloads together"
 	}
 	under("Trials")
 	line("%s × %s, %s", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n)
@@ -123,7 +124,7 @@ func printSummary(out io.Writer, p *plan.Plan, c plan.Costs, from string, found 
 		line("%s  (%s)", w.Name, w.Kind)
 	}
 	under("Order")
-	slots := p.Schedule(min(2, rounds.Max))
+	slots := schedule.Slots(p, min(2, rounds.Max))
 	for i, s := range slots {
 		if i == shownSlots && len(slots) > shownSlots+1 {
 			line("… and %d more", len(slots)-shownSlots)
@@ -149,7 +150,7 @@ func count(n int, what string) string { return format.Plural(n, what) }
 // roundTime is how long a round takes, and whether it is the same for all workloads.
 func roundTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
-		t := p.RoundTime(&p.Workloads[i])
+		t := schedule.RoundTime(p, &p.Workloads[i])
 		if i > 0 && t != each {
 			return 0, false
 		}

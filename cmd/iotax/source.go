@@ -21,6 +21,8 @@ import (
 	"iotax/internal/machine"
 	"iotax/internal/machine/pod"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
+	"iotax/internal/plan/syntax"
 	"iotax/internal/published"
 	"iotax/internal/suite"
 	"iotax/internal/volume"
@@ -152,7 +154,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, (*plan.Plan).CheckTrials} {
+	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, schedule.CheckTrials} {
 		if err := change(p); err != nil {
 			return nil, usageError{err}
 		}
@@ -249,13 +251,13 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 		return arg, src, nil
 	}
 	if arg == "-" {
-		src, err = iotax.ReadAll(stdin, plan.MaxFile)
+		src, err = iotax.ReadAll(stdin, syntax.MaxFile)
 		if err != nil {
 			err = &iotax.Error{Op: "read plan", On: "standard input", Err: err, Hint: "write a plan file of at most 1 MiB"}
 		}
 		return "standard input", src, err
 	}
-	src, err = iotax.ReadFile(arg, plan.MaxFile)
+	src, err = iotax.ReadFile(arg, syntax.MaxFile)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(arg) == "" {
 		hint := "suites are " + strings.Join(suite.Names(), ", ") + "; a plan file ends in .yaml; a directory is a path, as in /srv/data"
 		if near := plan.Nearest(arg, suite.Names()); near != "" {

@@ -28,7 +28,7 @@ func TestScaleOfBudget(t *testing.T) {
 	}
 }
 
-// A size that makes a file smaller than a round is refused before anything runs, wherever it comes from.
+// A size that makes a file smaller than a block is refused before anything runs, wherever it comes from.
 func TestFileBelowBlock(t *testing.T) {
 	for _, c := range []struct {
 		pf   planFlags

@@ -39,11 +39,10 @@ func Brief() Options {
 // AA is the plan of an A/A study of the target of p that has that name: the target twice, each time
 // with files of its own, as two targets of any plan would have.
 func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error) {
-	i := slices.IndexFunc(p.Targets, func(t plan.Target) bool { return t.Name == target })
-	if i < 0 {
+	a, ok := p.Target(target)
+	if !ok {
 		return nil, &iotax.Error{Op: "calibrate", On: target, Err: fmt.Errorf("the plan has no such target")}
 	}
-	a := p.Targets[i]
 	b := a
 	b.Name += " again"
 	works, err := workloads(o, k)

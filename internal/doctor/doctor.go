@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/probe"
 )
 
@@ -51,7 +52,7 @@ type Options struct {
 	// What answers as these, and where.
 	Docker, Podman, Kubernetes func(ctx context.Context) (string, error)
 
-	// Leftovers tells what runs that died have left behind on this host, and what they used elsewhere, which is not asked; ""
+	// Leftovers tells what crashed runs have left on this host, and what they used elsewhere, which is not asked; ""
 	// is nothing.
 	Leftovers func(ctx context.Context) (here, elsewhere string, err error)
 
@@ -148,7 +149,7 @@ func engine(tool string, find func(ctx context.Context) Check) func(ctx context.
 	}
 	return func(ctx context.Context) Check {
 		c := find(ctx)
-		if c.Status == Missing && lookUp(tool) != nil {
+		if _, err := agent.Tool(tool); c.Status == Missing && err != nil {
 			c.Hint = strings.TrimPrefix(c.Hint+"; or ", "; or ") + install(tool)
 		}
 		return c
@@ -191,7 +192,7 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 		case here != "":
 			return Check{Status: Warn, Detail: here + elsewhere, Hint: "iotax clean lists them, iotax clean --yes removes them"}
 		}
-		return Check{Status: OK, Detail: "none of runs that died" + elsewhere}
+		return Check{Status: OK, Detail: "none of crashed runs" + elsewhere}
 	}
 }
 

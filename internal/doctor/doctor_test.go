@@ -114,7 +114,7 @@ func TestTools(t *testing.T) {
 	e := &examiner{root: t.TempDir()}
 	e.Host = scripted{
 		"qemu-system-": {out: "QEMU emulator version 7.2.22 (Debian)\nCopyright\n"}, "busybox": {out: "BusyBox v1.35.0 (Debian) multi-call binary.\n"},
-		"iperf3": {out: "iperf 3.12 (cJSON 1.7.15)\nLinux\n"}, "sh -c PATH": {out: "mke2fs 1.47.0 (5-Feb-2023)\n\tUsing\n"},
+		"iperf3": {out: "iperf 3.12 (cJSON 1.7.15)\nLinux\n"}, "/usr/sbin/mke2fs -V": {out: "mke2fs 1.47.0 (5-Feb-2023)\n\tUsing\n"},
 		"qemu-nbd": {out: "qemu-nbd 7.2.22 (Debian 1:7.2)\nWritten by\n"}, "nbdcopy": {out: "nbdcopy 1.14.2\n"},
 	}
 	want(t, "qemu", e.qemu(ctx), OK, "7.2.22")
@@ -124,7 +124,7 @@ func TestTools(t *testing.T) {
 	want(t, "nbd", e.nbd(ctx), OK, "qemu-nbd 7.2.22, nbdcopy 1.14.2")
 	e.Host = scripted{"qemu-nbd": {out: "qemu-nbd 7.2.22\n"}}
 	want(t, "no nbdcopy", e.nbd(ctx), Missing, "nbdcopy: not found", "install")
-	e.Host = scripted{"sh -c PATH": {err: &iotax.ExitError{Code: 3}}}
+	e.Host = scripted{}
 	for name, c := range map[string]Check{"qemu": e.qemu(ctx), "busybox": e.busybox(ctx), "iperf3": e.iperf3(ctx), "mke2fs": e.mke2fs(ctx), "nbd": e.nbd(ctx)} {
 		want(t, "no "+name, c, Missing, "not found", "install")
 	}
@@ -280,7 +280,7 @@ func TestExamineHere(t *testing.T) {
 // What was found is told although the look was not complete.
 func TestLeftoversFoundDespiteErrors(t *testing.T) {
 	c := leftovers(func(context.Context) (string, string, error) {
-		return "2 directories of runs that died", "s3://h/b", errors.New("the store is damaged")
+		return "2 directories of crashed runs", "s3://h/b", errors.New("the store is damaged")
 	})(t.Context())
 	for _, want := range []string{"the store is damaged", "2 directories", "s3://h/b was not asked"} {
 		if c.Status != Warn || !strings.Contains(c.Detail, want) {

@@ -178,7 +178,7 @@ func (e *examiner) governor(context.Context) Check {
 	return c
 }
 
-// turbo is no fault: interleaved blocks share it. It explains why latencies vary.
+// turbo is no fault: interleaved rounds share it. It explains why latencies vary.
 func (e *examiner) turbo(context.Context) Check {
 	boost, none := e.read("sys/devices/system/cpu/cpufreq/boost"), e.read("sys/devices/system/cpu/intel_pstate/no_turbo")
 	switch {

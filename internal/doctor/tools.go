@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/agent"
 )
 
 var qemuTools = map[string]string{"apt-get": "qemu-utils", "zypper": "qemu-tools", "brew": "qemu", "": "qemu-img"}
@@ -85,7 +86,10 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 		names = append(names, t.Name)
 		find := t.Find
 		if find == nil {
-			find = func(context.Context) error { return lookUp(t.Name) }
+			find = func(context.Context) error {
+				_, err := agent.Tool(t.Name)
+				return err
+			}
 		}
 		if find(ctx) == nil {
 			continue
@@ -104,17 +108,6 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 		lines = append([]string{install(packed...)}, lines...)
 	}
 	return Check{Status: Missing, Detail: "this host lacks " + strings.Join(lacks, ", "), Hint: strings.Join(lines, " && ")}
-}
-
-// lookUp finds a program in PATH, and in the directories to which users' PATHs do not lead.
-func lookUp(name string) error {
-	_, err := exec.LookPath(name)
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
-		if err != nil {
-			_, err = exec.LookPath(filepath.Join(dir, name))
-		}
-	}
-	return err
 }
 
 // output is the standard output of a command on this host. ok is whether the command was found.
@@ -262,15 +255,18 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 	if runtime.GOOS != "linux" {
 		return Check{}
 	}
-	// It prints its version on standard error, and for a user its directory may not be in PATH.
-	out, _, err := e.output(ctx, "sh", "-c", `PATH=$PATH:/usr/sbin:/sbin; command -v mke2fs >/dev/null || exit 3; mke2fs -V 2>&1`)
-	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 3 {
-		return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Hint: install("mke2fs")}
+	for _, name := range []string{"mke2fs", "/usr/sbin/mke2fs", "/sbin/mke2fs"} { // users' PATHs may lack its directory
+		var out bytes.Buffer
+		err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{name, "-V"}, Stdout: &out, Stderr: &out})
+		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 127 {
+			continue
+		}
+		if err != nil {
+			return failed(ctx, Warn, err, "")
+		}
+		return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out.String()), "mke2fs ")}
 	}
-	if err != nil {
-		return failed(ctx, Warn, err, "")
-	}
-	return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out), "mke2fs ")}
+	return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Hint: install("mke2fs")}
 }
 
 func (e *examiner) iperf3(ctx context.Context) Check {

@@ -3,6 +3,7 @@ package guard
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"iotax"
 )
@@ -21,49 +23,30 @@ type magic struct {
 	bytes  string
 }
 
-// magics are the signatures that iotax looks for itself, also where wipefs and blkid are installed: an old tool need not recognise a
-// new format. The offsets and values are those of the formats' own documentation.
-var magics = []magic{
-	{"ext2/3/4", 0x438, "\x53\xef"},
-	{"XFS", 0, "XFSB"},
-	{"btrfs", 0x10040, "_BHRfS_M"},
-	{"LUKS", 0, "LUKS\xba\xbe"},
-	{"LUKS", 0x4000, "SKUL\xba\xbe"},
-	{"LVM", 0, "LABELONE"}, {"LVM", 512, "LABELONE"}, {"LVM", 1024, "LABELONE"}, {"LVM", 1536, "LABELONE"},
-	{"Linux RAID", 0, "\xfc\x4e\x2b\xa9"},
-	{"Linux RAID", 4096, "\xfc\x4e\x2b\xa9"},
-	{"swap", 4086, "SWAPSPACE2"}, {"swap", 4086, "SWAP-SPACE"},
-	{"swap", 16374, "SWAPSPACE2"}, {"swap", 65526, "SWAPSPACE2"},
-	{"hibernation", 4086, "S1SUSPEND"}, {"hibernation", 4086, "S2SUSPEND"}, {"hibernation", 4086, "LINHIB0001"},
-	{"GPT", 512, "EFI PART"}, {"GPT", 4096, "EFI PART"}, {"GPT", -512, "EFI PART"}, {"GPT", -4096, "EFI PART"},
-	{"Ceph BlueStore", 0, "bluestore block device"},
-	{"bcache", 4096 + 24, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"},
-	{"bcachefs", 4096 + 24, "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"},
-	{"NTFS", 3, "NTFS    "},
-	{"exFAT", 3, "EXFAT   "},
-	{"FAT", 0x36, "FAT1"}, {"FAT", 0x52, "FAT32"},
-	{"ISO 9660", 0x8001, "CD001"},
-	{"UDF", 0x8001, "BEA01"},
-	{"SquashFS", 0, "hsqs"},
-	{"EROFS", 1024, "\xe2\xe1\xf5\xe0"},
-	{"F2FS", 1024, "\x10\x20\xf5\xf2"},
-	{"JFS", 0x8000, "JFS1"},
-	{"ReiserFS", 0x10034, "ReIsEr"},
-	{"NILFS", 1024 + 6, "\x34\x34"},
-	{"OCFS2", 0x1000, "OCFSV2"}, {"OCFS2", 0x800, "OCFSV2"}, {"OCFS2", 0x400, "OCFSV2"},
-	{"GFS2", 0x10000, "\x01\x16\x19\x70"},
-	{"DRBD", -4096 + 0x3c, "\x83\x74\x02\x6b"}, {"DRBD", -4096 + 0x3c, "\x83\x74\x02\x67"},
-	{"VMFS", 0x200000, "\x5e\xf1\xab\x2f"}, {"VMware", 0x100000, "\x0d\xd0\x01\xc0"},
-	{"BitLocker", 3, "-FVE-FS-"},
-	{"APFS", 32, "NXSB"}, {"HFS+", 1024, "H+"}, {"HFS", 1024, "BD"},
-	{"Oracle ASM", 32, "ORCLDISK"},
-	{"stratis", 512 + 4, "!Stra0tis\x86\xff\x02^\x41rh"},
-	{"VDO", 0, "dmvdo001"},
-	{"dm-integrity", 0, "integrt"},
-	{"dm-verity", 0, "verity\x00\x00"},
-	{"DDF RAID", -512, "\xde\x11\xde\x11"},
-	{"Intel RAID", -1024, "Intel Raid ISM Cfg Sig. "},
-	{"qcow2 image", 0, "QFI\xfb"}, {"VMDK image", 0, "KDMV"},
+//go:embed magics.txt
+var magicsText string
+
+// magics have their place on the device, scattered are strong enough to be looked for in any sector.
+var magics, scattered = readMagics(magicsText)
+
+func readMagics(text string) (fixed, anywhere []magic) {
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		offset, err := strconv.ParseInt(f[1], 0, 64)
+		sign, err2 := strconv.Unquote(f[2])
+		if err = errors.Join(err, err2); err != nil {
+			panic(fmt.Sprintf("magics.txt: %q: %v", line, err))
+		}
+		if m := (magic{f[3], offset, sign}); f[0] == "at" {
+			fixed = append(fixed, m)
+		} else {
+			anywhere = append(anywhere, m)
+		}
+	}
+	return fixed, anywhere
 }
 
 // signatureSpan is how much of each end of a device is looked at.
@@ -203,20 +186,6 @@ func traceIn(b []byte) string {
 		return "Linux RAID superblock"
 	}
 	return ""
-}
-
-// scattered are signatures that are strong enough to be looked for in any sector. Offsets count from its start.
-var scattered = []magic{
-	{"btrfs superblock", 0x40, "_BHRfS_M"},
-	{"LVM label", 0, "LABELONE"}, {"LVM metadata", 4, " LVM2 x[5A%r0N*>"},
-	{"LUKS header", 0, "LUKS\xba\xbe"}, {"LUKS header", 0, "SKUL\xba\xbe"},
-	{"GPT header", 0, "EFI PART"},
-	{"swap header", 502, "SWAPSPACE2"},
-	{"Ceph BlueStore label", 0, "bluestore block device"},
-	{"bcache superblock", 24, "\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81"},
-	{"bcachefs superblock", 24, "\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef"},
-	{"NTFS boot sector", 3, "NTFS    "}, {"exFAT boot sector", 3, "EXFAT   "}, {"FAT boot sector", 0x52, "FAT32   "},
-	{"OCFS2 superblock", 0, "OCFSV2"},
 }
 
 const sampleSize = 4096

@@ -14,9 +14,11 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 )
 
@@ -87,24 +89,11 @@ func ready(op, name string) error {
 		return &iotax.Error{Op: op, On: name, Err: errors.New("network namespaces need root"), Hint: "sudo iotax …"}
 	}
 	for tool, pkg := range map[string]string{"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"} {
-		if _, err := program(tool); err != nil {
+		if _, err := agent.Tool(tool); err != nil {
 			return &iotax.Error{Op: op, On: name, Err: fmt.Errorf("%s is not installed", tool), Hint: "apt install " + pkg}
 		}
 	}
 	return nil
-}
-
-// program finds a tool of root, also where a plain user's PATH does not have it.
-func program(name string) (string, error) {
-	if p, err := exec.LookPath(name); err == nil {
-		return p, nil
-	}
-	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"} {
-		if p := filepath.Join(dir, name); unix.Access(p, unix.X_OK) == nil {
-			return p, nil
-		}
-	}
-	return "", exec.ErrNotFound
 }
 
 // lock keeps two processes from making and removing at the same time.
@@ -123,7 +112,7 @@ func lock(ctx context.Context) (func(), error) {
 
 // do runs one command with a deadline; its error has what the command said.
 func do(ctx context.Context, stdin string, args ...string) error {
-	path, err := program(args[0])
+	path, err := agent.Tool(args[0])
 	if err != nil {
 		return fmt.Errorf("%s: %w", args[0], err)
 	}
@@ -263,7 +252,7 @@ func Look(l *Lab) error {
 
 // Enter is the command that runs args on n, with the files of this machine and the network of the node.
 func Enter(n Node, args []string) ([]string, error) {
-	tool, err := program("nsenter")
+	tool, err := agent.Tool("nsenter")
 	if err != nil {
 		return nil, &iotax.Error{Op: "enter", On: n.Name, Err: errors.New("nsenter is not installed"), Hint: "apt install util-linux"}
 	}
@@ -396,16 +385,11 @@ func end(ctx context.Context, names []string) error {
 }
 
 // mounts lists what is mounted below dir, the outermost first.
-func mounts(dir string) []string {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) > 4 && strings.HasPrefix(f[4], dir+"/") {
-			out = append(out, f[4])
+func mounts(dir string) (out []string) {
+	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc nothing is known to be mounted
+	for _, m := range found {
+		if m.Mountpoint != dir {
+			out = append(out, m.Mountpoint)
 		}
 	}
 	return out

@@ -134,8 +134,8 @@ func (c *client) payload() string {
 	return "signed whole (SHA-256)"
 }
 
-// mends are what to do about the codes that users meet.
-var mends = map[string]string{
+// hints are what to do about the codes that users meet.
+var hints = map[string]string{
 	"AccessDenied":          "use a key that may list, read and write in the bucket",
 	"XAdminUserNotFound":    "check the access key: AWS_ACCESS_KEY_ID, or the file of credentials:", // versitygw says so
 	"InvalidAccessKeyId":    "check the access key: AWS_ACCESS_KEY_ID, or the file of credentials:",
@@ -170,8 +170,8 @@ func failure(op string, err error) error {
 		f.Hint = "the server speaks http: write http:// in the URL"
 	case errors.As(err, &netErr) && netErr.Op == "dial":
 		f.Text, f.Hint = netErr.Error(), "see that the server runs and can be reached from this machine"
-	case r.StatusCode > 0 || mends[r.Code] != "":
-		f.Code, f.Text, f.Hint = r.Code, strings.TrimSpace(r.Message), mends[r.Code]
+	case r.StatusCode > 0 || hints[r.Code] != "":
+		f.Code, f.Text, f.Hint = r.Code, strings.TrimSpace(r.Message), hints[r.Code]
 	case strings.Contains(err.Error(), "no answer within"):
 		f.Hint = "look whether the store lost nodes; timeout: gives it longer"
 	}

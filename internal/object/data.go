@@ -2,7 +2,6 @@ package object
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
 	"math/rand/v2"
 
@@ -22,7 +21,6 @@ type content struct {
 	pool []byte
 	seed uint64
 	size int64
-	at   int64
 }
 
 func newPool(seed uint64) []byte {
@@ -38,30 +36,8 @@ func objectContent(pool []byte, seed uint64, i int, size int64) *content {
 	return &content{pool: pool, seed: seed*0x9e3779b97f4a7c15 + uint64(i)*0xbf58476d1ce4e5b9 + 1, size: size}
 }
 
-func (c *content) Size() int64 { return c.size }
-
-func (c *content) Read(p []byte) (int, error) {
-	n, err := c.ReadAt(p, c.at)
-	c.at += int64(n)
-	if n > 0 && errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
-}
-
-func (c *content) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += c.at
-	case io.SeekEnd:
-		offset += c.size
-	}
-	if offset < 0 {
-		return 0, errors.New("seek before the start")
-	}
-	c.at = offset
-	return offset, nil
-}
+// reader reads all of it.
+func (c *content) reader() *io.SectionReader { return io.NewSectionReader(c, 0, c.size) }
 
 func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 	if off >= c.size {
@@ -87,12 +63,7 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 
 // sum is the checksum of the whole content.
 func (c *content) sum() uint64 {
-	buf := make([]byte, buffer)
-	var s uint64
-	for off := int64(0); off < c.size; {
-		n, _ := c.ReadAt(buf, off) // only ever io.EOF
-		s = crc64nvme.Update(s, buf[:n])
-		off += int64(n)
-	}
-	return s
+	h := crc64nvme.New()
+	_, _ = io.CopyBuffer(h, c.reader(), make([]byte, buffer)) // neither fails
+	return h.Sum64()
 }

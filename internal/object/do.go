@@ -64,7 +64,7 @@ func (c *client) look(ctx context.Context, r *Result) error {
 			return failure("make bucket "+c.e.Bucket, err)
 		}
 	} else if !there {
-		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Hint: mends["NoSuchBucket"]}
+		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Hint: hints["NoSuchBucket"]}
 	}
 	// A store that knows no versions says that it does not implement them. After any other error it is not known.
 	v, err := c.GetBucketVersioning(ctx, c.e.Bucket)
@@ -151,7 +151,7 @@ func (c *client) batch(ctx context.Context, j Job, r *Result) (err error) {
 
 func (c *client) upload(ctx context.Context, b Batch, key func(int) string, objects []*content, p *Phase) error {
 	return p.time(ctx, b, 0, func(ctx context.Context, i int, _ []byte, _ *checker) (time.Duration, error) {
-		return 0, c.put(ctx, key(i), objects[i], b.Size, b.Part, b.Concurrency)
+		return 0, c.put(ctx, key(i), objects[i].reader(), b.Size, b.Part, b.Concurrency)
 	})
 }
 

@@ -67,7 +67,7 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	return loop{
 		put: func() Phase {
 			return all(func(i int, _ []byte) error {
-				_, err := c.PutObject(context.Background(), e.Bucket, key(i), objectContent(pool, batch.Seed, i, batch.Size), batch.Size, options)
+				_, err := c.PutObject(context.Background(), e.Bucket, key(i), objectContent(pool, batch.Seed, i, batch.Size).reader(), batch.Size, options)
 				return err
 			})
 		},
@@ -138,7 +138,7 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 		b.Fatal(err)
 	}
 	for i := range batch.Count {
-		data, err := io.ReadAll(objectContent(pool, batch.Seed, i, batch.Size))
+		data, err := io.ReadAll(objectContent(pool, batch.Seed, i, batch.Size).reader())
 		if err == nil {
 			err = os.WriteFile(filepath.Join(up, fmt.Sprint(i)), data, 0o600)
 		}

@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/internal/machine"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schema"
 	"iotax/internal/published"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
@@ -46,11 +47,11 @@ func TestMachinePages(t *testing.T) {
 				t.Errorf("the page of %s does not say: %s", name, row)
 			}
 		}
-		rounds := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
-		if len(rounds) == 0 {
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 {
 			t.Errorf("the page of %s shows no plan", name)
 		}
-		for _, b := range rounds {
+		for _, b := range blocks {
 			if _, err := plan.Parse(name+".md", []byte(b[1]), realKinds()); err != nil {
 				t.Error(err)
 			}
@@ -64,10 +65,10 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rounds := regexp.MustCompile("(?ms)^```([a-z ]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	blocks := regexp.MustCompile("(?ms)^```([a-z ]+)\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
 	seen := map[string]int{}
 	wrong := ""
-	for _, b := range rounds {
+	for _, b := range blocks {
 		seen[b[1]]++
 		name := fmt.Sprintf("%s %d", b[1], seen[b[1]])
 		switch b[1] {
@@ -100,11 +101,11 @@ func TestDocs(t *testing.T) {
 				sameAgain(t, line, p)
 			}
 		default:
-			t.Errorf("the round %q is not tested", b[1])
+			t.Errorf("the block %q is not tested", b[1])
 		}
 	}
 	if seen["yaml"] < 6 || seen["yaml wrong"] != 1 || seen["text"] != 1 || seen["words"] != 1 {
-		t.Errorf("rounds %v", seen)
+		t.Errorf("blocks %v", seen)
 	}
 	// The table of defaults.
 	m := plan.Defaults()
@@ -159,7 +160,7 @@ func TestURLsAreTargets(t *testing.T) {
 // Every field of every kind that ships can be bound and is documented.
 func TestRealKinds(t *testing.T) {
 	k := realKinds()
-	text, err := plan.Schema(k)
+	text, err := schema.Of(k)
 	if err != nil || len(text) < 1000 {
 		t.Fatalf("%d bytes, %v", len(text), err)
 	}
@@ -179,12 +180,12 @@ func TestPagesOfContainers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rounds := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+		blocks := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
 		lines := regexp.MustCompile(`(?m)^    iotax run (.*?)(?: +#.*)?$`).FindAllStringSubmatch(string(text), -1)
-		if len(rounds) == 0 || len(lines) == 0 {
-			t.Errorf("%s: %d plans, %d lines", page, len(rounds), len(lines))
+		if len(blocks) == 0 || len(lines) == 0 {
+			t.Errorf("%s: %d plans, %d lines", page, len(blocks), len(lines))
 		}
-		for _, b := range rounds {
+		for _, b := range blocks {
 			if _, err := plan.Parse(page, []byte(b[1]), realKinds()); err != nil {
 				t.Error(err)
 			}

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"slices"
+
+	"iotax/internal/plan/syntax"
 )
 
 // gather resolves the targets that others are made of, and the work that stands beside. Such targets and such
@@ -10,8 +12,8 @@ import (
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {
-		g := e.spec.Traits().Gather
-		if g == nil || e.failed {
+		g := e.Spec.Traits().Gather
+		if g == nil || e.Failed {
 			continue
 		}
 		resolve := func(key string, wanted []string) (out []string) {
@@ -20,7 +22,7 @@ func (b *builder) gather() {
 				group := b.byTarget[name]
 				if len(group) == 0 {
 					n := *at
-					n.text = name
+					n.Text = name
 					t, ok := b.target(&n, key)
 					if !ok {
 						continue
@@ -28,8 +30,8 @@ func (b *builder) gather() {
 					group = []*entry{t}
 				}
 				for _, t := range group {
-					if t.spec.Traits().Gather != nil {
-						b.fail(at, "name the targets that it is made of", "%s is itself made of other targets", quote(t.name))
+					if t.Spec.Traits().Gather != nil {
+						b.Fail(at, "name the targets that it is made of", "%s is itself made of other targets", syntax.Quote(t.name))
 						continue
 					}
 					out = append(out, t.name)
@@ -37,17 +39,17 @@ func (b *builder) gather() {
 			}
 			return out
 		}
-		before := len(b.errs)
+		before := len(b.Errs)
 		of := resolve("of", g.Together)
 		work, at := g.Doing, g.At
 		if work != "" {
 			at = resolve("noise", at)
 		}
-		if len(b.errs) > before {
+		if len(b.Errs) > before {
 			continue
 		}
 		if err := g.SetTogether(of); err != nil {
-			b.explain(&e.variant, e.kindKey, nil, e.val, err)
+			b.Explain(&e.Variant, e.kindKey, nil, e.val, err)
 			continue
 		}
 		if work == "" {
@@ -60,11 +62,11 @@ func (b *builder) gather() {
 		for _, name := range at {
 			part[name] = true
 			if slices.Contains(of, name) {
-				b.fail(e.kindKey, "name another for the noise", "%s would be its own neighbour", quote(name))
+				b.Fail(e.kindKey, "name another for the noise", "%s would be its own neighbour", syntax.Quote(name))
 			}
 		}
 		if !slices.ContainsFunc(b.works, func(w *entry) bool { return w.name == work }) {
-			b.fail(e.place("doing"), didYouMean(work, names(b.works)), "doing: there is no workload %s", quote(work))
+			b.Fail(e.place("doing"), syntax.DidYouMean(work, names(b.works)), "doing: there is no workload %s", syntax.Quote(work))
 		}
 		aside[work] = true
 	}
@@ -81,7 +83,7 @@ func (b *builder) gather() {
 			}
 		}
 		if len(w.places) == 0 {
-			b.fail(w.key, fmt.Sprintf("at: [%s]", b.targets[0].name), "%s is done nowhere: all targets are there for others", quote(w.name))
+			b.Fail(w.key, fmt.Sprintf("at: [%s]", b.targets[0].name), "%s is done nowhere: all targets are there for others", syntax.Quote(w.name))
 		}
 	}
 }
@@ -91,7 +93,7 @@ func (b *builder) gather() {
 func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {
-		if g := e.spec.Traits().Gather; g != nil {
+		if g := e.Spec.Traits().Gather; g != nil {
 			parts := g.Together
 			if g.Doing != "" {
 				parts = g.At

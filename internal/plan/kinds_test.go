@@ -84,7 +84,8 @@ type throttle struct {
 }
 
 func (d *diskSpec) Validate() error { return nil }
-func (d *diskSpec) Traits() Traits  { return Traits{Of: &d.Base} }
+
+func (d *diskSpec) Traits() Traits { return Traits{Of: &d.Base} }
 
 type shareSpec struct {
 	Type     string `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
@@ -95,7 +96,8 @@ type shareSpec struct {
 }
 
 func (s *shareSpec) Validate() error { return nil }
-func (s *shareSpec) Traits() Traits  { return Traits{Of: &s.Base} }
+
+func (s *shareSpec) Traits() Traits { return Traits{Of: &s.Base} }
 
 type deviceSpec struct {
 	Path string `yaml:"path" doc:"which"`
@@ -103,8 +105,10 @@ type deviceSpec struct {
 }
 
 func (d *deviceSpec) SetScalar(v string) error { d.Path = v; return nil }
-func (d *deviceSpec) Validate() error          { return nil }
-func (d *deviceSpec) Traits() Traits           { return Traits{Served: &Served{Key: "from", Machine: d.From}} }
+
+func (d *deviceSpec) Validate() error { return nil }
+
+func (d *deviceSpec) Traits() Traits { return Traits{Served: &Served{Key: "from", Machine: d.From}} }
 
 type fioSpec struct {
 	File    string            `yaml:"file" doc:"job file"`
@@ -118,6 +122,7 @@ type fioSpec struct {
 var fioOptions = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "ioengine", "rwmixread"}
 
 func (f *fioSpec) Validate() error { return nil }
+
 func (f *fioSpec) Traits() Traits {
 	return Traits{Options: &Options{Names: func() []string { return fioOptions }, Set: f.SetOption, List: func() []Option { return f.options }}}
 }
@@ -138,7 +143,7 @@ func (f *fioSpec) SetOption(key, value string) error {
 			return nil
 		}
 	}
-	f.options = append(f.options, Option{key, value})
+	f.options = append(f.options, Option{Key: key, Value: value})
 	return nil
 }
 
@@ -149,6 +154,7 @@ type noteSpec struct {
 }
 
 func (n *noteSpec) Validate() error { return nil }
+
 func (n *noteSpec) Traits() Traits {
 	return Traits{Options: &Options{Names: func() []string { return nil }, Set: n.SetOption}}
 }

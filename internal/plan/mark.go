@@ -1,47 +1,30 @@
 package plan
 
 import (
-	"reflect"
-	"strings"
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
-
-// A Mark is a place in the text of a plan, for what points at it: the position, and the line or the
-// word of the command line around it. The zero Mark is no place.
-type Mark struct {
-	Pos
-	Word          string // "target 2", when it is a word of the command line
-	Source        string // the line, or the word
-	Column, Width int    // of the token in Source, in characters; Column from 1
-}
 
 // origin is what an entry was made of.
 type origin struct {
-	key, val *node
-	subst    map[*node]*node
+	key, val *syntax.Node
+	subst    map[*syntax.Node]*syntax.Node
 }
 
 func (o origin) mark(field string) Mark {
 	n := o.key
-	v := variant{subst: o.subst}
+	v := bind.Variant{Subst: o.subst}
 	val := o.val
 	if s := o.subst[val]; s != nil {
 		val = s
 	}
-	switch at := v.at(val, field); {
+	switch at := v.At(val, field); {
 	case at != nil:
 		n = at
-	case field != "" && val != nil && val.kind == scalarNode: // `dir: /var/tmp`
+	case field != "" && val != nil && val.Kind == syntax.ScalarNode: // `dir: /var/tmp`
 		n = val
 	}
-	return n.mark()
-}
-
-func (n *node) mark() Mark {
-	if n == nil || n.src == nil {
-		return Mark{}
-	}
-	line, col, width := n.shown()
-	return Mark{Pos: n.pos(), Word: n.src.word, Source: line, Column: col, Width: width}
+	return n.Mark()
 }
 
 // Where is the place at which a key of the spec was written ("path", an option of a job, or
@@ -57,52 +40,16 @@ func (w Workload) Where(key string) Mark { return w.origin.mark(key) }
 
 // Where is the place at which a key below measure: was written, or the zero Mark when it was not.
 func (p *Plan) Where(key string) Mark {
-	v := variant{}
-	return v.at(p.measured, key).mark()
+	v := bind.Variant{}
+	return v.At(p.measured, key).Mark()
 }
 
 // Value is the value of a key of the machine's spec as text, defaults included; "" when it has no such
 // key, or one that is no single word.
-func (m Machine) Value(key string) string { return valueOf(m.Spec, nil, key) }
+func (m Machine) Value(key string) string { return bind.ValueOf(m.Spec, nil, key) }
 
 // Value is like that of Machine.
-func (t Target) Value(key string) string { return valueOf(t.Spec, nil, key) }
+func (t Target) Value(key string) string { return bind.ValueOf(t.Spec, nil, key) }
 
 // Value is like that of Machine, options included (see Options).
-func (w Workload) Value(key string) string { return valueOf(w.Spec, optionsOf(w.Spec), key) }
-
-func valueOf(spec any, options []Option, key string) string {
-	v := reflect.ValueOf(spec)
-	if v.Kind() != reflect.Pointer || v.IsNil() {
-		return ""
-	}
-	head, rest, nested := strings.Cut(key, ".")
-	list, _ := fields(v.Elem().Type())
-	f, ok := findField(list, head)
-	if !ok {
-		for _, o := range options {
-			if o.Key == key {
-				return o.Value
-			}
-		}
-		return ""
-	}
-	x := v.Elem().FieldByIndex(f.index)
-	if x.Kind() == reflect.Pointer {
-		if x.IsNil() {
-			return ""
-		}
-		x = x.Elem()
-	}
-	switch {
-	case nested && x.Kind() == reflect.Struct && x.CanAddr():
-		return valueOf(x.Addr().Interface(), nil, rest)
-	case nested || !isText(x.Type()):
-		return ""
-	}
-	s, err := textOf(x)
-	if err != nil {
-		return ""
-	}
-	return s
-}
+func (w Workload) Value(key string) string { return bind.ValueOf(w.Spec, bind.OptionsOf(w.Spec), key) }

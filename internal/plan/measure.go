@@ -3,11 +3,13 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 // Adaptive is the protocol that stops when the result is precise enough.
@@ -22,10 +24,10 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	if s == Adaptive {
 		return 0, 0, nil
 	}
-	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is no protocol", quote(s)), Hint: hint}
+	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is no protocol", syntax.Quote(s)), Hint: hint}
 	rest, ok := strings.CutPrefix(s, "fixed:")
 	if !ok {
-		if near := Nearest(s, []string{Adaptive}); near != "" {
+		if near := syntax.Nearest(s, []string{Adaptive}); near != "" {
 			bad.Hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		return 0, 0, bad
@@ -35,17 +37,17 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 		return 0, 0, bad
 	}
 	n, err = strconv.Atoi(count)
-	if err != nil || n < 1 || n > maxRounds {
-		bad.Msg = fmt.Sprintf("%s: %s is not a number of rounds from 1 to %d", quote(s), quote(count), maxRounds)
+	if err != nil || n < 1 || n > MaxRounds {
+		bad.Msg = fmt.Sprintf("%s: %s is not a number of rounds from 1 to %d", syntax.Quote(s), syntax.Quote(count), MaxRounds)
 		return 0, 0, bad
 	}
-	trial, err = ParseDuration(length)
+	trial, err = syntax.ParseDuration(length)
 	if err != nil {
-		bad.Msg = fmt.Sprintf("%s: %s", quote(s), err)
+		bad.Msg = fmt.Sprintf("%s: %s", syntax.Quote(s), err)
 		return 0, 0, bad
 	}
 	if trial <= 0 {
-		bad.Msg = fmt.Sprintf("%s: a trial of no length measures nothing", quote(s))
+		bad.Msg = fmt.Sprintf("%s: a trial of no length measures nothing", syntax.Quote(s))
 		return 0, 0, bad
 	}
 	return n, trial, nil
@@ -65,14 +67,14 @@ func (m *Measure) Check() error {
 	}
 	ratio("precision", m.Precision)
 	ratio("margin", m.Margin)
-	if password.MatchString(m.Prepare) {
+	if syntax.Password.MatchString(m.Prepare) {
 		fail("prepare", "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
 	}
 	if m.PrepareOn != "" && m.Prepare == "" {
 		fail("prepare_on", "add prepare: COMMAND", "there is no command to run")
 	}
 	if g := m.Governor; g != "" && g != "performance" {
-		fail("governor", "write performance", "%s is no governor to measure with", quote(g))
+		fail("governor", "write performance", "%s is no governor to measure with", syntax.Quote(g))
 	}
 	n, trial, err := parseProtocol(m.Protocol)
 	if err != nil {
@@ -87,15 +89,15 @@ func (m *Measure) Check() error {
 		if f.d < 0 {
 			fail(f.name, "write 0 or more", "%s is negative", f.d)
 		}
-		if f.d > maxTime {
-			fail(f.name, "write at most "+Duration(maxTime).String(), "%s is too long", f.d)
+		if f.d > MaxTime {
+			fail(f.name, "write at most "+Duration(MaxTime).String(), "%s is too long", f.d)
 		}
 	}
 	switch {
 	case m.Trial <= 0:
 		fail("trial", "write a length, as in 10s", "%s measures nothing", m.Trial)
-	case m.Trial > maxTime:
-		fail("trial", "write at most "+Duration(maxTime).String(), "%s is too long", m.Trial)
+	case m.Trial > MaxTime:
+		fail("trial", "write at most "+Duration(MaxTime).String(), "%s is too long", m.Trial)
 	case m.Ramp >= m.Trial:
 		fail("ramp", "make the ramp shorter, or the trial longer", "%s is not shorter than the trial of %s", m.Ramp, m.Trial)
 	case m.Budget > 0 && m.Budget < m.Settle+m.Ramp+m.Trial:
@@ -112,18 +114,18 @@ func (m *Measure) Check() error {
 }
 
 // No trial and no run takes longer; sums of these do not overflow.
-const maxTime = Duration(366 * 24 * time.Hour)
+const MaxTime = Duration(366 * 24 * time.Hour)
 
 // measure binds the section; it takes no axes.
-func (b *builder) measure(m *Measure, n *node) {
-	v := &variant{}
-	b.mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
+func (b *builder) measure(m *Measure, n *syntax.Node) {
+	v := &bind.Variant{}
+	b.Mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
 }
 
-func (b *builder) checkMeasure(m *Measure, n *node) {
+func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	asked := *m
-	v := &variant{}
-	if n != nil && m.Fixed() && v.at(n, "budget") == nil {
+	v := &bind.Variant{}
+	if n != nil && m.Fixed() && v.At(n, "budget") == nil {
 		m.Budget = 0 // a fixed protocol is carried out whole, unless a budget was written beside it
 	}
 	err := m.Check()
@@ -136,12 +138,12 @@ func (b *builder) checkMeasure(m *Measure, n *node) {
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n
 			for _, name := range append([]string{fe.Field, outer}, against[outer]...) {
-				if found := v.at(n, name); found != nil {
+				if found := v.At(n, name); found != nil {
 					at = found
 					break
 				}
 			}
-			b.fail(at, fe.Hint, "%s: %s", fe.Field, fe.Msg)
+			b.Fail(at, fe.Hint, "%s: %s", fe.Field, fe.Msg)
 		}
 		return
 	}
@@ -149,11 +151,11 @@ func (b *builder) checkMeasure(m *Measure, n *node) {
 		return
 	}
 	// What was written beside a fixed protocol may repeat it, not contradict it.
-	if at := v.at(n, "trial"); at != nil && asked.Trial != m.Trial {
-		b.fail(at, "remove one", "the trial of %s contradicts the protocol %s", asked.Trial, m.Protocol)
+	if at := v.At(n, "trial"); at != nil && asked.Trial != m.Trial {
+		b.Fail(at, "remove one", "the trial of %s contradicts the protocol %s", asked.Trial, m.Protocol)
 	}
-	if at := v.at(n, "rounds"); at != nil && asked.Rounds != m.Rounds {
-		b.fail(at, "remove one", "the rounds %s contradict the protocol %s", asked.Rounds, m.Protocol)
+	if at := v.At(n, "rounds"); at != nil && asked.Rounds != m.Rounds {
+		b.Fail(at, "remove one", "the rounds %s contradict the protocol %s", asked.Rounds, m.Protocol)
 	}
 }
 
@@ -161,12 +163,4 @@ func (b *builder) checkMeasure(m *Measure, n *node) {
 var against = map[string][]string{
 	"ramp":   {"trial", "protocol"},
 	"budget": {"trial", "protocol", "ramp", "settle"},
-}
-
-// mul multiplies a time by a count and stops at the largest.
-func mul(d time.Duration, n int) time.Duration {
-	if n > 0 && d > math.MaxInt64/time.Duration(n) {
-		return math.MaxInt64
-	}
-	return d * time.Duration(n)
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 // Host is the name of the machine that iotax runs on. It need not be declared.
@@ -16,14 +19,14 @@ const Host = "host"
 // Parse reads a plan file. file is its name in errors. Every error is reported, as Errors, in the
 // order of the text.
 func Parse(file string, src []byte, k Kinds) (*Plan, error) {
-	c := &collector{}
-	root := read(file, src, c)
+	c := &syntax.Collector{}
+	root := syntax.Read(file, src, c)
 	if root == nil {
-		return nil, c.err()
+		return nil, c.Err()
 	}
-	if root.kind != mappingNode {
-		c.fail(root, "begin with targets: and workloads:", "a plan is a mapping, not %s", root.what())
-		return nil, c.err()
+	if root.Kind != syntax.MappingNode {
+		c.Fail(root, "begin with targets: and workloads:", "a plan is a mapping, not %s", root.What())
+		return nil, c.Err()
 	}
 	b := newBuilder(c, k)
 	p := b.plan(root, Defaults())
@@ -32,15 +35,20 @@ func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 		base := filepath.Base(file)
 		p.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
-	if len(c.errs) > 0 {
-		return nil, c.sorted()
+	if len(c.Errs) > 0 {
+		return nil, c.Sorted()
 	}
 	return p, nil
 }
 
+const (
+	maxEntries = 10_000    // machines, targets or workloads, after axes are expanded
+	maxCells   = 1_000_000 // targets × workloads
+)
+
 // builder turns nodes into a plan.
 type builder struct {
-	binder
+	bind.Binder
 	kinds    Kinds
 	machines []*entry
 	targets  []*entry
@@ -50,26 +58,26 @@ type builder struct {
 	byTarget  map[string][]*entry
 }
 
-func newBuilder(c *collector, k Kinds) *builder {
-	return &builder{binder: binder{c}, kinds: k, byMachine: map[string][]*entry{}, byTarget: map[string][]*entry{}}
+func newBuilder(c *syntax.Collector, k Kinds) *builder {
+	return &builder{Binder: bind.Binder{Collector: c}, kinds: k, byMachine: map[string][]*entry{}, byTarget: map[string][]*entry{}}
 }
 
 // An entry is one expanded machine, target or workload.
 type entry struct {
 	parts
 	name string
-	key  *node // of the written name
-	variant
+	key  *syntax.Node // of the written name
+	bind.Variant
 	places  []string // the targets that at: means
 	where   *entry   // the machine of a target
 	against []string
-	aside   bool    // of a workload: only done beside others
-	labels  []label // axis values, the machine's first
+	aside   bool         // of a workload: only done beside others
+	labels  []bind.Label // axis values, the machine's first
 }
 
 // place is where a key of the spec is written, else the kind.
-func (e *entry) place(key string) *node {
-	if at := e.at(e.val, key); at != nil {
+func (e *entry) place(key string) *syntax.Node {
+	if at := e.At(e.val, key); at != nil {
 		return at
 	}
 	return e.kindKey
@@ -83,64 +91,64 @@ func names(entries []*entry) []string {
 	return out
 }
 
-func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.subst} }
+func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.Subst} }
 
 var (
 	sectionKeys = []string{"machines", "targets", "workloads", "measure"}
 	topKeys     = append([]string{"name", "baseline", "layers", "layout", "reference"}, sectionKeys...)
 )
 
-func (b *builder) plan(root *node, m Measure) *Plan {
+func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	p := &Plan{Measure: m}
-	given := map[string]pair{}
-	section := map[string]*node{}
-	for _, e := range root.entries {
-		key := e.key.text
+	given := map[string]syntax.Pair{}
+	section := map[string]*syntax.Node{}
+	for _, e := range root.Entries {
+		key := e.Key.Text
 		switch {
 		case strings.HasPrefix(key, "x-"): // a place for anchors, as in Compose files
 		case !slices.Contains(topKeys, key):
-			b.fail(e.key, didYouMean(key, topKeys), "unknown key %s of a plan", quote(key))
-			if near := Nearest(key, topKeys); section[near] == nil {
-				section[near] = &node{kind: mappingNode} // and so not missing
+			b.Fail(e.Key, syntax.DidYouMean(key, topKeys), "unknown key %s of a plan", syntax.Quote(key))
+			if near := syntax.Nearest(key, topKeys); section[near] == nil {
+				section[near] = &syntax.Node{Kind: syntax.MappingNode} // and so not missing
 			}
 		case !slices.Contains(sectionKeys, key):
 			given[key] = e
-		case e.val.kind == mappingNode:
-			section[key] = e.val
-		case e.val.kind != nullNode:
-			b.fail(e.val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.val.what())
-			section[key] = &node{kind: mappingNode} // it is there, so it is not said to be missing
+		case e.Val.Kind == syntax.MappingNode:
+			section[key] = e.Val
+		case e.Val.Kind != syntax.NullNode:
+			b.Fail(e.Val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.Val.What())
+			section[key] = &syntax.Node{Kind: syntax.MappingNode} // it is there, so it is not said to be missing
 		}
 	}
 	if e, ok := given["name"]; ok && b.word(e) {
-		p.Name = e.val.text
-		b.checkName(e.val, "a plan")
+		p.Name = e.Val.Text
+		b.checkName(e.Val, "a plan")
 	}
-	var baseline *node
+	var baseline *syntax.Node
 	if e, ok := given["baseline"]; ok && b.word(e) {
-		baseline = e.val
+		baseline = e.Val
 	}
 	b.addMachines(section["machines"])
 	b.addTargets(section["targets"])
 	b.addWorkloads(section["workloads"])
-	before := len(b.errs)
+	before := len(b.Errs)
 	p.measured = section["measure"]
 	if n := section["measure"]; n != nil {
 		b.measure(&p.Measure, n)
 	}
-	if len(b.errs) == before {
+	if len(b.Errs) == before {
 		b.checkMeasure(&p.Measure, section["measure"])
 	}
 	missing := func(key, hint string) {
-		if n := section[key]; n == nil || n.src != nil && len(n.entries) == 0 {
-			b.fail(b.top(root, key), hint, "the plan has no %s", key)
+		if n := section[key]; n == nil || n.Src != nil && len(n.Entries) == 0 {
+			b.Fail(b.top(root, key), hint, "the plan has no %s", key)
 		}
 	}
 	missing("targets", "add targets: {disk: {dir: /var/tmp}}")
 	missing("workloads", "add workloads: {4k random read: {fio: {rw: randread, bs: 4k}}}")
 
 	if n := len(b.targets) * len(b.works); n > maxCells {
-		b.fail(section["workloads"], "split the plan", "%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells)
+		b.Fail(section["workloads"], "split the plan", "%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells)
 		return p
 	}
 	p.Baseline = b.baseline(baseline)
@@ -150,7 +158,7 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 	b.gather()
 	b.against(p.Baseline)
 	if e, ok := given["layers"]; ok && len(b.byTarget) > 0 {
-		p.Layers = b.layers(e.val)
+		p.Layers = b.layers(e.Val)
 	}
 	if e, ok := given["layout"]; ok {
 		p.Layout = b.oneOf(e, b.kinds.Layouts)
@@ -163,35 +171,35 @@ func (b *builder) plan(root *node, m Measure) *Plan {
 }
 
 // top is where a missing section would stand.
-func (b *builder) top(root *node, key string) *node {
-	if e, ok := root.get(key); ok {
-		return e.key
+func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
+	if e, ok := root.Get(key); ok {
+		return e.Key
 	}
-	return &node{src: root.src, line: root.line, col: root.col, width: root.width}
+	return &syntax.Node{Src: root.Src, Line: root.Line, Col: root.Col, Width: root.Width}
 }
 
 // word checks that the value of e is one word.
-func (b *builder) word(e pair) bool {
-	if e.val.kind != scalarNode {
-		b.fail(orKey(e.val, e.key), "write "+e.key.text+": and a word", "%s takes a word, not %s", e.key.text, e.val.what())
+func (b *builder) word(e syntax.Pair) bool {
+	if e.Val.Kind != syntax.ScalarNode {
+		b.Fail(syntax.OrKey(e.Val, e.Key), "write "+e.Key.Text+": and a word", "%s takes a word, not %s", e.Key.Text, e.Val.What())
 		return false
 	}
 	return true
 }
 
-const maxName = 200 // characters; names are table headings
+const MaxName = 200 // characters; names are table headings
 
 // checkName refuses names that could not be shown or said on a command line.
-func (b *builder) checkName(n *node, what string) bool {
+func (b *builder) checkName(n *syntax.Node, what string) bool {
 	switch {
-	case strings.TrimSpace(n.text) == "":
-		b.fail(n, "give it a name", "%s has an empty name", what)
-	case strings.TrimSpace(n.text) != n.text:
-		b.fail(n, "remove the space", "the name %s begins or ends with a space", quote(n.text))
-	case strings.ContainsFunc(n.text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		b.fail(n, "use printable characters", "the name %s has a character that cannot be shown", quote(n.text))
-	case len([]rune(n.text)) > maxName:
-		b.fail(n, fmt.Sprintf("use at most %d", maxName), "the name of %s has more than %d characters", what, maxName)
+	case strings.TrimSpace(n.Text) == "":
+		b.Fail(n, "give it a name", "%s has an empty name", what)
+	case strings.TrimSpace(n.Text) != n.Text:
+		b.Fail(n, "remove the space", "the name %s begins or ends with a space", syntax.Quote(n.Text))
+	case strings.ContainsFunc(n.Text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		b.Fail(n, "use printable characters", "the name %s has a character that cannot be shown", syntax.Quote(n.Text))
+	case len([]rune(n.Text)) > MaxName:
+		b.Fail(n, fmt.Sprintf("use at most %d", MaxName), "the name of %s has more than %d characters", what, MaxName)
 	default:
 		return true
 	}
@@ -201,17 +209,17 @@ func (b *builder) checkName(n *node, what string) bool {
 // parts are what an entry of machines, targets or workloads is made of.
 type parts struct {
 	kind    Kind
-	kindKey *node
-	val     *node
-	on      *node
-	done    *node // of at:
-	held    *node // of against:
+	kindKey *syntax.Node
+	val     *syntax.Node
+	on      *syntax.Node
+	done    *syntax.Node // of at:
+	held    *syntax.Node // of against:
 	section string
 	own     map[string]string // labels
 }
 
 // split finds the one kind in an entry.
-func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
+func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, bool) {
 	extra := map[string][]string{"machine": {"labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "section", "labels"}}[what]
 	var kindNames []string
 	for _, k := range kinds {
@@ -220,88 +228,88 @@ func (b *builder) split(what string, kinds []Kind, name pair) (parts, bool) {
 	names := append(slices.Clone(kindNames), extra...)
 
 	out := parts{}
-	if !b.checkName(name.key, "a "+what) {
+	if !b.checkName(name.Key, "a "+what) {
 		return out, false
 	}
-	if name.val.kind != mappingNode {
-		b.fail(orKey(name.val, name.key), "write {KIND: …} with one of "+list(kindNames), "a %s takes a mapping, not %s", what, name.val.what())
+	if name.Val.Kind != syntax.MappingNode {
+		b.Fail(syntax.OrKey(name.Val, name.Key), "write {KIND: …} with one of "+syntax.List(kindNames), "a %s takes a mapping, not %s", what, name.Val.What())
 		return out, false
 	}
 	ok := true
-	for _, e := range name.val.entries {
-		key := e.key.text
+	for _, e := range name.Val.Entries {
+		key := e.Key.Text
 		if slices.Contains(extra, key) {
 			ok = b.extra(&out, e) && ok
 			continue
 		}
 		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == key })
 		if i < 0 {
-			hint := didYouMean(key, names)
-			if Nearest(key, names) == "" {
+			hint := syntax.DidYouMean(key, names)
+			if syntax.Nearest(key, names) == "" {
 				// A key of the kind at the wrong level is the commonest slip.
 				for _, k := range kinds {
-					if slices.Contains(keysOf(k.New()), key) {
+					if slices.Contains(bind.KeysOf(k.New()), key) {
 						hint = fmt.Sprintf("%s is a key of %s: write %s: {%s: …}", key, k.Name, k.Name, key)
 						break
 					}
 				}
 			}
-			b.fail(e.key, hint, "unknown key %s of a %s", quote(key), what)
+			b.Fail(e.Key, hint, "unknown key %s of a %s", syntax.Quote(key), what)
 			ok = false
 			continue
 		}
 		if out.kindKey != nil {
-			b.fail(e.key, fmt.Sprintf("make two %ss of it", what), "a %s has one kind; this one has %s and %s", what, out.kind.Name, key)
+			b.Fail(e.Key, fmt.Sprintf("make two %ss of it", what), "a %s has one kind; this one has %s and %s", what, out.kind.Name, key)
 			ok = false
 			continue
 		}
-		out.kind, out.kindKey, out.val = kinds[i], e.key, e.val
+		out.kind, out.kindKey, out.val = kinds[i], e.Key, e.Val
 	}
 	if ok && out.kindKey == nil {
-		b.fail(name.key, "add one of "+strings.Join(kindNames, ", "), "the %s %s has no kind", what, quote(name.key.text))
+		b.Fail(name.Key, "add one of "+strings.Join(kindNames, ", "), "the %s %s has no kind", what, syntax.Quote(name.Key.Text))
 		ok = false
 	}
 	return out, ok && out.kindKey != nil
 }
 
 // extra reads a key of an entry that is not its kind.
-func (b *builder) extra(p *parts, e pair) bool {
-	switch e.key.text {
+func (b *builder) extra(p *parts, e syntax.Pair) bool {
+	switch e.Key.Text {
 	case "on":
-		p.on = e.val
-		if e.val.kind == nullNode || e.val.kind == mappingNode {
-			b.fail(orKey(e.val, e.key), "write on: and the name of a machine", "on takes the name of a machine, not %s", e.val.what())
+		p.on = e.Val
+		if e.Val.Kind == syntax.NullNode || e.Val.Kind == syntax.MappingNode {
+			b.Fail(syntax.OrKey(e.Val, e.Key), "write on: and the name of a machine", "on takes the name of a machine, not %s", e.Val.What())
 			return false
 		}
 		return true
 	case "against":
-		p.held = e.val
+		p.held = e.Val
 		return b.names(e)
 	case "at":
-		p.done = e.val
+		p.done = e.Val
 		return b.names(e)
 	case "section":
-		p.section = e.val.text
-		return b.word(e) && b.checkName(e.val, "a section")
+		p.section = e.Val.Text
+		return b.word(e) && b.checkName(e.Val, "a section")
 	}
-	before := len(b.errs)
-	if e.val.kind != nullNode {
-		b.strings(reflect.ValueOf(&p.own).Elem(), field{name: "labels"}, e.val)
+	before := len(b.Errs)
+	if e.Val.Kind != syntax.NullNode {
+		b.Strings(reflect.ValueOf(&p.own).Elem(), bind.Field{Name: "labels"}, e.Val)
 	}
-	return len(b.errs) == before
+	return len(b.Errs) == before
 }
 
 // variants expands one written entry.
-func (b *builder) variants(p parts, name *node, room int) []*entry {
+func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	var out []*entry
-	for _, v := range b.bind(p.kind, p.kindKey, p.val, room) {
-		out = append(out, &entry{parts: p, name: name.text, key: name, variant: v, labels: v.labels})
+	for _, v := range b.Bind(p.kind, p.kindKey, p.val, room) {
+		out = append(out, &entry{parts: p, name: name.Text, key: name, Variant: v, labels: v.Labels})
 	}
 	return out
 }
 
 // suffix is what the axes add to a name.
-func suffix(labels []label) string {
+func suffix(labels []bind.Label) string {
 	var b strings.Builder
 	for _, l := range labels {
 		b.WriteString(" " + l.String())
@@ -316,17 +324,17 @@ func (b *builder) labelled(e *entry) map[string]string {
 		if out == nil {
 			out = map[string]string{}
 		}
-		if old, there := out[l.key]; there && old != l.value {
-			b.fail(e.key, "rename it", "the label %s of %s is already made by its list", quote(l.key), quote(e.key.text))
+		if old, there := out[l.Key]; there && old != l.Value {
+			b.Fail(e.key, "rename it", "the label %s of %s is already made by its list", syntax.Quote(l.Key), syntax.Quote(e.key.Text))
 		}
-		out[l.key] = l.value
+		out[l.Key] = l.Value
 	}
 	return out
 }
 
-func (b *builder) room(have []*entry, key *node, what string) (int, bool) {
+func (b *builder) room(have []*entry, key *syntax.Node, what string) (int, bool) {
 	if len(have) >= maxEntries {
-		b.fail(key, "split the plan", "more than %d %ss", maxEntries, what)
+		b.Fail(key, "split the plan", "more than %d %ss", maxEntries, what)
 		return 0, false
 	}
 	return maxEntries - len(have), true
@@ -335,33 +343,33 @@ func (b *builder) room(have []*entry, key *node, what string) (int, bool) {
 // unique says when an expanded name is taken.
 func (b *builder) unique(taken map[string]bool, e *entry, what string) {
 	if taken[e.name] {
-		b.fail(e.key, "rename one", "there are two %ss named %s", what, quote(e.name))
+		b.Fail(e.key, "rename one", "there are two %ss named %s", what, syntax.Quote(e.name))
 	}
 	taken[e.name] = true
 }
 
-func (b *builder) addMachines(section *node) {
+func (b *builder) addMachines(section *syntax.Node) {
 	taken := map[string]bool{}
 	if section != nil {
-		for _, name := range section.entries {
-			room, ok := b.room(b.machines, name.key, "machine")
+		for _, name := range section.Entries {
+			room, ok := b.room(b.machines, name.Key, "machine")
 			if !ok {
 				return
 			}
 			p, ok := b.split("machine", b.kinds.Machines, name)
 			if !ok {
-				b.byMachine[name.key.text] = nil // known, though wrong
+				b.byMachine[name.Key.Text] = nil // known, though wrong
 				continue
 			}
-			if name.key.text == Host && p.kind.Name != Host {
-				b.fail(name.key, "give it another name", "the machine %q is always this host", Host)
+			if name.Key.Text == Host && p.kind.Name != Host {
+				b.Fail(name.Key, "give it another name", "the machine %q is always this host", Host)
 			}
-			b.byMachine[name.key.text] = nil
-			for _, e := range b.variants(p, name.key, room) {
+			b.byMachine[name.Key.Text] = nil
+			for _, e := range b.variants(p, name.Key, room) {
 				e.name += suffix(e.labels)
 				b.unique(taken, e, "machine")
 				b.machines = append(b.machines, e)
-				b.byMachine[name.key.text] = append(b.byMachine[name.key.text], e)
+				b.byMachine[name.Key.Text] = append(b.byMachine[name.Key.Text], e)
 			}
 		}
 	}
@@ -370,22 +378,22 @@ func (b *builder) addMachines(section *node) {
 	}
 	if i := slices.IndexFunc(b.kinds.Machines, func(k Kind) bool { return k.Name == Host }); i >= 0 {
 		k := b.kinds.Machines[i]
-		b.byMachine[Host] = []*entry{{name: Host, parts: parts{kind: k}, variant: variant{spec: k.New()}}}
+		b.byMachine[Host] = []*entry{{name: Host, parts: parts{kind: k}, Variant: bind.Variant{Spec: k.New()}}}
 	}
 }
 
 // A place is one machine that a target is on, as it was asked for.
 type place struct {
 	*entry
-	asked  *node   // nil when nothing was written
-	labels []label // of the machine's axes, unless the one variant was named
+	asked  *syntax.Node // nil when nothing was written
+	labels []bind.Label // of the machine's axes, unless the one variant was named
 }
 
 func (p place) text() string {
 	if p.asked == nil {
 		return p.name
 	}
-	return p.asked.text
+	return p.asked.Text
 }
 
 // on resolves the machines of a target; false when one is unknown (said) or wrong (said there).
@@ -396,37 +404,37 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 			found = append(found, place{entry: m})
 		}
 		return found, false, true
-	case p.on.kind == listNode:
+	case p.on.Kind == syntax.ListNode:
 		listed = true
-		if _, ok := b.expand([]axis{{"on", p.on}}, maxEntries); !ok {
+		if _, ok := b.Expand([]bind.Axis{{Key: "on", List: p.on}}, maxEntries); !ok {
 			return nil, true, false
 		}
 	}
 	ok = true
-	for _, n := range p.on.listed() {
-		if n.kind != scalarNode {
-			b.fail(n, "write the name of a machine", "on takes the name of a machine, not %s", n.what())
+	for _, n := range p.on.Listed() {
+		if n.Kind != syntax.ScalarNode {
+			b.Fail(n, "write the name of a machine", "on takes the name of a machine, not %s", n.What())
 			ok = false
 			continue
 		}
-		machines, known := b.byMachine[n.text]
+		machines, known := b.byMachine[n.Text]
 		for _, m := range machines {
 			found = append(found, place{m, n, m.labels})
 		}
 		if !known {
 			// A variant can be named too: "guest memory=1GiB".
-			if i := slices.IndexFunc(b.machines, func(e *entry) bool { return e.name == n.text }); i >= 0 {
+			if i := slices.IndexFunc(b.machines, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 				machines, known = b.machines[i:i+1], true
 				found = append(found, place{entry: machines[0], asked: n})
 			}
 		}
 		if !known {
 			all := slices.Sorted(maps.Keys(b.byMachine))
-			hint := didYouMean(n.text, all)
-			if Nearest(n.text, all) == "" {
-				hint = fmt.Sprintf("declare it under machines:, or use one of %s", list(all))
+			hint := syntax.DidYouMean(n.Text, all)
+			if syntax.Nearest(n.Text, all) == "" {
+				hint = fmt.Sprintf("declare it under machines:, or use one of %s", syntax.List(all))
 			}
-			b.fail(n, hint, "there is no machine %s", quote(n.text))
+			b.Fail(n, hint, "there is no machine %s", syntax.Quote(n.Text))
 			ok = false
 			continue
 		}
@@ -435,29 +443,29 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	return found, listed, ok
 }
 
-func (b *builder) addTargets(section *node) {
+func (b *builder) addTargets(section *syntax.Node) {
 	if section == nil {
 		return
 	}
 	taken := map[string]bool{}
-	for _, name := range section.entries {
-		room, ok := b.room(b.targets, name.key, "target")
+	for _, name := range section.Entries {
+		room, ok := b.room(b.targets, name.Key, "target")
 		if !ok {
 			return
 		}
-		written := name.key.text
+		written := name.Key.Text
 		b.byTarget[written] = nil
 		p, ok := b.split("target", b.kinds.Volumes, name)
 		if !ok {
 			continue
 		}
 		machines, listed, found := b.on(p)
-		vars := b.variants(p, name.key, room)
+		vars := b.variants(p, name.Key, room)
 		if !found {
 			continue
 		}
 		if len(machines)*len(vars) > room {
-			b.fail(name.key, "use fewer values, or split the plan", "more than %d targets", maxEntries)
+			b.Fail(name.Key, "use fewer values, or split the plan", "more than %d targets", maxEntries)
 			return
 		}
 		for _, m := range machines {
@@ -466,19 +474,19 @@ func (b *builder) addTargets(section *node) {
 				if at == nil {
 					at = p.kindKey
 				}
-				b.fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s", p.kind.Name, quote(m.name), m.kind.Name)
+				b.Fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s", p.kind.Name, syntax.Quote(m.name), m.kind.Name)
 			}
 			for _, v := range vars {
 				e := *v
 				e.where = m.entry
 				e.labels = nil
 				if listed {
-					e.labels = append(e.labels, label{"on", m.text()})
+					e.labels = append(e.labels, bind.Label{Key: "on", Value: m.text()})
 				}
 				for _, l := range m.labels {
 					// The same key on both sides is told apart by the machine's name.
-					if slices.ContainsFunc(v.labels, func(x label) bool { return x.key == l.key }) {
-						l.key = m.text() + "." + l.key
+					if slices.ContainsFunc(v.labels, func(x bind.Label) bool { return x.Key == l.Key }) {
+						l.Key = m.text() + "." + l.Key
 					}
 					e.labels = append(e.labels, l)
 				}
@@ -492,13 +500,13 @@ func (b *builder) addTargets(section *node) {
 	}
 }
 
-func (b *builder) addWorkloads(section *node) {
+func (b *builder) addWorkloads(section *syntax.Node) {
 	if section == nil {
 		return
 	}
 	taken := map[string]bool{}
-	for _, name := range section.entries {
-		room, ok := b.room(b.works, name.key, "workload")
+	for _, name := range section.Entries {
+		room, ok := b.room(b.works, name.Key, "workload")
 		if !ok {
 			return
 		}
@@ -506,10 +514,10 @@ func (b *builder) addWorkloads(section *node) {
 		if !ok {
 			continue
 		}
-		for _, v := range b.variants(p, name.key, room) {
+		for _, v := range b.variants(p, name.Key, room) {
 			v.name += suffix(v.labels)
 			for _, e := range b.parts(v) {
-				if _, ok := b.room(b.works, name.key, "workload"); !ok {
+				if _, ok := b.room(b.works, name.Key, "workload"); !ok {
 					return
 				}
 				b.unique(taken, e, "workload")
@@ -520,13 +528,13 @@ func (b *builder) addWorkloads(section *node) {
 }
 
 // target finds the one target of a name. It says what is wrong, unless the entry itself was wrong.
-func (b *builder) target(n *node, what string) (*entry, bool) {
-	if i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == n.text }); i >= 0 {
+func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
+	if i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 		return b.targets[i], true
 	}
-	group, known := b.byTarget[n.text]
+	group, known := b.byTarget[n.Text]
 	if len(group) > 1 {
-		b.fail(n, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s means %d targets", what, quote(n.text), len(group))
+		b.Fail(n, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s means %d targets", what, syntax.Quote(n.Text), len(group))
 		return nil, false
 	}
 	if len(group) == 1 {
@@ -535,17 +543,17 @@ func (b *builder) target(n *node, what string) (*entry, bool) {
 	if known {
 		return nil, false
 	}
-	b.fail(n, didYouMean(n.text, names(b.targets)), "%s: there is no target %s", what, quote(n.text))
+	b.Fail(n, syntax.DidYouMean(n.Text, names(b.targets)), "%s: there is no target %s", what, syntax.Quote(n.Text))
 	return nil, false
 }
 
 // baseline finds the baseline, the first target when none is named, and puts it first.
-func (b *builder) baseline(n *node) string {
+func (b *builder) baseline(n *syntax.Node) string {
 	if n == nil {
 		if len(b.targets) == 0 {
 			return ""
 		}
-		n = &node{text: b.first()}
+		n = &syntax.Node{Text: b.first()}
 	}
 	if len(b.byTarget) == 0 {
 		return "" // that there are no targets has been said
@@ -563,7 +571,7 @@ func (b *builder) baseline(n *node) string {
 func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {
-		can := e.spec.Traits()
+		can := e.Spec.Traits()
 		if can.Of == nil {
 			continue
 		}
@@ -574,16 +582,16 @@ func (b *builder) references(baseline string) {
 			}
 			if e.name == baseline {
 				hint := "write `of:` and a target of this host, or let another target be the baseline"
-				if at.src.word != "" {
+				if at.Src.Word != "" {
 					hint = "put a directory of this host first, as in dir:/var/tmp"
 				}
-				b.fail(at, hint, "%s is on the baseline, and it is the baseline", quote(e.name))
+				b.Fail(at, hint, "%s is on the baseline, and it is the baseline", syntax.Quote(e.name))
 				continue
 			}
 			*can.Of = baseline
 		}
 		ref := *at
-		ref.text = *can.Of
+		ref.Text = *can.Of
 		if to, ok := b.target(&ref, "of"); ok {
 			*can.Of = to.name
 			next[e.name] = to
@@ -609,13 +617,13 @@ func (b *builder) references(baseline string) {
 }
 
 // enclosed puts e on the machine of the target that its work is done at.
-func (b *builder) enclosed(e, to *entry, at *node) {
-	can := to.spec.Traits()
+func (b *builder) enclosed(e, to *entry, at *syntax.Node) {
+	can := to.Spec.Traits()
 	switch {
 	case can.Gather != nil || can.Encloses:
-		b.fail(at, "name a target with a place of its own", "%s has no place of its own", quote(to.name))
+		b.Fail(at, "name a target with a place of its own", "%s has no place of its own", syntax.Quote(to.name))
 	case e.on != nil && e.where != to.where:
-		b.fail(e.on, "leave on: out", "%s is on the machine of %s, which is %s", quote(e.name), quote(to.name), quote(to.where.name))
+		b.Fail(e.on, "leave on: out", "%s is on the machine of %s, which is %s", syntax.Quote(e.name), syntax.Quote(to.name), syntax.Quote(to.where.name))
 	default:
 		e.where = to.where
 	}
@@ -623,7 +631,7 @@ func (b *builder) enclosed(e, to *entry, at *node) {
 
 func (b *builder) cycle(names []string) {
 	i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == names[0] })
-	b.fail(b.targets[i].place("of"), "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
+	b.Fail(b.targets[i].place("of"), "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
 }
 
 // fill writes the entries into the plan.
@@ -631,15 +639,15 @@ func (b *builder) fill(p *Plan) {
 	used := false
 	for _, e := range b.targets {
 		used = used || e.where.name == Host
-		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Against: e.against, Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
+		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), Against: e.against, Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	if h := b.byMachine[Host]; used && len(h) == 1 && h[0].key == nil {
-		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].spec, fresh: h[0].kind.New()})
+		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].Spec, fresh: h[0].kind.New()})
 	}
 	for _, e := range b.machines {
-		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), Pos: e.key.pos(), fresh: e.kind.New(), origin: e.origin()})
+		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.spec, Labels: b.labelled(e), At: e.places, Aside: e.aside, Section: e.section, Pos: e.key.pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), At: e.places, Aside: e.aside, Section: e.section, Pos: e.key.Pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"iotax/internal/plan/syntax"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -144,7 +146,7 @@ func TestPositions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Pos{{"p.yaml", 2, 3}, {"p.yaml", 3, 3}, {"p.yaml", 4, 13}, {"p.yaml", 4, 35}, {"p.yaml", 4, 35}}
+	want := []Pos{{File: "p.yaml", Line: 2, Column: 3}, {File: "p.yaml", Line: 3, Column: 3}, {File: "p.yaml", Line: 4, Column: 13}, {File: "p.yaml", Line: 4, Column: 35}, {File: "p.yaml", Line: 4, Column: 35}}
 	got := []Pos{p.Targets[0].Pos, p.Targets[1].Pos, p.Workloads[0].Pos, p.Workloads[1].Pos, p.Workloads[2].Pos}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -200,7 +202,7 @@ func TestRoundTripOfAnything(t *testing.T) {
 		p.Workloads = []Workload{
 			{Name: name(text.Draw(t, "workload")), Kind: "fio", fresh: k.Workloads[0].New(), Spec: &fioSpec{
 				File: value(text.Draw(t, "file")), Engines: rapid.SliceOfN(rapid.Map(text, value), 1, 3).Draw(t, "engines"),
-				Env: map[string]string{value(text.Draw(t, "variable")): value(text.Draw(t, "content"))}, Warm: 0.125, Think: 7, options: []Option{{"bs", "4k"}}}},
+				Env: map[string]string{value(text.Draw(t, "variable")): value(text.Draw(t, "content"))}, Warm: 0.125, Think: 7, options: []Option{{Key: "bs", Value: "4k"}}}},
 			{Name: name("z" + text.Draw(t, "note")), Kind: "note", fresh: k.Workloads[1].New(), Spec: &noteSpec{
 				Text: value(text.Draw(t, "text")), Options: map[string]string{"o" + value(text.Draw(t, "option")): value(text.Draw(t, "set"))}}},
 		}
@@ -215,14 +217,14 @@ func TestRoundTripOfAnything(t *testing.T) {
 func TestHugePlans(t *testing.T) {
 	repeat := strings.Repeat
 	for name, src := range map[string]string{
-		"spaces": repeat(" ", maxBytes), "lines": repeat("\n", maxBytes), "comments": repeat("#\n", maxBytes/2),
-		"keys": repeat("a:\n", maxBytes/3), "list": repeat("- a\n", maxBytes/4), "flow": "[" + repeat("a,", maxBytes/2-1) + "]",
-		"open": repeat("[", maxBytes), "open mappings": repeat("{", maxBytes), "mixed": repeat("[{a: ", maxBytes/5),
-		"dashes": repeat("- ", maxBytes/2), "questions": repeat("? ", maxBytes/2), "anchors": repeat("&a ", maxBytes/3),
-		"tags": repeat("!a ", maxBytes/3), "aliases": repeat("*a ", maxBytes/3), "quotes": repeat("\"", maxBytes),
-		"key": repeat("k", maxBytes-3) + ": v", "text": "name: " + repeat("x", maxBytes-6), "round": "name: |\n" + repeat("  x\n", maxBytes/4-4),
-		"colons": repeat("a: ", maxBytes/3), "too long": repeat("a", maxBytes+1), "merges": repeat("<<: {}\n", maxBytes/7),
-		"stairs": stairs(2000), "percent": repeat("%", maxBytes), "documents": repeat("---\n", maxBytes/4), "dots": repeat("...\n", maxBytes/4),
+		"spaces": repeat(" ", syntax.MaxBytes), "lines": repeat("\n", syntax.MaxBytes), "comments": repeat("#\n", syntax.MaxBytes/2),
+		"keys": repeat("a:\n", syntax.MaxBytes/3), "list": repeat("- a\n", syntax.MaxBytes/4), "flow": "[" + repeat("a,", syntax.MaxBytes/2-1) + "]",
+		"open": repeat("[", syntax.MaxBytes), "open mappings": repeat("{", syntax.MaxBytes), "mixed": repeat("[{a: ", syntax.MaxBytes/5),
+		"dashes": repeat("- ", syntax.MaxBytes/2), "questions": repeat("? ", syntax.MaxBytes/2), "anchors": repeat("&a ", syntax.MaxBytes/3),
+		"tags": repeat("!a ", syntax.MaxBytes/3), "aliases": repeat("*a ", syntax.MaxBytes/3), "quotes": repeat("\"", syntax.MaxBytes),
+		"key": repeat("k", syntax.MaxBytes-3) + ": v", "text": "name: " + repeat("x", syntax.MaxBytes-6), "block": "name: |\n" + repeat("  x\n", syntax.MaxBytes/4-4),
+		"colons": repeat("a: ", syntax.MaxBytes/3), "too long": repeat("a", syntax.MaxBytes+1), "merges": repeat("<<: {}\n", syntax.MaxBytes/7),
+		"stairs": stairs(2000), "percent": repeat("%", syntax.MaxBytes), "documents": repeat("---\n", syntax.MaxBytes/4), "dots": repeat("...\n", syntax.MaxBytes/4),
 		"long path": longPath(), "cells": grid(2000, 600),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,20 +256,6 @@ func grid(targets, works int) string {
 	return b.String()
 }
 
-func TestTooManyTrials(t *testing.T) {
-	t.Parallel()
-	p, err := Parse("plan.yaml", []byte(grid(100, 10)), testKinds())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rounds, want := range map[int]string{1000: "", 1001: "plan.yaml: 1001 rounds of 1000 trials are more than 1000000 trials"} {
-		p.Measure.Rounds.Min = rounds
-		if err := p.CheckTrials(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%d rounds: %v", rounds, err)
-		}
-	}
-}
-
 func stairs(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -280,11 +268,11 @@ func stairs(n int) string {
 // keeps the path of each.
 func longPath() string {
 	var b strings.Builder
-	key := strings.Repeat("k", maxKey)
-	for range maxDepth - 2 {
+	key := strings.Repeat("k", syntax.MaxKey)
+	for range syntax.MaxDepth - 2 {
 		b.WriteString("{" + key + ": ")
 	}
-	b.WriteString("[" + strings.Repeat("a,", 40_000) + "]" + strings.Repeat("}", maxDepth-2))
+	b.WriteString("[" + strings.Repeat("a,", 40_000) + "]" + strings.Repeat("}", syntax.MaxDepth-2))
 	return b.String()
 }
 
@@ -342,7 +330,8 @@ func FuzzWords(f *testing.F) {
 type rawSpec struct{ path string }
 
 func (s rawSpec) Validate() error { return nil }
-func (s rawSpec) Traits() Traits  { return Traits{Device: s.path} }
+
+func (s rawSpec) Traits() Traits { return Traits{Device: s.path} }
 
 // A device is called as run --destroy takes it: with its machine where that is not this host.
 func TestDevice(t *testing.T) {

@@ -1,6 +1,9 @@
 // Package plan turns a plan file, or the words of a command line, into a Plan: which targets are
-// compared, under which workloads, and how it is measured. It knows the grammar; what a machine, a
-// volume or a workload needs is told by the Kinds that those packages list.
+// compared, under which workloads, and how it is measured. It contains the grammar. What a machine, a
+// volume or a workload needs comes from the Kinds that those packages list.
+//
+// Its layers, each importing those before it alone: plan/syntax is the text, with positions, carets and units; plan/bind fills the
+// specs of kinds from it; plan is what both mean together; plan/schedule and plan/schema are what follows from a plan and the kinds.
 package plan
 
 import (
@@ -8,6 +11,9 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 // A Plan is what will be measured, with every default filled in and every matrix axis expanded.
@@ -25,7 +31,7 @@ type Plan struct {
 	Layout    string     // a classic table
 	Reference *Reference // published figures; nil when none are named
 
-	measured *node // what was written below measure:
+	measured *syntax.Node // what was written below measure:
 }
 
 // A Machine is one entry of `machines:`. The machine "host" is this host and need not be declared.
@@ -121,51 +127,6 @@ func Defaults() Measure {
 	}
 }
 
-// Pos is a place in a plan file; the zero Pos is a command line.
-type Pos struct {
-	File         string
-	Line, Column int // from 1
-}
-
-// A Kind is one way to write a machine, a volume or a workload: the key under which its spec
-// stands. The packages machine, volume and workload list theirs.
-type Kind struct {
-	Name string
-	Doc  string      // one sentence for the schema and for error messages
-	New  func() Spec // a fresh spec that holds the defaults; see "Specs" below
-
-	// On lists the kinds of machine that can have a volume of this kind (a guest's disk needs
-	// qemu). Nil is any.
-	On []string
-
-	// Assumed is how long a trial of a workload of this kind is assumed to take until one has been
-	// measured, where that is a piece of work that ends by itself. 0 is one that fills a window.
-	Assumed time.Duration
-
-	// Spread may name a field for which several values are meant, as if they had been written as a list: all
-	// nodes of a cluster. It is given the fields that are written as words. A nil Spread, or an empty key,
-	// means what is written. A *FieldError tells a hint, too.
-	Spread func(fields map[string]string) (key string, values []string, err error)
-}
-
-// Specs are structs. A field that can be written in a plan has the tags
-//
-//	yaml:"iodepth"          its key
-//	doc:"requests in flight" one phrase for the schema and for docs
-//	enum:"none,writeback"    the words it takes, if they are few (strings only)
-//
-// and is a string, bool, integer, float, Size, Duration, Percent or another type that reads and
-// writes text (encoding.TextUnmarshaler and TextMarshaler), a pointer to one of these (nil when not
-// written), a slice of them, a map[string]string, or a struct of such fields. Embedded structs are
-// flattened. A list where the field is no slice is a matrix axis; plan expands it and the spec
-// never sees it.
-
-// A Scalar is a spec, or a struct in one, that can also be written as one word (`dir: /var/tmp`). As encoding.TextUnmarshaler,
-// it is found by the type.
-type Scalar interface {
-	SetScalar(string) error
-}
-
 // Kinds are the kinds a plan may use.
 type Kinds struct {
 	Machines, Volumes, Workloads []Kind
@@ -190,9 +151,28 @@ func (m Measure) Length(w Workload) time.Duration {
 	return time.Duration(m.Trial)
 }
 
+// Machine returns the machine of that name.
+func (p *Plan) Machine(name string) (m Machine, ok bool) {
+	i := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Name == name })
+	if i < 0 {
+		return m, false
+	}
+	return p.Machines[i], true
+}
+
+// Target returns the target of that name.
+func (p *Plan) Target(name string) (t Target, ok bool) {
+	i := slices.IndexFunc(p.Targets, func(t Target) bool { return t.Name == name })
+	if i < 0 {
+		return t, false
+	}
+	return p.Targets[i], true
+}
+
 // EachTrial reports whether the plan wants the machine of that name anew for each trial.
 func (p *Plan) EachTrial(machine string) bool {
-	return slices.ContainsFunc(p.Machines, func(m Machine) bool { return m.Name == machine && m.Traits().EachTrial })
+	m, _ := p.Machine(machine)
+	return m.Traits().EachTrial
 }
 
 // Directories are Traits.Directories of all targets and workloads, by the name of the machine. Those of a workload are told of
@@ -228,21 +208,11 @@ func (t Target) servedBy() string {
 	return t.On
 }
 
-// FieldError says which field of a spec is wrong. Field is the yaml key; a field of a nested struct
-// is "rounds.min". Validate may join several with errors.Join.
-type FieldError struct {
-	Field string
-	Msg   string
-	Hint  string
+// Traits returns those of the spec, none without one.
+func (m Machine) Traits() Traits { return bind.TraitsOf(m.Spec) }
 
-	// Column is the character of the field's value, from 1, that the message is about; 0 is all of it.
-	Column int
-}
+// Traits returns those of the spec, none without one.
+func (t Target) Traits() Traits { return bind.TraitsOf(t.Spec) }
 
-func (e *FieldError) Error() string {
-	s := e.Field + ": " + e.Msg
-	if e.Hint != "" {
-		s += "\n  hint: " + e.Hint
-	}
-	return s
-}
+// Traits returns those of the spec, none without one.
+func (w Workload) Traits() Traits { return bind.TraitsOf(w.Spec) }

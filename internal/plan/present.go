@@ -4,6 +4,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 // A Reference says which published figures a run of the plan is to be held against. The maps are from names
@@ -21,30 +24,30 @@ type Reference struct {
 func (b *Reference) SetScalar(s string) error { b.Published = s; return nil }
 
 // layers reads `layers: [device, filesystem, guest]`, or a list of such chains.
-func (b *builder) layers(n *node) [][]string {
+func (b *builder) layers(n *syntax.Node) [][]string {
 	const hint = "write the names of targets from the device up, as in layers: [disk, file system, guest]"
-	if n == nil || n.kind == nullNode {
+	if n == nil || n.Kind == syntax.NullNode {
 		return nil
 	}
-	if n.kind != listNode {
-		b.fail(n, hint, "layers takes a list of targets, not %s", n.what())
+	if n.Kind != syntax.ListNode {
+		b.Fail(n, hint, "layers takes a list of targets, not %s", n.What())
 		return nil
 	}
-	chains := []*node{n}
-	if slices.ContainsFunc(n.items, func(i *node) bool { return i.kind == listNode }) {
-		chains = n.items
+	chains := []*syntax.Node{n}
+	if slices.ContainsFunc(n.Items, func(i *syntax.Node) bool { return i.Kind == syntax.ListNode }) {
+		chains = n.Items
 	}
 	var out [][]string
 	for _, c := range chains {
-		if c.kind != listNode {
-			b.fail(c, "make every chain a list, as in layers: [[disk, guest], [disk, share]]", "this is a chain of one target, %s", c.what())
+		if c.Kind != syntax.ListNode {
+			b.Fail(c, "make every chain a list, as in layers: [[disk, guest], [disk, share]]", "this is a chain of one target, %s", c.What())
 			continue
 		}
 		var chain []string
 		whole := true
-		for _, item := range c.items {
-			if item.kind != scalarNode {
-				b.fail(item, hint, "layers takes names of targets, not %s", item.what())
+		for _, item := range c.Items {
+			if item.Kind != syntax.ScalarNode {
+				b.Fail(item, hint, "layers takes names of targets, not %s", item.What())
 				whole = false
 				continue
 			}
@@ -54,7 +57,7 @@ func (b *builder) layers(n *node) [][]string {
 				continue
 			}
 			if slices.Contains(chain, e.name) {
-				b.fail(item, "name every layer once", "%s is twice in a chain", quote(e.name))
+				b.Fail(item, "name every layer once", "%s is twice in a chain", syntax.Quote(e.name))
 				whole = false
 			}
 			chain = append(chain, e.name)
@@ -62,7 +65,7 @@ func (b *builder) layers(n *node) [][]string {
 		switch {
 		case !whole:
 		case len(chain) < 2:
-			b.fail(c, hint, "a chain of layers has at least two targets")
+			b.Fail(c, hint, "a chain of layers has at least two targets")
 		default:
 			out = append(out, chain)
 		}
@@ -71,52 +74,52 @@ func (b *builder) layers(n *node) [][]string {
 }
 
 // oneOf reads a word that must be among known, unless nobody says what is known.
-func (b *builder) oneOf(e pair, known []string) string {
-	if e.val.kind == nullNode || !b.word(e) {
+func (b *builder) oneOf(e syntax.Pair, known []string) string {
+	if e.Val.Kind == syntax.NullNode || !b.word(e) {
 		return ""
 	}
-	if len(known) > 0 && !slices.Contains(known, e.val.text) {
-		b.fail(e.val, didYouMean(e.val.text, known), "there is no %s %s", e.key.text, quote(e.val.text))
+	if len(known) > 0 && !slices.Contains(known, e.Val.Text) {
+		b.Fail(e.Val, syntax.DidYouMean(e.Val.Text, known), "there is no %s %s", e.Key.Text, syntax.Quote(e.Val.Text))
 	}
-	return e.val.text
+	return e.Val.Text
 }
 
 // reference reads `reference: lima-mounts`, or a mapping that also says what is called what.
-func (b *builder) reference(at pair) *Reference {
+func (b *builder) reference(at syntax.Pair) *Reference {
 	out := &Reference{}
-	switch at.val.kind {
-	case nullNode:
+	switch at.Val.Kind {
+	case syntax.NullNode:
 		return nil
-	case scalarNode:
+	case syntax.ScalarNode:
 		b.oneOf(at, b.kinds.Published)
-	case listNode:
-		b.fail(at.val, "write reference: and the name of a data set", "reference takes one data set, not a list")
+	case syntax.ListNode:
+		b.Fail(at.Val, "write reference: and the name of a data set", "reference takes one data set, not a list")
 		return nil
 	}
-	at.val.entries = slices.DeleteFunc(at.val.entries, func(e pair) bool { return e.val.kind == nullNode && e.key.text != "published" })
-	b.value(&variant{}, reflect.ValueOf(out).Elem(), field{name: "reference"}, at.key, at.val)
-	if at.val.kind == scalarNode {
+	at.Val.Entries = slices.DeleteFunc(at.Val.Entries, func(e syntax.Pair) bool { return e.Val.Kind == syntax.NullNode && e.Key.Text != "published" })
+	b.Value(&bind.Variant{}, reflect.ValueOf(out).Elem(), bind.Field{Name: "reference"}, at.Key, at.Val)
+	if at.Val.Kind == syntax.ScalarNode {
 		return out
 	}
-	for _, e := range at.val.entries {
-		for _, name := range e.val.entries {
-			switch e.key.text {
+	for _, e := range at.Val.Entries {
+		for _, name := range e.Val.Entries {
+			switch e.Key.Text {
 			case "targets":
-				b.target(name.key, "reference")
+				b.target(name.Key, "reference")
 			case "workloads":
-				b.knownWorkload(name.key)
+				b.knownWorkload(name.Key)
 			case "values":
-				b.knownFigure(name.key)
-				if name.val.kind == scalarNode {
-					b.figure(name.val)
+				b.knownFigure(name.Key)
+				if name.Val.Kind == syntax.ScalarNode {
+					b.figure(name.Val)
 				}
 			}
 		}
 	}
-	if e, there := at.val.get("published"); there {
+	if e, there := at.Val.Get("published"); there {
 		b.oneOf(e, b.kinds.Published)
 	} else {
-		b.fail(at.key, "add published: and its name"+orList(b.kinds.Published), "reference names no data set")
+		b.Fail(at.Key, "add published: and its name"+orList(b.kinds.Published), "reference names no data set")
 	}
 	return out
 }
@@ -128,37 +131,37 @@ func orList(names []string) string {
 	return ", one of " + strings.Join(names, ", ")
 }
 
-func (b *builder) knownWorkload(n *node) {
-	if known := names(b.works); !slices.Contains(known, n.text) {
-		b.fail(n, didYouMean(n.text, known), "reference: there is no workload %s", quote(n.text))
+func (b *builder) knownWorkload(n *syntax.Node) {
+	if known := names(b.works); !slices.Contains(known, n.Text) {
+		b.Fail(n, syntax.DidYouMean(n.Text, known), "reference: there is no workload %s", syntax.Quote(n.Text))
 	}
 }
 
 // figure splits a figure's name into target, workload and metric.
-func (b *builder) figure(n *node) (parts []string, ok bool) {
-	if parts = strings.Split(n.text, " / "); len(parts) != 3 {
-		b.fail(n, `write "TARGET / WORKLOAD / METRIC"`, "reference: %s is no figure", quote(n.text))
+func (b *builder) figure(n *syntax.Node) (parts []string, ok bool) {
+	if parts = strings.Split(n.Text, " / "); len(parts) != 3 {
+		b.Fail(n, `write "TARGET / WORKLOAD / METRIC"`, "reference: %s is no figure", syntax.Quote(n.Text))
 	}
 	return parts, len(parts) == 3
 }
 
-func (b *builder) knownFigure(n *node) {
+func (b *builder) knownFigure(n *syntax.Node) {
 	parts, ok := b.figure(n)
 	if !ok {
 		return
 	}
 	at := *n
-	at.text = parts[0]
+	at.Text = parts[0]
 	b.target(&at, "reference")
-	at.text = parts[1]
+	at.Text = parts[1]
 	b.knownWorkload(&at)
 }
 
 // names checks the form of `against:`: a name or a list of names.
-func (b *builder) names(e pair) bool {
-	for _, n := range e.val.listed() {
-		if n.kind != scalarNode {
-			b.fail(orKey(n, e.key), "write "+e.key.text+": and the name of a target, or a list of names", "%s takes names of targets, not %s", e.key.text, n.what())
+func (b *builder) names(e syntax.Pair) bool {
+	for _, n := range e.Val.Listed() {
+		if n.Kind != syntax.ScalarNode {
+			b.Fail(syntax.OrKey(n, e.Key), "write "+e.Key.Text+": and the name of a target, or a list of names", "%s takes names of targets, not %s", e.Key.Text, n.What())
 			return false
 		}
 	}
@@ -172,17 +175,17 @@ func (b *builder) against(baseline string) {
 			continue
 		}
 		if e.name == baseline {
-			b.fail(e.held, "leave it out", "%s is the baseline: it is held against nothing", quote(e.name))
+			b.Fail(e.held, "leave it out", "%s is the baseline: it is held against nothing", syntax.Quote(e.name))
 			continue
 		}
-		for _, n := range e.held.listed() {
+		for _, n := range e.held.Listed() {
 			to, ok := b.target(n, "against")
 			switch {
 			case !ok:
 			case to == e:
-				b.fail(n, "name another target", "%s is held against itself", quote(e.name))
+				b.Fail(n, "name another target", "%s is held against itself", syntax.Quote(e.name))
 			case slices.Contains(e.against, to.name):
-				b.fail(n, "name it once", "%s is held against %s twice", quote(e.name), quote(to.name))
+				b.Fail(n, "name it once", "%s is held against %s twice", syntax.Quote(e.name), syntax.Quote(to.name))
 			default:
 				e.against = append(e.against, to.name)
 			}
@@ -191,15 +194,15 @@ func (b *builder) against(baseline string) {
 }
 
 // present adds what a plan asks of the report.
-func (p *Plan) present(top *node) {
-	layers := &node{kind: listNode}
+func (p *Plan) present(top *syntax.Node) {
+	layers := &syntax.Node{Kind: syntax.ListNode}
 	for _, chain := range p.Layers {
-		layers.items = append(layers.items, wordsNode(chain))
+		layers.Items = append(layers.Items, syntax.WordsNode(chain))
 	}
-	top.put("layers", layers)
-	top.put("layout", wordNode(p.Layout))
+	top.Put("layers", layers)
+	top.Put("layout", syntax.WordNode(p.Layout))
 	if p.Reference != nil {
-		var e encoder // its fields are words: none fails
-		top.put("reference", e.fields(reflect.ValueOf(*p.Reference), reflect.ValueOf(Reference{})))
+		var e bind.Encoder // its fields are words: none fails
+		top.Put("reference", e.Fields(reflect.ValueOf(*p.Reference), reflect.ValueOf(Reference{})))
 	}
 }

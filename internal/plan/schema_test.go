@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"bytes"
@@ -10,11 +10,14 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/schema"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := Schema(testKinds())
+	text, err := schema.Of(plan.SampleKinds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,7 @@ func TestSchemaKnowsUnits(t *testing.T) {
 	check := func(measure string, good bool) {
 		t.Helper()
 		src := "targets: {disk: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}}\nmeasure: {" + measure + "}\n"
-		_, perr := Parse("p.yaml", []byte(src), testKinds())
+		_, perr := plan.Parse("p.yaml", []byte(src), plan.SampleKinds())
 		verr := s.Validate(instance(t, []byte(src)))
 		if (verr == nil) != good || (perr == nil) != good {
 			t.Errorf("%s: schema %v, parser %v", measure, verr, perr)
@@ -105,11 +108,11 @@ func TestSchemaKnowsUnits(t *testing.T) {
 }
 
 func TestSchemaHelpsEditors(t *testing.T) {
-	text, err := Schema(testKinds())
+	text, err := schema.Of(plan.SampleKinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/schema.json", string(text)+"\n")
+	plan.Golden(t, "testdata/schema.json", string(text)+"\n")
 	var doc struct {
 		Schema string `json:"$schema"`
 		Defs   map[string]struct {
@@ -128,7 +131,7 @@ func TestSchemaHelpsEditors(t *testing.T) {
 	if d := doc.Defs["target.disk"].Properties["cache"].Description; d != "page cache of the host" {
 		t.Errorf("the description of cache is %q", d)
 	}
-	for _, o := range fioOptions {
+	for _, o := range plan.SampleOptions {
 		if _, ok := doc.Defs["workload.fio"].Properties[o]; !ok {
 			t.Errorf("no completion for the option %s", o)
 		}

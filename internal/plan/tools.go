@@ -5,6 +5,20 @@ import (
 	"slices"
 )
 
+// Used are the names of the machines that the targets are on or need.
+func (p *Plan) Used() map[string]bool {
+	used := map[string]bool{}
+	for _, t := range p.Targets {
+		used[t.On], used[t.servedBy()] = true, true
+		if s := t.Traits().Served; s != nil {
+			for _, name := range s.Peers {
+				used[name] = true
+			}
+		}
+	}
+	return used
+}
+
 // Tools returns the programs that the plan runs on this host, sorted, without those of machines that no target needs. here reports whether the commands of a machine run on
 // this host.
 func (p *Plan) Tools(here func(Machine) bool) []string {
@@ -15,15 +29,7 @@ func (p *Plan) Tools(here func(Machine) bool) []string {
 			all[name] = true
 		}
 	}
-	used := map[string]bool{}
-	for _, t := range p.Targets {
-		used[t.On], used[t.servedBy()] = true, true
-		if s := t.Traits().Served; s != nil {
-			for _, name := range s.Peers {
-				used[name] = true
-			}
-		}
-	}
+	used := p.Used()
 	for _, m := range p.Machines {
 		local[m.Name] = here(m)
 		if used[m.Name] {

@@ -8,6 +8,7 @@ import (
 type toolSpec struct{ tool, by, peer string }
 
 func (s toolSpec) Validate() error { return nil }
+
 func (s toolSpec) Traits() Traits {
 	return Traits{Tools: []string{s.tool}, Served: &Served{Key: "from", Machine: s.by, PeersKey: "replicas", Peers: []string{s.peer}}}
 }
@@ -15,7 +16,8 @@ func (s toolSpec) Traits() Traits {
 type machineTool string
 
 func (s machineTool) Validate() error { return nil }
-func (s machineTool) Traits() Traits  { return Traits{Tools: []string{string(s)}} }
+
+func (s machineTool) Traits() Traits { return Traits{Tools: []string{string(s)}} }
 
 // A machine that no target needs is not started, so its programs may be missing.
 func TestToolsOfMachines(t *testing.T) {

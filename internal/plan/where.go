@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"iotax/internal/plan/syntax"
 )
 
 // servers checks the machines that serve volumes or take part in that.
 func (b *builder) servers() {
 	for _, e := range b.targets {
-		if s := e.spec.Traits().Served; s != nil {
+		if s := e.Spec.Traits().Served; s != nil {
 			if s.Machine != "" {
 				b.server(e, s.Key, s.Machine)
 			}
@@ -28,7 +30,7 @@ func (b *builder) server(e *entry, key, name string) {
 	group, known := b.byMachine[name]
 	switch {
 	case len(group) > 1:
-		b.fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s means %d machines", key, quote(name), len(group))
+		b.Fail(at, fmt.Sprintf("name one of them, as in %q", group[0].name), "%s %s means %d machines", key, syntax.Quote(name), len(group))
 	case !known:
 		all := []string{Host}
 		for _, m := range b.machines {
@@ -36,11 +38,11 @@ func (b *builder) server(e *entry, key, name string) {
 				all = append(all, m.name)
 			}
 		}
-		hint := didYouMean(name, all)
-		if Nearest(name, all) == "" {
+		hint := syntax.DidYouMean(name, all)
+		if syntax.Nearest(name, all) == "" {
 			hint = "declare it under machines:, or use one of " + strings.Join(all, ", ")
 		}
-		b.fail(at, hint, "%s: there is no machine %s", key, quote(name))
+		b.Fail(at, hint, "%s: there is no machine %s", key, syntax.Quote(name))
 	}
 }
 
@@ -50,12 +52,12 @@ func (b *builder) at() {
 		if w.done == nil || len(b.byTarget) == 0 {
 			continue
 		}
-		items := w.done.listed()
+		items := w.done.Listed()
 		if len(items) == 0 {
-			b.fail(w.done, "name a target, or leave it out for all of them", "%s is done at no target", quote(w.name))
+			b.Fail(w.done, "name a target, or leave it out for all of them", "%s is done at no target", syntax.Quote(w.name))
 		}
 		for _, n := range items {
-			group := b.byTarget[n.text]
+			group := b.byTarget[n.Text]
 			if len(group) < 2 { // else all that the name stands for
 				e, ok := b.target(n, "at")
 				if !ok {
@@ -65,7 +67,7 @@ func (b *builder) at() {
 			}
 			for _, name := range names(group) {
 				if slices.Contains(w.places, name) {
-					b.fail(n, "name it once", "%s is done at %s twice", quote(w.name), quote(name))
+					b.Fail(n, "name it once", "%s is done at %s twice", syntax.Quote(w.name), syntax.Quote(name))
 					continue
 				}
 				w.places = append(w.places, name)

@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"iotax/internal/plan/syntax"
 )
 
 // DefaultWorkloads are measured when the command line names none.
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
 // Queue depths of the workload words that give none: deep enough that the device, not the wait for
-// one request, is measured. A large round needs fewer in flight.
+// one request, is measured. A large block needs fewer in flight.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8
@@ -49,16 +51,16 @@ var instead = map[string]string{
 // the slowest target's capacity; or a fio command line, or the path of a job file, which ends
 // in .fio; or another kind of workload, with its value if it has one: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
-	c := &collector{}
+	c := &syntax.Collector{}
 	b := newBuilder(c, k)
 	p := &Plan{Measure: m, Name: wordsName(targets)}
 	if len(workloads) == 0 {
 		workloads = DefaultWorkloads
 	}
 	if len(targets) == 0 {
-		c.add(&Error{Msg: "no target is given", Hint: "name one, as in dir:/var/tmp; the first is the baseline"})
+		c.Add(&Error{Msg: "no target is given", Hint: "name one, as in dir:/var/tmp; the first is the baseline"})
 	}
-	w := words{builder: b, guests: map[string]string{}, machines: &node{kind: mappingNode}, targets: &node{kind: mappingNode}, works: &node{kind: mappingNode}}
+	w := words{builder: b, guests: map[string]string{}, machines: &syntax.Node{Kind: syntax.MappingNode}, targets: &syntax.Node{Kind: syntax.MappingNode}, works: &syntax.Node{Kind: syntax.MappingNode}}
 	for i, t := range targets {
 		if n, ok := w.begin("target", i, t, len(targets)); ok {
 			w.target(n)
@@ -76,12 +78,12 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	b.addTargets(w.targets)
 	b.addWorkloads(w.works)
 	if len(b.targets)*len(b.works) > maxCells {
-		c.add(&Error{Msg: fmt.Sprintf("%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells), Hint: "name fewer"})
-		return nil, c.err()
+		c.Add(&Error{Msg: fmt.Sprintf("%d targets × %d workloads are more than %d cells", len(b.targets), len(b.works), maxCells), Hint: "name fewer"})
+		return nil, c.Err()
 	}
 	b.checkMeasure(&p.Measure, nil)
 	p.Baseline = b.baseline(nil)
-	if len(c.errs) == 0 { // a wrong first word would make the second the baseline
+	if len(c.Errs) == 0 { // a wrong first word would make the second the baseline
 		b.references(p.Baseline)
 	}
 	b.fill(p)
@@ -91,8 +93,8 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 			p.Targets[i].Labels = wordLabels(e, p.Targets[i].Labels)
 		}
 	}
-	if len(c.errs) > 0 {
-		return nil, c.sorted()
+	if len(c.Errs) > 0 {
+		return nil, c.Sorted()
 	}
 	return p, nil
 }
@@ -108,10 +110,10 @@ func wordsName(targets []string) string {
 // wordLabels are the keys that a word has, and the labels of what it was spread to.
 func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}
-	add := func(n *node) {
-		for _, p := range n.entries {
-			if p.key.col != p.val.col && p.val.kind != listNode { // written, not made up; and not spread
-				out[p.key.text] = p.val.text
+	add := func(n *syntax.Node) {
+		for _, p := range n.Entries {
+			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written, not made up; and not spread
+				out[p.Key.Text] = p.Val.Text
 			}
 		}
 	}
@@ -129,88 +131,33 @@ func wordLabels(e *entry, spread map[string]string) map[string]string {
 type words struct {
 	*builder
 	guests                   map[string]string // canonical spec → name of the machine
-	machines, targets, works *node
+	machines, targets, works *syntax.Node
 	begun                    int
 }
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
-// secret finds the password of a URL, to hide it. It also finds text that only resembles one.
-var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
-
-// password finds the password of a URL, to refuse it. Blanks and quotes end a URL in a command.
-var password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
-
-// secretKey finds what stands behind a key that is named like a secret.
-var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
-
-// mask stands for each character of a secret in the lines of a source, so that what follows stays in its column. It is of a private
-// use area of Unicode.
-const mask = '\uE5EC'
-
-// masked is a line of a plan without its secrets.
-func masked(line string) string {
-	for _, re := range []*regexp.Regexp{secret, secretKey} {
-		for _, m := range slices.Backward(re.FindAllStringSubmatchIndex(line, -1)) {
-			line = line[:m[2]] + strings.Repeat(string(mask), utf8.RuneCountInString(line[m[2]:m[3]])) + line[m[3]:]
-		}
-	}
-	return line
-}
-
-// unmasked is a masked line as people may see it, where each secret is as long as any other, and the token at column of width
-// characters in that.
-func unmasked(line string, column, width int) (text string, at, wide int) {
-	if !strings.ContainsRune(line, mask) {
-		return line, column, width
-	}
-	const dots = "......"
-	var b strings.Builder
-	var from, to []int // columns of each character in what is shown
-	col, last := 1, rune(0)
-	for _, r := range line {
-		switch {
-		case r != mask:
-			b.WriteRune(r)
-			col++
-			from, to = append(from, col-1), append(to, col)
-		case last != mask:
-			b.WriteString(dots)
-			col += len(dots)
-			fallthrough
-		default:
-			from, to = append(from, col-len(dots)), append(to, col)
-		}
-		last = r
-	}
-	if at = col; column <= len(from) {
-		at = from[max(0, column-1)]
-	}
-	end := min(column+width-1, len(to))
-	return b.String(), at, max(1, to[max(0, end-1)]-at)
-}
-
 // begin makes the node of a whole word.
-func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
+func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bool) {
 	w.begun++
-	src := &source{word: what, index: w.begun, lines: []string{masked(text)}}
+	src := &syntax.Source{Word: what, Index: w.begun, Lines: []string{syntax.Masked(text)}}
 	if of > 1 {
-		src.word = fmt.Sprintf("%s %d", what, i+1)
+		src.Word = fmt.Sprintf("%s %d", what, i+1)
 	}
-	n := &node{kind: scalarNode, src: src, line: 1, col: 1, width: utf8.RuneCountInString(text), text: text}
+	n := &syntax.Node{Kind: syntax.ScalarNode, Src: src, Line: 1, Col: 1, Width: utf8.RuneCountInString(text), Text: text}
 	if text == "" {
-		n.width = 1
-		w.fail(n, "", "an empty word")
+		n.Width = 1
+		w.Fail(n, "", "an empty word")
 		return nil, false
 	}
 	if len(text) > maxWord {
-		w.fail(n, "", "the word is longer than %d bytes", maxWord)
+		w.Fail(n, "", "the word is longer than %d bytes", maxWord)
 		return nil, false
 	}
-	if at := password.FindStringSubmatchIndex(text); at != nil {
+	if at := syntax.Password.FindStringSubmatchIndex(text); at != nil {
 		// Neither shown nor kept: the word is a name in every report.
-		n.col, n.width = utf8.RuneCountInString(text[:at[2]])+1, 1
-		w.fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
+		n.Col, n.Width = utf8.RuneCountInString(text[:at[2]])+1, 1
+		w.Fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
 		return nil, false
 	}
 	col := 0
@@ -219,35 +166,13 @@ func (w *words) begin(what string, i int, text string, of int) (*node, bool) {
 		col++
 		if r < ' ' || r == 0x7f || r == utf8.RuneError && size == 1 {
 			bad := *n
-			bad.col, bad.width = col, 1
-			w.fail(&bad, "take it out", "a control character, or a byte that is not UTF-8")
+			bad.Col, bad.Width = col, 1
+			w.Fail(&bad, "take it out", "a control character, or a byte that is not UTF-8")
 			return nil, false
 		}
 		k += size
 	}
 	return n, true
-}
-
-// sub is the part of the word from byte lo to byte hi.
-func (n *node) sub(lo, hi int) *node {
-	s := *n
-	s.col = n.col + utf8.RuneCountInString(n.text[:lo])
-	s.text = n.text[lo:hi]
-	s.width = max(1, utf8.RuneCountInString(s.text))
-	return &s
-}
-
-// made is a value that was not written, with the place of what it was made of.
-func (n *node) made(text string) *node {
-	s := *n
-	s.text = text
-	return &s
-}
-
-func mapping(like *node, entries ...pair) *node {
-	s := *like
-	s.kind, s.entries = mappingNode, entries
-	return &s
 }
 
 func (w *words) volume(name string) (Kind, bool) { return kindNamed(w.kinds.Volumes, name) }
@@ -263,8 +188,8 @@ func kindNamed(kinds []Kind, name string) (Kind, bool) {
 
 var scheme = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*):`)
 
-func (w *words) target(n *node) {
-	text := n.text
+func (w *words) target(n *syntax.Node) {
+	text := n.Text
 	if strings.HasPrefix(text, "/") || text == "." || text == ".." || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") {
 		w.onHost(n, "dir", n)
 		return
@@ -274,32 +199,32 @@ func (w *words) target(n *node) {
 		w.unknown(n, text)
 		return
 	}
-	name, rest := m[1], n.sub(len(m[0]), len(text))
-	head := n.sub(0, len(m[1]))
+	name, rest := m[1], n.Sub(len(m[0]), len(text))
+	head := n.Sub(0, len(m[1]))
 	_, isVolume := w.volume(name)
 	_, isMachine := kindNamed(w.kinds.Machines, name)
 	switch {
-	case urls[name] != "" && strings.HasPrefix(rest.text, "//"):
+	case urls[name] != "" && strings.HasPrefix(rest.Text, "//"):
 		w.onHost(n, urls[name], n)
-	case instead[name] != "" && strings.HasPrefix(rest.text, "//"):
-		w.fail(head, instead[name], "%s:// is not a kind of target", name)
+	case instead[name] != "" && strings.HasPrefix(rest.Text, "//"):
+		w.Fail(head, instead[name], "%s:// is not a kind of target", name)
 	case isVolume && onHost(w.kinds, name):
-		if rest.text == "" {
-			w.fail(head, "write "+name+":/path", "%s: needs a path", name)
+		if rest.Text == "" {
+			w.Fail(head, "write "+name+":/path", "%s: needs a path", name)
 			return
 		}
 		w.onHost(n, name, rest)
 	case name == "ssh" && isMachine:
 		w.ssh(n)
-	case isMachine && name == "k8s" && strings.HasPrefix(rest.text, "//"):
+	case isMachine && name == "k8s" && strings.HasPrefix(rest.Text, "//"):
 		w.pod(n)
-	case isMachine && strings.HasPrefix(rest.text, "//"):
+	case isMachine && strings.HasPrefix(rest.Text, "//"):
 		w.container(n, name)
 	case isMachine && name != Host:
 		w.guest(n, name, rest)
 	case isVolume:
 		k, _ := w.volume(name)
-		w.fail(head, fmt.Sprintf("write it as a part of a machine, as in %s:…", strings.Join(k.On, " or ")), "a %s cannot be on this host", name)
+		w.Fail(head, fmt.Sprintf("write it as a part of a machine, as in %s:…", strings.Join(k.On, " or ")), "a %s cannot be on this host", name)
 	default:
 		w.unknown(head, name)
 	}
@@ -331,48 +256,48 @@ func Forms(k Kinds) []string {
 	return out
 }
 
-func (w *words) unknown(n *node, name string) {
+func (w *words) unknown(n *syntax.Node, name string) {
 	var names []string
 	for _, k := range append(slices.Clone(w.kinds.Volumes), w.kinds.Machines...) {
 		if k.Name != Host {
 			names = append(names, k.Name)
 		}
 	}
-	hint := "a target begins with " + list(Forms(w.kinds)) + " or is a path that begins with / or ./"
+	hint := "a target begins with " + syntax.List(Forms(w.kinds)) + " or is a path that begins with / or ./"
 	if name == Host {
 		hint = "write dir:/path for a directory of this host"
-	} else if name == n.text && strings.Contains(name, "/") {
+	} else if name == n.Text && strings.Contains(name, "/") {
 		hint = "a path begins with / or ./"
-	} else if near := Nearest(name, append(names, slices.Sorted(maps.Keys(urls))...)); near != "" {
+	} else if near := syntax.Nearest(name, append(names, slices.Sorted(maps.Keys(urls))...)); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	w.fail(n, hint, "%s is not a kind of target", quote(name))
+	w.Fail(n, hint, "%s is not a kind of target", syntax.Quote(name))
 }
 
 // add puts a target under its word as name, without the wish to make its directory; the same word twice is two
 // targets (an A/A pair).
-func (w *words) add(n *node, entries ...pair) {
-	word := strings.Replace(n.text, ",create=true", "", 1)
+func (w *words) add(n *syntax.Node, entries ...syntax.Pair) {
+	word := strings.Replace(n.Text, ",create=true", "", 1)
 	name := word
 	for i := 2; ; i++ {
-		if _, there := w.targets.get(name); !there {
+		if _, there := w.targets.Get(name); !there {
 			break
 		}
 		name = fmt.Sprintf("%s #%d", word, i)
 	}
-	w.targets.entries = append(w.targets.entries, pair{n.made(name), mapping(n, entries...)})
+	w.targets.Entries = append(w.targets.Entries, syntax.Pair{Key: n.Made(name), Val: syntax.Mapping(n, entries...)})
 }
 
-func (w *words) onHost(n *node, kind string, value *node) {
+func (w *words) onHost(n *syntax.Node, kind string, value *syntax.Node) {
 	vol, ok := w.volume(kind)
 	if !ok {
 		w.unknown(n, kind)
 		return
 	}
-	if parts := value.split(","); kind == "dir" && len(parts) > 1 {
+	if parts := value.Split(","); kind == "dir" && len(parts) > 1 {
 		host, _ := kindNamed(w.kinds.Machines, Host)
 		onVolume, _ := w.pairs(parts[1:], vol, host)
-		value = mapping(value, append([]pair{{parts[0].made("path"), parts[0]}}, onVolume...)...)
+		value = syntax.Mapping(value, append([]syntax.Pair{{Key: parts[0].Made("path"), Val: parts[0]}}, onVolume...)...)
 	}
-	w.add(n, pair{n.made(kind), value})
+	w.add(n, syntax.Pair{Key: n.Made(kind), Val: value})
 }

@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 // Words of targets that are on another machine than this host.
@@ -17,33 +20,33 @@ var layered = []struct {
 
 // guest reads KIND:WHAT,key=value,…: WHAT says which volume, and the keys are the volume's or the
 // machine's.
-func (w *words) guest(n *node, kind string, rest *node) {
-	parts := rest.split(",")
+func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
+	parts := rest.Split(",")
 	what := parts[0]
 	var choices []string
 	var vol Kind
-	var first pair
+	var first syntax.Pair
 	for _, l := range layered {
 		k, ok := w.volume(l.volume)
 		if !ok || k.On != nil && !slices.Contains(k.On, kind) {
 			continue
 		}
-		list, _ := fields(elem(k.New()))
-		f, ok := findField(list, l.key)
+		list, _ := bind.Fields(bind.Elem(k.New()))
+		f, ok := bind.FindField(list, l.key)
 		if !ok {
 			continue
 		}
-		choices = append(choices, named(f.enum)...)
-		if slices.Contains(f.enum, what.text) && what.text != "" {
-			vol, first = k, pair{what.made(l.key), what}
+		choices = append(choices, bind.Named(f.Enum)...)
+		if slices.Contains(f.Enum, what.Text) && what.Text != "" {
+			vol, first = k, syntax.Pair{Key: what.Made(l.key), Val: what}
 		}
 	}
 	// A volume by its own name, as in fake:dir=/tmp, or bare with its defaults, as in qemu:disk.
-	if name, value, found := strings.Cut(what.text, "="); vol.New == nil {
+	if name, value, found := strings.Cut(what.Text, "="); vol.New == nil {
 		if k, ok := w.volume(name); ok && (k.On == nil || slices.Contains(k.On, kind)) {
 			vol = k
 			if found {
-				first = pair{what.made(name), what.sub(len(name)+1, len(name)+1+len(value))}
+				first = syntax.Pair{Key: what.Made(name), Val: what.Sub(len(name)+1, len(name)+1+len(value))}
 			}
 		}
 		for _, k := range w.kinds.Volumes {
@@ -53,85 +56,73 @@ func (w *words) guest(n *node, kind string, rest *node) {
 		}
 	}
 	if vol.New == nil {
-		hint := didYouMean(what.text, choices)
-		if what.text == "" {
-			w.fail(n, hint, "%s: needs to know which volume", kind)
+		hint := syntax.DidYouMean(what.Text, choices)
+		if what.Text == "" {
+			w.Fail(n, hint, "%s: needs to know which volume", kind)
 			return
 		}
-		w.fail(what, hint, "%s is no volume of %s", quote(what.text), kind)
+		w.Fail(what, hint, "%s is no volume of %s", syntax.Quote(what.Text), kind)
 		return
 	}
 	m, _ := kindNamed(w.kinds.Machines, kind)
 	onVolume, onMachine := w.pairs(parts[1:], vol, m)
-	value := mapping(what, onVolume...)
-	if first.key != nil {
-		if first.key.text == vol.Name { // the volume's own word
+	value := syntax.Mapping(what, onVolume...)
+	if first.Key != nil {
+		if first.Key.Text == vol.Name { // the volume's own word
 			if len(onVolume) == 0 {
-				value = first.val
-			} else if list, _ := fields(elem(vol.New())); len(list) > 0 {
-				value.entries = append([]pair{{first.key.made(list[0].name), first.val}}, value.entries...)
+				value = first.Val
+			} else if list, _ := bind.Fields(bind.Elem(vol.New())); len(list) > 0 {
+				value.Entries = append([]syntax.Pair{{Key: first.Key.Made(list[0].Name), Val: first.Val}}, value.Entries...)
 			}
 		} else {
-			value.entries = append([]pair{first}, value.entries...)
+			value.Entries = append([]syntax.Pair{first}, value.Entries...)
 		}
 	}
 	called := "guest"
 	if kind == "k8s" {
 		called = "pod"
 	}
-	w.add(n, pair{n.made("on"), n.made(w.machine(n, m, called, mapping(what, onMachine...)))}, pair{n.made(vol.Name), value})
-}
-
-func (n *node) split(sep string) (out []*node) {
-	lo := 0
-	for {
-		i := strings.Index(n.text[lo:], sep)
-		if i < 0 {
-			return append(out, n.sub(lo, len(n.text)))
-		}
-		out = append(out, n.sub(lo, lo+i))
-		lo += i + len(sep)
-	}
+	w.add(n, syntax.Pair{Key: n.Made("on"), Val: n.Made(w.machine(n, m, called, syntax.Mapping(what, onMachine...)))}, syntax.Pair{Key: n.Made(vol.Name), Val: value})
 }
 
 // pairs sorts key=value words by who has such a key, the volume first.
-func (w *words) pairs(parts []*node, vol, m Kind) (onVolume, onMachine []pair) {
-	volKeys, machineKeys := keysOf(vol.New()), keysOf(m.New())
+func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []syntax.Pair) {
+	volKeys, machineKeys := bind.KeysOf(vol.New()), bind.KeysOf(m.New())
 	seen := map[string]bool{"path": vol.Name == "dir"} // the word itself has it
 	for _, part := range parts {
-		if part.text == "" {
-			w.fail(part, "write key=value", "an empty word behind a separator")
+		if part.Text == "" {
+			w.Fail(part, "write key=value", "an empty word behind a separator")
 			continue
 		}
-		key, value, found := strings.Cut(part.text, "=")
-		k := part.sub(0, len(key))
+		key, value, found := strings.Cut(part.Text, "=")
+		k := part.Sub(0, len(key))
 		known := slices.Contains(volKeys, key) || slices.Contains(machineKeys, key)
 		switch {
 		case !known:
 			all := append(slices.Clone(volKeys), machineKeys...)
-			w.fail(k, didYouMean(key, all), "unknown key %s of %s or %s", quote(key), vol.Name, m.Name)
+			w.Fail(k, syntax.DidYouMean(key, all), "unknown key %s of %s or %s", syntax.Quote(key), vol.Name, m.Name)
 			continue
 		case seen[key]:
-			w.fail(k, "write it once", "the key %s is given twice", quote(key))
+			w.Fail(k, "write it once", "the key %s is given twice", syntax.Quote(key))
 			continue
 		}
 		seen[key] = true
-		v := part.sub(min(len(key)+1, len(part.text)), len(part.text))
+		v := part.Sub(min(len(key)+1, len(part.Text)), len(part.Text))
 		if !found {
 			// A bare word switches something on.
-			if list, _ := fields(elem(vol.New())); !isBool(list, key) {
-				if list, _ := fields(elem(m.New())); !isBool(list, key) {
-					w.fail(k, "write "+key+"=VALUE", "the key %s has no value", quote(key))
+			if list, _ := bind.Fields(bind.Elem(vol.New())); !isBool(list, key) {
+				if list, _ := bind.Fields(bind.Elem(m.New())); !isBool(list, key) {
+					w.Fail(k, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
 					continue
 				}
 			}
-			v = part.made("true")
-			v.col++ // it counts as written
+			v = part.Made("true")
+			v.Col++ // it counts as written
 		} else if value == "" {
-			w.fail(part, "write "+key+"=VALUE", "the key %s has no value", quote(key))
+			w.Fail(part, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
 			continue
 		}
-		p := pair{k, v}
+		p := syntax.Pair{Key: k, Val: v}
 		if slices.Contains(volKeys, key) {
 			onVolume = append(onVolume, p)
 		} else {
@@ -141,84 +132,75 @@ func (w *words) pairs(parts []*node, vol, m Kind) (onVolume, onMachine []pair) {
 	return onVolume, onMachine
 }
 
-func isBool(list []field, key string) bool {
-	f, ok := findField(list, key)
-	return ok && f.typ.Kind().String() == "bool"
+func isBool(list []bind.Field, key string) bool {
+	f, ok := bind.FindField(list, key)
+	return ok && f.Typ.Kind().String() == "bool"
 }
 
 // machine declares the machine of a word, or finds the one declared with an equal spec.
-func (w *words) machine(n *node, k Kind, name string, spec *node) string {
-	probe := binder{&collector{}}
-	v := variant{spec: k.New()}
-	probe.spec(&v, k, n, spec)
+func (w *words) machine(n *syntax.Node, k Kind, name string, spec *syntax.Node) string {
+	probe := bind.Binder{Collector: &syntax.Collector{}}
+	v := bind.Variant{Spec: k.New()}
+	probe.Spec(&v, k, n, spec)
 	id := k.Name + "\n"
-	if len(probe.errs) > 0 {
+	if len(probe.Errs) > 0 {
 		// It is declared as it is, and its errors are told then.
-		id += n.text
-	} else if y, err := specYAML(k, v.spec); err == nil {
+		id += n.Text
+	} else if y, err := bind.SpecYAML(k, v.Spec); err == nil {
 		id += y
 	}
 	if g, ok := w.guests[id]; ok {
 		return g
 	}
-	if spec.kind == mappingNode && (name == "guest" || name == "pod") {
-		for _, e := range spec.entries {
-			name += " " + e.key.text + "=" + e.val.text
+	if spec.Kind == syntax.MappingNode && (name == "guest" || name == "pod") {
+		for _, e := range spec.Entries {
+			name += " " + e.Key.Text + "=" + e.Val.Text
 		}
 	}
 	base := name
 	for i := 2; ; i++ {
-		if _, there := w.machines.get(name); !there {
+		if _, there := w.machines.Get(name); !there {
 			break
 		}
 		name = fmt.Sprintf("%s #%d", base, i)
 	}
 	w.guests[id] = name
-	w.machines.entries = append(w.machines.entries, pair{n.made(name), mapping(n, pair{n.made(k.Name), spec})})
+	w.machines.Entries = append(w.machines.Entries, syntax.Pair{Key: n.Made(name), Val: syntax.Mapping(n, syntax.Pair{Key: n.Made(k.Name), Val: spec})})
 	return name
 }
 
-// query cuts the word from byte start on into what stands before its ? and the key=value words behind it.
-func (n *node) query(start int) (body *node, pairs []*node) {
-	i := strings.IndexByte(n.text[start:], '?')
-	if i < 0 {
-		return n.sub(start, len(n.text)), nil
-	}
-	return n.sub(start, start+i), n.sub(start+i+1, len(n.text)).split("&")
-}
-
 // directory adds a target in a directory of a machine.
-func (w *words) directory(n, path *node, onVolume []pair, machine string) {
+func (w *words) directory(n, path *syntax.Node, onVolume []syntax.Pair, machine string) {
 	value := path
 	if len(onVolume) > 0 {
-		value = mapping(path, append([]pair{{path.made("path"), path}}, onVolume...)...)
+		value = syntax.Mapping(path, append([]syntax.Pair{{Key: path.Made("path"), Val: path}}, onVolume...)...)
 	}
-	w.add(n, pair{n.made("on"), n.made(machine)}, pair{n.made("dir"), value})
+	w.add(n, syntax.Pair{Key: n.Made("on"), Val: n.Made(machine)}, syntax.Pair{Key: n.Made("dir"), Val: value})
 }
 
 // ssh reads ssh://[user@]host[:port]/path[?key=value&…].
-func (w *words) ssh(n *node) {
+func (w *words) ssh(n *syntax.Node) {
 	const form = "write ssh://[user@]host[:port]/path"
-	if !strings.HasPrefix(n.text, "ssh://") {
-		w.fail(n, form, "an ssh target is a URL")
+	if !strings.HasPrefix(n.Text, "ssh://") {
+		w.Fail(n, form, "an ssh target is a URL")
 		return
 	}
-	body, query := n.query(len("ssh://"))
-	end := strings.IndexByte(body.text+"/", '/')
-	host, path := body.sub(0, end), body.sub(end, len(body.text))
-	u, err := url.Parse("ssh://" + body.text)
+	body, query := n.Query(len("ssh://"))
+	end := strings.IndexByte(body.Text+"/", '/')
+	host, path := body.Sub(0, end), body.Sub(end, len(body.Text))
+	u, err := url.Parse("ssh://" + body.Text)
 	switch {
 	case err != nil:
-		w.fail(host, form, "this is no URL: %v", cause(err))
+		w.Fail(host, form, "this is no URL: %v", cause(err))
 		return
 	case u.Hostname() == "":
-		w.fail(n, form, "the URL names no host")
+		w.Fail(n, form, "the URL names no host")
 		return
 	case strings.HasPrefix(u.Hostname(), "-"):
-		w.fail(host, form, "a host name does not begin with -")
+		w.Fail(host, form, "a host name does not begin with -")
 		return
-	case path.text == "":
-		w.fail(host, form+"; ~ is not expanded", "the URL names no directory")
+	case path.Text == "":
+		w.Fail(host, form+"; ~ is not expanded", "the URL names no directory")
 		return
 	}
 	m, _ := kindNamed(w.kinds.Machines, "ssh")
@@ -228,78 +210,78 @@ func (w *words) ssh(n *node) {
 		return
 	}
 	onVolume, onMachine := w.pairs(query, dir, m)
-	spec := mapping(host)
-	keys := keysOf(m.New())
+	spec := syntax.Mapping(host)
+	keys := bind.KeysOf(m.New())
 	for _, p := range [][2]string{{"host", u.Hostname()}, {"user", u.User.Username()}, {"port", u.Port()}} {
 		if p[1] != "" && slices.Contains(keys, p[0]) {
-			spec.entries = append(spec.entries, pair{host.made(p[0]), host.made(p[1])})
+			spec.Entries = append(spec.Entries, syntax.Pair{Key: host.Made(p[0]), Val: host.Made(p[1])})
 		}
 	}
-	spec.entries = append(spec.entries, onMachine...)
-	w.directory(n, path.made(u.Path), onVolume, w.machine(n, m, "ssh://"+host.text, spec))
+	spec.Entries = append(spec.Entries, onMachine...)
+	w.directory(n, path.Made(u.Path), onVolume, w.machine(n, m, "ssh://"+host.Text, spec))
 }
 
 // container reads docker://NAME/path[?key=value&…], where NAME is a container that runs or an image.
-func (w *words) container(n *node, kind string) {
+func (w *words) container(n *syntax.Node, kind string) {
 	m, _ := kindNamed(w.kinds.Machines, kind)
 	dir, isDir := w.volume("dir")
-	if !isDir || !slices.Contains(keysOf(m.New()), "ref") {
-		w.fail(n, "", "%s is not written as a URL", kind)
+	if !isDir || !slices.Contains(bind.KeysOf(m.New()), "ref") {
+		w.Fail(n, "", "%s is not written as a URL", kind)
 		return
 	}
-	body, query := n.query(len(kind + "://"))
-	end := strings.IndexByte(body.text+"/", '/')
-	ref, path := body.sub(0, end), body.sub(end, len(body.text))
-	if path.text == "" {
-		w.fail(n, "write "+kind+"://IMAGE-or-container/path", "the URL names no directory")
+	body, query := n.Query(len(kind + "://"))
+	end := strings.IndexByte(body.Text+"/", '/')
+	ref, path := body.Sub(0, end), body.Sub(end, len(body.Text))
+	if path.Text == "" {
+		w.Fail(n, "write "+kind+"://IMAGE-or-container/path", "the URL names no directory")
 		return
 	}
 	onVolume, onMachine := w.pairs(query, dir, m)
-	if ref.text != "" {
-		onMachine = append([]pair{{ref.made("ref"), ref}}, onMachine...)
+	if ref.Text != "" {
+		onMachine = append([]syntax.Pair{{Key: ref.Made("ref"), Val: ref}}, onMachine...)
 	}
-	called := kind + "://" + ref.text
+	called := kind + "://" + ref.Text
 	for _, p := range onMachine {
-		if p.key.text == "image" || p.key.text == "container" {
-			called = kind + "://" + p.val.text
+		if p.Key.Text == "image" || p.Key.Text == "container" {
+			called = kind + "://" + p.Val.Text
 		}
 	}
-	w.directory(n, path, onVolume, w.machine(n, m, called, mapping(n, onMachine...)))
+	w.directory(n, path, onVolume, w.machine(n, m, called, syntax.Mapping(n, onMachine...)))
 }
 
 // pod reads k8s://pod/NAMESPACE/NAME[/path] and k8s://storageclass/CLASS, each with ?key=value&…
-func (w *words) pod(n *node) {
+func (w *words) pod(n *syntax.Node) {
 	const form = "write k8s://pod/NAMESPACE/NAME/path or k8s://storageclass/CLASS"
 	m, _ := kindNamed(w.kinds.Machines, "k8s")
-	body, query := n.query(len("k8s://"))
-	parts := body.split("/")
-	volume := map[string]string{"pod": "dir", "storageclass": "claim"}[parts[0].text]
+	body, query := n.Query(len("k8s://"))
+	parts := body.Split("/")
+	volume := map[string]string{"pod": "dir", "storageclass": "claim"}[parts[0].Text]
 	vol, ok := w.volume(volume)
 	if !ok {
-		w.fail(parts[0], form, "%s is nothing of a cluster that can be measured", quote(parts[0].text))
+		w.Fail(parts[0], form, "%s is nothing of a cluster that can be measured", syntax.Quote(parts[0].Text))
 		return
 	}
 	onVolume, onMachine := w.pairs(query, vol, m)
 	if volume == "claim" {
-		if len(parts) != 2 || parts[1].text == "" {
-			w.fail(n, form, "the URL names no storage class")
+		if len(parts) != 2 || parts[1].Text == "" {
+			w.Fail(n, form, "the URL names no storage class")
 			return
 		}
-		value := mapping(parts[1], append([]pair{{parts[1].made("class"), parts[1]}}, onVolume...)...)
-		w.add(n, pair{n.made("on"), n.made(w.machine(n, m, "pod", mapping(n, onMachine...)))}, pair{n.made("claim"), value})
+		value := syntax.Mapping(parts[1], append([]syntax.Pair{{Key: parts[1].Made("class"), Val: parts[1]}}, onVolume...)...)
+		w.add(n, syntax.Pair{Key: n.Made("on"), Val: n.Made(w.machine(n, m, "pod", syntax.Mapping(n, onMachine...)))}, syntax.Pair{Key: n.Made("claim"), Val: value})
 		return
 	}
-	if len(parts) < 3 || parts[1].text == "" || parts[2].text == "" {
-		w.fail(n, form, "the URL names no pod")
+	if len(parts) < 3 || parts[1].Text == "" || parts[2].Text == "" {
+		w.Fail(n, form, "the URL names no pod")
 		return
 	}
-	name := parts[1].text + "/" + parts[2].text
-	path := parts[2].made("/tmp")
+	name := parts[1].Text + "/" + parts[2].Text
+	path := parts[2].Made("/tmp")
 	if len(parts) > 3 {
-		path = body.sub(len("pod/"+name), len(body.text))
+		path = body.Sub(len("pod/"+name), len(body.Text))
 	}
-	onMachine = append([]pair{{parts[1].made("pod"), parts[1].made(name)}}, onMachine...)
-	w.directory(n, path, onVolume, w.machine(n, m, "k8s://pod/"+name, mapping(n, onMachine...)))
+	onMachine = append([]syntax.Pair{{Key: parts[1].Made("pod"), Val: parts[1].Made(name)}}, onMachine...)
+	w.directory(n, path, onVolume, w.machine(n, m, "k8s://pod/"+name, syntax.Mapping(n, onMachine...)))
 }
 
 func cause(err error) error {

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 // Words of workloads.
@@ -24,74 +27,74 @@ var command = regexp.MustCompile(`(?:^|[\s/])fio\s`)
 func IsCommand(text string) bool { return command.MatchString(text) }
 
 // fio adds a workload of fio that is written elsewhere: in a file, or as a command line.
-func (w *words) fio(n *node, key string) {
+func (w *words) fio(n *syntax.Node, key string) {
 	// The name comes with the jobs: see Part.
-	w.work(n, n.made(fmt.Sprintf("fio %d", len(w.works.entries)+1)), "fio", mapping(n, pair{n.made(key), n}))
+	w.work(n, n.Made(fmt.Sprintf("fio %d", len(w.works.Entries)+1)), "fio", syntax.Mapping(n, syntax.Pair{Key: n.Made(key), Val: n}))
 }
 
 // work adds a workload of a kind under its name.
-func (w *words) work(n, name *node, kind string, spec *node) {
+func (w *words) work(n, name *syntax.Node, kind string, spec *syntax.Node) {
 	_, known := kindNamed(w.kinds.Workloads, kind)
-	_, there := w.works.get(name.text)
+	_, there := w.works.Get(name.Text)
 	switch {
 	case !known:
-		w.fail(n, "", "there is no workload kind %s", kind)
+		w.Fail(n, "", "there is no workload kind %s", kind)
 	case there:
-		w.fail(n, "name it once", "the workload %s is given twice", quote(name.text))
+		w.Fail(n, "name it once", "the workload %s is given twice", syntax.Quote(name.Text))
 	default:
-		w.works.entries = append(w.works.entries, pair{name, mapping(n, pair{n.made(kind), spec})})
+		w.works.Entries = append(w.works.Entries, syntax.Pair{Key: name, Val: syntax.Mapping(n, syntax.Pair{Key: n.Made(kind), Val: spec})})
 	}
 }
 
 // otherKind reads KIND or KIND:VALUE of a kind of workload that is not fio, as in command:make.
-func (w *words) otherKind(n *node) bool {
-	name, value, found := strings.Cut(n.text, ":")
+func (w *words) otherKind(n *syntax.Node) bool {
+	name, value, found := strings.Cut(n.Text, ":")
 	k, ok := kindNamed(w.kinds.Workloads, name)
 	if !ok || name == "fio" {
 		return false
 	}
-	spec := mapping(n)
+	spec := syntax.Mapping(n)
 	if _, scalar := k.New().(Scalar); found && !scalar {
-		w.fail(n.sub(len(name), len(n.text)), "write "+name+", or a plan with the keys "+list(keysOf(k.New())), "%s takes no value", quote(name))
+		w.Fail(n.Sub(len(name), len(n.Text)), "write "+name+", or a plan with the keys "+syntax.List(bind.KeysOf(k.New())), "%s takes no value", syntax.Quote(name))
 		return true
 	} else if found {
 		if value == "" {
-			w.fail(n, "write "+name+":VALUE", "%s has no value", quote(n.text))
+			w.Fail(n, "write "+name+":VALUE", "%s has no value", syntax.Quote(n.Text))
 			return true
 		}
-		spec = n.sub(len(name)+1, len(n.text))
+		spec = n.Sub(len(name)+1, len(n.Text))
 	}
 	w.work(n, n, name, spec)
 	return true
 }
 
 // workload reads (rand|seq)(read|write|rw)-BS[-qdN][-jN][-SIZE].
-func (w *words) workload(n *node) {
+func (w *words) workload(n *syntax.Node) {
 	const form = "write (rand|seq)(read|write|rw)-BLOCKSIZE, as in randread-4k or seqwrite-1m-qd4"
 	if w.otherKind(n) {
 		return
 	}
 	switch {
-	case IsCommand(n.text):
+	case IsCommand(n.Text):
 		w.fio(n, "command")
 		return
-	case strings.HasSuffix(n.text, ".fio"):
+	case strings.HasSuffix(n.Text, ".fio"):
 		w.fio(n, "file")
 		return
 	}
-	parts := n.split("-")
+	parts := n.Split("-")
 	head := parts[0]
-	m := preset.FindStringSubmatch(head.text)
+	m := preset.FindStringSubmatch(head.Text)
 	if m == nil {
 		hint := form
-		if near := Nearest(head.text, presetList); near != "" {
+		if near := syntax.Nearest(head.Text, presetList); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		w.fail(head, hint, "%s is no workload", quote(head.text))
+		w.Fail(head, hint, "%s is no workload", syntax.Quote(head.Text))
 		return
 	}
-	if len(parts) < 2 || parts[1].text == "" {
-		w.fail(n, form, "%s needs a block size", quote(n.text))
+	if len(parts) < 2 || parts[1].Text == "" {
+		w.Fail(n, form, "%s needs a block size", syntax.Quote(n.Text))
 		return
 	}
 	rw := m[2]
@@ -99,50 +102,50 @@ func (w *words) workload(n *node) {
 	if m[1] == "rand" {
 		rw, depth = "rand"+rw, fmt.Sprint(RandomDepth)
 	}
-	if _, err := positive(parts[1].text); err != nil {
-		w.fail(parts[1], cmp.Or(said(err).Hint, form), "the block size: %s", said(err).Msg)
+	if _, err := positive(parts[1].Text); err != nil {
+		w.Fail(parts[1], cmp.Or(bind.Said(err).Hint, form), "the block size: %s", bind.Said(err).Msg)
 		return
 	}
-	options := map[string]*node{"iodepth": n.made(depth)}
-	set := func(key string, part *node, value string) {
-		if old := options[key]; old != nil && key != "iodepth" || old != nil && old.col != n.col {
-			w.fail(part, "write it once", "%s is given twice", key)
+	options := map[string]*syntax.Node{"iodepth": n.Made(depth)}
+	set := func(key string, part *syntax.Node, value string) {
+		if old := options[key]; old != nil && key != "iodepth" || old != nil && old.Col != n.Col {
+			w.Fail(part, "write it once", "%s is given twice", key)
 		}
-		options[key] = part.made(value)
+		options[key] = part.Made(value)
 	}
 	for _, part := range parts[2:] {
-		if d := depthWord.FindStringSubmatch(part.text); d != nil {
+		if d := depthWord.FindStringSubmatch(part.Text); d != nil {
 			set("iodepth", part, d[1])
-		} else if j := jobsWord.FindStringSubmatch(part.text); j != nil {
+		} else if j := jobsWord.FindStringSubmatch(part.Text); j != nil {
 			set("numjobs", part, j[1])
-		} else if o := openWord.FindStringSubmatch(part.text); o != nil {
+		} else if o := openWord.FindStringSubmatch(part.Text); o != nil {
 			load := "open"
 			if o[1] != "" {
 				load = o[1] + "%"
 			}
 			set("load", part, load)
-			if d := options["iodepth"]; d != nil && d.col == n.col {
+			if d := options["iodepth"]; d != nil && d.Col == n.Col {
 				delete(options, "iodepth") // the arrivals decide how many are in flight
 			}
-		} else if _, err := positive(part.text); err == nil {
-			set("size", part, part.text)
+		} else if _, err := positive(part.Text); err == nil {
+			set("size", part, part.Text)
 		} else {
-			w.fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", quote(part.text), said(err).Msg)
+			w.Fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", syntax.Quote(part.Text), bind.Said(err).Msg)
 		}
 	}
-	entries := []pair{{head.made("rw"), head.made(rw)}, {n.made("bs"), parts[1]}}
+	entries := []syntax.Pair{{Key: head.Made("rw"), Val: head.Made(rw)}, {Key: n.Made("bs"), Val: parts[1]}}
 	for _, key := range []string{"load", "iodepth", "numjobs", "size"} {
 		if v := options[key]; v != nil {
-			entries = append(entries, pair{v.made(key), v})
+			entries = append(entries, syntax.Pair{Key: v.Made(key), Val: v})
 		}
 	}
-	w.work(n, n, "fio", mapping(n, entries...))
+	w.work(n, n, "fio", syntax.Mapping(n, entries...))
 }
 
 func positive(s string) (Size, error) {
-	v, err := ParseSize(s)
+	v, err := syntax.ParseSize(s)
 	if err == nil && v == 0 {
-		err = &ValueError{Msg: quote(s) + " is nothing", Hint: "write a size above 0"}
+		err = &ValueError{Msg: syntax.Quote(s) + " is nothing", Hint: "write a size above 0"}
 	}
 	return v, err
 }

@@ -34,7 +34,7 @@ func (fs system) counters(device string) (c counters) {
 	if device == "" {
 		return c
 	}
-	if disk, _, _ := strings.Cut(fs.inRound(device), "/"); fs.notCounting(disk) {
+	if disk, _, _ := strings.Cut(fs.inBlock(device), "/"); fs.notCounting(disk) {
 		return c
 	}
 	if disks, err := blockdevice.NewFS(fs.proc, fs.sys); err == nil {

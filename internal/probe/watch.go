@@ -295,12 +295,12 @@ func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 
 // diskStat reads the counters of a disk or a partition.
 func (fs system) diskStat(disks blockdevice.FS, name string) (diskStat, error) {
-	st, n, err := disks.SysBlockDeviceStat(fs.inRound(name))
+	st, n, err := disks.SysBlockDeviceStat(fs.inBlock(name))
 	return diskStat{st, n >= 17}, err
 }
 
-// inRound is where the device stands under /sys/block: a partition stands under its disk.
-func (fs system) inRound(name string) string {
+// inBlock is where the device stands under /sys/block: a partition stands under its disk.
+func (fs system) inBlock(name string) string {
 	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "class/block", name)); err == nil {
 		if _, err := os.Stat(filepath.Join(real, "partition")); err == nil {
 			return filepath.Base(filepath.Dir(real)) + "/" + name
@@ -520,7 +520,7 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 	if name == "" {
 		return nil
 	}
-	disk, _, _ := strings.Cut(fs.inRound(name), "/")
+	disk, _, _ := strings.Cut(fs.inBlock(name), "/")
 	backing, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "loop/backing_file"))
 	if err == nil {
 		if below := fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1); len(below) > 0 {

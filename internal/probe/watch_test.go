@@ -189,8 +189,8 @@ func TestDevices(t *testing.T) {
 	if got := fs.siblings("nvme1n1"); !reflect.DeepEqual(got, []string{"nvme0n1p2", "nvme1n1"}) {
 		t.Errorf("siblings: %v", got)
 	}
-	if got := fs.inRound("sda1"); got != "sda/sda1" {
-		t.Errorf("inRound: %v", got)
+	if got := fs.inBlock("sda1"); got != "sda/sda1" {
+		t.Errorf("inBlock: %v", got)
 	}
 }
 

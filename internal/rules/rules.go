@@ -40,14 +40,6 @@ const (
 	DuringRun = Trial | Run | Work | Report
 )
 
-var all []Rule
-
-// add registers a rule. All lists the rules in the order of their declarations.
-func add(r Rule) Rule {
-	all = append(all, r)
-	return r
-}
-
 // All lists every rule, in the order of docs/rules.md.
 func All() []Rule { return slices.Clone(all) }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -109,6 +110,9 @@ func TestRules(t *testing.T) {
 		seen[r.ID] = true
 		if r.Severity == "" || r.In == 0 || r.Title == "" || !strings.HasSuffix(r.Why, ".") || r.Hint == "" || strings.HasSuffix(r.Hint, ".") {
 			t.Errorf("%s: a field is missing: %+v", r.ID, r)
+		}
+		if !slices.Contains([]iotax.Severity{iotax.Info, iotax.Warning, iotax.Invalid}, r.Severity) {
+			t.Errorf("%s: unknown severity %q", r.ID, r.Severity)
 		}
 		if during := r.In & DuringRun; during&(during-1) != 0 {
 			t.Errorf("%s: docs/rules.md has one column for what a rule looks at during a run", r.ID)

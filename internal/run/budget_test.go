@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 )
 
 // slow makes opening the guest take a while, and what is done around a trial another while for each target.
@@ -99,7 +100,8 @@ func TestTimeLeftByTarget(t *testing.T) {
 	}
 	p := guestPlan("a", "b")
 	p.Measure.Rounds, p.Measure.Budget = plan.Rounds{Min: 3, Max: 3}, 0
-	r, err := Run(context.Background(), p, d, Options{ID: "r", Around: map[string]time.Duration{"disk": 4 * time.Second}})
+	r, err := Run(context.Background(), p, d, Options{ID: "r", Around: map[schedule.Cell]time.Duration{
+		{Workload: "a", Target: "disk"}: 4 * time.Second, {Workload: "b", Target: "disk"}: 4 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 )
 
 func TestRunKeepsTheCalibrationOfItsRig(t *testing.T) {
@@ -70,7 +71,7 @@ func TestScheduleIsWhatIsRun(t *testing.T) {
 	for _, x := range w.saved {
 		got = append(got, x.Workload+" "+x.Target)
 	}
-	for _, s := range p.Schedule(4) {
+	for _, s := range schedule.Slots(p, 4) {
 		for _, x := range s.Targets {
 			want = append(want, s.Workload+" "+x)
 		}

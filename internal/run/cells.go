@@ -181,7 +181,7 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 
 // holder is the rig that t stands in.
 func (r *rig) holder(t *iotax.Target) *rig {
-	pt, _ := r.planTarget(t.Name)
+	pt, _ := r.p.Target(t.Name)
 	return r.rigOf(pt.On)
 }
 

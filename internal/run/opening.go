@@ -67,7 +67,7 @@ func (r *rig) tell() {
 
 // open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
 // run.Targets with their error; without keepGoing the first such error is returned, because what is
-// known to be missing is better mended before an hour is spent. All are returned where no two targets are left.
+// missing is better known before an hour is spent. All are returned where no two targets are left.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 // gather makes one target of those that t is made of.
 func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax.Target, error) {
 	member := func(name string) (*iotax.Target, error) {
-		pt, ok := r.planTarget(name)
+		pt, ok := r.p.Target(name)
 		if !ok {
 			return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", name)}
 		}
@@ -227,7 +227,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 
 // enclose makes a target of another one, with a container between the work and its machine.
 func (r *rig) enclose(ctx context.Context, t plan.Target, of string) (*iotax.Target, error) {
-	base, ok := r.planTarget(of)
+	base, ok := r.p.Target(of)
 	if !ok {
 		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", of)}
 	}
@@ -299,7 +299,7 @@ func (r *rig) serving(t plan.Target) (all []func() map[string][]int) {
 		if of == nil {
 			break
 		}
-		if t, ok = r.planTarget(*of); !ok {
+		if t, ok = r.p.Target(*of); !ok {
 			break
 		}
 	}
@@ -327,9 +327,9 @@ func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 }
 
 func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
-	pm, err := r.planMachine(name)
-	if err != nil {
-		return nil, err
+	pm, ok := r.p.Machine(name)
+	if !ok {
+		return nil, &iotax.Error{Op: "open machine", On: name, Err: errors.New("the plan has no machine of this name")}
 	}
 	var devices []iotax.Device
 	for _, t := range r.p.Targets {
@@ -360,20 +360,11 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 
 // around is the target that the one of that name is inside of, or "".
 func (r *rig) around(name string) string {
-	t, _ := r.planTarget(name)
+	t, _ := r.p.Target(name)
 	if can := t.Traits(); can.Encloses {
 		return *can.Of
 	}
 	return ""
-}
-
-func (r *rig) planMachine(name string) (plan.Machine, error) {
-	for _, m := range r.p.Machines {
-		if m.Name == name {
-			return m, nil
-		}
-	}
-	return plan.Machine{}, &iotax.Error{Op: "open machine", On: name, Err: errors.New("the plan has no machine of this name")}
 }
 
 // prepare makes the serving side of the target's volume, once.
@@ -394,7 +385,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 	env := volume.Env{Host: r.d.Host, ID: v.id, Need: r.need(t), Files: r.files(t)}
 	can := t.Traits()
 	if can.Of != nil && *can.Of != "" {
-		base, ok := r.planTarget(*can.Of)
+		base, ok := r.p.Target(*can.Of)
 		if !ok {
 			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("the plan has no target %q", *can.Of)}
 			return nil, v.err
@@ -449,13 +440,4 @@ func (r *rig) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
 	r.onClose("place of "+t.Name, m, vol.Detach)
 	v.place, v.err = vol.Attach(ctx, m)
 	return v.place, v.err
-}
-
-func (r *rig) planTarget(name string) (plan.Target, bool) {
-	for _, t := range r.p.Targets {
-		if t.Name == name {
-			return t, true
-		}
-	}
-	return plan.Target{}, false
 }

@@ -79,7 +79,7 @@ func (r *rig) rigOf(machine string) *rig {
 // renew opens t's machine anew, with t alone on it, and prepares l there. The rig that comes back is to be
 // closed after the trial, also when there is an error.
 func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax.Target, error) {
-	pt, _ := r.planTarget(t.Name)
+	pt, _ := r.p.Target(t.Name)
 	c := r.part(pt.On, pt.Name)
 	fresh, err := c.openTarget(ctx, pt)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/rules"
 	"iotax/stat"
 )
@@ -35,10 +36,10 @@ type engine struct {
 	ledger ledger
 	seq    int // of the next trial, as the shard counts
 
-	from   time.Time                // when this process began the run: the budget counts from there
-	begun  time.Time                // of the first trial
-	around map[string]time.Duration // assumed time around a trial, by target
-	extra  map[string]stat.Timing   // measured time around a trial, by target
+	from   time.Time                       // when this process began the run: the budget counts from there
+	begun  time.Time                       // of the first trial
+	around map[schedule.Cell]time.Duration // assumed time around a trial
+	extra  map[string]stat.Timing          // measured time around a trial, by target
 }
 
 // A lane is the progress of one workload: its rounds, and whether it needs more.
@@ -183,10 +184,10 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
-	seed := plan.RoundSeed(e.run.Seed, ln.plan.Name, round)
+	seed := schedule.RoundSeed(e.run.Seed, ln.plan.Name, round)
 	ln.beginRound()
 	defer func() { ln.inRound = nil }()
-	for _, i := range plan.Order(e.run.Seed+uint64(ln.index), len(ln.targets), round) {
+	for _, i := range schedule.Order(e.run.Seed+uint64(ln.index), len(ln.targets), round) {
 		target := ln.targets[i]
 		if ln.failed[target.Name] >= failuresInARow {
 			continue
@@ -199,7 +200,7 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
 		}
 		for i := range t.Findings {
-			t.Findings[i].Hint = e.p.Workable(t.Findings[i].Hint)
+			t.Findings[i].Hint = schedule.Workable(e.p, t.Findings[i].Hint)
 		}
 		// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
 		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
@@ -219,7 +220,7 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 			ln.times[target.Name] = ln.times[target.Name].Add(took)
 		}
 		if ln.w.Caps().Limit == 0 && t.Err == "" {
-			e.extra[target.Name] = e.extra[target.Name].Add(took - e.p.TrialTime(&ln.plan))
+			e.extra[target.Name] = e.extra[target.Name].Add(took - schedule.TrialTime(e.p, &ln.plan))
 		}
 		e.d.Progress(e.event(Finished, ln, t))
 	}
@@ -229,7 +230,7 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 // attempt fills t, on the machine that stands or on one that is opened for it. An error means that
 // something was left behind.
 func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t *iotax.Trial) error {
-	pt, _ := e.rig.planTarget(target.Name)
+	pt, _ := e.p.Target(target.Name)
 	if !e.p.EachTrial(pt.On) {
 		runTrial(ctx, e.d, ln.w, target, t, e.p.Measure)
 		return nil
@@ -308,7 +309,7 @@ func (e *engine) judge(ln *lane) {
 	case b.Min == b.Max:
 		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // a number of rounds was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached: "+stat.PlusMinus(width, 2), e.p.Workable("use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
+		e.stop(ln, laneShort, "precision not reached: "+stat.PlusMinus(width, 2), schedule.Workable(e.p, "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
 	}
 }
 
@@ -423,20 +424,17 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	return ev
 }
 
-// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan
-// says or the kind of work is assumed to take, and what comes on top at that target: in other workloads, or by assumption.
+// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan says or the kind
+// of work is assumed to take, and what comes on top: as at that target in other workloads that have a window, or by assumption.
 func (e *engine) each(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()
 	}
-	planned := e.p.TrialTime(&l.plan)
-	if l.w.Caps().Limit > 0 {
-		return planned
-	}
-	if t := e.extra[target]; t.N > 0 {
+	planned := schedule.TrialTime(e.p, &l.plan)
+	if t := e.extra[target]; t.N > 0 && l.w.Caps().Limit == 0 {
 		return planned + t.Mean()
 	}
-	return planned + e.around[target]
+	return planned + e.around[schedule.Cell{Workload: l.plan.Name, Target: target}]
 }
 
 var errNothing = errors.New("the workload did nothing")

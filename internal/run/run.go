@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/rules"
 	"iotax/internal/volume"
 	"iotax/stat"
@@ -83,7 +84,7 @@ type Options struct {
 
 	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
 
-	Around map[string]time.Duration // assumed time around a trial, by target, until trials have shown it
+	Around map[schedule.Cell]time.Duration // assumed time around a trial, until trials have shown it
 }
 
 // EventKind says what an Event tells.
@@ -214,7 +215,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	rig.noteEmulated(trials)
 	found := d.Review(run, trials)
 	for i := range found {
-		found[i].Hint = p.Workable(found[i].Hint)
+		found[i].Hint = schedule.Workable(p, found[i].Hint)
 	}
 	run.Findings = mergeFindings(run.Findings, found)
 	return run, err

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/volume"
 )
 
@@ -117,7 +118,7 @@ func TestWorkloadAtSomeTargets(t *testing.T) {
 		t.Errorf("a workload was made ready where it is not done: %q", w.log)
 	}
 	var plain []string // what the schedule promises is what ran
-	for _, s := range p.Schedule(3) {
+	for _, s := range schedule.Slots(p, 3) {
 		for _, target := range s.Targets {
 			plain = append(plain, s.Workload+target)
 		}

@@ -1,7 +1,7 @@
 // Package statsim asks what iotax's method is worth: it simulates rigs that misbehave in known ways
 // (Models), runs studies on them by the rules of iotax and of others (Policies), and counts how often
 // the interval holds the ratio that was put in. It decides with the functions that the engine decides
-// with (stat.Hull, stat.Looks, stat.Alpha, stat.Next, plan.Order, check.Trial, check.Run), not with
+// with (stat.Hull, stat.Looks, stat.Alpha, stat.Next, schedule.Order, check.Trial, check.Run), not with
 // copies of them.
 //
 // The same options give the same result, to the bit, on any number of CPUs: every study has a random

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"iotax"
-	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/stat"
 )
 
@@ -129,7 +129,7 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 	w.written = true // the other workload of the rotation writes
 	var v [2]float64
 	ok = true
-	for _, a := range plan.Order(w.order, 2, round) {
+	for _, a := range schedule.Order(w.order, 2, round) {
 		if w.keep {
 			v[a], w.series = w.seconds(a, t, jitter, w.series)
 			ok = w.keepTrial(a, round, v[a], t) && ok

@@ -42,6 +42,9 @@ const (
 	pilotRamp = 200 * time.Millisecond
 )
 
+// PilotTime is how long the load generator runs to learn the capacity of one target.
+const PilotTime = pilotTime + pilotRamp
+
 // parseLoad reads a share of the capacity. "" is a closed loop, 0.
 func parseLoad(s string) (float64, error) {
 	switch s {

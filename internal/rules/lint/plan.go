@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/rules"
 )
 
@@ -84,7 +85,7 @@ func memoryJob(j *job, r *report) {
 func shortTrials(p *planView, r *report) {
 	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
 		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", rules.Time(d))
-		r.hint("%s", p.Workable("give trials of 10 s or more (`--trial 10s`)"))
+		r.hint("%s", schedule.Workable(p.Plan, "give trials of 10 s or more (`--trial 10s`)"))
 	}
 }
 

@@ -72,7 +72,7 @@ var types = map[string]string{
 }
 
 // An option is a struct whose name and type stand within the same braces.
-var round = regexp.MustCompile(`\.name\s*=\s*"([^"]+)",([^{}]*?)\.type\s*=\s*FIO_OPT_(\w+)([^{}]*)`)
+var block = regexp.MustCompile(`\.name\s*=\s*"([^"]+)",([^{}]*?)\.type\s*=\s*FIO_OPT_(\w+)([^{}]*)`)
 var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 
 // The options of other builds than the installed one are those of this version and later ones.
@@ -116,7 +116,7 @@ func versions(repo string, have []option) tables {
 			if compare(v, base) >= 0 {
 				readForms(forms, engine, source)
 			}
-			for _, m := range round.FindAllStringSubmatch(source, -1) {
+			for _, m := range block.FindAllStringSubmatch(source, -1) {
 				o := option{Name: m[1], Type: types[m[3]], Engine: engine}
 				if a := aliased.FindStringSubmatch(m[2] + m[4]); a != nil {
 					o.Alias = a[1]

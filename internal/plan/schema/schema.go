@@ -1,4 +1,5 @@
-package plan
+// Package schema describes plan files as JSON Schema.
+package schema
 
 import (
 	"encoding/json"
@@ -6,15 +7,19 @@ import (
 	"slices"
 
 	"github.com/invopop/jsonschema"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
-// Schema returns the JSON Schema (draft 2020-12) of plan files, for the completion and checks of an
+// Of returns the JSON Schema (draft 2020-12) of plan files, for the completion and checks of an
 // editor. It is made from the kinds' Go types. References between entries, and what a spec's
 // Validate says, are beyond it.
 //
 // The types of jsonschema are used and its reflector is not: kinds are keys, fields take lists as
 // axes, and scalars have shorthands, none of which it could see in the types.
-func Schema(k Kinds) ([]byte, error) {
+func Of(k plan.Kinds) ([]byte, error) {
 	s := schemer{defs: jsonschema.Definitions{}}
 	root := object("what is compared, under which workloads, and how it is measured")
 	root.Version = jsonschema.Version
@@ -27,7 +32,7 @@ func Schema(k Kinds) ([]byte, error) {
 	root.Properties.Set("machines", s.section("machine", "where commands run; the machine \"host\" is this one and need not be declared", k.Machines))
 	root.Properties.Set("targets", s.section("target", "a volume on a machine", k.Volumes))
 	root.Properties.Set("workloads", s.section("workload", "what is done on every target", k.Workloads))
-	measure := s.structure(reflect.TypeFor[Measure](), reflect.ValueOf(Defaults()), false)
+	measure := s.structure(reflect.TypeFor[plan.Measure](), reflect.ValueOf(plan.Defaults()), false)
 	measure.Description = "how it is measured"
 	root.Properties.Set("measure", nullable(measure))
 	root.PatternProperties = map[string]*jsonschema.Schema{"^x-": {Description: "ignored; a place for YAML anchors"}}
@@ -59,7 +64,7 @@ func nullable(s *jsonschema.Schema) *jsonschema.Schema { return types(s, "object
 
 func one() *uint64 { n := uint64(1); return &n }
 
-func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
+func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schema {
 	e := object("")
 	switch what {
 	case "target":
@@ -78,7 +83,7 @@ func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 		e.OneOf = append(e.OneOf, &jsonschema.Schema{Required: []string{k.Name}})
 	}
 	s.defs[what] = e
-	size := uint64(maxName)
+	size := uint64(plan.MaxName)
 	sec := &jsonschema.Schema{Description: "name → " + what + ": " + doc, AdditionalProperties: &jsonschema.Schema{Ref: "#/$defs/" + what},
 		PropertyNames: &jsonschema.Schema{MinLength: one(), MaxLength: &size}}
 	if what == "machine" {
@@ -88,9 +93,9 @@ func (s *schemer) section(what, doc string, kinds []Kind) *jsonschema.Schema {
 	return sec
 }
 
-func (s *schemer) kind(k Kind) *jsonschema.Schema {
+func (s *schemer) kind(k bind.Kind) *jsonschema.Schema {
 	spec := k.New()
-	body := s.structure(elem(spec), reflect.Indirect(reflect.ValueOf(spec)), true)
+	body := s.structure(bind.Elem(spec), reflect.Indirect(reflect.ValueOf(spec)), true)
 	body.Description = k.Doc
 	if o := spec.Traits().Options; o != nil {
 		opt := axisOf(types(word(""), "string", "number", "boolean", "null"))
@@ -102,7 +107,7 @@ func (s *schemer) kind(k Kind) *jsonschema.Schema {
 			}
 		}
 	}
-	if _, ok := spec.(Scalar); !ok {
+	if _, ok := spec.(bind.Scalar); !ok {
 		return nullable(body)
 	}
 	short := axisOf(word(k.Doc))
@@ -112,29 +117,29 @@ func (s *schemer) kind(k Kind) *jsonschema.Schema {
 // structure describes a struct type; its defaults are read from v.
 func (s *schemer) structure(t reflect.Type, v reflect.Value, axes bool) *jsonschema.Schema {
 	o := object("")
-	known, _ := fields(t)
+	known, _ := bind.Fields(t)
 	for _, f := range known {
 		fv := reflect.Value{}
 		if v.IsValid() {
-			fv = v.FieldByIndex(f.index)
+			fv = v.FieldByIndex(f.Index)
 		}
-		o.Properties.Set(f.name, s.field(f, fv, axes))
+		o.Properties.Set(f.Name, s.field(f, fv, axes))
 	}
 	return o
 }
 
-func (s *schemer) field(f field, v reflect.Value, axes bool) *jsonschema.Schema {
-	t := f.typ
+func (s *schemer) field(f bind.Field, v reflect.Value, axes bool) *jsonschema.Schema {
+	t := f.Typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 		v = reflect.Value{}
 	}
 	var out *jsonschema.Schema
 	switch {
-	case isText(t):
+	case bind.IsText(t):
 		out = text(t, f)
 		if v.IsValid() && !v.IsZero() {
-			if d, err := textOf(v); err == nil {
+			if d, err := bind.TextOf(v); err == nil {
 				out.Default = d
 			}
 			switch v.Kind() {
@@ -150,7 +155,7 @@ func (s *schemer) field(f field, v reflect.Value, axes bool) *jsonschema.Schema 
 			out = axisOf(out)
 		}
 	case t.Kind() == reflect.Slice:
-		item := text(t.Elem(), field{enum: f.enum})
+		item := text(t.Elem(), bind.Field{Enum: f.Enum})
 		out = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{item, {Type: "array", Items: item}}}
 		if axes {
 			out.AnyOf = append(out.AnyOf, &jsonschema.Schema{Type: "array", MinItems: one(),
@@ -163,13 +168,13 @@ func (s *schemer) field(f field, v reflect.Value, axes bool) *jsonschema.Schema 
 		}
 	case t.Kind() == reflect.Struct:
 		out = s.structure(t, v, axes)
-		if reflect.PointerTo(t).Implements(scalarType) {
+		if reflect.PointerTo(t).Implements(bind.ScalarType) {
 			out = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{word(""), out}}
 		}
 	default:
 		out = &jsonschema.Schema{}
 	}
-	out.Description = f.doc
+	out.Description = f.Doc
 	return out
 }
 
@@ -186,27 +191,27 @@ func word(doc string) *jsonschema.Schema {
 	return types(&jsonschema.Schema{Description: doc}, "string", "number", "boolean")
 }
 
-func text(t reflect.Type, f field) *jsonschema.Schema {
-	out := &jsonschema.Schema{Description: f.doc}
+func text(t reflect.Type, f bind.Field) *jsonschema.Schema {
+	out := &jsonschema.Schema{Description: f.Doc}
 	switch t {
-	case reflect.TypeFor[Size]():
+	case reflect.TypeFor[syntax.Size]():
 		out.Pattern = `^[0-9]+(\.[0-9]+)? ?(B|[KMGT]iB|[kMGT]B|[kmgtKMGT])?$`
 		out.Examples = []any{"4KiB", "1GiB"}
 		out.Minimum = "0"
 		return types(out, "string", "integer")
-	case reflect.TypeFor[Duration]():
+	case reflect.TypeFor[syntax.Duration]():
 		out.Pattern = `^(0|[0-9.]+ ?(ns|us|µs|μs|ms|s|m|h)([0-9.]+(ns|us|µs|μs|ms|s|m|h))*)$`
 		out.Examples = []any{"10s", "1m30s"}
 		out.Minimum, out.Maximum = "0", "0"
 		return types(out, "string", "integer")
-	case reflect.TypeFor[Percent]():
+	case reflect.TypeFor[syntax.Percent]():
 		out.Type = "string"
 		out.Pattern = `^[0-9]+(\.[0-9]+)? ?%$`
 		out.Examples = []any{"5%"}
 		return out
 	}
-	if len(f.enum) > 0 {
-		for _, e := range f.enum {
+	if len(f.Enum) > 0 {
+		for _, e := range f.Enum {
 			out.Enum = append(out.Enum, e)
 		}
 		return out
@@ -248,9 +253,9 @@ func wordOf(doc string, names []string) *jsonschema.Schema {
 
 func referenceSchema(published []string) *jsonschema.Schema {
 	full := object("")
-	known, _ := fields(reflect.TypeFor[Reference]())
+	known, _ := bind.Fields(reflect.TypeFor[plan.Reference]())
 	for _, f := range known {
-		full.Properties.Set(f.name, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
+		full.Properties.Set(f.Name, nullable(&jsonschema.Schema{Description: "names of this plan → names of the publication", AdditionalProperties: word("")}))
 	}
 	full.Properties.Set("published", wordOf("name of the data set", published))
 	full.Required = []string{"published"}

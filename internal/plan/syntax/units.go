@@ -1,4 +1,4 @@
-package plan
+package syntax
 
 import (
 	"cmp"
@@ -64,11 +64,11 @@ var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s
 func split(s, what, example string) (number, unit string, err error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "-") {
-		return "", "", &ValueError{Msg: fmt.Sprintf("%s is negative", quote(s)), Hint: "a " + what + " is 0 or more"}
+		return "", "", &ValueError{Msg: fmt.Sprintf("%s is negative", Quote(s)), Hint: "a " + what + " is 0 or more"}
 	}
 	m := numberUnit.FindStringSubmatch(s)
 	if m == nil {
-		return "", "", &ValueError{Msg: fmt.Sprintf("%s is not a %s", quote(s), what), Hint: "write a number and a unit, as in " + example}
+		return "", "", &ValueError{Msg: fmt.Sprintf("%s is not a %s", Quote(s), what), Hint: "write a number and a unit, as in " + example}
 	}
 	return m[1], m[2], nil
 }
@@ -93,14 +93,14 @@ func ParseSize(s string) (Size, error) {
 	}
 	r, ok := new(big.Rat).SetString(number)
 	if !ok {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a size", quote(s)), Hint: "write a number and a unit, as in 1GiB"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a size", Quote(s)), Hint: "write a number and a unit, as in 1GiB"}
 	}
 	r.Mul(r, new(big.Rat).SetInt64(factor))
 	if !r.IsInt() {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a whole number of bytes", quote(s)), Hint: "use a smaller unit"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a whole number of bytes", Quote(s)), Hint: "use a smaller unit"}
 	}
 	if !r.Num().IsInt64() {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is too large", quote(s)), Hint: "the largest size is just under 8388608TiB"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is too large", Quote(s)), Hint: "the largest size is just under 8388608TiB"}
 	}
 	return Size(r.Num().Int64()), nil
 }
@@ -129,23 +129,23 @@ func ParseDuration(s string) (Duration, error) {
 		return 0, err
 	}
 	if unit == "" {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s has no unit", quote(s)), Hint: fmt.Sprintf("did you mean %q?", number+"s")}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no unit", Quote(s)), Hint: fmt.Sprintf("did you mean %q?", number+"s")}
 	}
 	var sum time.Duration
 	for _, part := range durationPart.FindAllStringSubmatch(number+unit, -1) {
 		n, u := part[1], part[2]
 		switch {
 		case u == "":
-			return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", quote(s)), Hint: "write it as in 1m30s"}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s ends without a unit", Quote(s)), Hint: "write it as in 1m30s"}
 		case !slices.Contains(durationUnits, u):
 			near := cmp.Or(durationWords[u], durationWords[strings.ToLower(u)], Nearest(u, durationUnits))
 			return 0, unknownUnit(u, near, "ns, us, ms, s, m, h")
 		case strings.Count(n, ".") > 1 || n == ".":
-			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", quote(s)), Hint: "write it as in 1m30s"}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is not a duration", Quote(s)), Hint: "write it as in 1m30s"}
 		}
 		d, err := time.ParseDuration(n + u)
 		if err != nil || sum > math.MaxInt64-d {
-			return 0, &ValueError{Msg: fmt.Sprintf("%s is too long", quote(s)), Hint: "the longest duration is about 292 years"}
+			return 0, &ValueError{Msg: fmt.Sprintf("%s is too long", Quote(s)), Hint: "the longest duration is about 292 years"}
 		}
 		sum += d
 	}
@@ -167,20 +167,20 @@ func ParsePercent(s string) (Percent, error) {
 		if f, err := strconv.ParseFloat(number, 64); err == nil && f > 0 && f < 1 { // a ratio or a percentage
 			hint = fmt.Sprintf("write %s for a ratio of %s, or %s%%", Percent(f), number, number)
 		}
-		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", quote(s)), Hint: hint}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", Quote(s)), Hint: hint}
 	default:
 		return 0, unknownUnit(unit, "%", "%")
 	}
 	// The exponent moves the point in decimal, so that String gives back what was written.
 	f, err := strconv.ParseFloat(number+"e-2", 64)
 	if err != nil {
-		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", quote(s)), Hint: "write it as in 5%"}
+		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", Quote(s)), Hint: "write it as in 5%"}
 	}
 	return Percent(f), nil
 }
 
 func unknownUnit(unit, near, all string) error {
-	e := &ValueError{Msg: fmt.Sprintf("unknown unit %s", quote(unit)), Hint: "units are " + all}
+	e := &ValueError{Msg: fmt.Sprintf("unknown unit %s", Quote(unit)), Hint: "units are " + all}
 	if near != "" {
 		e.Hint = fmt.Sprintf("did you mean %q?", near)
 	}
@@ -240,15 +240,19 @@ func (d Duration) Duration() time.Duration { return time.Duration(d) }
 
 // The text forms serve YAML, JSON and flags.
 
-func (s Size) MarshalText() ([]byte, error)     { return []byte(s.String()), nil }
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-func (p Percent) MarshalText() ([]byte, error)  { return []byte(p.String()), nil }
+
+func (p Percent) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 func (s *Size) UnmarshalText(b []byte) (err error) { *s, err = keep(*s, b, ParseSize); return err }
+
 func (d *Duration) UnmarshalText(b []byte) (err error) {
 	*d, err = keep(*d, b, ParseDuration)
 	return err
 }
+
 func (p *Percent) UnmarshalText(b []byte) (err error) {
 	*p, err = keep(*p, b, ParsePercent)
 	return err
@@ -265,64 +269,14 @@ func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
 
 // Set and Type make the types flags (github.com/spf13/pflag Value).
 
-func (s *Size) Set(t string) error     { return s.UnmarshalText([]byte(t)) }
+func (s *Size) Set(t string) error { return s.UnmarshalText([]byte(t)) }
+
 func (d *Duration) Set(t string) error { return d.UnmarshalText([]byte(t)) }
-func (p *Percent) Set(t string) error  { return p.UnmarshalText([]byte(t)) }
 
-func (*Size) Type() string     { return "size" }
+func (p *Percent) Set(t string) error { return p.UnmarshalText([]byte(t)) }
+
+func (*Size) Type() string { return "size" }
+
 func (*Duration) Type() string { return "duration" }
-func (*Percent) Type() string  { return "percent" }
 
-// ParseRounds reads "6" (exactly six) or "6..30".
-func ParseRounds(s string) (Rounds, error) {
-	low, high, ranged := strings.Cut(strings.TrimSpace(s), "..")
-	if !ranged {
-		high = low
-	}
-	lo, err1 := strconv.Atoi(strings.TrimSpace(low))
-	hi, err2 := strconv.Atoi(strings.TrimSpace(high))
-	if err1 != nil || err2 != nil {
-		return Rounds{}, &ValueError{Msg: fmt.Sprintf("%s is not a number of rounds", quote(s)), Hint: "write 6, or 6..30 for a least and a most"}
-	}
-	b := Rounds{Min: lo, Max: hi}
-	if bad := b.check(); len(bad) > 0 {
-		return Rounds{}, &ValueError{Msg: bad[0].Msg, Hint: bad[0].Hint}
-	}
-	return b, nil
-}
-
-// SetScalar lets a plan say `rounds: 6` or `rounds: 6..30`.
-func (b *Rounds) SetScalar(s string) error {
-	n, err := ParseRounds(s)
-	if err == nil {
-		*b = n
-	}
-	return err
-}
-
-func (b *Rounds) Set(s string) error { return b.SetScalar(s) }
-func (*Rounds) Type() string         { return "rounds" }
-
-func (b Rounds) String() string {
-	if b.Min == b.Max {
-		return strconv.Itoa(b.Min)
-	}
-	return fmt.Sprintf("%d..%d", b.Min, b.Max)
-}
-
-func (b Rounds) check() []*FieldError {
-	var bad []*FieldError
-	const why = "an interval needs at least 6 rounds; from 1 to 5 only values are shown"
-	if b.Min < 1 {
-		bad = append(bad, &FieldError{Field: "min", Msg: fmt.Sprintf("%d rounds measure nothing", b.Min), Hint: why})
-	}
-	if b.Min >= 1 && b.Max < b.Min {
-		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("at most %d rounds is less than at least %d", b.Max, b.Min), Hint: "make max at least min"})
-	}
-	if b.Max > maxRounds {
-		bad = append(bad, &FieldError{Field: "max", Msg: fmt.Sprintf("%d rounds are too many", b.Max), Hint: fmt.Sprintf("at most %d", maxRounds)})
-	}
-	return slices.Clip(bad)
-}
-
-const maxRounds = 100000
+func (*Percent) Type() string { return "percent" }

@@ -1,13 +1,18 @@
-package plan
+package schedule
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
 )
 
 func TestOrder(t *testing.T) {
@@ -82,13 +87,13 @@ func TestRoundSeed(t *testing.T) {
 	})
 }
 
-func samplePlan(targets, workloads int, m Measure) *Plan {
-	p := &Plan{Measure: m}
+func samplePlan(targets, workloads int, m plan.Measure) *plan.Plan {
+	p := &plan.Plan{Measure: m}
 	for i := range targets {
-		p.Targets = append(p.Targets, Target{Name: fmt.Sprint("t", i)})
+		p.Targets = append(p.Targets, plan.Target{Name: fmt.Sprint("t", i)})
 	}
 	for i := range workloads {
-		p.Workloads = append(p.Workloads, Workload{Name: fmt.Sprint("w", i)})
+		p.Workloads = append(p.Workloads, plan.Workload{Name: fmt.Sprint("w", i)})
 	}
 	return p
 }
@@ -96,54 +101,72 @@ func samplePlan(targets, workloads int, m Measure) *Plan {
 type lasting float64
 
 func (l lasting) Validate() error { return nil }
-func (l lasting) Traits() Traits  { return Traits{Lasts: float64(l)} }
+
+func (l lasting) Traits() bind.Traits { return bind.Traits{Lasts: float64(l)} }
 
 func TestEstimate(t *testing.T) {
-	m := Defaults() // 12 s a trial
-	m.Settle = Duration(time.Second)
+	m := plan.Defaults() // 12 s a trial
+	m.Settle = syntax.Duration(time.Second)
 	m.Budget = 0
 	for _, c := range []struct {
 		name        string
-		p           *Plan
+		p           *plan.Plan
 		least, most time.Duration
 	}{
 		{"no budget", samplePlan(4, 3, m), 6 * 4 * 3 * 13 * time.Second, 30 * 4 * 3 * 13 * time.Second},
-		{"budget", func() *Plan { p := samplePlan(4, 3, m); p.Measure.Budget = Duration(20 * time.Minute); return p }(), 936 * time.Second, 7 * 156 * time.Second},
+		{"budget", func() *plan.Plan {
+			p := samplePlan(4, 3, m)
+			p.Measure.Budget = syntax.Duration(20 * time.Minute)
+			return p
+		}(), 936 * time.Second, 23 * 52 * time.Second},
+		{"one target", samplePlan(1, 3, m), 6 * 3 * 13 * time.Second, 6 * 3 * 13 * time.Second},
 		{"nothing", samplePlan(0, 3, m), 0, 0},
-		{"work that ends by itself, at two targets, and a window of its own", func() *Plan {
+		{"work that ends by itself, at two targets, and a window of its own", func() *plan.Plan {
 			p := samplePlan(4, 3, m)
 			p.Workloads[0].Assumed, p.Workloads[0].At = 5*time.Second, []string{"t0", "t1"}
 			p.Workloads[1].Spec = lasting(2) // 20 s
 			return p
 		}(), 6 * (2*6 + 4*23 + 4*13) * time.Second, 30 * (2*6 + 4*23 + 4*13) * time.Second},
-		{"huge", func() *Plan {
+		{"huge", func() *plan.Plan {
 			p := samplePlan(1000, 1000, m)
-			p.Measure.Rounds.Max, p.Measure.Trial = maxRounds, maxTime
+			p.Measure.Rounds.Max, p.Measure.Trial = plan.MaxRounds, plan.MaxTime
 			return p
 		}(), math.MaxInt64, math.MaxInt64},
 	} {
-		if least, most, _ := c.p.Estimate(Costs{}); least != c.least || most != c.most {
+		if least, most, _ := Estimate(c.p, Costs{}); least != c.least || most != c.most {
 			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
 		}
 	}
-	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them.
-	for budget, want := range map[time.Duration]int{0: 30, 20 * time.Minute: 5, 3 * time.Minute: 1} {
+	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them. Of one workload a sixth round fits.
+	for budget, want := range map[time.Duration]struct {
+		rounds      int
+		least, most time.Duration
+	}{0: {30, 1288, 6040}, 20 * time.Minute: {5, 1156, 1156}, 3 * time.Minute: {1, 298, 298}} {
 		p := samplePlan(4, 3, m)
-		p.Measure.Budget = Duration(budget)
-		c := Costs{Open: 100 * time.Second, Around: map[string]time.Duration{"t0": 4 * time.Second, "t3": 10 * time.Second}}
-		time1 := 100*time.Second + time.Duration(want)*198*time.Second
-		if least, most, rounds := p.Estimate(c); rounds != want || most != time1 || least != min(time1, 1288*time.Second) {
-			t.Errorf("budget %v: %s to %s, %d rounds, want %d in %v", budget, least, most, rounds, want, time1)
+		p.Measure.Budget = syntax.Duration(budget)
+		c := Costs{Open: 100 * time.Second, Around: map[Cell]time.Duration{}}
+		for _, w := range p.Workloads {
+			c.Around[Cell{w.Name, "t0"}], c.Around[Cell{w.Name, "t3"}] = 4*time.Second, 10*time.Second
 		}
+		least, most, rounds := Estimate(p, c)
+		if rounds != want.rounds || most != want.most*time.Second || least != want.least*time.Second {
+			t.Errorf("budget %v: %s to %s, %d rounds, want %+v", budget, least, most, rounds, want)
+		}
+	}
+	// Work that ends by itself costs time around it too.
+	p := samplePlan(2, 1, m)
+	p.Workloads[0].Assumed = 5 * time.Second
+	if least, _, _ := Estimate(p, Costs{Around: map[Cell]time.Duration{{"w0", "t1"}: 2 * time.Second}}); least != 6*(6+8)*time.Second {
+		t.Errorf("work that ends by itself: %s", least)
 	}
 }
 
 func TestSchedule(t *testing.T) {
-	m := Defaults()
+	m := plan.Defaults()
 	m.Seed = 7
 	p := samplePlan(3, 2, m)
-	s := p.Schedule(4)
-	if len(s) != 8 || len(p.Schedule(-1)) != 0 {
+	s := Slots(p, 4)
+	if len(s) != 8 || len(Slots(p, -1)) != 0 {
 		t.Fatalf("%d slots", len(s))
 	}
 	for i, slot := range s {
@@ -156,6 +179,17 @@ func TestSchedule(t *testing.T) {
 			if !slices.Equal(mirror, slot.Targets) {
 				t.Errorf("slot %d is %v after %v", i, slot.Targets, s[i-2].Targets)
 			}
+		}
+	}
+}
+
+func TestTooManyTrials(t *testing.T) {
+	p := samplePlan(100, 10, plan.Defaults())
+	p.File = "plan.yaml"
+	for rounds, want := range map[int]string{1000: "", 1001: "plan.yaml: 1001 rounds of 1000 trials are more than 1000000 trials"} {
+		p.Measure.Rounds.Min = rounds
+		if err := CheckTrials(p); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d rounds: %v", rounds, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package plan
+package syntax
 
 import (
 	"encoding/json"
@@ -76,7 +76,7 @@ func TestUnitsPrintShort(t *testing.T) {
 		Duration(20 * time.Minute).String(): "20m", Duration(time.Hour).String(): "1h", Duration(90 * time.Second).String(): "1m30s", Duration(0).String(): "0s",
 		Duration(10 * time.Second).String(): "10s", Duration(1500 * time.Millisecond).String(): "1.5s", Duration(time.Hour + time.Second).String(): "1h0m1s", Duration(100 * time.Minute).String(): "1h40m",
 		Percent(0.05).String(): "5%", Percent(0.07).String(): "7%", Percent(0).String(): "0%", Percent(1).String(): "100%", Percent(0.00125).String(): "0.125%", Percent(12.345).String(): "1234.5%",
-		Percent(-0.05).String(): "-5%", Rounds{6, 30}.String(): "6..30", Rounds{6, 6}.String(): "6",
+		Percent(-0.05).String(): "-5%",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -115,23 +115,7 @@ func TestUnitsTakeAnything(t *testing.T) {
 		if v, err := ParsePercent(s); err == nil && !(v >= 0 && !math.IsInf(float64(v), 0)) {
 			t.Fatalf("%q: %v", s, float64(v))
 		}
-		if b, err := ParseRounds(s); err == nil && (b.Min < 1 || b.Max < b.Min) {
-			t.Fatalf("%q: %v", s, b)
-		}
 	})
-}
-
-func TestParseRounds(t *testing.T) {
-	for s, want := range map[string]Rounds{"6": {6, 6}, "6..30": {6, 30}, " 1 .. 2 ": {1, 2}} {
-		if got, err := ParseRounds(s); err != nil || got != want {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
-	for s, want := range map[string]string{"": "not a number of rounds", "0": "needs at least 6", "6-30": "6..30", "30..6": "less than", "1..": "not a number", "..": "not a number", "1..99999999": "too many", "-1": "measure nothing"} {
-		if got, err := ParseRounds(s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, %v", s, got, err)
-		}
-	}
 }
 
 // The types read and write themselves in YAML and JSON.

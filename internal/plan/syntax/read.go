@@ -1,7 +1,6 @@
-package plan
+package syntax
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,173 +22,28 @@ const MaxFile = 1 << 20
 // YAML parser is recursive (a stack overflow cannot be caught in Go), takes time in the square of
 // the number of keys, and stores the whole path of keys with every node.
 const (
-	maxBytes   = MaxFile
+	MaxBytes   = MaxFile
 	maxTokens  = 100_000
-	maxDepth   = 16
-	maxKey     = 256     // bytes
+	MaxDepth   = 16
+	MaxKey     = 256     // bytes
 	maxNodes   = 200_000 // after aliases are resolved
-	maxEntries = 10_000  // machines, targets or workloads, after axes are expanded
 	maxAnchors = 1000
-	maxCells   = 1_000_000 // targets × workloads
-	maxTrials  = 1_000_000 // of the least number of rounds
 	maxPaths   = 100 << 20 // bytes of paths that the parser may come to store
 )
 
-// A source is a text that errors point into.
-type source struct {
-	file  string
-	word  string // "target 2" for a word of the command line
-	index int    // of the word
-	lines []string
-}
-
-func (s *source) line(n int) string {
-	if n < 1 || n > len(s.lines) {
-		return ""
-	}
-	return s.lines[n-1]
-}
-
-type nodeKind int
-
-const (
-	nullNode nodeKind = iota
-	scalarNode
-	listNode
-	mappingNode
-)
-
-// A node is a value of a plan with its place, aliases and merge keys resolved. Plan files and
-// command-line words both become nodes, so one binder serves both and points into both.
-type node struct {
-	kind      nodeKind
-	src       *source
-	line, col int // from 1, in characters
-	width     int // of the token
-	text      string
-	doc       string // comment behind it, when it is written
-	items     []*node
-	entries   []pair
-}
-
-type pair struct {
-	key, val *node
-}
-
-func (n *node) get(key string) (pair, bool) {
-	for _, e := range n.entries {
-		if e.key.text == key {
-			return e, true
-		}
-	}
-	return pair{}, false
-}
-
-func (n *node) pos() Pos {
-	if n == nil || n.src == nil || n.src.word != "" {
-		return Pos{}
-	}
-	_, col, _ := n.shown()
-	return Pos{File: n.src.file, Line: n.line, Column: col}
-}
-
-// shown is the line that n stands in as people may see it, and where in that.
-func (n *node) shown() (line string, column, width int) {
-	return unmasked(n.src.line(n.line), n.col, n.width)
-}
-
-// from is the value from its character col on, where the value stands in the text as it is.
-func (n *node) from(col int) *node {
-	text := []rune(n.text)
-	if col < 2 || col > len(text) || n.kind != scalarNode || n.src == nil {
-		return n
-	}
-	line := []rune(n.src.line(n.line))
-	for _, quote := range []int{0, 1} {
-		at := n.col - 1 + quote
-		if at+len(text) <= len(line) && string(line[at:at+len(text)]) == n.text {
-			s := *n
-			s.col, s.width = at+col, 1
-			return &s
-		}
-	}
-	return n
-}
-
-func (n *node) what() string {
-	switch n.kind {
-	case scalarNode:
-		return quote(n.text)
-	case listNode:
-		return "a list"
-	case mappingNode:
-		return "a mapping"
-	}
-	return "nothing"
-}
-
-// collector gathers errors; the same error at the same place (an axis value bound many times) is
-// one error.
-type collector struct {
-	errs Errors
-	seen map[string]bool
-}
-
-func (c *collector) fail(n *node, hint, format string, args ...any) {
-	e := &Error{Msg: fmt.Sprintf(format, args...), Hint: hint}
-	if n != nil {
-		e.Pos = n.pos()
-		e.Column, e.Width = n.col, n.width
-		if n.src != nil {
-			e.Source, e.Column, e.Width = n.shown()
-			e.Word = n.src.word
-			e.Pos.File = n.src.file
-			e.index = n.src.index
-		}
-	}
-	c.add(e)
-}
-
-func (c *collector) add(e *Error) {
-	if c.seen == nil {
-		c.seen = map[string]bool{}
-	}
-	id := fmt.Sprint(e.Pos, e.Word, e.Column, e.Msg)
-	if !c.seen[id] {
-		c.seen[id] = true
-		c.errs = append(c.errs, e)
-	}
-}
-
-// sorted returns the errors in the order of the text.
-func (c *collector) sorted() Errors {
-	slices.SortStableFunc(c.errs, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return c.errs
-}
-
-// err returns nil rather than an empty Errors.
-func (c *collector) err() error {
-	if len(c.errs) == 0 {
+// Read turns the text of a plan file into nodes.
+func Read(file string, text []byte, c *Collector) *Node {
+	src := &Source{file: file}
+	whole := func(hint, format string, args ...any) *Node {
+		c.Add(&Error{Pos: Pos{File: file}, Msg: fmt.Sprintf(format, args...), Hint: hint})
 		return nil
 	}
-	return c.errs
-}
-
-// read turns the text of a plan file into nodes.
-func read(file string, text []byte, c *collector) *node {
-	src := &source{file: file}
-	whole := func(hint, format string, args ...any) *node {
-		c.add(&Error{Pos: Pos{File: file}, Msg: fmt.Sprintf(format, args...), Hint: hint})
-		return nil
-	}
-	if len(text) > maxBytes {
+	if len(text) > MaxBytes {
 		return whole("a plan file is text of at most 1 MiB", "the file is %s long", Size(len(text)))
 	}
 	s := strings.TrimPrefix(string(text), "\ufeff")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	src.lines = strings.Split(s, "\n")
+	src.Lines = strings.Split(s, "\n")
 	if !clean(src, c) {
 		return nil
 	}
@@ -198,12 +52,12 @@ func read(file string, text []byte, c *collector) *node {
 	if err != nil {
 		return whole("", "the YAML cannot be read: %v", err)
 	}
-	for i, line := range src.lines {
-		src.lines[i] = masked(line)
+	for i, line := range src.Lines {
+		src.Lines[i] = Masked(line)
 	}
 	for _, tk := range tokens {
-		if tk.Type != token.CommentType && password.MatchString(tk.Value) {
-			c.fail(at(src, tk), "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
+		if tk.Type != token.CommentType && Password.MatchString(tk.Value) {
+			c.Fail(at(src, tk), "use a key, an agent, a file or the environment for it", "a password does not belong into a plan, which every report shows")
 			return nil
 		}
 	}
@@ -233,22 +87,22 @@ func read(file string, text []byte, c *collector) *node {
 			if tk == nil {
 				tk = d.Body.GetToken()
 			}
-			c.fail(at(src, tk), "one plan a file: move the second one", "a second document begins")
+			c.Fail(at(src, tk), "one plan a file: move the second one", "a second document begins")
 			return nil
 		}
 		body = d.Body
 	}
 	if body == nil {
-		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Hint: empty})
+		c.Add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Hint: empty})
 		return nil
 	}
 	r := resolver{src: src, c: c, anchors: anchors(body), open: map[string]bool{}}
 	n := r.node(body, 0)
-	if n == nil || len(c.errs) > 0 {
+	if n == nil || len(c.Errs) > 0 {
 		return nil
 	}
-	if n.kind == nullNode || n.kind == mappingNode && len(n.entries) == 0 {
-		c.add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Hint: empty})
+	if n.Kind == NullNode || n.Kind == MappingNode && len(n.Entries) == 0 {
+		c.Add(&Error{Pos: Pos{File: file}, Msg: "the plan is empty", Hint: empty})
 		return nil
 	}
 	return n
@@ -273,19 +127,19 @@ func recovered(err *error) {
 }
 
 // clean reports text that is no plan file: other encodings and control characters.
-func clean(src *source, c *collector) bool {
-	for i, line := range src.lines {
+func clean(src *Source, c *Collector) bool {
+	for i, line := range src.Lines {
 		col := 0
 		for k := 0; k < len(line); {
 			r, size := utf8.DecodeRuneInString(line[k:])
 			col++
-			n := &node{src: src, line: i + 1, col: col, width: 1}
+			n := &Node{Src: src, Line: i + 1, Col: col, Width: 1}
 			switch {
 			case r == utf8.RuneError && size == 1:
-				c.fail(n, "save the file as UTF-8", "the byte 0x%02x is not UTF-8", line[k])
+				c.Fail(n, "save the file as UTF-8", "the byte 0x%02x is not UTF-8", line[k])
 				return false
 			case r < ' ' && r != '\t' || r == 0x7f || r == 0xfeff || r == 0xfffe || r == 0xffff:
-				c.fail(n, "remove it; in a quoted text it can be written as \\x"+fmt.Sprintf("%02X", r), "the control character U+%04X", r)
+				c.Fail(n, "remove it; in a quoted text it can be written as \\x"+fmt.Sprintf("%02X", r), "the control character U+%04X", r)
 				return false
 			}
 			k += size
@@ -295,12 +149,12 @@ func clean(src *source, c *collector) bool {
 }
 
 // bounded refuses what the parser could not survive.
-func bounded(src *source, tokens token.Tokens, c *collector) bool {
+func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 	if len(tokens) > maxTokens {
-		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
+		c.Add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
 		return false
 	}
-	var columns []int // of the open round collections
+	var columns []int // of the open block collections
 	flow, run, marks, deepest, longest := 0, 0, 0, 0, 0
 	for i, tk := range tokens {
 		depth := flow
@@ -323,8 +177,8 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 			columns = append(columns, col)
 		}
 		if tk.Type == token.MappingValueType && i > 0 {
-			if longest = max(longest, len(tokens[i-1].Value)); longest > maxKey {
-				c.fail(at(src, tokens[i-1]), "", "this key is longer than %d bytes", maxKey)
+			if longest = max(longest, len(tokens[i-1].Value)); longest > MaxKey {
+				c.Fail(at(src, tokens[i-1]), "", "this key is longer than %d bytes", MaxKey)
 				return false
 			}
 		}
@@ -339,46 +193,46 @@ func bounded(src *source, tokens token.Tokens, c *collector) bool {
 		}
 		depth += len(columns)
 		deepest = max(deepest, depth)
-		if depth > maxDepth || run > maxDepth {
-			c.fail(at(src, tk), "a plan is at most 6 deep", "nested more than %d deep", maxDepth)
+		if depth > MaxDepth || run > MaxDepth {
+			c.Fail(at(src, tk), "a plan is at most 6 deep", "nested more than %d deep", MaxDepth)
 			return false
 		}
 		if marks > maxAnchors {
-			c.fail(at(src, tk), "", "more than %d anchors, aliases and tags", maxAnchors)
+			c.Fail(at(src, tk), "", "more than %d anchors, aliases and tags", maxAnchors)
 			return false
 		}
 	}
 	if longest*deepest*len(tokens) > maxPaths {
-		c.add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, nested %d deep, and keys of up to %d bytes: too much together", len(tokens), deepest, longest), Hint: "use shorter names, or split it into several plans"})
+		c.Add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, nested %d deep, and keys of up to %d bytes: too much together", len(tokens), deepest, longest), Hint: "use shorter names, or split it into several plans"})
 		return false
 	}
 	return true
 }
 
 // at makes a node that stands for a token, for its position.
-func at(src *source, tk *token.Token) *node {
-	n := &node{src: src, line: 1, col: 1, width: 1}
+func at(src *Source, tk *token.Token) *Node {
+	n := &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	if tk == nil || tk.Position == nil {
 		return n
 	}
-	n.line, n.col = max(1, tk.Position.Line), max(1, tk.Position.Column)
-	line := src.line(n.line)
+	n.Line, n.Col = max(1, tk.Position.Line), max(1, tk.Position.Column)
+	line := src.line(n.Line)
 	rest := []rune(line)
-	rest = rest[min(n.col-1, len(rest)):]
+	rest = rest[min(n.Col-1, len(rest)):]
 	switch tk.Type {
 	case token.SingleQuoteType, token.DoubleQuoteType:
 		// The token's value is unquoted, and its origin has lost the escapes: the text says where it
 		// ends.
-		n.width = quotedWidth(rest)
+		n.Width = quotedWidth(rest)
 	default:
 		// A plain text may go over several lines; its value joins them.
 		first, _, _ := strings.Cut(tk.Value, "\n")
 		if o, _, more := strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n"); more && tk.Type == token.StringType {
 			first = strings.TrimRight(o, " \t")
 		}
-		n.width = utf8.RuneCountInString(first)
+		n.Width = utf8.RuneCountInString(first)
 	}
-	n.width = max(1, min(n.width, len(rest)))
+	n.Width = max(1, min(n.Width, len(rest)))
 	return n
 }
 
@@ -399,19 +253,19 @@ func quotedWidth(rest []rune) int {
 }
 
 // syntaxError explains the parser's error in terms of a plan.
-func syntaxError(src *source, err error, c *collector) {
-	msg, n := err.Error(), &node{src: src, line: 1, col: 1, width: 1}
+func syntaxError(src *Source, err error, c *Collector) {
+	msg, n := err.Error(), &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	var se *yaml.SyntaxError
 	if errors.As(err, &se) {
 		msg, n = se.Message, at(src, se.Token)
 	}
 	hint := ""
-	line := src.line(n.line)
+	line := src.line(n.Line)
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(line, " "), "\t") || strings.Contains(msg, "tab character") || strings.Contains(msg, "character '\t'"):
 		msg, hint = "a tab where YAML takes only spaces", "indent with spaces"
 		if i := strings.IndexByte(line, '\t'); i >= 0 {
-			n.col, n.width = utf8.RuneCountInString(line[:i])+1, 1
+			n.Col, n.Width = utf8.RuneCountInString(line[:i])+1, 1
 		}
 	case strings.Contains(msg, "mapping value is not allowed"):
 		msg, hint = "a second \": \" in one value", "quote the text, or check the indentation of this line and the next"
@@ -428,7 +282,7 @@ func syntaxError(src *source, err error, c *collector) {
 	case strings.Contains(msg, "value is not allowed in this context"), strings.Contains(msg, "non-map value is specified"), strings.Contains(msg, "unexpected key name"):
 		hint = "check the indentation of this line, and the colon and space behind a key"
 	}
-	c.fail(n, hint, "bad YAML: %s", msg)
+	c.Fail(n, hint, "bad YAML: %s", msg)
 }
 
 // anchors finds what aliases stand for; a name defined twice means the later one, which is what a
@@ -458,26 +312,26 @@ func tokenText(n ast.Node) string {
 }
 
 type resolver struct {
-	src     *source
-	c       *collector
+	src     *Source
+	c       *Collector
 	anchors map[string][]*ast.AnchorNode
 	open    map[string]bool // anchors being resolved
-	outer   *node           // the outermost alias being resolved
+	outer   *Node           // the outermost alias being resolved
 	count   int
 	stopped bool
 }
 
-func (r *resolver) stop(n *node, hint, format string, args ...any) *node {
+func (r *resolver) stop(n *Node, hint, format string, args ...any) *Node {
 	if !r.stopped {
-		r.c.fail(n, hint, format, args...)
+		r.c.Fail(n, hint, format, args...)
 	}
 	r.stopped = true
 	return n
 }
 
-func (r *resolver) node(a ast.Node, depth int) *node {
+func (r *resolver) node(a ast.Node, depth int) *Node {
 	if a == nil {
-		return &node{src: r.src, line: 1, col: 1, width: 1}
+		return &Node{Src: r.src, Line: 1, Col: 1, Width: 1}
 	}
 	n := at(r.src, a.GetToken())
 	if r.stopped {
@@ -489,23 +343,23 @@ func (r *resolver) node(a ast.Node, depth int) *node {
 		}
 		return r.stop(n, "write out less through aliases", "the plan has more than %d values", maxNodes)
 	}
-	if depth > 4*maxDepth {
-		return r.stop(n, "a plan is at most 6 deep", "nested more than %d deep", 4*maxDepth)
+	if depth > 4*MaxDepth {
+		return r.stop(n, "a plan is at most 6 deep", "nested more than %d deep", 4*MaxDepth)
 	}
 	switch a := a.(type) {
 	case *ast.NullNode:
 		if t := a.GetToken(); t.Type == token.NullType && strings.EqualFold(t.Value, "null") {
-			n.text = t.Value // an option of another tool may mean the word: fio has an engine of that name
+			n.Text = t.Value // an option of another tool may mean the word: fio has an engine of that name
 		}
 	case *ast.StringNode:
-		n.kind, n.text = scalarNode, a.Value
+		n.Kind, n.Text = ScalarNode, a.Value
 	case *ast.LiteralNode:
-		n.kind = scalarNode
+		n.Kind = ScalarNode
 		if a.Value != nil {
-			n.text = a.Value.Value
+			n.Text = a.Value.Value
 		}
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode, *ast.MergeKeyNode:
-		n.kind, n.text = scalarNode, a.GetToken().Value
+		n.Kind, n.Text = ScalarNode, a.GetToken().Value
 	case *ast.TagNode:
 		// A tag says what is plain here anyhow; the spec's own types decide.
 		if a.Value == nil {
@@ -523,33 +377,33 @@ func (r *resolver) node(a ast.Node, depth int) *node {
 	case *ast.AliasNode:
 		return r.alias(a, depth)
 	case *ast.SequenceNode:
-		n.kind = listNode
+		n.Kind = ListNode
 		for _, v := range a.Values {
-			n.items = append(n.items, r.node(v, depth+1))
+			n.Items = append(n.Items, r.node(v, depth+1))
 		}
 	case *ast.MappingNode:
-		n.kind = mappingNode
+		n.Kind = MappingNode
 		r.mapping(n, a.Values, depth)
 	case *ast.MappingValueNode:
-		n.kind = mappingNode
+		n.Kind = MappingNode
 		r.mapping(n, []*ast.MappingValueNode{a}, depth)
 	default:
-		r.c.fail(n, "", "%s has no meaning in a plan", strings.ToLower(a.Type().String()))
+		r.c.Fail(n, "", "%s has no meaning in a plan", strings.ToLower(a.Type().String()))
 	}
-	// The token of a round mapping is the colon of its first key; its place is that key.
-	if n.kind == mappingNode && len(n.entries) > 0 && a.GetToken().Type == token.MappingValueType {
-		k := n.entries[0].key
-		n.line, n.col, n.width = k.line, k.col, k.width
+	// The token of a block mapping is the colon of its first key; its place is that key.
+	if n.Kind == MappingNode && len(n.Entries) > 0 && a.GetToken().Type == token.MappingValueType {
+		k := n.Entries[0].Key
+		n.Line, n.Col, n.Width = k.Line, k.Col, k.Width
 	}
 	return n
 }
 
-func (r *resolver) alias(a *ast.AliasNode, depth int) *node {
+func (r *resolver) alias(a *ast.AliasNode, depth int) *Node {
 	name := tokenText(a.Value)
 	n := at(r.src, a.Value.GetToken())
 	switch found := r.anchors[name]; {
 	case len(found) == 0:
-		return r.stop(n, didYouMean(name, slices.Sorted(maps.Keys(r.anchors))), "there is no anchor &%s", name)
+		return r.stop(n, DidYouMean(name, slices.Sorted(maps.Keys(r.anchors))), "there is no anchor &%s", name)
 	case r.open[name]:
 		return r.stop(n, "an anchor cannot contain its own alias", "the alias *%s is inside its own anchor", name)
 	case found[0].GetToken().Position.Offset > a.GetToken().Position.Offset:
@@ -564,20 +418,20 @@ func (r *resolver) alias(a *ast.AliasNode, depth int) *node {
 }
 
 // mapping fills n. A merge key (<<) brings in keys that are not written out.
-func (r *resolver) mapping(n *node, values []*ast.MappingValueNode, depth int) {
-	own := map[string]*node{}
+func (r *resolver) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
+	own := map[string]*Node{}
 	index := map[string]int{} // in n.entries
 	merged := map[string]bool{}
-	put := func(key, val *node, merging bool) {
-		i, there := index[key.text]
+	put := func(key, val *Node, merging bool) {
+		i, there := index[key.Text]
 		switch {
 		case !there:
-			index[key.text] = len(n.entries)
-			n.entries = append(n.entries, pair{key, val})
-			merged[key.text] = merging
-		case merged[key.text] && !merging:
-			n.entries[i] = pair{key, val}
-			merged[key.text] = false
+			index[key.Text] = len(n.Entries)
+			n.Entries = append(n.Entries, Pair{key, val})
+			merged[key.Text] = merging
+		case merged[key.Text] && !merging:
+			n.Entries[i] = Pair{key, val}
+			merged[key.Text] = false
 		}
 	}
 	for _, v := range values {
@@ -586,19 +440,19 @@ func (r *resolver) mapping(n *node, values []*ast.MappingValueNode, depth int) {
 		}
 		if _, ok := v.Key.(*ast.MergeKeyNode); ok {
 			val := r.node(v.Value, depth+1)
-			from := []*node{val}
-			if val.kind == listNode {
-				from = val.items
+			from := []*Node{val}
+			if val.Kind == ListNode {
+				from = val.Items
 			}
 			for _, m := range from {
-				if m.kind != mappingNode {
+				if m.Kind != MappingNode {
 					if !r.stopped {
-						r.c.fail(at(r.src, v.Key.GetToken()), "write <<: *anchor of a mapping", "a merge key takes a mapping, not %s", m.what())
+						r.c.Fail(at(r.src, v.Key.GetToken()), "write <<: *anchor of a mapping", "a merge key takes a mapping, not %s", m.What())
 					}
 					continue
 				}
-				for _, e := range m.entries {
-					put(e.key, e.val, true)
+				for _, e := range m.Entries {
+					put(e.Key, e.Val, true)
 				}
 			}
 			continue
@@ -607,32 +461,32 @@ func (r *resolver) mapping(n *node, values []*ast.MappingValueNode, depth int) {
 		if key == nil {
 			continue
 		}
-		if first := own[key.text]; first != nil {
-			r.c.fail(key, "remove one, or make the second a different name", "the key %s is already on line %d", quote(key.text), first.line)
+		if first := own[key.Text]; first != nil {
+			r.c.Fail(key, "remove one, or make the second a different name", "the key %s is already on line %d", Quote(key.Text), first.Line)
 			continue
 		}
-		own[key.text] = key
+		own[key.Text] = key
 		val := r.node(v.Value, depth+1)
-		if val.kind == nullNode {
+		if val.Kind == NullNode {
 			// What is missing has no place of its own.
-			val.line, val.col, val.width = key.line, key.col, key.width
+			val.Line, val.Col, val.Width = key.Line, key.Col, key.Width
 		}
 		put(key, val, false)
 	}
 }
 
-func (r *resolver) key(k ast.Node, depth int) *node {
+func (r *resolver) key(k ast.Node, depth int) *Node {
 	if mk, ok := k.(*ast.MappingKeyNode); ok { // "? key"
 		if mk.Value == nil {
-			r.c.fail(at(r.src, mk.GetToken()), "", "this key is empty")
+			r.c.Fail(at(r.src, mk.GetToken()), "", "this key is empty")
 			return nil
 		}
 		k = mk.Value
 	}
 	n := r.node(k, depth+1)
-	if n.kind != scalarNode {
+	if n.Kind != ScalarNode {
 		if !r.stopped {
-			r.c.fail(n, "", "a key must be a text, not %s", n.what())
+			r.c.Fail(n, "", "a key must be a text, not %s", n.What())
 		}
 		return nil
 	}

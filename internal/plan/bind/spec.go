@@ -1,4 +1,77 @@
-package plan
+// Package bind fills the specs of kinds, which are Go structs with tags, from nodes of a plan, expands the axes of a matrix, and
+// writes specs as nodes again.
+package bind
+
+import (
+	"time"
+)
+
+// A Kind is one way to write a machine, a volume or a workload: the key under which its spec
+// stands. The packages machine, volume and workload list theirs.
+type Kind struct {
+	Name string
+	Doc  string      // one sentence for the schema and for error messages
+	New  func() Spec // a fresh spec that holds the defaults; see "Specs" below
+
+	// On lists the kinds of machine that can have a volume of this kind (a guest's disk needs
+	// qemu). Nil is any.
+	On []string
+
+	// Assumed is how long a trial of a workload of this kind is assumed to take until one has been
+	// measured, where that is a piece of work that ends by itself. 0 is one that fills a window.
+	Assumed time.Duration
+
+	// Spread may name a field for which several values are meant, as if they had been written as a list: all
+	// nodes of a cluster. It is given the fields that are written as words. A nil Spread, or an empty key,
+	// means what is written. A *FieldError tells a hint, too.
+	Spread func(fields map[string]string) (key string, values []string, err error)
+}
+
+// Specs are structs. A field that can be written in a plan has the tags
+//
+//	yaml:"iodepth"          its key
+//	doc:"requests in flight" one phrase for the schema and for docs
+//	enum:"none,writeback"    the words it takes, if they are few (strings only)
+//
+// and is a string, bool, integer, float, Size, Duration, Percent or another type that reads and
+// writes text (encoding.TextUnmarshaler and TextMarshaler), a pointer to one of these (nil when not
+// written), a slice of them, a map[string]string, or a struct of such fields. Embedded structs are
+// flattened. A list where the field is no slice is a matrix axis; plan expands it and the spec
+// never sees it.
+
+// A Scalar is a spec, or a struct in one, that can also be written as one word (`dir: /var/tmp`). As encoding.TextUnmarshaler,
+// it is found by the type.
+type Scalar interface {
+	SetScalar(string) error
+}
+
+// FieldError says which field of a spec is wrong. Field is the yaml key; a field of a nested struct
+// is "rounds.min". Validate may join several with errors.Join.
+type FieldError struct {
+	Field string
+	Msg   string
+	Hint  string
+
+	// Column is the character of the field's value, from 1, that the message is about; 0 is all of it.
+	Column int
+}
+
+func (e *FieldError) Error() string {
+	s := e.Field + ": " + e.Msg
+	if e.Hint != "" {
+		s += "\n  hint: " + e.Hint
+	}
+	return s
+}
+
+// A Part is one of the workloads that a spec stands for (Traits.Split). Split is called once on a valid spec; relative paths
+// count from dir. What it returns must not split any further: the resolved plan is made of it. A *FieldError points at the
+// field.
+type Part struct {
+	Spec  Spec
+	Label Option // tells it from the other parts, in its name and in its labels; zero for the only one
+	Name  string // names it where the user gave no name; "" keeps the word
+}
 
 // A Spec is what a plan says about one machine, target or workload: a pointer to a struct with fields (see field).
 type Spec interface {
@@ -91,16 +164,7 @@ type Option struct {
 	Key, Value string
 }
 
-// Traits returns those of the spec, none without one.
-func (m Machine) Traits() Traits { return traits(m.Spec) }
-
-// Traits returns those of the spec, none without one.
-func (t Target) Traits() Traits { return traits(t.Spec) }
-
-// Traits returns those of the spec, none without one.
-func (w Workload) Traits() Traits { return traits(w.Spec) }
-
-func traits(s Spec) Traits {
+func TraitsOf(s Spec) Traits {
 	if s == nil {
 		return Traits{}
 	}

@@ -1,4 +1,4 @@
-package plan
+package syntax
 
 import (
 	"fmt"
@@ -110,8 +110,8 @@ func printableRune(r rune, raw string) string {
 	return q[1 : len(q)-1]
 }
 
-// quote is %q cut to a length that fits a line.
-func quote(s string) string {
+// Quote is %q cut to a length that fits a line.
+func Quote(s string) string {
 	const most = 60
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "…"
@@ -204,8 +204,8 @@ func distance(word, meant string) int {
 	return d
 }
 
-// didYouMean is the hint of an unknown word: the nearest, or the list when it is short.
-func didYouMean(word string, candidates []string) string {
+// DidYouMean is the hint of an unknown word: the nearest, or the list when it is short.
+func DidYouMean(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
@@ -213,4 +213,22 @@ func didYouMean(word string, candidates []string) string {
 		return ""
 	}
 	return "known are " + strings.Join(candidates, ", ")
+}
+
+// Pos is a place in a plan file; the zero Pos is a command line.
+type Pos struct {
+	File         string
+	Line, Column int // from 1
+}
+
+// List joins words for a sentence, not all of three hundred.
+func List(words []string) string {
+	const most = 12
+	if len(words) == 0 {
+		return "nothing"
+	}
+	if len(words) > most {
+		return strings.Join(words[:most], ", ") + ", …"
+	}
+	return strings.Join(words, ", ")
 }

@@ -1,20 +1,23 @@
-package plan
+package schedule
 
 import (
 	"testing"
 	"time"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/syntax"
 )
 
 // A hint asks for more than the plan does, and names the budget that this needs.
 func TestWorkable(t *testing.T) {
-	measure := func(trial, budget time.Duration, rounds Rounds, protocol string) *Plan {
-		m := Defaults()
-		m.Trial, m.Budget, m.Rounds, m.Protocol, m.Ramp = Duration(trial), Duration(budget), rounds, protocol, 0
+	measure := func(trial, budget time.Duration, rounds plan.Rounds, protocol string) *plan.Plan {
+		m := plan.Defaults()
+		m.Trial, m.Budget, m.Rounds, m.Protocol, m.Ramp = syntax.Duration(trial), syntax.Duration(budget), rounds, protocol, 0
 		return samplePlan(4, 3, m) // a round is 12 trials
 	}
-	few := Rounds{Min: 6, Max: 6}
+	few := plan.Rounds{Min: 6, Max: 6}
 	for _, c := range []struct {
-		plan       *Plan
+		plan       *plan.Plan
 		hint, want string
 	}{
 		{measure(time.Second, 3*time.Minute, few, ""), "trials (`--trial 10s`)", "trials (`--trial 10s --budget 18m`)"},
@@ -22,16 +25,16 @@ func TestWorkable(t *testing.T) {
 		{measure(time.Second, 0, few, ""), "trials (`--trial 10s`)", "trials (`--trial 10s`)"},
 		{measure(10*time.Second, 0, few, ""), "trials (`--trial 10s`)", "trials (`--trial 20s`)"},
 		{measure(time.Second, 3*time.Minute, few, ""), "`--rounds 12..60` or `--trial 30s`", "`--rounds 12..60 --budget 4m` or `--trial 30s --budget 54m`"},
-		{measure(time.Second, 0, Rounds{Min: 12, Max: 60}, ""), "`--rounds 12..60`", "`--rounds 24..120`"},
-		{measure(time.Second, 0, Rounds{Min: 6, Max: 100}, ""), "`--rounds 12..60`", "`--rounds 12..200`"},
-		{measure(time.Second, 0, Rounds{Min: 6, Max: 30}, ""), "`--rounds 12..60`", "`--rounds 12..60`"},
-		{measure(time.Second, 0, Rounds{Min: 20, Max: 30}, ""), "`--rounds 12..60`", "`--rounds 40..60`"},
-		{measure(time.Second, 0, Rounds{Min: 3, Max: 3}, ""), "`--rounds 6`", "`--rounds 6`"},
+		{measure(time.Second, 0, plan.Rounds{Min: 12, Max: 60}, ""), "`--rounds 12..60`", "`--rounds 24..120`"},
+		{measure(time.Second, 0, plan.Rounds{Min: 6, Max: 100}, ""), "`--rounds 12..60`", "`--rounds 12..200`"},
+		{measure(time.Second, 0, plan.Rounds{Min: 6, Max: 30}, ""), "`--rounds 12..60`", "`--rounds 12..60`"},
+		{measure(time.Second, 0, plan.Rounds{Min: 20, Max: 30}, ""), "`--rounds 12..60`", "`--rounds 40..60`"},
+		{measure(time.Second, 0, plan.Rounds{Min: 3, Max: 3}, ""), "`--rounds 6`", "`--rounds 6`"},
 		{measure(time.Second, 0, few, ""), "`--rounds 6`", "`--rounds 12`"},
 		{measure(time.Minute, 0, few, "fixed:5x60s"), "`--rounds 12..60`", "`--rounds 12..60 --protocol adaptive`"},
 		{measure(time.Second, time.Minute, few, ""), "see `iotax show`, `--trial` and --trial 10s", "see `iotax show`, `--trial` and --trial 10s"},
 	} {
-		if got := c.plan.Workable(c.hint); got != c.want {
+		if got := Workable(c.plan, c.hint); got != c.want {
 			t.Errorf("%q: %q, want %q", c.hint, got, c.want)
 		}
 	}

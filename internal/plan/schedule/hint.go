@@ -1,23 +1,26 @@
-package plan
+package schedule
 
 import (
 	"fmt"
 	"regexp"
 	"strconv"
 	"time"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/syntax"
 )
 
 var flagged = regexp.MustCompile("`--(trial|rounds) ([0-9a-z]+)(?:\\.\\.([0-9]+))?`")
 
 // Workable makes the flags in a hint work for p: `--trial 10s` and `--rounds 12..60` ask for more than p does, and name the
 // budget that they need where p's is smaller. Only p decides that, so that the same hint stays the same in all trials of a run.
-func (p *Plan) Workable(hint string) string {
+func Workable(p *plan.Plan, hint string) string {
 	return flagged.ReplaceAllStringFunc(hint, func(flag string) string {
 		m := flagged.FindStringSubmatch(flag)
 		q := *p
 		was := p.Measure
 		if m[1] == "trial" {
-			d, err := ParseDuration(m[2])
+			d, err := syntax.ParseDuration(m[2])
 			if err != nil {
 				return flag
 			}
@@ -38,7 +41,7 @@ func (p *Plan) Workable(hint string) string {
 			if least <= was.Rounds.Min || most <= was.Rounds.Max {
 				least, most = max(least, 2*was.Rounds.Min), max(most, 2*was.Rounds.Max)
 			}
-			q.Measure.Rounds = Rounds{Min: least, Max: most}
+			q.Measure.Rounds = plan.Rounds{Min: least, Max: most}
 			flag = fmt.Sprintf("--rounds %d..%d", least, most)
 			if least == most {
 				flag = fmt.Sprintf("--rounds %d", least)
@@ -49,7 +52,7 @@ func (p *Plan) Workable(hint string) string {
 		}
 		// Half as much again, for the time between trials. Opening and the machines' own delays are not in it: p alone decides.
 		q.Measure.Budget = 0
-		least, _, _ := q.Estimate(Costs{})
+		least, _, _ := Estimate(&q, Costs{})
 		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {
 			flag += " --budget " + wholeMinutes(least)
 		}

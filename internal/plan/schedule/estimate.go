@@ -1,0 +1,149 @@
+// Package schedule derives from a plan the order of its trials, their seeds, and how long they take.
+package schedule
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"time"
+
+	"iotax/internal/plan"
+	"iotax/internal/plan/syntax"
+)
+
+// targetsOf names the targets of w, in the plan's order.
+func targetsOf(p *plan.Plan, w *plan.Workload) (names []string) {
+	for _, t := range p.Targets {
+		if w.Done(t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// TrialTime is how long one trial of w takes, by the clock of the trial alone.
+func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
+	if w.Assumed > 0 {
+		return time.Duration(p.Measure.Settle) + w.Assumed
+	}
+	m := p.Measure
+	return time.Duration(m.Settle+m.Ramp) + m.Length(*w)
+}
+
+// RoundTime is how long one round of w takes.
+func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
+	return mul(TrialTime(p, w), len(targetsOf(p, w)))
+}
+
+// Trials counts the trials of one round of every workload.
+func Trials(p *plan.Plan) int {
+	n := 0
+	for i := range p.Workloads {
+		n += len(targetsOf(p, &p.Workloads[i]))
+	}
+	return n
+}
+
+const maxTrials = 1_000_000 // of the least number of rounds
+
+// CheckTrials refuses a plan with more trials than a schedule may have. Call it after changing Measure.
+func CheckTrials(p *plan.Plan) error {
+	n := Trials(p)
+	if rounds := p.Measure.Rounds.Min; n > 0 && rounds > maxTrials/n {
+		return &syntax.Error{Pos: syntax.Pos{File: p.File}, Msg: fmt.Sprintf("%d rounds of %d trials are more than %d trials", rounds, n, maxTrials), Hint: "fewer rounds, targets or workloads"}
+	}
+	return nil
+}
+
+// A Cell is a workload at a target.
+type Cell struct{ Workload, Target string }
+
+// Costs are the time that a run needs beside its trials' own clock.
+type Costs struct {
+	Open   time.Duration          // before the first trial, and after the last
+	Around map[Cell]time.Duration // each trial: starting the load generator, reading counters, a machine of its own
+}
+
+// Estimate returns the least and the most time that a run of the plan takes, and how many rounds of every workload that is at most.
+// Rounds that are discarded and run again come on top, and so does a calibration. A workload that ends by itself counts with what
+// its kind is assumed to take. One at a single target has nothing to compare, and stops at the least rounds. No round but the first
+// starts that would end beyond the budget.
+func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
+	m := p.Measure
+	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
+	lone := make([]bool, len(p.Workloads))
+	var all, comparing time.Duration // a round of every workload, and of those that compare
+	for i := range p.Workloads {
+		w := &p.Workloads[i]
+		at := targetsOf(p, w)
+		each[i] = mul(TrialTime(p, w), len(at))
+		for _, t := range at {
+			each[i] = add(each[i], c.Around[Cell{w.Name, t}])
+		}
+		all = add(all, each[i])
+		if lone[i] = len(at) < 2 && !m.Fixed(); !lone[i] {
+			comparing = add(comparing, each[i])
+		}
+	}
+	after := func(n int) time.Duration {
+		return add(c.Open, add(mul(all, min(n, m.Rounds.Min)), mul(comparing, max(0, n-m.Rounds.Min))))
+	}
+	budget := time.Duration(m.Budget)
+	rounds = m.Rounds.Max
+	if budget > 0 {
+		rounds = max(1, sort.Search(m.Rounds.Max, func(n int) bool { return after(n+1) > budget }))
+	}
+	most = after(rounds)
+	if rounds < m.Rounds.Max {
+		for i, d := range each { // of some workloads one round more fits
+			if next := add(most, d); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
+				most = next
+			}
+		}
+	}
+	return min(most, after(min(m.Rounds.Min, m.Rounds.Max))), most, rounds
+}
+
+// A Slot is one round of the schedule.
+type Slot struct {
+	Round    int      `json:"round"` // from 0
+	Workload string   `json:"workload"`
+	Seed     uint64   `json:"seed"`    // of the offsets; the same for all targets
+	Targets  []string `json:"targets"` // in the order they are run
+}
+
+// Slots lists n rounds of every workload in the order in which they run while no workload is
+// finished: the workloads take turns, round by round.
+func Slots(p *plan.Plan, n int) []Slot {
+	var out []Slot
+	for round := range max(0, n) {
+		for i, w := range p.Workloads {
+			s := Slot{Round: round, Workload: w.Name, Seed: RoundSeed(p.Measure.Seed, w.Name, round)}
+			at := targetsOf(p, &p.Workloads[i])
+			if len(at) == 0 {
+				continue // it is only done beside others
+			}
+			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), round) {
+				s.Targets = append(s.Targets, at[k])
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// add adds two times and stops at the largest.
+func add(a, b time.Duration) time.Duration {
+	if b > 0 && a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// mul multiplies a time by a count and stops at the largest.
+func mul(d time.Duration, n int) time.Duration {
+	if n > 0 && d > math.MaxInt64/time.Duration(n) {
+		return math.MaxInt64
+	}
+	return d * time.Duration(n)
+}

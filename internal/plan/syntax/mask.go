@@ -1,0 +1,63 @@
+package syntax
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// secret finds the password of a URL, to hide it. It also finds text that only resembles one.
+var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
+
+// Password finds the password of a URL, to refuse it. Blanks and quotes end a URL in a command.
+var Password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
+
+// secretKey finds what stands behind a key that is named like a secret.
+var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
+
+// mask stands for each character of a secret in the lines of a source, so that what follows stays in its column. It is of a private
+// use area of Unicode.
+const mask = '\uE5EC'
+
+// Masked is a line of a plan without its secrets.
+func Masked(line string) string {
+	for _, re := range []*regexp.Regexp{secret, secretKey} {
+		for _, m := range slices.Backward(re.FindAllStringSubmatchIndex(line, -1)) {
+			line = line[:m[2]] + strings.Repeat(string(mask), utf8.RuneCountInString(line[m[2]:m[3]])) + line[m[3]:]
+		}
+	}
+	return line
+}
+
+// unmasked is a masked line as people may see it, where each secret is as long as any other, and the token at column of width
+// characters in that.
+func unmasked(line string, column, width int) (text string, at, wide int) {
+	if !strings.ContainsRune(line, mask) {
+		return line, column, width
+	}
+	const dots = "......"
+	var b strings.Builder
+	var from, to []int // columns of each character in what is shown
+	col, last := 1, rune(0)
+	for _, r := range line {
+		switch {
+		case r != mask:
+			b.WriteRune(r)
+			col++
+			from, to = append(from, col-1), append(to, col)
+		case last != mask:
+			b.WriteString(dots)
+			col += len(dots)
+			fallthrough
+		default:
+			from, to = append(from, col-len(dots)), append(to, col)
+		}
+		last = r
+	}
+	if at = col; column <= len(from) {
+		at = from[max(0, column-1)]
+	}
+	end := min(column+width-1, len(to))
+	return b.String(), at, max(1, to[max(0, end-1)]-at)
+}

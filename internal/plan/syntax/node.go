@@ -1,0 +1,228 @@
+// Package syntax reads the text of plans, YAML or words of a command line, into nodes that know their place, and writes nodes as
+// YAML. It has the errors that point into a text, and the units of values. It does not know what a plan may contain.
+package syntax
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Mark is a place in the text of a plan, for what points at it: the position, and the line or the
+// word of the command line around it. The zero Mark is no place.
+type Mark struct {
+	Pos
+	Word          string // "target 2", when it is a word of the command line
+	Source        string // the line, or the word
+	Column, Width int    // of the token in Source, in characters; Column from 1
+}
+
+func (n *Node) Mark() Mark {
+	if n == nil || n.Src == nil {
+		return Mark{}
+	}
+	line, col, width := n.shown()
+	return Mark{Pos: n.Pos(), Word: n.Src.Word, Source: line, Column: col, Width: width}
+}
+
+// A Source is a text that errors point into.
+type Source struct {
+	file  string
+	Word  string // "target 2" for a word of the command line
+	Index int    // of the word
+	Lines []string
+}
+
+func (s *Source) line(n int) string {
+	if n < 1 || n > len(s.Lines) {
+		return ""
+	}
+	return s.Lines[n-1]
+}
+
+type nodeKind int
+
+const (
+	NullNode nodeKind = iota
+	ScalarNode
+	ListNode
+	MappingNode
+)
+
+// A Node is a value of a plan with its place, aliases and merge keys resolved. Plan files and
+// command-line words both become nodes, so one binder serves both and points into both.
+type Node struct {
+	Kind      nodeKind
+	Src       *Source
+	Line, Col int // from 1, in characters
+	Width     int // of the token
+	Text      string
+	Doc       string // comment behind it, when it is written
+	Items     []*Node
+	Entries   []Pair
+}
+
+type Pair struct {
+	Key, Val *Node
+}
+
+func (n *Node) Get(key string) (Pair, bool) {
+	for _, e := range n.Entries {
+		if e.Key.Text == key {
+			return e, true
+		}
+	}
+	return Pair{}, false
+}
+
+func (n *Node) Pos() Pos {
+	if n == nil || n.Src == nil || n.Src.Word != "" {
+		return Pos{}
+	}
+	_, col, _ := n.shown()
+	return Pos{File: n.Src.file, Line: n.Line, Column: col}
+}
+
+// shown is the line that n stands in as people may see it, and where in that.
+func (n *Node) shown() (line string, column, width int) {
+	return unmasked(n.Src.line(n.Line), n.Col, n.Width)
+}
+
+// From is the value from its character col on, where the value stands in the text as it is.
+func (n *Node) From(col int) *Node {
+	text := []rune(n.Text)
+	if col < 2 || col > len(text) || n.Kind != ScalarNode || n.Src == nil {
+		return n
+	}
+	line := []rune(n.Src.line(n.Line))
+	for _, quote := range []int{0, 1} {
+		at := n.Col - 1 + quote
+		if at+len(text) <= len(line) && string(line[at:at+len(text)]) == n.Text {
+			s := *n
+			s.Col, s.Width = at+col, 1
+			return &s
+		}
+	}
+	return n
+}
+
+func (n *Node) What() string {
+	switch n.Kind {
+	case ScalarNode:
+		return Quote(n.Text)
+	case ListNode:
+		return "a list"
+	case MappingNode:
+		return "a mapping"
+	}
+	return "nothing"
+}
+
+// Collector gathers errors; the same error at the same place (an axis value bound many times) is
+// one error.
+type Collector struct {
+	Errs Errors
+	seen map[string]bool
+}
+
+func (c *Collector) Fail(n *Node, hint, format string, args ...any) {
+	e := &Error{Msg: fmt.Sprintf(format, args...), Hint: hint}
+	if n != nil {
+		e.Pos = n.Pos()
+		e.Column, e.Width = n.Col, n.Width
+		if n.Src != nil {
+			e.Source, e.Column, e.Width = n.shown()
+			e.Word = n.Src.Word
+			e.Pos.File = n.Src.file
+			e.index = n.Src.Index
+		}
+	}
+	c.Add(e)
+}
+
+func (c *Collector) Add(e *Error) {
+	if c.seen == nil {
+		c.seen = map[string]bool{}
+	}
+	id := fmt.Sprint(e.Pos, e.Word, e.Column, e.Msg)
+	if !c.seen[id] {
+		c.seen[id] = true
+		c.Errs = append(c.Errs, e)
+	}
+}
+
+// Sorted returns the errors in the order of the text.
+func (c *Collector) Sorted() Errors {
+	slices.SortStableFunc(c.Errs, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return c.Errs
+}
+
+// Err returns nil rather than an empty Errors.
+func (c *Collector) Err() error {
+	if len(c.Errs) == 0 {
+		return nil
+	}
+	return c.Errs
+}
+
+// Listed are the values of a list, or the one that stands in its place.
+func (n *Node) Listed() []*Node {
+	if n.Kind == ListNode {
+		return n.Items
+	}
+	return []*Node{n}
+}
+
+func OrKey(val, key *Node) *Node {
+	if val.Kind == NullNode {
+		return key
+	}
+	return val
+}
+
+// Sub is the part of the word from byte lo to byte hi.
+func (n *Node) Sub(lo, hi int) *Node {
+	s := *n
+	s.Col = n.Col + utf8.RuneCountInString(n.Text[:lo])
+	s.Text = n.Text[lo:hi]
+	s.Width = max(1, utf8.RuneCountInString(s.Text))
+	return &s
+}
+
+// Made is a value that was not written, with the place of what it was made of.
+func (n *Node) Made(text string) *Node {
+	s := *n
+	s.Text = text
+	return &s
+}
+
+func Mapping(like *Node, entries ...Pair) *Node {
+	s := *like
+	s.Kind, s.Entries = MappingNode, entries
+	return &s
+}
+
+func (n *Node) Split(sep string) (out []*Node) {
+	lo := 0
+	for {
+		i := strings.Index(n.Text[lo:], sep)
+		if i < 0 {
+			return append(out, n.Sub(lo, len(n.Text)))
+		}
+		out = append(out, n.Sub(lo, lo+i))
+		lo += i + len(sep)
+	}
+}
+
+// Query cuts the word from byte start on into what stands before its ? and the key=value words behind it.
+func (n *Node) Query(start int) (body *Node, pairs []*Node) {
+	i := strings.IndexByte(n.Text[start:], '?')
+	if i < 0 {
+		return n.Sub(start, len(n.Text)), nil
+	}
+	return n.Sub(start, start+i), n.Sub(start+i+1, len(n.Text)).Split("&")
+}

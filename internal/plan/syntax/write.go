@@ -1,0 +1,106 @@
+package syntax
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Leaves adds the values below n to out, by their path.
+func (n *Node) Leaves(path string, out map[string]string) map[string]string {
+	for _, e := range n.Entries {
+		key := path + plain(e.Key.Text)
+		if len(e.Val.Entries) > 0 {
+			e.Val.Leaves(key+".", out)
+		} else {
+			out[key] = e.Val.inline()
+		}
+	}
+	return out
+}
+
+func WordNode(s string) *Node { return &Node{Kind: ScalarNode, Text: s} }
+
+func WordsNode(words []string) *Node {
+	n := &Node{Kind: ListNode}
+	for _, s := range words {
+		n.Items = append(n.Items, WordNode(s))
+	}
+	return n
+}
+
+func MapNode(m map[string]string) *Node {
+	n := &Node{Kind: MappingNode}
+	for k, v := range m {
+		n.Entries = append(n.Entries, Pair{WordNode(k), WordNode(v)})
+	}
+	return n.Sorted()
+}
+
+func (n *Node) Sorted() *Node {
+	slices.SortFunc(n.Entries, func(a, b Pair) int { return strings.Compare(a.Key.Text, b.Key.Text) })
+	return n
+}
+
+// Put adds an entry, unless its word or list is empty.
+func (n *Node) Put(key string, val *Node) {
+	if val.Text != "" || len(val.Items) > 0 || val.Kind == MappingNode {
+		n.Entries = append(n.Entries, Pair{WordNode(key), val})
+	}
+}
+
+// YAML writes the entries of n in block style. The encoder of the YAML package is not used: it has no way to put
+// a comment behind a value of an ordered mapping, and quotes by other rules than its parser reads.
+func (n *Node) YAML(depth int) string {
+	var b strings.Builder
+	indent := strings.Repeat("  ", depth)
+	for _, e := range n.Entries {
+		b.WriteString(indent + plain(e.Key.Text) + ":")
+		switch {
+		case len(e.Val.Entries) > 0:
+			b.WriteString("\n" + e.Val.YAML(depth+1))
+		case len(e.Val.Items) > 0 && e.Val.Items[0].Kind == ListNode:
+			for _, list := range e.Val.Items {
+				b.WriteString("\n" + indent + "  - " + list.inline())
+			}
+			b.WriteByte('\n')
+		case e.Val.Doc != "":
+			b.WriteString(" " + e.Val.inline() + " # " + e.Val.Doc + "\n")
+		default:
+			b.WriteString(" " + e.Val.inline() + "\n")
+		}
+	}
+	return b.String()
+}
+
+// inline writes a value without entries on one line.
+func (n *Node) inline() string {
+	switch n.Kind {
+	case ScalarNode:
+		return plain(n.Text)
+	case ListNode:
+		var items []string
+		for _, it := range n.Items {
+			items = append(items, quoted(it.Text))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	}
+	return "{}"
+}
+
+// Words that are safe as they are: no indicator at the start, nothing that ends a plain text.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9/._][A-Za-z0-9/._+=%@ -]*$`)
+
+// plain writes a text plain where that is surely read back as it is, and quoted elsewhere.
+func plain(s string) string {
+	lower := strings.ToLower(s)
+	other := lower == "null" || s != lower && (lower == "true" || lower == "false") // true is a boolean, or a text that reads the same
+	if other || !plainWord.MatchString(s) || strings.HasSuffix(s, " ") || strings.Contains(s, "  ") || strings.HasPrefix(s, "...") {
+		return quoted(s)
+	}
+	return s
+}
+
+// quoted is a double-quoted text in printable characters. Go's escapes are YAML's too.
+func quoted(s string) string { return strconv.Quote(strings.ToValidUTF8(s, "\ufffd")) }

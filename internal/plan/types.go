@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"iotax/internal/plan/bind"
+	"iotax/internal/plan/syntax"
+)
+
+// The types of the layers below that the kinds of machines, volumes and workloads, and readers of a plan, need.
+type (
+	Pos    = syntax.Pos
+	Mark   = syntax.Mark
+	Error  = syntax.Error
+	Errors = syntax.Errors
+
+	Size       = syntax.Size
+	Duration   = syntax.Duration
+	Percent    = syntax.Percent
+	ValueError = syntax.ValueError
+
+	Kind       = bind.Kind
+	Spec       = bind.Spec
+	Plain      = bind.Plain
+	Scalar     = bind.Scalar
+	FieldError = bind.FieldError
+	Traits     = bind.Traits
+	Served     = bind.Served
+	Gather     = bind.Gather
+	Options    = bind.Options
+	Option     = bind.Option
+	Part       = bind.Part
+)
+
+// ParseSize is syntax.ParseSize.
+func ParseSize(s string) (Size, error) { return syntax.ParseSize(s) }
+
+// ParseDuration is syntax.ParseDuration.
+func ParseDuration(s string) (Duration, error) { return syntax.ParseDuration(s) }
+
+// ParsePercent is syntax.ParsePercent.
+func ParsePercent(s string) (Percent, error) { return syntax.ParsePercent(s) }
+
+// Nearest is syntax.Nearest.
+func Nearest(word string, candidates []string) string { return syntax.Nearest(word, candidates) }
