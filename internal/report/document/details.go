@@ -42,7 +42,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		out = append(out, p.workloads(r)...)
 	}
 	for _, w := range r.Waterfalls {
-		out = append(out, p.with(waterfallChart(w, r.Counted()), waterfall(w))...)
+		out = append(out, p.with(waterfallChart(w, r.Counted()), titled(table.Waterfall(w)))...)
 		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})
 	}
 	for _, c := range r.Curves {
@@ -99,50 +99,12 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled is a table of words under its title.
-func titled(t table.Table) []block.Block {
-	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Keys: t.Keys, Grouped: t.Grouped}
-	for _, r := range t.Rows {
-		if len(r) == 1 {
-			b.Rows = append(b.Rows, block.Row{Heading: r[0]})
-		} else {
-			b.Rows = append(b.Rows, block.Words(r...))
-		}
-	}
+// titled is a table below its title.
+func titled(t block.Table) []block.Block {
 	if t.Title == "" {
-		return []block.Block{b}
+		return []block.Block{t}
 	}
-	return []block.Block{block.Heading{Text: format.Clean(t.Title)}, b}
-}
-
-// waterfall is the table of a chain of layers with a bar of what is left of the first one's speed.
-func waterfall(w report.Waterfall) []block.Block {
-	out := titled(table.Waterfall(w))
-	t := out[1].(block.Table)
-	levels := []float64{1}
-	top := 1.0
-	for _, h := range w.Hops {
-		levels = append(levels, levels[len(levels)-1]*h.Ratio.Estimate)
-		top = math.Max(top, levels[len(levels)-1])
-	}
-	verdict := len(t.Head) - 1
-	t.Head = slices.Insert(t.Head, verdict, "left")
-	for i := range t.Rows {
-		var bar []block.Part
-		switch {
-		case i == 0:
-			bar = []block.Part{{Share: 1 / top}}
-		case i == len(t.Rows)-1:
-			bar = []block.Part{{Share: levels[len(levels)-1] / top}}
-		case levels[i] >= levels[i-1]:
-			bar = []block.Part{{Share: levels[i-1] / top}, {Share: (levels[i] - levels[i-1]) / top, Shade: block.Gained}}
-		default:
-			bar = []block.Part{{Share: levels[i] / top}, {Share: (levels[i-1] - levels[i]) / top, Shade: block.Lost}}
-		}
-		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, verdict, block.Cell{Bar: bar})
-	}
-	out[1] = t
-	return out
+	return []block.Block{block.Heading{Text: t.Title}, t}
 }
 
 // sections are a table with a part for each metric of each workload, from the least loss to the largest.

@@ -154,6 +154,9 @@ func (c cell) invalidBy(r *report.Report) string {
 	return ""
 }
 
+// mostLines is how many lines the tables of a layout have in the short document.
+const mostLines = 15
+
 // short answers on one screen.
 func short(r *report.Report, a assess.Assessment) block.Document {
 	d := block.Document{Title: r.Run.Name, Blocks: first(r, a)}
@@ -165,8 +168,12 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 		return d
 	}
 	if tables := table.Layout(r); tables != nil {
+		tables, more := table.Worst(tables, mostLines)
 		for _, t := range tables {
 			d.Blocks = append(d.Blocks, titled(t)...)
+		}
+		if more > 0 {
+			d.Blocks = append(d.Blocks, block.Paragraph{Text: format.Plural(more, "more row") + ": --details", Joined: true})
 		}
 	} else {
 		d.Blocks = append(d.Blocks, matrix(r, a)...)

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"strings"
 
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/assess"
+	"iotax/internal/report/format"
 	"iotax/internal/report/table"
 	"iotax/stat"
 )
@@ -303,7 +305,15 @@ func layout(r *report.Report) *jsonLayout {
 	}
 	out := &jsonLayout{Name: r.Layout}
 	for _, t := range tables {
-		out.Tables = append(out.Tables, jsonTable{t.Title, t.Head, t.Rows})
+		j := jsonTable{Title: t.Title, Head: t.Head}
+		for _, row := range t.Rows {
+			var cells []string
+			for _, c := range row.Cells {
+				cells = append(cells, strings.TrimSpace(format.Clean(c.Text)+" "+format.Marks(c.Notes)))
+			}
+			j.Rows = append(j.Rows, cells)
+		}
+		out.Tables = append(out.Tables, j)
 	}
 	return out
 }

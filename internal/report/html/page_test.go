@@ -176,9 +176,9 @@ func TestLayoutsInPage(t *testing.T) {
 		}
 		for _, table := range tables {
 			for _, row := range table.Rows {
-				for _, cell := range row {
-					if !strings.Contains(page, ">"+format.Clean(cell)+"</td>") {
-						t.Errorf("%s: the page lacks %q", name, cell)
+				for _, cell := range row.Cells {
+					if !strings.Contains(page, ">"+format.Clean(cell.Text)+"<") {
+						t.Errorf("%s: the page lacks %q", name, cell.Text)
 					}
 				}
 			}
