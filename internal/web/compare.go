@@ -115,7 +115,7 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	d := document.ComparisonPage(all, document.ComparisonLinks{Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
+	d := document.Comparison(all, document.ComparisonOptions{Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
 		Run: func(r *iotax.Run) (string, string) {
 			return "/runs/" + url.PathEscape(r.ID), address(r.ID, byLoss)
 		}})

@@ -59,7 +59,7 @@ type Paragraph struct {
 type List struct {
 	Items  []Item
 	Joined bool
-	Shown  int // pages fold the items beyond it; 0 folds none
+	Shown  int // a page folds the items beyond it, a terminal counts them; 0 shows all
 }
 
 // An Item is a sentence with the numbers of its notes.

@@ -18,7 +18,10 @@ import (
 // A page has more; for text p is nil.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
-		l := block.List{Shown: shownFindings}
+		l := block.List{}
+		if p != nil {
+			l.Shown = shownFindings
+		}
 		for _, s := range a.Sentences[1:] {
 			l.Items = append(l.Items, block.Item{Text: s.Text, Tone: sentenceTone(s.Kind), Notes: s.Notes})
 		}

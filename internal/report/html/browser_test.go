@@ -131,7 +131,7 @@ func TestLongFigures(t *testing.T) {
 func TestComparisonInBrowser(t *testing.T) {
 	var page bytes.Buffer
 	c := comparedAsPage(compare.Options{FailOn: compare.FailOnWorse})
-	if err := Write(&page, document.ComparisonPage([]*compare.Comparison{c}, document.ComparisonLinks{}), Frame{}); err != nil {
+	if err := Write(&page, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{}), Frame{}); err != nil {
 		t.Fatal(err)
 	}
 	v := visiting(t, page.Bytes())

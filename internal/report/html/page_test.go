@@ -30,14 +30,14 @@ func comparedAsPage(o compare.Options) *compare.Comparison {
 func TestComparePageOfSeveral(t *testing.T) {
 	b := comparedAsPage(compare.Options{Letter: "B"})
 	c := comparedAsPage(compare.Options{Letter: "C"})
-	page := document.ComparisonPage([]*compare.Comparison{b, c}, document.ComparisonLinks{Other: "/other?by=loss",
+	page := document.Comparison([]*compare.Comparison{b, c}, document.ComparisonOptions{Other: "/other?by=loss",
 		Run: func(r *iotax.Run) (string, string) { return "/runs/" + r.ID, "/base/" + r.ID }})
 	var out bytes.Buffer
 	if err := Write(&out, page, Frame{}); err != nil {
 		t.Fatal(err)
 	}
 	written := strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(out.String())
-	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read IOPS fell to ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
+	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read is 1.6× slower [1.5–1.6] than in A, ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
 		if !strings.Contains(written, want) {
 			t.Errorf("the page lacks %q", want)
 		}
