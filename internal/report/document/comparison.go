@@ -314,7 +314,7 @@ func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Chang
 				return block.Cell{Text: format.Spread(i, ch.Unit), Short: format.Number(i, ch.Unit)}
 			}
 			heading, row.Cells[1], row.Weight = format.Subject(k.Workload, ch.Label), value(ch.A), max(row.Weight, weightOf(ch))
-			verdict := block.Cell{Text: format.Verdict(ch.Verdict, false), Short: format.Verdict(ch.Verdict, true), Tone: tone(ch.Verdict),
+			verdict := block.Cell{Text: format.Verdict(ch.Verdict, false), Short: format.Verdict(ch.Verdict, true), Tone: Tone(ch.Verdict),
 				Notes: refs[i][k]}
 			if ch.Verdict == stat.NoVerdict {
 				verdict.Text = "baseline"

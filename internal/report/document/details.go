@@ -121,7 +121,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	last := ""
 	for i, s := range part {
 		for j, row := range byLosses(s.Rows) {
-			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: tone(row.Verdict), Span: span(row, at)},
+			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: Tone(row.Verdict), Span: span(row, at)},
 				verdict(row)}}
 			if j == 0 {
 				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
@@ -137,7 +137,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 }
 
 func verdict(row report.Row) block.Cell {
-	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: tone(row.Verdict), Notes: row.Notes}
+	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: Tone(row.Verdict), Notes: row.Notes}
 }
 
 func byLosses(rows []report.Row) []report.Row {
@@ -183,7 +183,8 @@ func ratio(r report.Row) block.Cell {
 	return block.Cell{}
 }
 
-func tone(v stat.Verdict) block.Tone {
+// Tone is the tone of a verdict.
+func Tone(v stat.Verdict) block.Tone {
 	switch v {
 	case stat.Worse, stat.TooManyDiscarded, stat.NotComparable, stat.NoResult:
 		return block.Bad

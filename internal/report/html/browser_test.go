@@ -148,7 +148,7 @@ func TestComparisonInBrowser(t *testing.T) {
 	if got, want := v.Eval(`document.querySelector("h1").textContent`), format.Unbroken(format.Clean(c.Answer)); got != want {
 		t.Errorf("heading %q, want %q", got, want)
 	}
-	if got := v.Eval(`String(document.querySelector("#cells ~ .scroll").querySelectorAll("tbody tr").length)`); got != strconv.Itoa(len(c.Rows)) {
+	if got := v.Eval(`String(document.querySelector("main > .scroll").querySelectorAll("tbody tr").length)`); got != strconv.Itoa(len(c.Rows)) {
 		t.Errorf("%s rows for %d changes", got, len(c.Rows))
 	}
 	v.look(browsertest.Looks[0])

@@ -146,7 +146,7 @@ func bare(write func(io.Writer) error) func(io.Writer) error {
 		if err := write(&b); err != nil {
 			return err
 		}
-		page := strings.NewReplacer(html.PageCSS, "page.css", html.PageJS, "page.js", template.HTMLEscapeString(html.PagePolicy), "policy").Replace(b.String())
+		page := strings.NewReplacer(html.PageCSS, "page.css", html.PageJS, "page.js", strings.ReplaceAll(template.HTMLEscapeString(html.PagePolicy), "+", "&#43;"), "policy").Replace(b.String())
 		_, err := io.WriteString(w, page)
 		return err
 	}
