@@ -92,7 +92,7 @@ var Steal = add(Rule{ID: "steal", Severity: iotax.Warning, In: Trial, Title: "th
 
 var GeneratorBound = add(Rule{ID: "generator-bound", Severity: iotax.Warning, In: Trial, Title: "the load generator was the limit",
 	Why:  "Its threads used more than 95 % of a CPU each, or more than half of one while this host's CPUs were more than 90 % busy: the result is bound by the CPU (`cpu-bound`), and the target could perhaps do more.",
-	Hint: "use more `numjobs`; use larger blocks; use a cheaper engine (io_uring); use a host with more CPUs"})
+	Hint: "use more `numjobs`; use larger blocks; use a cheaper engine (`ioengine: io_uring`); use a host with more CPUs"})
 
 var BlockingSubmit = add(Rule{ID: "blocking-submit", Severity: iotax.Warning, In: Trial, Title: "the asynchronous engine blocks at submission",
 	Why: "Submission takes more than twice as long as completion, or nearly all of the generator's time without using its CPU: I/Os go out one after the other, whatever `iodepth` says. " +
@@ -145,12 +145,12 @@ var Emulated = add(Rule{ID: "emulated", Severity: iotax.Warning, In: Run, Title:
 
 var NoisyBaseline = add(Rule{ID: "noisy-baseline", Severity: iotax.Warning, In: Run, Title: "the baseline is noisy",
 	Why:  "The standard deviation of the logarithm over the baseline's trials is more than 10 %. Pairing removes what the trials of a round share; the rest needs more rounds.",
-	Hint: "use longer trials (`--trial 30s`), more rounds (`--rounds 12..60`), or a quieter machine"})
+	Hint: "use longer trials (`--trial 30s`); use more rounds (`--rounds 12..60`); use a quieter machine"})
 
 var RoundsCorrelated = add(Rule{ID: "rounds-correlated", Severity: iotax.Warning, In: Run, Title: "successive rounds resemble each other",
 	Why: "The ratio of a round is like that of the round before (lag-one autocorrelation, beyond what chance does once in a hundred runs): something changes slowly on one side alone, or the target had not warmed up. " +
 		"Such rounds tell less than their number says, so the interval is too narrow. Few rounds show it rarely, however strong it is.",
-	Hint: "look at the order of the rounds in the report; let the target warm up (`--ramp`), use longer trials (`--trial 30s`) or more rounds (`--rounds 12..60`); calibrate (`iotax calibrate`)"})
+	Hint: "look at the order of the rounds in the report; let the target warm up (`--ramp`); use longer trials (`--trial 30s`); use more rounds (`--rounds 12..60`); calibrate (`iotax calibrate`)"})
 
 var TwoLevels = add(Rule{ID: "two-levels", Severity: iotax.Warning, In: Run, Title: "trials fall into two groups",
 	Why: "The trials of one place, or their ratios, fall into two groups 5 % or more apart, more clearly than noise would let them in one run of a hundred: a disk in one of two moods, a guest on the right or the wrong memory node, one trial that was unlike the rest. " +

@@ -144,11 +144,11 @@ var DurabilityDiffers = add(Rule{ID: "durability-differs", Severity: iotax.Warni
 
 var PrecisionNotReached = add(Rule{ID: "precision-not-reached", Severity: iotax.Info, In: Report, Title: "the interval is wider than asked for",
 	Why:  "The interval is right, and says how much is known.",
-	Hint: "use more rounds (`--rounds 6..30`), longer trials (`--trial 30s`), or a quieter machine"})
+	Hint: "use more rounds (`--rounds 6..30`); use longer trials (`--trial 30s`); use a quieter machine"})
 
 var FewTrials = add(Rule{ID: "few-trials", Severity: iotax.Info, In: Report, Title: "too few trials for an interval and a verdict",
 	Why:  fmt.Sprintf("An order-statistic interval at 95 %% needs %d values, and with fewer pairs an interval of a ratio holds only if the noise is normal. So fewer give no interval and no verdict (`too few`), in a report as in a comparison of two runs.", stat.LeastTrials),
-	Hint: fmt.Sprintf("measure at least %d rounds (`--rounds %[1]d`), and give them the time (`--budget`); import at least %[1]d results of it", stat.LeastTrials)})
+	Hint: fmt.Sprintf("measure at least %d rounds (`--rounds %[1]d`), and give them the time (`--budget`); see why trials failed or are discarded (`iotax show`); import at least %[1]d results of it", stat.LeastTrials)})
 
 var NoRatio = add(Rule{ID: "no-ratio", Severity: iotax.Invalid, In: Report, Title: "the ratio could not be computed",
 	Why:  "A value is zero, negative or not a number, so that it has no logarithm.",
