@@ -26,8 +26,8 @@ func Waterfall(w report.Waterfall) block.Table {
 		row := block.Words(name, value, "", "", "", "")
 		if h != nil {
 			row.Cells[2].Text, row.Cells[5].Text = format.Ratio(h.Ratio), format.Verdict(h.Verdict, true)
-			if !math.IsNaN(h.Share) {
-				row.Cells[3].Text = fmt.Sprintf("%.0f %%", math.Round(100*h.Share)+0)
+			if share := float64(h.Share); !math.IsNaN(share) {
+				row.Cells[3].Text = fmt.Sprintf("%.0f %%", math.Round(100*share)+0)
 			}
 		}
 		row.Cells[4].Bar = bar

@@ -40,12 +40,12 @@ func Reference(b *report.Reference) []block.Table {
 			return format.Dash
 		}
 		workload := format.Subject(row.Workload, row.Label)
-		here, published := format.Number(row.Value, row.Unit), format.Number(row.TheirValue, row.Unit)
-		if row.Ratio == nil && row.TheirRatio == nil && row.Target != b.Reference {
+		here, published := format.Number(row.Value, row.Unit), format.Number(row.Published.Value, row.Unit)
+		if row.Ratio == nil && row.Published.Ratio == nil && row.Target != b.Reference {
 			alone.Rows = append(alone.Rows, block.Words(workload, row.Target, here, published))
 			continue
 		}
-		line := block.Words("  "+row.Target, ratio(row.Ratio), ratio(row.TheirRatio), string(row.Agree), here, published)
+		line := block.Words("  "+row.Target, ratio(row.Ratio), ratio(row.Published.Ratio), string(row.Agree), here, published)
 		if workload != last {
 			last, line.Heading = workload, workload
 		}
