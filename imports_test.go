@@ -32,7 +32,7 @@ var floors = map[string]string{
 	"report/format":      "iotax stat",
 	"report/compare":     "iotax stat report report/format rules",
 	"report/assess":      "iotax stat report report/format rules",
-	"report/table":       "iotax stat report report/format",
+	"report/table":       "iotax stat report report/format report/block",
 	"report/chart":       "report/format",
 	"report/block":       "report/chart",
 	"report/document":    "iotax stat report report/format report/compare report/assess report/table report/block report/chart rules",

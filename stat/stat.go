@@ -11,10 +11,13 @@ package stat
 
 import (
 	"cmp"
+	"encoding/json"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"iotax"
 )
 
 // Confidence is the level of every interval that is printed, 0.95.
@@ -30,6 +33,16 @@ const LeastTrials = 6
 type Interval struct {
 	Estimate, Lo, Hi float64
 	N                int // observations behind it: trials for a value, rounds for a ratio
+}
+
+// MarshalJSON writes {"estimate", "lo", "hi", "n"}, with null for what does not exist.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Estimate iotax.Number `json:"estimate"`
+		Lo       iotax.Number `json:"lo"`
+		Hi       iotax.Number `json:"hi"`
+		N        int          `json:"n"`
+	}{iotax.Number(i.Estimate), iotax.Number(i.Lo), iotax.Number(i.Hi), i.N})
 }
 
 // Bounded reports whether the interval has bounds.

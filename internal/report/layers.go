@@ -11,27 +11,28 @@ import (
 // A Waterfall is what each hop of a chain of layers costs under one workload. All its ratios are from
 // the same rounds, so that the product of the hops is the total.
 type Waterfall struct {
-	Workload string
-	Metric   string
-	Label    string
-	Unit     string
-	Better   iotax.Better
-	Chain    []string      // targets, from the device up, those without a number left out
-	Missing  []string      // targets of the chain that have no number here
-	Start    stat.Interval // the first target's value: the median over its trials
-	Hops     []Hop
-	Total    Hop // from the first target to the last
-	Rounds   int // in which every target of the chain has a number
+	Workload string        `json:"workload"`
+	Metric   string        `json:"metric"`
+	Label    string        `json:"-"`
+	Unit     string        `json:"unit"`
+	Better   iotax.Better  `json:"-"`
+	Chain    []string      `json:"chain"`             // targets, from the device up, those without a number left out
+	Missing  []string      `json:"missing,omitempty"` // targets of the chain that have no number here
+	Rounds   int           `json:"rounds"`            // in which every target of the chain has a number
+	Start    stat.Interval `json:"start"`             // the first target's value: the median over its trials
+	Hops     []Hop         `json:"hops"`
+	Total    Hop           `json:"total"` // from the first target to the last
 }
 
 // A Hop is one layer on top of another.
 type Hop struct {
-	From, To string
-	Ratio    stat.Interval // of To to From, paired by round, higher is better
-	Verdict  stat.Verdict
-	Share    float64       // of the total on the logarithmic scale; NaN where the total is not sure to be a loss or a gain
-	Value    stat.Interval // of To: the median over its trials
-	Notes    []int         // numbers of what the checks said of either side, ascending
+	From    string        `json:"from"`
+	To      string        `json:"to"`
+	Ratio   stat.Interval `json:"ratio"` // of To to From, paired by round, higher is better
+	Share   iotax.Number  `json:"share"` // of the total on the logarithmic scale; NaN where the total is not sure to be a loss or a gain
+	Verdict stat.Verdict  `json:"verdict"`
+	Value   stat.Interval `json:"value"` // of To: the median over its trials
+	Notes   []int         `json:"-"`     // numbers of what the checks said of either side, ascending
 }
 
 // waterfalls makes those of every chain that the plan declares. It needs the numbers of the notes.
@@ -95,13 +96,13 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 		if err != nil {
 			return w, false
 		}
-		h.Share = math.NaN()
+		h.Share = iotax.Number(math.NaN())
 		if sure {
-			h.Share = math.Log(h.Ratio.Estimate) / total
+			h.Share = iotax.Number(math.Log(h.Ratio.Estimate) / total)
 		}
 		w.Hops = append(w.Hops, h)
 	}
-	w.Total.Share = math.NaN()
+	w.Total.Share = iotax.Number(math.NaN())
 	if sure {
 		w.Total.Share = 1
 	}

@@ -86,7 +86,7 @@ func TestWaterfallMultiplies(t *testing.T) {
 			product, shares := 1.0, 0.0
 			for i, h := range w.Hops {
 				product *= h.Ratio.Estimate
-				shares += h.Share
+				shares += float64(h.Share)
 				if h.From != w.Chain[i] || h.To != w.Chain[i+1] || h.Ratio.N != w.Rounds {
 					t.Fatalf("hop %d: %+v", i, h)
 				}
@@ -94,7 +94,7 @@ func TestWaterfallMultiplies(t *testing.T) {
 			if math.Abs(math.Log(product)-math.Log(w.Total.Ratio.Estimate)) > 1e-9 {
 				t.Fatalf("hops %v, total %v", product, w.Total.Ratio.Estimate)
 			}
-			if !math.IsNaN(w.Total.Share) && math.Abs(shares-1) > 1e-6 {
+			if !math.IsNaN(float64(w.Total.Share)) && math.Abs(shares-1) > 1e-6 {
 				t.Fatalf("shares add up to %v", shares)
 			}
 			if len(w.Chain)+len(w.Missing) != n {

@@ -16,26 +16,36 @@ import (
 // A Reference holds a run against published figures. Machines differ, so that ratios stand beside ratios;
 // values are given for the record.
 type Reference struct {
-	Name      string // of the data set: "lima-mounts"
-	Source    string // where the figures are from
-	Reference string // this run's target that the ratios on both sides are to; "" where no two targets match
-	Theirs    string // what the publication calls it
-	Rows      []ReferenceRow
-	Unmatched []string // cells of this run that the publication has nothing for
-	Unused    []string // published cells that this run has nothing for
-	Notes     []string // what cannot be said, and why
+	Name      string         `json:"name"`                          // of the data set: "lima-mounts"
+	Source    string         `json:"source"`                        // where the figures are from
+	Reference string         `json:"reference,omitempty"`           // this run's target that the ratios on both sides are to; "" where no two targets match
+	Theirs    string         `json:"published_reference,omitempty"` // what the publication calls it
+	Rows      []ReferenceRow `json:"rows"`
+	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run that the publication has nothing for
+	Unused    []string       `json:"unused,omitempty"`    // published cells that this run has nothing for
+	Notes     []string       `json:"notes,omitempty"`     // what cannot be said, and why
 }
 
 // A ReferenceRow is one metric of one cell with its published counterpart.
 type ReferenceRow struct {
-	Workload, Target, Metric string // of this run
-	Label, Unit              string
-	Better                   iotax.Better
-	TheirWorkload            string
-	TheirTarget              string
-	Value, TheirValue        stat.Interval  // medians over trials and over repetitions
-	Ratio, TheirRatio        *stat.Interval // to the reference, higher is better; nil for the reference itself and where there is none
-	Agree                    Agreement
+	Target    string         `json:"target"` // of this run
+	Workload  string         `json:"workload"`
+	Metric    string         `json:"metric"`
+	Label     string         `json:"-"`
+	Unit      string         `json:"unit"`
+	Better    iotax.Better   `json:"-"`
+	Value     stat.Interval  `json:"value"` // median over the trials
+	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better; nil for the reference itself and where there is none
+	Published PublishedCell  `json:"published"`
+	Agree     Agreement      `json:"agree,omitempty"`
+}
+
+// A PublishedCell is the counterpart of a cell; its value is the median over the repetitions.
+type PublishedCell struct {
+	Target   string         `json:"target"`
+	Workload string         `json:"workload"`
+	Value    stat.Interval  `json:"value"`
+	Ratio    *stat.Interval `json:"ratio"`
 }
 
 // An Agreement says how a ratio and a published one lie to each other.
@@ -221,12 +231,12 @@ func (b *referrer) rows() {
 			found = true
 			published := b.theirs[referenceKey{p.their.Workload, p.their.Target, theirs[i]}]
 			row := ReferenceRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
-				TheirWorkload: p.their.Workload, TheirTarget: p.their.Target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(published)}
+				Value: stat.Median(counted(dots)), Published: PublishedCell{Target: p.their.Target, Workload: p.their.Workload, Value: stat.Median(published)}}
 			if p.cell.Target != b.Reference.Reference && better != iotax.Neither {
 				base, _, _ := b.values(Cell{b.Reference.Reference, p.cell.Workload}, metric)
 				row.Ratio = b.ratio(base, dots, better)
-				row.TheirRatio = theirRatio(b.theirs[referenceKey{p.their.Workload, b.Reference.Theirs, theirs[i]}], published, better)
-				row.Agree = agree(row.Ratio, row.TheirRatio)
+				row.Published.Ratio = theirRatio(b.theirs[referenceKey{p.their.Workload, b.Reference.Theirs, theirs[i]}], published, better)
+				row.Agree = agree(row.Ratio, row.Published.Ratio)
 			}
 			b.Reference.Rows = append(b.Reference.Rows, row)
 		}
@@ -254,7 +264,7 @@ func (b *referrer) singles() {
 			b.single[Cell{k.target, k.workload}] = true
 			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
 			b.Reference.Rows = append(b.Reference.Rows, ReferenceRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
-				TheirWorkload: k.workload, TheirTarget: k.target, Value: stat.Median(counted(dots)), TheirValue: stat.Median(b.theirs[k])})
+				Value: stat.Median(counted(dots)), Published: PublishedCell{Target: k.target, Workload: k.workload, Value: stat.Median(b.theirs[k])}})
 		}
 	}
 }

@@ -17,12 +17,12 @@ func TestReference(t *testing.T) {
 	if b == nil || len(b.Rows) != 3 || b.Reference != "sshfs" || b.Theirs != "QEMU reverse-sshfs" || !strings.Contains(b.Source, "Lima 0.14.2") {
 		t.Fatalf("%+v", b)
 	}
-	if r := b.Rows[0]; r.Ratio != nil || r.TheirRatio != nil || r.TheirValue.Estimate != 1764 || r.TheirValue.N != 5 || r.Agree != Undecided {
+	if r := b.Rows[0]; r.Ratio != nil || r.Published.Ratio != nil || r.Published.Value.Estimate != 1764 || r.Published.Value.N != 5 || r.Agree != Undecided {
 		t.Errorf("the reference: %+v", r)
 	}
 	// Published: 9p 5814…9037 against 1495…1772.
-	if r := b.Rows[1]; !r.Ratio.Contains(14.0/3) || !r.TheirRatio.Bounded() || r.TheirRatio.Estimate < 4 || r.TheirRatio.Estimate > 5 || r.Agree != Overlap {
-		t.Errorf("9p: %+v, %+v, %q", r.Ratio, r.TheirRatio, r.Agree)
+	if r := b.Rows[1]; !r.Ratio.Contains(14.0/3) || !r.Published.Ratio.Bounded() || r.Published.Ratio.Estimate < 4 || r.Published.Ratio.Estimate > 5 || r.Agree != Overlap {
+		t.Errorf("9p: %+v, %+v, %q", r.Ratio, r.Published.Ratio, r.Agree)
 	}
 	if r := b.Rows[2]; r.Target != "VZ virtiofs" || r.Agree != Above {
 		t.Errorf("virtiofs: %+v", r)
@@ -51,7 +51,7 @@ func TestReferenceOfOthers(t *testing.T) {
 	fs := slices.Concat(fig("rr", "host-disk", "rd", 100), fig("rr", "guest 9P", "rd", 29), fig("rr", "VZ_virtiofs", "rd", 200, 190), fig("rr", "sshfs", "wr", 0))
 	r.HoldReference(fs, iotax.Reference{Published: "paper", Workloads: map[string]string{"Random Read": "rr"}, Metrics: map[string]string{"read.iops": "rd"}}, "beware")
 	b := r.Reference
-	if len(b.Rows) != 3 || b.Reference != "host disk" || b.Rows[1].Agree != Below || b.Rows[1].TheirRatio.Bounded() || b.Rows[2].Agree != Below || b.Rows[2].Metric != "read.iops" {
+	if len(b.Rows) != 3 || b.Reference != "host disk" || b.Rows[1].Agree != Below || b.Rows[1].Published.Ratio.Bounded() || b.Rows[2].Agree != Below || b.Rows[2].Metric != "read.iops" {
 		t.Errorf("%+v", b)
 	}
 	if !strings.Contains(strings.Join(b.Notes, " "), "beware") || slices.Contains(b.Unused, "sshfs / rr") {
@@ -59,7 +59,7 @@ func TestReferenceOfOthers(t *testing.T) {
 	}
 	r.HoldReference(slices.Concat(fs, fig("boot", "vm", "up", 7), fig("boot", "vm", "disk", 3)), iotax.Reference{Published: "paper",
 		Values: map[string]string{"guest 9p / archive / read.iops": "vm / boot / up", "host disk / archive / read.iops": "vm / boot / disk", "sshfs / none / x": "vm / boot / up", "odd": "vm / boot / up"}}, "")
-	if b := r.Reference; len(b.Rows) != 2 || b.Rows[0].Target != "guest 9p" || b.Rows[0].TheirValue.Estimate != 7 || b.Rows[0].Ratio != nil || b.Rows[1].TheirValue.Estimate != 3 ||
+	if b := r.Reference; len(b.Rows) != 2 || b.Rows[0].Target != "guest 9p" || b.Rows[0].Published.Value.Estimate != 7 || b.Rows[0].Ratio != nil || b.Rows[1].Published.Value.Estimate != 3 ||
 		slices.Contains(b.Unused, "vm / boot") || slices.Contains(b.Unmatched, "guest 9p / archive") || !slices.Contains(b.Unmatched, "sshfs / Random Read") {
 		t.Errorf("single figures: %+v", b)
 	}

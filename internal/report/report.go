@@ -407,7 +407,11 @@ func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	if b.Run.Imported() {
 		return r.Only("import")
 	}
-	return r.Without("import", true)
+	rounds := 0
+	for _, t := range b.byWorkload[workload] {
+		rounds = max(rounds, t.Round+1)
+	}
+	return r.Without("import", true).Given(rules.Facts{"--trial": b.Protocol.Trial.String(), "--rounds": strconv.Itoa(rounds)})
 }
 
 func (b *builder) tooManyDiscarded(c Cell) bool {

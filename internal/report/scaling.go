@@ -14,20 +14,22 @@ import (
 
 // A Scaling is what becomes of a workload as more clients do it at the same moment.
 type Scaling struct {
-	Target                string // without its number of clients
-	Workload, Label, Unit string
-	Better                iotax.Better
-	Points                []ScalingPoint // by clients; two at least
+	Target   string         `json:"target"` // without its number of clients
+	Workload string         `json:"workload"`
+	Label    string         `json:"label"`
+	Unit     string         `json:"unit"`
+	Better   iotax.Better   `json:"-"`
+	Points   []ScalingPoint `json:"points"` // by clients; two at least
 }
 
 // A ScalingPoint is one number of clients.
 type ScalingPoint struct {
-	Target  string
-	Clients int
-	Value   stat.Interval // of all together
-	Ratio   stat.Interval // to the first point, paired by round; the first point's is NaN
-	MinMax  stat.Interval // the slowest client's rate over the fastest one's; NaN for one client
-	Jain    stat.Interval // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
+	Target  string        `json:"target"`
+	Clients int           `json:"clients"`
+	Value   stat.Interval `json:"value"`   // of all together
+	Ratio   stat.Interval `json:"ratio"`   // to the first point, paired by round; the first point's is NaN
+	MinMax  stat.Interval `json:"min_max"` // the slowest client's rate over the fastest one's; NaN for one client
+	Jain    stat.Interval `json:"jain"`    // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
 }
 
 // scalings gathers the targets that differ in their number of clients alone.

@@ -155,6 +155,50 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// Where a cell follows a setting that a hint names, the hint has that part no more, and all others still.
+func TestHintFollowed(t *testing.T) {
+	parts := 0
+	for _, r := range All() {
+		all := strings.Split(r.Hint, "; ")
+		for i, part := range all {
+			for _, s := range Settings(part) {
+				parts++
+				have := s.Value
+				if _, most, ok := strings.Cut(s.Value, ".."); ok {
+					have = most
+				} else if s.Value == "" {
+					have = "yes"
+				}
+				got := r.Given(Facts{s.Name: have}).Found(iotax.AboutRun(), "").Hint
+				for k, other := range all {
+					named := false
+					for _, x := range Settings(other) {
+						named = named || x.Name == s.Name && follows(have, x.Value)
+					}
+					if strings.Contains("; "+got+"; ", "; "+other+"; ") == named || k == i && !named {
+						t.Errorf("%s: %s %s is followed, and the hint is %q", r.ID, s.Name, have, got)
+					}
+				}
+				if got := r.Given(Facts{s.Name: "another"}).Hint; got != r.Hint {
+					t.Errorf("%s: %s is not followed, and the hint is %q", r.ID, s.Name, got)
+				}
+			}
+		}
+	}
+	if parts < 40 {
+		t.Errorf("only %d settings in hints", parts)
+	}
+	for _, c := range []struct {
+		have, want string
+		followed   bool
+	}{{"30s", "10s", true}, {"5s", "10s", false}, {"60", "12..60", true}, {"12", "12..60", false}, {"0", "1", false}, {"0", "0", true},
+		{"1", "0", false}, {"6", "6", true}, {"none", "none", true}, {"unsafe", "none", false}, {"yes", "", true}, {"x", "", false}} {
+		if follows(c.have, c.want) != c.followed {
+			t.Errorf("%q follows %q: %v", c.have, c.want, !c.followed)
+		}
+	}
+}
+
 func TestSubjects(t *testing.T) {
 	for _, c := range []struct {
 		s      iotax.Subject

@@ -102,7 +102,7 @@ func TestBrowser(t *testing.T) {
 	b.To(base + "/compare?run=nightly-019&run=nightly-012&run=nightly-003&run=shares-in-a-guest-000")
 	b.fits("compare-four")
 	// From a number to what it was over time, judged as it was here.
-	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll("#cells ~ .scroll tbody tr")].find(r => r.textContent.includes("`+share+`")).querySelector("a[href^='/trend']").click()`))
+	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".scroll tbody tr")].find(r => r.textContent.includes("`+share+`") && r.querySelector("a[href^='/trend']")).querySelector("a[href^='/trend']").click()`))
 	b.Until(`location.pathname == "/trend" && location.search.includes("by=value") && document.querySelector("h1").textContent.startsWith("` + share + ` got worse")`)
 
 	// A report, and back.
@@ -124,7 +124,7 @@ func TestBrowser(t *testing.T) {
 	b.Until(`location.pathname == "/trends" && document.querySelectorAll(".s-cellist a").length == 6`)
 	b.fits("trends")
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".s-cellist a")].find(a => a.textContent == "`+share+`").click()`))
-	b.Until(`location.pathname == "/trend" && document.querySelectorAll(".s-trend .wide .rule").length == 1`)
+	b.Until(`location.pathname == "/trend" && document.querySelectorAll("#trend .wide .rule").length == 1`)
 	b.fits("trend")
 	b.To(base + "/runs/nightly-060/live")
 	b.Until(`document.querySelector("h1").textContent.startsWith("23 trials, at most")`)

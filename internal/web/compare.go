@@ -1,9 +1,7 @@
 package web
 
 import (
-	"bytes"
 	"context"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,7 +10,6 @@ import (
 	"iotax/internal/report"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/document"
-	"iotax/internal/report/html"
 	"iotax/internal/store"
 )
 
@@ -111,17 +108,8 @@ func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	if len(all) == 1 {
 		bar.JSON = "/api" + address(query.Get("base"), byLoss)
 	}
-	var top, page bytes.Buffer
-	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
-		return err
-	}
-	d := document.ComparisonPage(all, document.ComparisonLinks{Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
+	return s.document(w, bar, document.Comparison(all, document.ComparisonOptions{Other: address(query.Get("base"), !byLoss), Trend: trendsOf(!byLoss, runs...),
 		Run: func(r *iotax.Run) (string, string) {
 			return "/runs/" + url.PathEscape(r.ID), address(r.ID, byLoss)
-		}})
-	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // escaped by the template
-		return err
-	}
-	s.framed(w, page.Bytes())
-	return nil
+		}}))
 }

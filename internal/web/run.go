@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/block"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/document"
 	"iotax/internal/report/format"
@@ -54,10 +55,6 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 			bar.Earlier = "/compare?" + url.Values{"run": {before[0].ID, run.ID}}.Encode()
 		}
 	}
-	var top, page bytes.Buffer
-	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
-		return err
-	}
 	var trend func(compare.CellMetric) string
 	if !bar.Running { // half a run is no point of a trend
 		trend = trendsOf(false, run)
@@ -66,19 +63,23 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	return s.document(w, bar, d)
+}
+
+// document sends a document as a page below a bar, with the policy for that.
+func (s *Server) document(w http.ResponseWriter, bar barView, d block.Document) error {
+	var top, page bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
+		return err
+	}
 	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // escaped by the template
 		return err
 	}
-	s.framed(w, page.Bytes())
-	return nil
-}
-
-// framed sends a page of the package report, with the policy for the bar that it has above it.
-func (s *Server) framed(w http.ResponseWriter, page []byte) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.frame.policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(page) // a visitor who went away needs no page
+	_, _ = w.Write(page.Bytes()) // a visitor who went away needs no page
+	return nil
 }
 
 // report computes the report of a run from the store.

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"maps"
 	"math"
 	"net/http"
@@ -16,7 +15,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
-	"iotax/internal/report/chart"
+	"iotax/internal/report/block"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/document"
 	"iotax/internal/report/format"
@@ -368,103 +367,148 @@ func trendsOf(byValue bool, runs ...*iotax.Run) func(compare.CellMetric) string 
 	}
 }
 
-type trendView struct {
-	view
-	Workload, Target, Name, Label, Direction, Baseline, Margin string
-	ByRatio                                                    bool
-	Bys, Metrics, More, Names                                  []linkChoice // More: numbers that are rarely asked for
-	Wide, Narrow                                               template.HTML
-	HasInterval                                                bool
-	Changes                                                    []changeView
-	Dots                                                       []dotRow
-	Points, Unlike                                             int
-	Answer                                                     string
-	Few                                                        bool
-}
-
-// foremost is how the names of those numbers end that stand beside the headline's without being asked for.
+// foremost is how the names of those numbers end that a reader sees beside the headline's without asking for them.
 var foremost = []string{".iops", ".bandwidth", ".latency.mean", ".latency.p99", ".duration"}
 
-type linkChoice struct {
-	linkView
-	Chosen bool
-}
-
-type changeView struct {
-	Started, ID, Href, Compare, Change, Bounds, Verdict, Class string
-	P                                                          string
-	Differences                                                []differenceView
-	More                                                       int
-}
-
-type dotRow struct {
-	Started, ID, Name, Href, Value, Bounds, Unlike, Class string
-}
-
 func (s *Server) trend(w http.ResponseWriter, r *http.Request) error {
-	q := r.URL.Query()
-	d, err := s.trendOf(r.Context(), q)
+	d, err := s.trendOf(r.Context(), r.URL.Query())
 	if err != nil {
 		return err
 	}
-	v := trendView{view: s.view(r, "Trend", "trends"), Workload: format.Clean(d.cell.Workload), Target: format.Clean(d.cell.Target), Name: format.Clean(d.name),
-		Label: d.label, Direction: direction(d.better), Baseline: format.Clean(d.baseline), Margin: format.Percent(d.margin), ByRatio: d.byRatio}
-	v.Title = v.Target + ", " + v.Workload
-	with := func(key, value string) string {
+	return s.document(w, barView{Trends: "/trends", JSON: "/api/trend?" + r.URL.RawQuery}, d.document(r.URL.Query()))
+}
+
+const minute = "2006-01-02 15:04"
+
+// document is the page of a trend; q is what its address asks for.
+func (d *trendData) document(q url.Values) block.Document {
+	doc := block.Document{Title: d.cell.Target + ", " + d.cell.Workload}
+	if d.name != "" {
+		doc.About = "runs named " + d.name
+	}
+	points := 0
+	for _, dot := range d.dots {
+		if dot.unlike == "" {
+			points++
+		}
+	}
+	add := func(b ...block.Block) { doc.Blocks = append(doc.Blocks, b...) }
+	quiet := func(text string) block.Paragraph { return block.Paragraph{Text: text, Tone: block.Quiet} }
+	add(block.Answer{Text: d.answer(points)})
+	add(d.choices(q)...)
+
+	what := d.label
+	switch {
+	case d.byRatio:
+		what += ", ratio to " + d.baseline + "; more is better for the target"
+	case d.better == iotax.Up:
+		what += "; more is better"
+	case d.better == iotax.Down:
+		what += "; less is better"
+	}
+	what += ". A dot is a run"
+	if d.bounded() {
+		what += ", with its 95 % interval"
+	}
+	what += ", on a logarithmic axis; the lines are the levels between change points."
+	if points < len(d.dots) {
+		what += " Hollow dots take no part: see the table."
+	}
+	add(block.Charts{Charts: []block.Chart{{Name: "trend", Drawing: d.chart(wideTrend), Narrow: d.chart(narrowTrend), Caption: what}}},
+		block.Heading{Text: "Changes", ID: "changes"})
+
+	changes := block.Table{Head: []string{"since the run of", "new level to old", "p", "verdict (± " + format.Percent(d.margin) + ")",
+		"what differs from the run before"}, Wraps: []int{4}}
+	for _, c := range slices.Backward(d.changes) {
+		before, after := d.dots[c.before].run, d.dots[c.after].run
+		var differ []string
+		for _, x := range c.differences {
+			s := x.Key + ": " + x.Step()
+			if where := x.Place(2); where != "" {
+				s += " (" + where + ")"
+			}
+			differ = append(differ, s)
+		}
+		differ = format.Cut(differ, 6, "difference")
+		if differ == nil {
+			differ = []string{"nothing that the runs recorded"}
+		}
+		row := block.Words(after.Start.UTC().Format(minute), format.Ratio(c.change), strconv.FormatFloat(c.p, 'g', 1, 64),
+			format.Verdict(c.verdict, false), strings.Join(differ, "; "))
+		row.Cells[0].Link = runLink(after)
+		row.Cells[3].Tone = document.Tone(c.verdict)
+		row.Cells[4].Link = block.Link{Text: "compare the two", Href: "/compare?" + url.Values{"run": {before.ID, after.ID}}.Encode()}
+		changes.Rows = append(changes.Rows, row)
+	}
+	switch {
+	case changes.Rows != nil:
+		add(changes)
+	case points < 10:
+		add(block.Paragraph{Text: "Fewer than ten runs cannot show a change: chance alone makes one as large too often."})
+	default:
+		add(block.Paragraph{Text: "None."})
+	}
+	add(quiet("Change points are found by E-divisive, with permutations: without a change, one in a hundred such trends shows one, "+
+		"whatever the noise; runs that resemble their neighbours show more. A change lasts for three runs at least. "+
+		"The interval takes its place as given, and is a little too narrow for that."), block.Heading{Text: "Runs", ID: "points"})
+
+	runs := block.Table{Head: []string{"started (UTC)", "name", "median", "remarks"}, Wraps: []int{1, 3}}
+	if d.byRatio {
+		runs.Head[2] = "ratio"
+	}
+	for _, dot := range slices.Backward(d.dots) { // the newest first, as everywhere
+		row := block.Words(dot.run.Start.UTC().Format(minute), dot.run.Name, d.text(dot.value), "")
+		row.Cells[0].Link = runLink(dot.run)
+		if dot.unlike != "" {
+			row.Cells[2].Tone, row.Cells[3].Text = block.Quiet, "takes no part: "+dot.unlike
+		}
+		runs.Rows = append(runs.Rows, row)
+	}
+	add(runs)
+	return doc
+}
+
+func runLink(r iotax.Run) block.Link {
+	return block.Link{Text: r.ID, Href: "/runs/" + url.PathEscape(r.ID)}
+}
+
+// choices lead to other numbers of the cell, the same one judged otherwise, and other runs.
+func (d *trendData) choices(q url.Values) (out []block.Block) {
+	link := func(text, key, value string) block.Link {
 		m := maps.Clone(q)
 		m.Del("workload")
 		m.Del("target")
 		m.Set(key, value)
-		return trendAddress(d.cell, m)
+		return block.Link{Text: text, Href: trendAddress(d.cell, m)}
 	}
-	if d.hasRatio {
-		v.Bys = []linkChoice{{linkView{"ratio to " + v.Baseline, with("by", "ratio")}, d.byRatio}, {linkView{"value", with("by", "value")}, !d.byRatio}}
-	}
+	var numbers, more, other []block.Link
 	for _, f := range d.metrics {
-		c := linkChoice{linkView{f.label, with("metric", f.metric)}, f.metric == d.metric}
-		if c.Chosen || f.headline || slices.ContainsFunc(foremost, func(end string) bool { return strings.HasSuffix(f.metric, end) }) {
-			v.Metrics = append(v.Metrics, c)
-		} else {
-			v.More = append(v.More, c)
+		switch l := link(f.label, "metric", f.metric); {
+		case f.metric == d.metric:
+		case f.headline || slices.ContainsFunc(foremost, func(end string) bool { return strings.HasSuffix(f.metric, end) }):
+			numbers = append(numbers, l)
+		default:
+			more = append(more, l)
 		}
 	}
-	if len(v.More) == 1 { // it takes no more room than to say that there is one
-		v.Metrics, v.More = append(v.Metrics, v.More...), nil
+	if d.hasRatio && d.byRatio {
+		other = append(other, link("value", "by", "value"))
+	} else if d.hasRatio {
+		other = append(other, link("ratio to "+d.baseline, "by", "ratio"))
 	}
 	if d.name != "" {
-		v.Names = []linkChoice{{linkView{"runs named " + v.Name, with("name", d.name)}, true}, {linkView{"all runs", with("name", "")}, false}}
+		other = append(other, link("all runs", "name", ""))
 	}
-	for _, dot := range d.dots {
-		row := dotRow{Started: dot.run.Start.UTC().Format("2006-01-02 15:04"), ID: dot.run.ID, Name: format.Clean(dot.run.Name), Href: "/runs/" + url.PathEscape(dot.run.ID), Unlike: format.Clean(dot.unlike)}
-		row.Value, row.Bounds = parted(d.text(dot.value))
-		if dot.unlike != "" {
-			v.Unlike++
-			row.Class = "gone"
-		} else {
-			v.Points++
+	for _, p := range []block.Paragraph{{Text: "Shown: " + d.label + ". Also:", Links: numbers}, {Text: "Instead:", Links: other}} {
+		if p.Links != nil {
+			p.Tone = block.Quiet
+			out = append(out, p)
 		}
-		v.Dots = append(v.Dots, row)
 	}
-	slices.Reverse(v.Dots) // the newest first, as everywhere
-	for _, c := range slices.Backward(d.changes) {
-		cv := changeView{Started: d.dots[c.after].run.Start.UTC().Format("2006-01-02 15:04"), ID: d.dots[c.after].run.ID, Href: "/runs/" + url.PathEscape(d.dots[c.after].run.ID),
-			Compare: "/compare?" + url.Values{"run": {d.dots[c.before].run.ID, d.dots[c.after].run.ID}}.Encode(),
-			Verdict: format.Verdict(c.verdict, false), Class: document.VerdictTone(c.verdict), P: strconv.FormatFloat(c.p, 'g', 1, 64)}
-		cv.Change, cv.Bounds = parted(format.Ratio(c.change))
-		for _, diff := range c.differences {
-			if len(cv.Differences) == 6 {
-				cv.More = len(c.differences) - 6
-				break
-			}
-			cv.Differences = append(cv.Differences, differenceView{format.Clean(diff.Place(2)), format.Clean(diff.Key), format.Clean(diff.A), format.Clean(diff.B)})
-		}
-		v.Changes = append(v.Changes, cv)
+	if more != nil {
+		out = append(out, block.Fold{Summary: format.Plural(len(more), "more number"), Blocks: []block.Block{block.Paragraph{Links: more}}})
 	}
-	v.Few = v.Points < 10
-	v.Answer = d.answer(v.Points)
-	v.Wide, v.Narrow, v.HasInterval = chart.SVG(d.chart(wideTrend)), chart.SVG(d.chart(narrowTrend)), d.bounded()
-	s.write(w, r, http.StatusOK, "trend.html", v)
-	return nil
+	return out
 }
 
 func (d *trendData) text(i stat.Interval) string {
@@ -500,15 +544,3 @@ func (d *trendData) answer(points int) string {
 
 // day is the one on which a run was started, in UTC.
 func day(r iotax.Run) string { return r.Start.UTC().Format(time.DateOnly) }
-
-type differenceView struct{ Where, Key, A, B string }
-
-func direction(b iotax.Better) string {
-	switch b {
-	case iotax.Up:
-		return "more is better"
-	case iotax.Down:
-		return "less is better"
-	}
-	return ""
-}

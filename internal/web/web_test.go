@@ -115,9 +115,9 @@ func TestPages(t *testing.T) {
 		{"/runs/nightly-003", 200, []string{"Ratio of each target to the baseline", `class="serve"`, "/compare?run=nightly-002&amp;run=nightly-003", "/trends?name=nightly"}, []string{"Live view"}},
 		{"/runs/nope", 404, []string{"not found"}, nil},
 		{"/runs/nightly-003/live", 200, []string{"Ratio of each target"}, nil}, // it has ended
-		{"/compare?run=nightly-020&run=nightly-003", 200, []string{"kernel", "6.8.0-2-amd64", "fell to 80\u00a0%", "hold the other against this one"}, nil},
+		{"/compare?run=nightly-020&run=nightly-003", 200, []string{"kernel", "6.8.0-2-amd64", "× slower", "hold the other against this one"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&by=loss", 200, []string{"Judge by value"}, nil},
-		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read IOPS fell to ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "hold the others against this one", "Differences of C and A"}, nil},
+		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read is ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "hold the others against this one", "Differences of C and A"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&base=nightly-020", 200, []string{"base=nightly-003"}, nil},
 		{"/compare?run=nightly-020", 400, []string{"two or more"}, nil},
 		{"/compare?run=nightly-020&run=nightly-020", 400, []string{"not the same"}, nil},
@@ -128,12 +128,12 @@ func TestPages(t *testing.T) {
 		{"/trends", 200, []string{share, "/trend?target=guest&#43;virtio-fs"}, nil},
 		{"/trends?q=virtio-blk", 200, []string{blk}, []string{share}},
 		{"/trends?name=nightly", 200, []string{"Cells of the runs named", "name=nightly&amp;"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", `<figure class="s-trend"><div class="wide"><svg`}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", `<figure id="trend" data-save="trend"><div class="wide"><svg`}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(blk), 200, []string{"no change in 31 runs"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=nightly", 200, []string{"A dot is a run, with its 95 % interval, on"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95 % interval"}}, // two rounds
+		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=nightly", 200, []string{"A dot is a run, with its 95\u00a0% interval, on"}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95\u00a0% interval"}}, // two rounds
 		{"/trend?workload=x&target=y", 404, []string{"no run that has ended"}, nil},
 		{"/trend?workload=x&target=y&runs=0", 400, nil, nil},
 		{"/trend?workload=x&target=y&by=z", 400, nil, nil},

@@ -20,11 +20,11 @@ func (a Assessment) Answer() string { return a.Sentences[0].Text }
 
 // A Sentence says one thing, and what it rests on.
 type Sentence struct {
-	Kind    SentenceKind
-	Text    string
-	Figures []Figure // in the order in which the text tells them; none for a sentence about the run
-	Causes  []Cause  // those that a check supports; each is told in Text
-	Notes   []int    // numbers of the notes behind it, ascending
+	Kind    SentenceKind `json:"kind"`
+	Text    string       `json:"text"`
+	Figures []Figure     `json:"figures,omitempty"` // in the order in which the text tells them; none for a sentence about the run
+	Causes  []Cause      `json:"causes,omitempty"`  // those that a check supports; each is told in Text
+	Notes   []int        `json:"-"`                 // numbers of the notes behind it, ascending
 }
 
 // A SentenceKind sorts sentences; the kinds are told in this order, after the answer.
@@ -54,15 +54,17 @@ var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, S
 
 // An Figure is a number that a sentence tells.
 type Figure struct {
-	Target, Workload, Metric string
-	Against                  string         // what Ratio is to; "" where the figure is no ratio
-	Ratio                    *stat.Interval // nil where the figure has none
+	Target   string         `json:"target"`
+	Workload string         `json:"workload"`
+	Metric   string         `json:"metric"`
+	Against  string         `json:"against,omitempty"` // what Ratio is to; "" where the figure is no ratio
+	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil where the figure has none
 }
 
 // A Cause is why a number is what it is, as far as a check says so.
 type Cause struct {
-	Rule string // of the check: "blocking-submit", "line-rate"
-	Text string // as the sentence has it
+	Rule string `json:"rule"` // of the check: "blocking-submit", "line-rate"
+	Text string `json:"text"` // as the sentence has it
 }
 
 // assessing is the state of making an Assessment.

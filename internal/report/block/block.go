@@ -1,7 +1,11 @@
 // Package block holds the parts of a document: what a reader is shown and how much it matters, not how it looks.
 package block
 
-import "iotax/internal/report/chart"
+import (
+	"slices"
+
+	"iotax/internal/report/chart"
+)
 
 // A Document is a report or a comparison, ready to be shown.
 type Document struct {
@@ -55,7 +59,7 @@ type Paragraph struct {
 type List struct {
 	Items  []Item
 	Joined bool
-	Shown  int // pages fold the items beyond it; 0 folds none
+	Shown  int // a page folds the items beyond it, a terminal counts them; 0 shows all
 }
 
 // An Item is a sentence with the numbers of its notes.
@@ -122,6 +126,7 @@ type Key struct{ Tone, Text string }
 
 // A Table has columns of words, numbers and drawings.
 type Table struct {
+	Title string // of one that has a heading of its own, which is a block before it
 	Head  []string
 	Rows  []Row
 	Right []int // columns of numbers
@@ -141,6 +146,7 @@ type Row struct {
 	Heading string
 	Head    []string
 	Cells   []Cell
+	Weight  float64 // in a table that is cut, the rows with the largest stay
 }
 
 // A Cell is a text, and what is drawn beside it where there is room.
@@ -200,4 +206,45 @@ func Words(texts ...string) Row {
 		cells[i].Text = s
 	}
 	return Row{Cells: cells}
+}
+
+// Columns is the table with only those columns, in that order.
+func (t Table) Columns(keep ...int) Table {
+	renumbered := func(columns []int) (out []int) {
+		for i, k := range keep {
+			if slices.Contains(columns, k) {
+				out = append(out, i)
+			}
+		}
+		return out
+	}
+	t.Head, t.Right, t.Wraps = picked(t.Head, keep), renumbered(t.Right), renumbered(t.Wraps)
+	t.Least, t.Plot = min(t.Least, len(keep)), max(0, slices.Index(keep, t.Plot))
+	t.Rows = slices.Clone(t.Rows)
+	for i, r := range t.Rows {
+		t.Rows[i].Head, t.Rows[i].Cells = picked(r.Head, keep), picked(r.Cells, keep)
+	}
+	return t
+}
+
+func picked[T any](all []T, keep []int) (out []T) {
+	for _, k := range keep {
+		if k < len(all) {
+			out = append(out, all[k])
+		}
+	}
+	return out
+}
+
+// Filled is the table without those columns of columns in which no cell has a text or a note.
+func (t Table) Filled(columns ...int) Table {
+	var keep []int
+	for k := range t.Head {
+		if !slices.Contains(columns, k) || slices.ContainsFunc(t.Rows, func(r Row) bool {
+			return k < len(r.Cells) && (r.Cells[k].Text != "" || r.Cells[k].Notes != nil)
+		}) {
+			keep = append(keep, k)
+		}
+	}
+	return t.Columns(keep...)
 }

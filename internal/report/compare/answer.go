@@ -103,24 +103,14 @@ func AnswerOfAll(all []*Comparison) string {
 	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), format.Plural(len(all), "run"))
 }
 
-// changeSentence says what one row came to: "guest: 4k random read IOPS fell to 82 % [80–84]". A time
-// that rises is told as one that rises, although its ratio, higher being better, falls.
+// changeSentence says what one row came to: "guest: 4k random read is 18 % slower [16–20] than in A".
 func (c *Comparison) changeSentence(r *Change) string {
-	what := r.Target + ": " + format.Subject(r.Workload, r.Label)
+	against := ""
 	if c.By == ByLoss {
-		what += " against " + c.A.Baseline
+		against = "against " + c.A.Baseline + ", "
 	}
-	i := r.Judged(c.By).Interval
-	if r.Better == iotax.Down {
-		i = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
-	}
-	if i.Estimate >= 1 {
-		p := format.Places(i.Estimate, format.Half(i))
-		return fmt.Sprintf("%s rose to %s× [%s–%s] of what it was", what, format.Fixed(i.Estimate, p), format.Fixed(i.Lo, p), format.Fixed(i.Hi, p))
-	}
-	i = stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi, N: i.N}
-	p := format.Places(i.Estimate, format.Half(i))
-	return fmt.Sprintf("%s fell to %s %% [%s–%s] of what it was", what, format.Fixed(i.Estimate, p), format.Fixed(i.Lo, p), format.Fixed(i.Hi, p))
+	return fmt.Sprintf("%s: %s%s is %s than in A", r.Target, against, format.Work(r.Workload, r.Label),
+		format.ContrastOf(r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
 }
 
 // RunLine says which run a side is.
@@ -218,10 +208,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	return notes, refs
 }
 
-// Banner is what the banners of the two runs' reports say; "" where neither has one.
-func (c *Comparison) Banner() string { return BannerOfAll([]*Comparison{c}) }
-
-// BannerOfAll is the banner of several comparisons with the same A.
+// BannerOfAll is the banner of comparisons with the same A; "" where no run has one.
 func BannerOfAll(all []*Comparison) string {
 	var letters []string
 	text := ""

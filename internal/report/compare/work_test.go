@@ -129,16 +129,16 @@ func TestEmulatedAgainstAccelerated(t *testing.T) {
 		if r := c.row(t, "b", "w"); r.Verdict != stat.NotRanked || !hasRule(r.Findings, "emulated") || !c.Failed {
 			t.Errorf("%s: %q, %v", by, r.Verdict, r.Findings)
 		}
-		if b := c.Banner(); !strings.HasPrefix(b, "In A: Guests were EMULATED (QEMU TCG). With KVM") {
+		if b := BannerOfAll([]*Comparison{c}); !strings.HasPrefix(b, "In A: Guests were EMULATED (QEMU TCG). With KVM") {
 			t.Errorf("banner %q", b)
 		}
 		c = Of(tcg, guest("tcg", reporttest.Flat100), Options{By: by})
-		if r := c.row(t, "b", "w"); r.Verdict != stat.Better || !strings.HasPrefix(c.Banner(), "In A and B: ") {
-			t.Errorf("%s, both emulated: %q, %v, %s", by, r.Verdict, r.Findings, c.Banner())
+		if r := c.row(t, "b", "w"); r.Verdict != stat.Better || !strings.HasPrefix(BannerOfAll([]*Comparison{c}), "In A and B: ") {
+			t.Errorf("%s, both emulated: %q, %v, %s", by, r.Verdict, r.Findings, BannerOfAll([]*Comparison{c}))
 		}
 	}
-	if c := Of(kvm, kvm, Options{}); c.Banner() != "" || kvm.Banner() != "" {
-		t.Errorf("neither is emulated: %q", c.Banner())
+	if c := Of(kvm, kvm, Options{}); BannerOfAll([]*Comparison{c}) != "" || kvm.Banner() != "" {
+		t.Errorf("neither is emulated: %q", BannerOfAll([]*Comparison{c}))
 	}
 	cell := report.Cell{Target: "b", Workload: "w"}
 	if Work(tcg, cell) == Work(kvm, cell) {

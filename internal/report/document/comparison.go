@@ -1,12 +1,12 @@
 package document
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 
+	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/block"
 	"iotax/internal/report/compare"
@@ -21,243 +21,320 @@ const (
 	longestFact      = 160
 )
 
-// Comparison is the document of a comparison: the answer, the gate, the rows, its notes, and in what the runs differ.
-func Comparison(c *compare.Comparison) block.Document {
-	d := beginning(c)
-	notes, refs := c.Notes()
-	d.Blocks = append(d.Blocks, runs(c)...)
-	if len(c.Rows) > 0 {
-		d.Blocks = append(d.Blocks, changes(c, all(c), refs))
+// ComparisonOptions choose the form of a comparison. The addresses are those that a server puts in; each may be nil or "".
+type ComparisonOptions struct {
+	Folded bool                                       // as a comment to a pull request: what does not decide is in folds
+	Run    func(run *iotax.Run) (report, base string) // its report, and the same page with it as A
+	Trend  func(compare.CellMetric) string
+	Other  string // the same page judged the other way
+}
+
+// Comparison is the document of one or more runs compared with the same one: the answer, the gate, the rows, the notes, and in
+// what the runs differ.
+func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
+	one := all[0]
+	alone, loss := len(all) == 1, one.By == compare.ByLoss
+	d := block.Document{Title: "B against A", Source: "iotax " + one.B.Run.Version, Blocks: []block.Block{block.Answer{Text: one.Answer}}}
+	what, favour, method := "B over A", "B", one.Method()
+	if loss {
+		what = "B’s ratio to " + one.B.Baseline + " over A’s"
 	}
-	for i, only := range [][]compare.CellMetric{c.OnlyA, c.OnlyB} {
-		if len(only) > 0 {
-			d.Blocks = append(d.Blocks, block.Heading{Text: "Only in " + "AB"[i:i+1]}, cellList(only, shownOnly))
+	if !alone {
+		d.Title, d.Blocks[0] = format.Plural(len(all), "run")+" against A", block.Answer{Text: compare.AnswerOfAll(all)}
+		what, favour = strings.Replace(what, "B", "Each run", 1), "the letter"
+		method = "Each letter’s ratios are to A; above 1 the letter is better. " + method +
+			" Verdicts of each run are adjusted for their number, and not those of several runs together."
+	}
+	if o.Folded {
+		d.Title = "iotax: " + d.Title
+	}
+	add := func(b ...block.Block) { d.Blocks = append(d.Blocks, b...) }
+	part := func(heading, summary string, blocks ...block.Block) {
+		if o.Folded {
+			add(block.Fold{Summary: summary, Blocks: blocks})
+			return
+		}
+		add(append([]block.Block{block.Heading{Text: heading}}, blocks...)...)
+	}
+	if s := compare.BannerOfAll(all); s != "" {
+		add(block.Banner{Texts: []string{s}})
+	}
+	for _, c := range all {
+		if g := c.Gate(); g != "" {
+			p := block.Paragraph{Text: g, Tone: block.Good, Joined: true}
+			if c.Failed {
+				p.Tone = block.Bad
+			}
+			add(p)
 		}
 	}
-	if n := append(findings(c), noteList(notes)...); n != nil {
-		d.Blocks = append(d.Blocks, block.Notes{Items: n})
+	if !o.Folded {
+		add(sides(all, o))
 	}
-	if len(c.Differences) > 0 {
-		d.Blocks = append(d.Blocks, block.Heading{Text: "Differences"}, differences(c))
+	if o.Other != "" {
+		p := block.Paragraph{Tone: block.Quiet, Text: "Verdicts are about the values.",
+			Links: []block.Link{{Text: "Judge by the ratio to the baseline, out of which a change of the host cancels", Href: o.Other}}}
+		if loss {
+			p.Text, p.Links[0].Text = "Verdicts are about the ratio to the baseline, out of which a change of the host cancels.", "Judge by value"
+		}
+		add(p)
 	}
-	d.Blocks = append(d.Blocks, block.Paragraph{Text: c.Method(), Tone: block.Quiet})
+	at := make([]map[compare.CellMetric]*compare.Change, len(all))
+	for i, c := range all {
+		at[i] = map[compare.CellMetric]*compare.Change{}
+		for j := range c.Rows {
+			at[i][c.Rows[j].CellMetric] = &c.Rows[j]
+		}
+	}
+	if wide := changeForest(what, all, at, wideForest); wide != nil && !o.Folded {
+		add(block.Charts{Charts: []block.Chart{{Name: "changes", Drawing: *wide, Narrow: *changeForest(what, all, at, narrowForest),
+			Key: verdictKeys,
+			Caption: what + ", with 95 % intervals on a logarithmic axis. Right of 1 is in the favour of " + favour +
+				". The shaded band is the margin of ± " + format.Percent(one.Margin) + "."}}})
+	}
+	findings, notes, refs := notesOf(all)
+	table := cells(all, at, refs, o.Trend)
+	switch n := len(table.Rows); {
+	case n == 0:
+		add(block.Paragraph{Text: "These runs have no workload and target in common.", Tone: block.Quiet})
+	case o.Folded && n > importantRows:
+		add(important(table))
+	default:
+		add(table)
+	}
+	if o.Folded && findings != nil {
+		add(block.Notes{Items: findings})
+	}
+	if o.Folded && len(table.Rows) > importantRows {
+		part("", "All "+format.Plural(len(table.Rows), "cell"), table)
+	}
+	if !o.Folded {
+		notes = append(findings, notes...)
+	}
+	if notes != nil {
+		part("Notes", format.Plural(len(notes), "note"), block.Notes{Items: notes})
+	}
+	for _, c := range all {
+		for k, only := range [][]compare.CellMetric{c.OnlyA, c.OnlyB} {
+			if len(only) == 0 {
+				continue
+			}
+			where := "only in " + c.SideName(k)
+			if k == 0 && !alone {
+				where += ", and not in " + c.Letter
+			}
+			l := block.List{Shown: shownOnly}
+			for _, x := range only {
+				l.Items = append(l.Items, block.Item{Text: x.String(), Tone: block.Quiet})
+			}
+			part(format.Capital(where), format.Plural(len(only), "cell")+" "+where, l)
+		}
+		if n := len(c.Differences); n > 0 {
+			heading := "Differences"
+			if !alone {
+				heading = "Differences of " + c.Letter + " and A"
+			}
+			part(heading, format.Plural(n, "difference")+" in the environment", differences(c))
+		}
+	}
+	how := "How it was compared"
+	if o.Folded {
+		part(how, how, sides(all, o), block.Paragraph{Text: method, Tone: block.Quiet})
+	} else {
+		part(how, how, block.Paragraph{Text: method, Tone: block.Quiet})
+	}
 	return d
 }
 
-// FoldedComparison is a comparison as a comment to a pull request: the answer, the gate, and the rows that decide it;
-// everything else is folded.
-func FoldedComparison(c *compare.Comparison) block.Document {
-	d := beginning(c)
-	notes, refs := c.Notes()
-	rows := important(c)
-	if len(rows) > 0 {
-		d.Blocks = append(d.Blocks, changes(c, rows, refs))
-	}
-	if n := findings(c); n != nil {
-		d.Blocks = append(d.Blocks, block.Notes{Items: n})
-	}
-	fold := func(summary string, blocks ...block.Block) {
-		d.Blocks = append(d.Blocks, block.Fold{Summary: summary, Blocks: blocks})
-	}
-	if len(rows) < len(c.Rows) {
-		fold("All "+format.Plural(len(c.Rows), "cell"), changes(c, all(c), refs))
-	}
-	if len(notes) > 0 {
-		fold(format.Plural(len(notes), "note"), block.Notes{Items: noteList(notes)})
-	}
-	for i, only := range [][]compare.CellMetric{c.OnlyA, c.OnlyB} {
-		if len(only) > 0 {
-			fold(fmt.Sprintf("%s only in %s", format.Plural(len(only), "cell"), "AB"[i:i+1]), cellList(only, len(only)))
+// sides are the runs, with links to them.
+func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
+	side := func(letter string, r *report.Report, answer string) block.Item {
+		it := block.Item{Text: letter + ": " + compare.RunLine(r), Tone: block.Quiet}
+		if answer != "" && len(all) > 1 {
+			it.Text += ". " + answer
 		}
-	}
-	if len(c.Differences) > 0 {
-		fold(format.Plural(len(c.Differences), "difference")+" in the environment", differenceTable(c))
-	}
-	fold("How it was compared", append(runs(c), block.Paragraph{Text: c.Method()})...)
-	return d
-}
-
-func beginning(c *compare.Comparison) block.Document {
-	d := block.Document{Title: "iotax: B against A", Blocks: []block.Block{block.Answer{Text: c.Answer}}}
-	if s := c.Banner(); s != "" {
-		d.Blocks = append(d.Blocks, block.Banner{Texts: []string{s}})
-	}
-	if c.Gate() != "" {
-		d.Blocks = append(d.Blocks, gate(c))
-	}
-	return d
-}
-
-// gate is whether the comparison passes.
-func gate(c *compare.Comparison) block.Paragraph {
-	p := block.Paragraph{Text: c.Gate(), Tone: block.Good, Joined: true}
-	if c.Failed {
-		p.Tone = block.Bad
-	}
-	return p
-}
-
-// differenceTable are all differences of the runs beyond their numbers.
-func differenceTable(c *compare.Comparison) block.Table {
-	t := block.Table{Head: []string{"", "where", "A", c.SideName(1)}, Wraps: []int{0, 1, 2, 3}}
-	for _, x := range c.Differences {
-		where := x.Place(3)
-		if where == "" {
-			where = "run"
+		if o.Run != nil {
+			href, base := o.Run(r.Run)
+			it.Links = append(it.Links, block.Link{Text: "report of " + letter, Href: href})
+			if base != "" && letter != "A" {
+				other := strings.TrimSuffix("others", map[bool]string{true: "s"}[len(all) == 1])
+				it.Links = append(it.Links, block.Link{Text: "hold the " + other + " against this one", Href: base})
+			}
 		}
-		t.Rows = append(t.Rows, block.Words(x.Key, where, format.OrDash(x.A), format.OrDash(x.B)))
+		return it
 	}
-	return t
-}
-
-func runs(c *compare.Comparison) []block.Block {
-	return []block.Block{block.Paragraph{Text: "A: " + compare.RunLine(c.A), Tone: block.Quiet}, block.Paragraph{Text: "B: " + compare.RunLine(c.B), Tone: block.Quiet, Joined: true}}
-}
-
-func findings(c *compare.Comparison) (out []block.Note) {
-	for _, f := range c.Findings {
-		out = append(out, Note(report.Note{Finding: f, Items: []report.Item{{Evidence: f.Evidence}}}))
-	}
-	return out
-}
-
-func noteList(notes []report.Note) (out []block.Note) {
-	for _, n := range notes {
-		out = append(out, Note(n))
-	}
-	return out
-}
-
-func cellList(cells []compare.CellMetric, shown int) block.List {
-	var l block.List
-	for i, k := range cells {
-		if i == shown && len(cells) > shown+1 {
-			l.Items = append(l.Items, block.Item{Text: fmt.Sprintf("and %d more", len(cells)-i)})
-			break
-		}
-		l.Items = append(l.Items, block.Item{Text: k.String(), Tone: block.Quiet})
+	l := block.List{Items: []block.Item{side("A", all[0].A, "")}}
+	for _, c := range all {
+		l.Items = append(l.Items, side(c.Letter, c.B, c.Answer))
 	}
 	return l
 }
 
-func differences(c *compare.Comparison) block.List {
-	var l block.List
-	for i, d := range c.Differences {
-		if i == shownDifferences && len(c.Differences) > i+1 {
-			l.Items = append(l.Items, block.Item{Text: fmt.Sprintf("and %d more (--format json lists all)", len(c.Differences)-i)})
-			break
+// notesOf are the findings about whole runs, the notes of all comparisons, counted through, and which of them a cell has.
+func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs []map[compare.CellMetric][]int) {
+	for _, c := range all {
+		for _, f := range c.Findings {
+			n := Note(report.Note{Finding: f, Items: []report.Item{{Evidence: f.Evidence}}})
+			if len(all) > 1 {
+				n.Text = c.Letter + " and A: " + n.Text
+			}
+			findings = append(findings, n)
 		}
-		s := format.Clean(d.Key) + ": " + brief(d)
+		told := len(numbered)
+		notes, of := c.Notes()
+		for _, n := range notes {
+			n.Number += told
+			numbered = append(numbered, Note(n))
+		}
+		for k, ns := range of {
+			for i := range ns {
+				ns[i] += told
+			}
+			slices.Sort(ns)
+			of[k] = slices.Compact(ns)
+		}
+		refs = append(refs, of)
+	}
+	return findings, numbered, refs
+}
+
+// differences are the facts in which the runs differ. Words that both long ones have at the start and at the end are left out.
+func differences(c *compare.Comparison) block.List {
+	l := block.List{Shown: shownDifferences}
+	for _, d := range c.Differences {
+		if ansi.StringWidth(d.A)+ansi.StringWidth(d.B) > longestFact {
+			x, y := strings.Fields(d.A), strings.Fields(d.B)
+			from, to := 0, 0
+			for from < min(len(x), len(y)) && x[from] == y[from] {
+				from++
+			}
+			for to < min(len(x), len(y))-from && x[len(x)-1-to] == y[len(y)-1-to] {
+				to++
+			}
+			d.A, d.B = strings.Join(x[from:len(x)-to], " "), strings.Join(y[from:len(y)-to], " ")
+		}
+		s := d.Key + ": " + d.Step()
 		if where := d.Place(3); where != "" {
-			s += " (" + format.Clean(where) + ")"
+			s += " (" + where + ")"
 		}
 		l.Items = append(l.Items, block.Item{Text: s, Tone: block.Quiet})
 	}
 	return l
 }
 
-// brief is the change of a fact, shown where it begins when it is long.
-func brief(d compare.Difference) string {
-	a, b := format.Clean(d.A), format.Clean(d.B)
-	if ansi.StringWidth(a)+ansi.StringWidth(b) <= longestFact {
-		return d.Step()
-	}
-	// Words that both have at the start and at the end say nothing.
-	x, y := strings.Fields(a), strings.Fields(b)
-	from := 0
-	for from < len(x) && from < len(y) && x[from] == y[from] {
-		from++
-	}
-	to := 0
-	for to < len(x)-from && to < len(y)-from && x[len(x)-1-to] == y[len(y)-1-to] {
-		to++
-	}
-	cut := func(w []string) string {
-		s := strings.Join(w[from:len(w)-to], " ")
-		if s == "" {
-			s = format.Dash
-		}
-		return "… " + ansi.Truncate(s, longestFact/2, "…")
-	}
-	return cut(x) + " → " + cut(y)
-}
-
-func all(c *compare.Comparison) []*compare.Change {
-	out := make([]*compare.Change, len(c.Rows))
-	for i := range c.Rows {
-		out[i] = &c.Rows[i]
-	}
-	return out
-}
-
-// important are the rows that stand in the open, in their order: all where they are few, else what is
-// worse, better or lost, filled up with the others.
-func important(c *compare.Comparison) []*compare.Change {
-	weight := func(r *compare.Change) int {
-		switch {
-		case r.Verdict == stat.Worse:
-			return 0
-		case r.Lost:
-			return 1
-		case r.Verdict == stat.Better:
-			return 2
-		case r.Holm:
-			return 3
-		}
+// weightOf orders the rows that are in the open: what is worse, lost, or better, and what would be alone.
+func weightOf(r *compare.Change) float64 {
+	switch {
+	case r.Verdict == stat.Worse:
 		return 4
+	case r.Lost:
+		return 3
+	case r.Verdict == stat.Better:
+		return 2
+	case r.Holm:
+		return 1
 	}
-	order := make([]int, len(c.Rows))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(x, y int) int { return weight(&c.Rows[x]) - weight(&c.Rows[y]) })
-	if len(order) > importantRows {
-		order = order[:importantRows]
-	}
-	slices.Sort(order)
-	out := make([]*compare.Change, len(order))
-	for i, k := range order {
-		out[i] = &c.Rows[k]
-	}
-	return out
+	return 0
 }
 
-// changes are rows of a comparison as a table.
-func changes(c *compare.Comparison, rows []*compare.Change, refs map[compare.CellMetric][]int) block.Table {
-	t := block.Table{Head: []string{"target", "A", "B", "B/A", "verdict"}, Wraps: []int{0}}
-	loss := slices.ContainsFunc(rows, func(r *compare.Change) bool { return r.Loss != nil })
+// important is the table with the rows that weigh most.
+func important(t block.Table) block.Table {
+	order := slices.Clone(t.Rows)
+	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })
+	least, ties := order[importantRows-1].Weight, 0
+	for _, r := range order[:importantRows] {
+		if r.Weight == least {
+			ties++
+		}
+	}
+	rows, heading := t.Rows, ""
+	t.Rows = nil
+	for _, r := range rows {
+		if r.Heading != "" {
+			heading = r.Heading
+		}
+		if r.Weight == least {
+			ties--
+		}
+		if r.Weight > least || r.Weight == least && ties >= 0 {
+			r.Heading, heading = heading, ""
+			t.Rows = append(t.Rows, r)
+		}
+	}
+	return t
+}
+
+// cells is a table of A's numbers with what the others have there.
+func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change, refs []map[compare.CellMetric][]int,
+	trend func(compare.CellMetric) string) block.Table {
+	loss := slices.ContainsFunc(all, func(c *compare.Comparison) bool {
+		return slices.ContainsFunc(c.Rows, func(r compare.Change) bool { return r.Loss != nil })
+	})
+	t := block.Table{Head: []string{"target", "A"}, Wraps: []int{0}}
+	byLoss := loss && all[0].By == compare.ByLoss
+	for _, c := range all {
+		head := []string{c.Letter, c.Letter + "/A", "verdict"}
+		if loss { // by loss it decides; else it gives way first
+			head = append(head, "against "+c.A.Baseline)
+		}
+		if byLoss {
+			head[1], head[3] = head[3], head[1]
+		}
+		t.Head = append(t.Head, head...)
+	}
 	if loss {
-		// By loss it decides; else it gives way first.
-		t.Head, t.Least = append(t.Head, "against "+c.A.Baseline), len(t.Head)
+		t.Least = len(t.Head) - 1
+	}
+	ratio := func(e *stat.Change, short bool) (out block.Cell) {
+		if e != nil {
+			out.Text = format.Ratio(e.Interval)
+			if short {
+				out.Short = format.Ratio(format.Lone(e.Estimate))
+			}
+		}
+		return out
 	}
 	last := ""
-	for _, r := range rows {
-		value := func(i stat.Interval) block.Cell {
-			if i.N == 0 {
-				return block.Cell{Text: format.Dash}
+	for _, k := range compare.CellMetrics(all[0].A) {
+		row := block.Words(k.Target, format.Dash)
+		if trend != nil {
+			row.Cells[0].Link = block.Link{Text: "trend", Href: trend(k)}
+		}
+		heading := ""
+		for i := range all {
+			ch := at[i][k]
+			if ch == nil {
+				row.Cells = append(row.Cells, make([]block.Cell, (len(t.Head)-2)/len(all))...)
+				continue
 			}
-			return block.Cell{Text: format.Spread(i, r.Unit), Short: format.Number(i, r.Unit)}
-		}
-		row := block.Row{Cells: []block.Cell{{Text: r.Target}, value(r.A), value(r.B), {}, {Text: format.Verdict(r.Verdict, false), Short: format.Verdict(r.Verdict, true), Tone: tone(r.Verdict), Notes: refs[r.CellMetric]}}}
-		if head := format.Subject(r.Workload, r.Label); head != last {
-			last, row.Heading = head, head
-		}
-		if r.Ratio != nil {
-			row.Cells[3].Text = format.Ratio(r.Ratio.Interval)
-		}
-		if loss {
-			row.Cells = append(row.Cells, block.Cell{})
-			if r.Loss != nil {
-				row.Cells[5] = block.Cell{Text: format.Ratio(r.Loss.Interval), Short: format.Ratio(format.Lone(r.Loss.Estimate))}
+			value := func(i stat.Interval) block.Cell {
+				if i.N == 0 {
+					return block.Cell{Text: format.Dash}
+				}
+				return block.Cell{Text: format.Spread(i, ch.Unit), Short: format.Number(i, ch.Unit)}
 			}
+			heading, row.Cells[1], row.Weight = format.Subject(k.Workload, ch.Label), value(ch.A), max(row.Weight, weightOf(ch))
+			verdict := block.Cell{Text: format.Verdict(ch.Verdict, false), Short: format.Verdict(ch.Verdict, true), Tone: Tone(ch.Verdict),
+				Notes: refs[i][k]}
+			if ch.Verdict == stat.NoVerdict {
+				verdict.Text = "baseline"
+			}
+			part := []block.Cell{value(ch.B), ratio(ch.Ratio, false), verdict}
+			if loss {
+				part = append(part, ratio(ch.Loss, true))
+			}
+			if byLoss {
+				part[1], part[3] = part[3], part[1]
+			}
+			row.Cells = append(row.Cells, part...)
 		}
-		if loss && c.By == compare.ByLoss {
-			row.Cells[3], row.Cells[5] = row.Cells[5], row.Cells[3]
+		if heading == "" {
+			continue
+		}
+		if heading != last {
+			last, row.Heading = heading, heading
 		}
 		t.Rows = append(t.Rows, row)
-	}
-	if loss && c.By == compare.ByLoss {
-		t.Head[3], t.Head[5] = t.Head[5], t.Head[3]
 	}
 	return t
 }

@@ -18,7 +18,10 @@ import (
 // A page has more; for text p is nil.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
-		l := block.List{Shown: shownFindings}
+		l := block.List{}
+		if p != nil {
+			l.Shown = shownFindings
+		}
 		for _, s := range a.Sentences[1:] {
 			l.Items = append(l.Items, block.Item{Text: s.Text, Tone: sentenceTone(s.Kind), Notes: s.Notes})
 		}
@@ -42,7 +45,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		out = append(out, p.workloads(r)...)
 	}
 	for _, w := range r.Waterfalls {
-		out = append(out, p.with(waterfallChart(w, r.Counted()), waterfall(w))...)
+		out = append(out, p.with(waterfallChart(w, r.Counted()), titled(table.Waterfall(w)))...)
 		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})
 	}
 	for _, c := range r.Curves {
@@ -99,50 +102,12 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled is a table of words under its title.
-func titled(t table.Table) []block.Block {
-	b := block.Table{Head: t.Head, Right: t.Right, Wraps: t.Wraps, Least: t.Least, Keys: t.Keys, Grouped: t.Grouped}
-	for _, r := range t.Rows {
-		if len(r) == 1 {
-			b.Rows = append(b.Rows, block.Row{Heading: r[0]})
-		} else {
-			b.Rows = append(b.Rows, block.Words(r...))
-		}
-	}
+// titled is a table below its title.
+func titled(t block.Table) []block.Block {
 	if t.Title == "" {
-		return []block.Block{b}
+		return []block.Block{t}
 	}
-	return []block.Block{block.Heading{Text: format.Clean(t.Title)}, b}
-}
-
-// waterfall is the table of a chain of layers with a bar of what is left of the first one's speed.
-func waterfall(w report.Waterfall) []block.Block {
-	out := titled(table.Waterfall(w))
-	t := out[1].(block.Table)
-	levels := []float64{1}
-	top := 1.0
-	for _, h := range w.Hops {
-		levels = append(levels, levels[len(levels)-1]*h.Ratio.Estimate)
-		top = math.Max(top, levels[len(levels)-1])
-	}
-	verdict := len(t.Head) - 1
-	t.Head = slices.Insert(t.Head, verdict, "left")
-	for i := range t.Rows {
-		var bar []block.Part
-		switch {
-		case i == 0:
-			bar = []block.Part{{Share: 1 / top}}
-		case i == len(t.Rows)-1:
-			bar = []block.Part{{Share: levels[len(levels)-1] / top}}
-		case levels[i] >= levels[i-1]:
-			bar = []block.Part{{Share: levels[i-1] / top}, {Share: (levels[i] - levels[i-1]) / top, Shade: block.Gained}}
-		default:
-			bar = []block.Part{{Share: levels[i] / top}, {Share: (levels[i-1] - levels[i]) / top, Shade: block.Lost}}
-		}
-		t.Rows[i].Cells = slices.Insert(t.Rows[i].Cells, verdict, block.Cell{Bar: bar})
-	}
-	out[1] = t
-	return out
+	return []block.Block{block.Heading{Text: t.Title}, t}
 }
 
 // sections are a table with a part for each metric of each workload, from the least loss to the largest.
@@ -156,7 +121,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	last := ""
 	for i, s := range part {
 		for j, row := range byLosses(s.Rows) {
-			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: tone(row.Verdict), Span: span(row, at)},
+			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: Tone(row.Verdict), Span: span(row, at)},
 				verdict(row)}}
 			if j == 0 {
 				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
@@ -172,7 +137,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 }
 
 func verdict(row report.Row) block.Cell {
-	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: tone(row.Verdict), Notes: row.Notes}
+	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: Tone(row.Verdict), Notes: row.Notes}
 }
 
 func byLosses(rows []report.Row) []report.Row {
@@ -218,7 +183,8 @@ func ratio(r report.Row) block.Cell {
 	return block.Cell{}
 }
 
-func tone(v stat.Verdict) block.Tone {
+// Tone is the tone of a verdict.
+func Tone(v stat.Verdict) block.Tone {
 	switch v {
 	case stat.Worse, stat.TooManyDiscarded, stat.NotComparable, stat.NoResult:
 		return block.Bad

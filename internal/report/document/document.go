@@ -154,6 +154,9 @@ func (c cell) invalidBy(r *report.Report) string {
 	return ""
 }
 
+// mostLines is how many lines the tables of a layout have in the short document.
+const mostLines = 15
+
 // short answers on one screen.
 func short(r *report.Report, a assess.Assessment) block.Document {
 	d := block.Document{Title: r.Run.Name, Blocks: first(r, a)}
@@ -165,8 +168,12 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 		return d
 	}
 	if tables := table.Layout(r); tables != nil {
+		tables, more := table.Worst(tables, mostLines)
 		for _, t := range tables {
 			d.Blocks = append(d.Blocks, titled(t)...)
+		}
+		if more > 0 {
+			d.Blocks = append(d.Blocks, block.Paragraph{Text: format.Plural(more, "more row") + ": --details", Joined: true})
 		}
 	} else {
 		d.Blocks = append(d.Blocks, matrix(r, a)...)
@@ -319,24 +326,27 @@ func about(d time.Duration) string {
 
 // notes are all of them: about the run, about every row, and the numbered ones.
 func notes(r *report.Report) []block.Block {
-	items := inOrder(r, Note)
+	items := inOrder(r)
 	if items == nil {
 		return nil
 	}
 	return []block.Block{block.Notes{Items: items}}
 }
 
-func inOrder(r *report.Report, note func(report.Note) block.Note) (items []block.Note) {
+func inOrder(r *report.Report) (items []block.Note) {
 	rank := []iotax.Severity{iotax.Invalid, iotax.Warning, iotax.Info}
 	all := slices.Concat(r.General, r.Common)
 	slices.SortStableFunc(all, func(x, y report.Note) int {
 		return cmp.Compare(slices.Index(rank, x.Severity), slices.Index(rank, y.Severity))
 	})
 	for _, n := range append(all, r.Notes...) {
-		items = append(items, note(n))
+		items = append(items, Note(n))
 	}
 	return items
 }
+
+// linesOfNote is how many sentences of a note a page shows before the rest is folded.
+const linesOfNote = 4
 
 // Note is a note of a report.
 func Note(n report.Note) block.Note {
@@ -347,5 +357,10 @@ func Note(n report.Note) block.Note {
 	case iotax.Invalid:
 		tone = block.Bad
 	}
-	return block.Note{Number: n.Number, Label: n.Rule, Level: string(n.Severity), Tone: tone, Text: strings.Join(n.Sentences(report.ShownItems), "; "), Hint: n.Hint}
+	shown := n.Sentences(report.ShownItems)
+	out := block.Note{Number: n.Number, Label: n.Rule, Level: string(n.Severity), Tone: tone, Text: strings.Join(shown, "; "), Hint: n.Hint}
+	if all := n.Sentences(0); len(all) > linesOfNote+1 || len(all) != len(shown) {
+		out.More = all
+	}
+	return out
 }

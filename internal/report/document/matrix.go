@@ -18,6 +18,7 @@ import (
 const (
 	mostColumns = 4  // workloads beside each other; of more, targets are
 	mostRows    = 12 // the rest has smaller losses
+	mostAcross  = 8  // of them, where targets are beside each other and their names take several lines
 	mostNotes   = 5
 )
 
@@ -76,12 +77,20 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	left := 0
 	if across {
 		slices.SortStableFunc(workloads, func(x, y string) int { return cmp.Compare(worst["/"+x], worst["/"+y]) })
-		if left = len(workloads) - mostRows; left > 1 {
+		if left = len(workloads) - mostAcross; left > 1 {
 			workloads = workloads[left:]
 		}
-		t.Head = append([]string{head}, targets...)
+		var names []string
 		for _, w := range workloads {
-			row := block.Words(m.workload(w))
+			names = append(names, m.workload(w))
+		}
+		common, names := shared(names)
+		if common != "" && head != "" {
+			head = format.Capital(common) + ", " + strings.ToLower(head[:1]) + head[1:]
+		}
+		t.Head = append([]string{head}, targets...)
+		for i, w := range workloads {
+			row := block.Words(names[i])
 			for _, target := range targets {
 				row.Cells = append(row.Cells, m.cell(target, w))
 			}
@@ -128,6 +137,23 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 		out = append(out, block.Notes{Items: m.notes})
 	}
 	return out
+}
+
+// shared takes the words out of names that all of them have.
+func shared(names []string) (words string, rest []string) {
+	rest = slices.Clone(names)
+	for _, word := range strings.Fields(names[0]) {
+		if slices.ContainsFunc(rest, func(s string) bool { f := strings.Fields(s); return len(f) < 2 || !slices.Contains(f, word) }) {
+			continue
+		}
+		words += " " + word
+		for i, s := range rest {
+			f := strings.Fields(s)
+			k := slices.Index(f, word)
+			rest[i] = strings.Join(slices.Delete(f, k, k+1), " ")
+		}
+	}
+	return strings.TrimSpace(words), rest
 }
 
 // making is the state of making a matrix.
@@ -206,12 +232,12 @@ func (m *making) cell(target, workload string) block.Cell {
 			out.Notes = append(out.Notes, m.note(format.Capital(between)+". More "+m.Counted()+"s would decide.")...)
 		}
 	case stat.TooFew:
-		out.Text = "too few"
+		out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
 		n := r.Value.N
 		if r.Ratio != nil {
-			n = min(n, r.Ratio.N)
+			out.Text, n = "("+words.Estimate(format.Lone(r.Ratio.Estimate))+")", min(n, r.Ratio.N)
 		}
-		out.Notes = append(out.Notes, m.note(fmt.Sprintf("A verdict needs %d %ss; there are %d.", stat.LeastTrials, m.Counted(), n))...)
+		out.Notes = append(out.Notes, m.note(fmt.Sprintf("Too few for a verdict: %s of %d.", format.Plural(n, m.Counted()), stat.LeastTrials))...)
 	case stat.NotRanked:
 		out.Text = "not ranked"
 		for _, x := range m.sentences(assess.SaysUnlike, c) {

@@ -438,18 +438,6 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
 }
 
-// linesOfNote is how many sentences of a note a page shows before the rest is folded.
-const linesOfNote = 4
-
-// pageNote is a note with all its sentences.
-func pageNote(n report.Note) block.Note {
-	out := Note(n)
-	if all := n.Sentences(0); len(all) > linesOfNote+1 || len(all) != len(n.Sentences(report.ShownItems)) {
-		out.More = all
-	}
-	return out
-}
-
 // with puts a chart below the heading of blocks; text has none.
 func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 	if p == nil || c.Drawing == nil {
@@ -474,7 +462,7 @@ func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
 
 // notes are folded under their number by severity, the most severe first.
 func (p *page) notes(r *report.Report) []block.Block {
-	items := inOrder(r, pageNote)
+	items := inOrder(r)
 	if items == nil {
 		return nil
 	}

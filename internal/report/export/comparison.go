@@ -87,7 +87,7 @@ func toRun(r *report.Report) jsonRun {
 // JSONComparison writes the comparison as one JSON object, a contract like that of Report.JSON; run, environment,
 // value, ratio and verdict mean B, held against A. What does not exist is null.
 func JSONComparison(w io.Writer, c *compare.Comparison) error {
-	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B), Environment: c.B.Run.Environment, Answer: c.Answer, Banner: c.Banner(),
+	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B), Environment: c.B.Run.Environment, Answer: c.Answer, Banner: compare.BannerOfAll([]*compare.Comparison{c}),
 		By: c.By, Margin: number64(c.Margin), Alpha: number64(c.Alpha), Cells: []jsonChange{}, OnlyA: []jsonCellName{}, OnlyB: []jsonCellName{},
 		Differences: []jsonDifference{}, Findings: append([]iotax.Finding{}, c.Findings...)}
 	if out.Environment == nil {

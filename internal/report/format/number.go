@@ -85,6 +85,9 @@ func Fixed(x float64, p int) string {
 	return strconv.FormatFloat(x, 'f', max(0, -p), 64)
 }
 
+// Three prints x with three digits.
+func Three(x float64) string { return Fixed(x, Places(x, math.NaN())-1) }
+
 // shortest leaves out the zeros that end a decimal fraction.
 func shortest(s string) string {
 	if strings.Contains(s, ".") {

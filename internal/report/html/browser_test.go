@@ -131,7 +131,7 @@ func TestLongFigures(t *testing.T) {
 func TestComparisonInBrowser(t *testing.T) {
 	var page bytes.Buffer
 	c := comparedAsPage(compare.Options{FailOn: compare.FailOnWorse})
-	if err := Write(&page, document.ComparisonPage([]*compare.Comparison{c}, document.ComparisonLinks{}), Frame{}); err != nil {
+	if err := Write(&page, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{}), Frame{}); err != nil {
 		t.Fatal(err)
 	}
 	v := visiting(t, page.Bytes())
@@ -148,7 +148,7 @@ func TestComparisonInBrowser(t *testing.T) {
 	if got, want := v.Eval(`document.querySelector("h1").textContent`), format.Unbroken(format.Clean(c.Answer)); got != want {
 		t.Errorf("heading %q, want %q", got, want)
 	}
-	if got := v.Eval(`String(document.querySelector("#cells ~ .scroll").querySelectorAll("tbody tr").length)`); got != strconv.Itoa(len(c.Rows)) {
+	if got := v.Eval(`String(document.querySelector("main > .scroll").querySelectorAll("tbody tr").length)`); got != strconv.Itoa(len(c.Rows)) {
 		t.Errorf("%s rows for %d changes", got, len(c.Rows))
 	}
 	v.look(browsertest.Looks[0])

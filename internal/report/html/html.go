@@ -161,8 +161,8 @@ type tableView struct {
 }
 
 type rowView struct {
-	Heading string
-	Cells   []cellView
+	Name  string
+	Cells []cellView
 }
 
 type cellView struct {
@@ -188,8 +188,12 @@ func (p *page) tables(t block.Table) (out []tableView) {
 		}
 		return strings.Join(words, " ")
 	}
+	headed := slices.ContainsFunc(t.Rows, func(r block.Row) bool { return r.Heading != "" && r.Head == nil })
 	begin := func(heading string, head []string) {
 		v := tableView{Heading: heading}
+		if headed {
+			v.Head = append(v.Head, cellView{})
+		}
 		for k, s := range head {
 			if worded[k] {
 				v.Head = append(v.Head, cellView{block.Cell{Text: s}, class(k)})
@@ -205,27 +209,32 @@ func (p *page) tables(t block.Table) (out []tableView) {
 		} else if i == 0 {
 			begin("", t.Head)
 		}
-		v := &out[len(out)-1]
-		if r.Heading != "" && r.Head == nil {
-			v.Rows = append(v.Rows, rowView{Heading: r.Heading})
+		if r.Cells == nil {
+			continue
 		}
-		var cells []cellView
+		row := rowView{Name: r.Cells[0].Text}
+		// Where rows are sorted or filtered, each needs the name of its group.
+		named := func(name string) {
+			view := cellView{block.Cell{Text: name}, "long"}
+			if name == "" || name == group {
+				view.Text, view.Class = group, "long soft"
+			}
+			group = view.Text
+			row.Cells = append(row.Cells, view)
+		}
+		if headed {
+			named(r.Heading)
+		}
 		for k, c := range r.Cells {
-			if k < len(worded) && !worded[k] {
-				continue
+			switch {
+			case k < len(worded) && !worded[k]:
+			case k == 0 && t.Grouped:
+				named(c.Text)
+			default:
+				row.Cells = append(row.Cells, cellView{c, strings.TrimSpace(class(k) + " " + tone(c.Tone))})
 			}
-			view := cellView{c, strings.TrimSpace(class(k) + " " + tone(c.Tone))}
-			if k == 0 && t.Grouped { // where rows are sorted or filtered, each needs its own name
-				if c.Text == "" || c.Text == group {
-					view.Text, view.Class = group, "long soft"
-				}
-				group = view.Text
-			}
-			cells = append(cells, view)
 		}
-		if cells != nil {
-			v.Rows = append(v.Rows, rowView{Cells: cells})
-		}
+		out[len(out)-1].Rows = append(out[len(out)-1].Rows, row)
 	}
 	return out
 }

@@ -29,7 +29,7 @@
 
   for (const table of document.querySelectorAll("table.sortable")) {
     const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
-    const rows = () => [...body.rows].filter(r => r.className !== "head");
+    const rows = () => [...body.rows];
     heads.forEach((head, column) => {
       const button = make("button", { type: "button" }, head.textContent);
       if (!head.textContent) return;
@@ -39,8 +39,7 @@
         for (const h of heads) h.removeAttribute("aria-sort");
         head.setAttribute("aria-sort", down ? "descending" : "ascending");
         const sorted = rows().map((r, i) => ({ r, i, k: key(r, column) })).sort((a, b) => compare(a.k, b.k, down) || a.i - b.i);
-        body.append(...sorted.map(x => x.r)); // below the headings, which no longer hold
-        for (const h of body.querySelectorAll("tr.head")) h.hidden = true;
+        body.append(...sorted.map(x => x.r));
       });
     });
     const lines = rows().map(row => ({ row, text: row.textContent.toLowerCase() }));

@@ -30,14 +30,14 @@ func comparedAsPage(o compare.Options) *compare.Comparison {
 func TestComparePageOfSeveral(t *testing.T) {
 	b := comparedAsPage(compare.Options{Letter: "B"})
 	c := comparedAsPage(compare.Options{Letter: "C"})
-	page := document.ComparisonPage([]*compare.Comparison{b, c}, document.ComparisonLinks{Other: "/other?by=loss",
+	page := document.Comparison([]*compare.Comparison{b, c}, document.ComparisonOptions{Other: "/other?by=loss",
 		Run: func(r *iotax.Run) (string, string) { return "/runs/" + r.ID, "/base/" + r.ID }})
 	var out bytes.Buffer
 	if err := Write(&out, page, Frame{}); err != nil {
 		t.Fatal(err)
 	}
 	written := strings.NewReplacer(format.NBSP, " ", "\u2060", "").Replace(out.String())
-	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read IOPS fell to ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
+	for _, want := range []string{"<h1>B, guest virtio-blk: 4k random read is 1.6× slower [1.5–1.6] than in A, ", "the largest loss of 2 runs against A.</h1>", ">B/A<", ">C/A<", "hold the others against this one", `href="/runs/` + b.A.Run.ID + `"`, `href="/other?by=loss"`, "favour of the letter"} {
 		if !strings.Contains(written, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -79,8 +79,8 @@ func whole() *report.Report {
 		Total: hop(reporttest.HostDisk, reporttest.Ninep, .71*.44*.17, stat.Worse)}}
 	one := func(x float64) *stat.Interval { return &stat.Interval{Estimate: x, Lo: x * .9, Hi: x * 1.1, N: 5} }
 	r.Reference = &report.Reference{Name: "example", Source: "figures made up for a test", Reference: reporttest.HostDisk, Theirs: "host",
-		Rows: []report.ReferenceRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up, TheirWorkload: "randread", TheirTarget: "guest disk",
-			Value: format.Lone(34000), TheirValue: format.Lone(61000), Ratio: one(.71), TheirRatio: one(.64), Agree: report.Overlap}},
+		Rows: []report.ReferenceRow{{Workload: "4k random read", Target: reporttest.VirtioBlk, Metric: "read.iops", Label: "read IOPS", Unit: iotax.PerSecond, Better: iotax.Up,
+			Value: format.Lone(34000), Ratio: one(.71), Published: report.PublishedCell{Workload: "randread", Target: "guest disk", Value: format.Lone(61000), Ratio: one(.64)}, Agree: report.Overlap}},
 		Unmatched: []string{"1M sequential read on " + reporttest.VirtioFS}, Unused: []string{"randwrite on sshfs"}, Notes: []string{"the publication does not say how caches were dropped"}}
 	return r
 }
@@ -176,9 +176,9 @@ func TestLayoutsInPage(t *testing.T) {
 		}
 		for _, table := range tables {
 			for _, row := range table.Rows {
-				for _, cell := range row {
-					if !strings.Contains(page, ">"+format.Clean(cell)+"</td>") {
-						t.Errorf("%s: the page lacks %q", name, cell)
+				for _, cell := range row.Cells {
+					if !strings.Contains(page, ">"+format.Clean(cell.Text)+"<") {
+						t.Errorf("%s: the page lacks %q", name, cell.Text)
 					}
 				}
 			}

@@ -273,8 +273,8 @@ func TestReferenceCounts(t *testing.T) {
 		Values: map[string]string{"c to b / network / retransmits": "tcp c / net / retransmits", "c to b / network / bandwidth": "tcp c / net / bandwidth"}}, "")
 	got := map[string][2]float64{}
 	for _, row := range r.Reference.Rows {
-		got[row.Target+" "+row.Metric] = [2]float64{math.Round(row.Value.Estimate), row.TheirValue.Estimate}
-		if strings.HasSuffix(row.Metric, "retransmits") && (row.Ratio != nil || row.TheirRatio != nil) {
+		got[row.Target+" "+row.Metric] = [2]float64{math.Round(row.Value.Estimate), row.Published.Value.Estimate}
+		if strings.HasSuffix(row.Metric, "retransmits") && (row.Ratio != nil || row.Published.Ratio != nil) {
 			t.Errorf("a number of retransmits has a ratio: %+v", row)
 		}
 	}

@@ -47,7 +47,8 @@ func TestCompareGolden(t *testing.T) {
 func TestGoldenLayouts(t *testing.T) {
 	for _, layout := range iotax.Layouts {
 		r := report.New(reporttest.LaidOut(layout, reporttest.Fixture))
-		for name, write := range map[string]func(io.Writer) error{"-80.txt": inText(r, 80), "-120.txt": inText(r, 120), "-60.txt": inText(r, 60), ".md": func(w io.Writer) error { return Write(w, r, "md", true) }} {
+		for name, write := range map[string]func(io.Writer) error{"-80.txt": inText(r, 80), "-120.txt": inText(r, 120), "-60.txt": inText(r, 60), ".md": func(w io.Writer) error { return Write(w, r, "md", true) },
+			"-short-80.txt": shortIn(r, 80), "-short-120.txt": shortIn(r, 120)} {
 			t.Run(layout+name, func(t *testing.T) { reporttest.Golden(t, "layout-"+layout+name, write) })
 		}
 	}
@@ -64,6 +65,11 @@ func TestGoldenSections(t *testing.T) {
 // inText is the report at a width, for golden.
 func inText(r *report.Report, width int) func(io.Writer) error {
 	return func(w io.Writer) error { return Text(w, r, true, text.Options{Width: width}) }
+}
+
+// shortIn is the short form at a width.
+func shortIn(r *report.Report, width int) func(io.Writer) error {
+	return func(w io.Writer) error { return Text(w, r, false, text.Options{Width: width}) }
 }
 
 func TestGoldenLayers(t *testing.T) {
@@ -140,7 +146,7 @@ func bare(write func(io.Writer) error) func(io.Writer) error {
 		if err := write(&b); err != nil {
 			return err
 		}
-		page := strings.NewReplacer(html.PageCSS, "page.css", html.PageJS, "page.js", template.HTMLEscapeString(html.PagePolicy), "policy").Replace(b.String())
+		page := strings.NewReplacer(html.PageCSS, "page.css", html.PageJS, "page.js", strings.ReplaceAll(template.HTMLEscapeString(html.PagePolicy), "+", "&#43;"), "policy").Replace(b.String())
 		_, err := io.WriteString(w, page)
 		return err
 	}

@@ -64,9 +64,11 @@ func picture(write func(io.Writer, chart.File) error) func(io.Writer, *report.Re
 }
 
 var comparisons = map[string]func(io.Writer, *compare.Comparison) error{
-	"md": func(w io.Writer, c *compare.Comparison) error { return text.Markdown(w, document.FoldedComparison(c)) },
+	"md": func(w io.Writer, c *compare.Comparison) error {
+		return text.Markdown(w, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{Folded: true}))
+	},
 	"html": func(w io.Writer, c *compare.Comparison) error {
-		return html.Write(w, document.ComparisonPage([]*compare.Comparison{c}, document.ComparisonLinks{}), html.Frame{})
+		return html.Write(w, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{}), html.Frame{})
 	},
 	"json": export.JSONComparison,
 }
@@ -102,5 +104,5 @@ func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 
 // ComparisonText writes a comparison for a terminal.
 func ComparisonText(w io.Writer, c *compare.Comparison, o text.Options) error {
-	return text.Write(w, document.Comparison(c), o)
+	return text.Write(w, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{}), o)
 }

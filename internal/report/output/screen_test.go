@@ -61,6 +61,23 @@ func shortText(t interface{ Fatal(...any) }, r *report.Report, width int) string
 	return out.String()
 }
 
+// Of a hundred cells each row is one line of 80 columns, and a comparison of too few rounds has its ratio, with a note.
+func TestManyAndFew(t *testing.T) {
+	s := shortText(t, report.New(reporttest.Hundred()), 80)
+	_, rows, _ := strings.Cut(s, "-----\n")
+	rows, _, _ = strings.Cut(rows, "confirmed")
+	if lines := strings.Split(rows, "\n"); len(lines) != 9 || strings.Count(s, "\n") > 29 {
+		t.Errorf("%d rows:\n%s", len(lines)-1, s)
+	}
+	if !strings.Contains(s, "12 more with smaller") || !strings.Contains(s, "Random read, ") {
+		t.Error(s)
+	}
+	run, trials := reporttest.RunOf(3, reporttest.ReadMetrics, reporttest.Reads("disk", 10000, nil), reporttest.Reads("share", 5000, nil))
+	if s := shortText(t, report.New(run, trials), 80); !strings.Contains(s, "(2.0× slower) ¹") || !strings.Contains(s, "¹ Too few for a verdict: 3 rounds of 6.") {
+		t.Error(s)
+	}
+}
+
 // The suite quick on an emulating, busy machine: everything that a reader needs is on a screen of 24 lines and 80 columns.
 func TestQuickFitsAScreen(t *testing.T) {
 	s := shortText(t, report.New(reporttest.Quick()), 80)

@@ -1,6 +1,8 @@
+// Package table sets parts of a report as tables.
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,27 +10,67 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/block"
 	"iotax/internal/report/format"
 	"iotax/stat"
 )
 
-// Layout are the tables of the report's layout; nil where it has none. Notes of a row are told in its last column.
-func Layout(r *report.Report) []Table {
-	var out []Table
-	switch r.Layout {
-	case "tart":
-		out = tartTables(r)
-	case "repetitions":
-		out = repetitionTables(r)
-	case "generated":
-		out = sectionTables(r)
-	case "directions":
-		out = directionTables(r)
+// Layout are the tables of the report's layout; nil where it has none. The last column has the notes of each row.
+func Layout(r *report.Report) []block.Table {
+	make, ok := map[string]func(*report.Report) []block.Table{"tart": tartTables, "repetitions": repetitionTables,
+		"generated": sectionTables, "directions": directionTables}[r.Layout]
+	if !ok {
+		return nil
 	}
+	out := make(r)
 	for i := range out {
 		out[i].Least = len(out[i].Head)
 	}
 	return out
+}
+
+// Worst leaves the rows of the largest losses, in at most so many lines, without the marks of notes. more is the number of rows
+// left out.
+func Worst(all []block.Table, lines int) (out []block.Table, more int) {
+	type place struct{ table, row int }
+	var order []place
+	for i, t := range all {
+		for j := range t.Rows {
+			order = append(order, place{i, j})
+		}
+	}
+	slices.SortStableFunc(order, func(x, y place) int {
+		return cmp.Compare(all[y.table].Rows[y.row].Weight, all[x.table].Rows[x.row].Weight)
+	})
+	kept := map[place]bool{}
+	parts := map[string]bool{} // with a heading, a head and an empty line
+	for _, p := range order {
+		name := all[p.table].Title
+		if all[p.table].Grouped {
+			name += all[p.table].Rows[p.row].Cells[0].Text
+		}
+		parts[name] = true
+		if len(kept)+1+3*len(parts) > lines {
+			break
+		}
+		kept[p] = true
+	}
+	for i, t := range all {
+		var rows []block.Row
+		for j, r := range t.Rows {
+			if kept[place{i, j}] {
+				r.Cells = slices.Clone(r.Cells)
+				for k := range r.Cells {
+					r.Cells[k].Notes = nil
+				}
+				rows = append(rows, r)
+			}
+		}
+		if t.Rows = rows; rows != nil {
+			out = append(out, t.Filled(len(t.Head)-1))
+		}
+	}
+	return out, len(order) - len(kept)
 }
 
 // first are the sections of the metrics that decide, one a workload.
@@ -42,140 +84,139 @@ func first(r *report.Report) []*report.Section {
 	return out
 }
 
+// result is a row of a table without verdicts. Its last cell says that the number must not be quoted, and has the notes.
+func result(s *report.Section, row *report.Row, cells ...string) block.Row {
+	out := block.Words(cells...)
+	last := block.Cell{Notes: row.Notes}
+	switch row.Verdict {
+	case stat.NotComparable, stat.TooManyDiscarded, stat.NoResult, stat.NotRanked:
+		last.Text = format.Verdict(row.Verdict, true)
+	}
+	out.Cells, out.Weight = append(out.Cells, last), weight(s, row)
+	return out
+}
+
+// weight is the factor of the loss. The baseline comes right after the largest, to be seen with it.
+func weight(s *report.Section, row *report.Row) float64 {
+	most := 0.0
+	for i := range s.Rows {
+		if x := &s.Rows[i]; (x == row || row.Baseline) && x.Ratio != nil && x.Ratio.Estimate > 0 {
+			most = math.Max(most, 1/x.Ratio.Estimate)
+		}
+	}
+	if row.Baseline {
+		return math.Nextafter(most, 0)
+	}
+	return most
+}
+
 // tartTables are the wide table of the benchmark that ships with Tart: a line for each workload and
 // executor, bandwidth and I/Os in each direction, and latencies as mean ± standard deviation. The numbers
 // are medians over the trials; the deviation is that inside a trial.
-func tartTables(r *report.Report) []Table {
-	t := Table{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
-		Head:  []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)", "latency (write)", "latency (sync)", "notes"},
+func tartTables(r *report.Report) []block.Table {
+	t := block.Table{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
+		Head: []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)", "latency (write)",
+			"latency (sync)", "notes"},
 		Right: []int{2, 3, 4, 5, 6, 7, 8}, Wraps: []int{0, 1}, Grouped: true}
 	for _, s := range first(r) {
 		for j := range s.Rows {
 			row := &s.Rows[j]
-			value := func(name, unit, suffix string) string {
-				v := r.Figure(s.Workload, row, name)
-				if !(v.Estimate > 0) {
-					return format.Dash
+			cells := []string{s.Workload, row.Target}
+			for _, v := range []struct{ name, unit, suffix string }{{iotax.ValueReadBandwidth, iotax.BytesPerSecond, ""},
+				{iotax.ValueWriteBandwidth, iotax.BytesPerSecond, ""}, {iotax.ValueReadIOPS, iotax.PerSecond, " IOPS"},
+				{iotax.ValueWriteIOPS, iotax.PerSecond, " IOPS"}} {
+				cell := format.Dash
+				if x := r.Figure(s.Workload, row, v.name).Estimate; x > 0 {
+					cell = format.Number(format.Lone(x), v.unit) + v.suffix
 				}
-				return format.Number(format.Lone(v.Estimate), unit) + suffix
+				cells = append(cells, cell)
 			}
-			latency := func(of string) string {
-				mean, sd := r.Figure(s.Workload, row, of+".latency.mean"), r.Figure(s.Workload, row, of+".latency.sd")
-				if !(mean.Estimate > 0) {
-					return format.Dash
+			for _, of := range []string{"read", "write", "sync"} {
+				cell := format.Dash
+				if mean := r.Figure(s.Workload, row, of+".latency.mean").Estimate; mean > 0 {
+					cell = meanSD(mean, r.Figure(s.Workload, row, of+".latency.sd").Estimate, iotax.Seconds)
 				}
-				return meanSD(mean.Estimate, sd.Estimate, iotax.Seconds)
+				cells = append(cells, cell)
 			}
-			t.Rows = append(t.Rows, []string{format.Clean(s.Workload), format.Clean(row.Target),
-				value(iotax.ValueReadBandwidth, iotax.BytesPerSecond, ""), value(iotax.ValueWriteBandwidth, iotax.BytesPerSecond, ""),
-				value(iotax.ValueReadIOPS, iotax.PerSecond, " IOPS"), value(iotax.ValueWriteIOPS, iotax.PerSecond, " IOPS"),
-				latency("read"), latency("write"), latency("sync"), remark(row)})
+			t.Rows = append(t.Rows, result(s, row, cells...))
 		}
 	}
-	return []Table{t}
+	return []block.Table{t}
 }
 
 // meanSD prints "203 ± 156 µs".
 func meanSD(mean, sd float64, unit string) string {
 	sc := format.ScaleOf(unit, mean)
-	m := format.Fixed(mean/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1) + sc.Prefix
+	m := format.Three(mean/sc.Factor) + sc.Prefix
 	if !(sd >= 0) {
 		return format.WithUnit(m, sc.Unit)
 	}
 	return format.WithUnit(m+" ± "+format.Fixed(sd/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1)+sc.Prefix, sc.Unit)
 }
 
-// remark is what a table without verdicts must still say of a row: that its number must not be quoted, and
-// the numbers of its notes.
-func remark(row *report.Row) string {
-	var parts []string
-	switch row.Verdict {
-	case stat.NotComparable, stat.TooManyDiscarded, stat.NoResult, stat.NotRanked:
-		parts = append(parts, format.Verdict(row.Verdict, true))
-	}
-	if len(row.Notes) > 0 {
-		parts = append(parts, format.Marks(row.Notes))
-	}
-	return strings.Join(parts, " ")
-}
-
-// repetitionTables are a table for each workload and metric with every repetition beside the others: machine ×
+// repetitionTables are a table for each workload and metric with a column for each repetition: machine ×
 // target × round. A trial that failed, or does not count, is shown as that.
-func repetitionTables(r *report.Report) []Table {
-	machine := map[string]string{}
-	for _, t := range r.Run.Targets {
-		machine[t.Name] = t.Machine
+func repetitionTables(r *report.Report) []block.Table {
+	failed := map[report.Cell]map[int]bool{}
+	rounds := map[string][]int{} // of each workload, ascending: a round has one column in all rows, whichever trials it has
+	for _, t := range r.Trials {
+		if !slices.Contains(rounds[t.Workload], t.Round) {
+			rounds[t.Workload] = append(rounds[t.Workload], t.Round)
+		}
+		if c := (report.Cell{Target: t.Target, Workload: t.Workload}); t.Err != "" {
+			if failed[c] == nil {
+				failed[c] = map[int]bool{}
+			}
+			failed[c][t.Round] = true
+		}
 	}
-	var out []Table
+	var out []block.Table
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		// A round stands in one column on all rows, whichever trials it has.
-		var rounds []int
-		failed := map[report.Cell]map[int]bool{}
-		for _, t := range r.Trials {
-			if t.Workload != s.Workload {
-				continue
-			}
-			if !slices.Contains(rounds, t.Round) {
-				rounds = append(rounds, t.Round)
-			}
-			if c := (report.Cell{Target: t.Target, Workload: t.Workload}); t.Err != "" {
-				if failed[c] == nil {
-					failed[c] = map[int]bool{}
-				}
-				failed[c][t.Round] = true
-			}
-		}
-		slices.Sort(rounds)
-		// Imported trials are in rounds of their own: there a repetition is a count.
-		columns := len(rounds)
-		if r.Run.Imported() {
-			columns = 0
+		columns := slices.Sorted(slices.Values(rounds[s.Workload]))
+		if r.Run.Imported() { // imported trials are in rounds of their own: there a repetition is a count
+			columns = nil
 			for _, row := range s.Rows {
-				columns = max(columns, row.Ran)
+				for len(columns) < row.Ran {
+					columns = append(columns, len(columns))
+				}
 			}
 		}
-		t := Table{Title: format.Subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1}, Right: []int{2}, Keys: 3}
+		t := block.Table{Title: format.Subject(s.Workload, s.Label), Head: []string{"machine", "target", "median"}, Wraps: []int{0, 1},
+			Right: []int{2}, Keys: 3}
 		for k := range columns {
-			t.Head = append(t.Head, fmt.Sprintf("#%d", k+1))
-			t.Right = append(t.Right, 3+k)
+			t.Head, t.Right = append(t.Head, fmt.Sprintf("#%d", k+1)), append(t.Right, 3+k)
 		}
 		t.Head = append(t.Head, "notes")
 		for j := range s.Rows {
 			row := &s.Rows[j]
-			cells := []string{format.Clean(machine[row.Target]), format.Clean(row.Target), format.Number(row.Value, s.Unit)}
-			if r.Run.Imported() {
-				for k := range columns {
-					cell := ""
-					if k < len(row.Dots) {
-						cell = repetition(row.Dots[k], s.Unit)
-					}
-					cells = append(cells, cell)
+			cells := []string{r.Target(row.Target).Machine, row.Target, format.Number(row.Value, s.Unit)}
+			for k, round := range columns {
+				if !r.Run.Imported() {
+					k = slices.IndexFunc(row.Dots, func(d report.Dot) bool { return d.Round == round })
 				}
-			} else {
-				for _, b := range rounds {
-					cell := ""
-					if k := slices.IndexFunc(row.Dots, func(d report.Dot) bool { return d.Round == b }); k >= 0 {
-						cell = repetition(row.Dots[k], s.Unit)
-					} else if failed[report.Cell{Target: row.Target, Workload: s.Workload}][b] {
-						cell = "failed"
-					}
-					cells = append(cells, cell)
+				switch {
+				case k >= 0 && k < len(row.Dots):
+					cells = append(cells, repetition(row.Dots[k], s.Unit))
+				case failed[report.Cell{Target: row.Target, Workload: s.Workload}][round] && !r.Run.Imported():
+					cells = append(cells, "failed")
+				default:
+					cells = append(cells, "")
 				}
 			}
-			t.Rows = append(t.Rows, append(cells, remark(row)))
+			t.Rows = append(t.Rows, result(s, row, cells...))
 		}
 		out = append(out, t)
 	}
 	return out
 }
 
-// repetition prints one trial; brackets say that it does not count.
+// repetition prints one trial with three digits. Brackets show that it does not count.
 func repetition(d report.Dot, unit string) string {
 	sc := format.ScaleOf(unit, d.Value)
 	s := format.WithUnit("0", sc.Unit)
-	if x := d.Value / sc.Factor; x != 0 { // three digits: enough to see which one stands out
-		s = format.WithUnit(format.Fixed(x, format.Places(x, math.NaN())-1)+sc.Prefix, sc.Unit)
+	if x := d.Value / sc.Factor; x != 0 {
+		s = format.WithUnit(format.Three(x)+sc.Prefix, sc.Unit)
 	}
 	if d.Discarded {
 		return "(" + s + ")"
@@ -183,92 +224,90 @@ func repetition(d report.Dot, unit string) string {
 	return s
 }
 
-// ofBaseline is the head of the column of shares of the baseline.
-const ofBaseline = "of its baseline"
-
 // sectionTables are one table for each section of the plan: what was measured, what share of its right
-// baseline that is, and the verdict. Workloads of no section stand together under "Results".
-func sectionTables(r *report.Report) []Table {
-	section := map[string]string{}
-	for _, w := range r.Run.Workloads {
-		section[w.Name] = w.Section
-	}
-	var out []Table
+// baseline that is, and the verdict. Workloads of no section are together under "Results".
+func sectionTables(r *report.Report) []block.Table {
+	var out []block.Table
 	for i := range r.Sections {
 		s := &r.Sections[i]
-		title := section[s.Workload]
+		title := r.Workload(s.Workload).Section
 		if title == "" {
 			title = "Results"
 		}
-		k := slices.IndexFunc(out, func(t Table) bool { return t.Title == title })
+		k := slices.IndexFunc(out, func(t block.Table) bool { return t.Title == title })
 		if k < 0 {
-			out = append(out, Table{Title: title, Head: []string{"workload", "target", "value", ofBaseline, format.OfAnother, "verdict"}, Right: []int{2, 3, 4}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
-			k = len(out) - 1
+			k = len(out)
+			out = append(out, block.Table{Title: title, Head: []string{"workload", "target", "value", "of its baseline", "reaches", "verdict"},
+				Right: []int{2, 3}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
 		}
 		for j := range s.Rows {
 			row := &s.Rows[j]
-			name := ""
-			if j == 0 {
-				name = format.Subject(s.Workload, s.Label)
-			}
-			value := format.Dash
+			value, share, verdict := format.Dash, "", format.Verdict(row.Verdict, true)
 			if row.Err == "" && row.Value.N > 0 {
 				value = format.Value(row.Value, s.Unit)
 			}
-			share := ""
+			var others []string
 			switch {
 			case row.Baseline:
-				share = "baseline"
-			case row.Ratio != nil:
+				verdict = "baseline"
+			case row.Ratio != nil && row.Against == r.Baseline:
 				share = format.Share(row.Ratio.Interval)
-				if row.Against != r.Baseline {
-					share += format.Of + format.Clean(row.Against)
-				}
+			case row.Ratio != nil:
+				others = append(others, format.Share(row.Ratio.Interval)+" of "+row.Against)
 			}
-			var shares []string
 			for _, sh := range row.Shares {
-				shares = append(shares, format.Share(sh.Ratio)+format.Of+format.Clean(sh.Against))
+				others = append(others, format.Share(sh.Ratio)+" of "+sh.Against)
 			}
-			out[k].Rows = append(out[k].Rows, []string{format.Clean(name), format.Clean(row.Target), value, share, strings.Join(shares, ", "), strings.TrimSpace(format.Verdict(row.Verdict, true) + " " + format.Marks(row.Notes))})
+			line := block.Words(format.Subject(s.Workload, s.Label), row.Target, value, share, strings.Join(others, ", "))
+			line.Cells, line.Weight = append(line.Cells, block.Cell{Text: verdict, Notes: row.Notes}), weight(s, row)
+			out[k].Rows = append(out[k].Rows, line)
 		}
 	}
 	for i := range out {
-		t := &out[i]
-		for _, head := range []string{ofBaseline, format.OfAnother, "verdict"} {
-			t.leaveOut(head)
-		}
-		if k := slices.Index(t.Head, format.OfAnother); k >= 0 {
-			if shared := format.SharedWhole(t.Rows, k); shared != "" {
-				t.Head[k] = strings.TrimSpace(shared)
-				for _, r := range t.Rows {
-					r[k] = strings.TrimSuffix(r[k], shared)
-				}
-			}
-		}
+		out[i] = out[i].Filled(3, 4, 5)
 	}
 	return out
 }
 
-// leaveOut leaves out the column of that head where nothing stands in it.
-func (t *Table) leaveOut(head string) {
-	k := slices.Index(t.Head, head)
-	if slices.ContainsFunc(t.Rows, func(r []string) bool { return r[k] != "" }) {
-		return
-	}
-	t.Head = slices.Delete(t.Head, k, k+1)
-	for i, r := range t.Rows {
-		t.Rows[i] = slices.Delete(r, k, k+1)
-	}
-	without := func(columns []int) []int {
-		var out []int
-		for _, c := range columns {
-			if c < k {
-				out = append(out, c)
-			} else if c > k {
-				out = append(out, c-1)
+// directionTables are a table for each workload in which reads, writes and their sum are below each other,
+// with bandwidths in both families of units: fio prints MiB/s and MB/s side by side, and readers take one for the
+// other. The sum is that of each trial, not of the medians.
+func directionTables(r *report.Report) []block.Table {
+	var out []block.Table
+	for _, s := range first(r) {
+		t := block.Table{Title: s.Workload + ": medians over the trials",
+			Head: []string{"target", "direction", "IOPS", "B/W (MB/s)", "B/W (MiB/s)", "notes"}, Right: []int{2, 3, 4}, Wraps: []int{0}}
+		for j := range s.Rows {
+			row := &s.Rows[j]
+			var lines []block.Row
+			for _, d := range []struct{ value, word string }{{"read", "read"}, {"write", "write"}, {"trim", "trim"}, {"mixed", "sum"}} {
+				iops, rate := r.Figure(s.Workload, row, d.value+".iops"), r.Figure(s.Workload, row, d.value+".bandwidth")
+				if iops.Estimate > 0 || rate.Estimate > 0 {
+					lines = append(lines, result(s, row, row.Target, d.word, format.Value(iops, iotax.PerSecond), inUnits(rate, 1e6), inUnits(rate, 1<<20)))
+				}
 			}
+			if lines == nil {
+				lines = []block.Row{result(s, row, row.Target, format.Dash, format.Dash, format.Dash, format.Dash)}
+			}
+			for i := range lines[1:] {
+				lines[i+1].Cells[5] = block.Cell{}
+			}
+			t.Rows = append(t.Rows, lines...)
 		}
-		return out
+		out = append(out, t)
 	}
-	t.Right, t.Wraps = without(t.Right), without(t.Wraps)
+	return out
+}
+
+// inUnits prints an interval in units of that many bytes per second, which the column's head names.
+func inUnits(i stat.Interval, unit float64) string {
+	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
+		return format.Dash
+	}
+	x := i.Estimate / unit
+	if !format.Finite(i) || i.Lo == i.Hi {
+		return format.Three(x)
+	}
+	p := format.Places(x, format.Half(i)/unit)
+	return fmt.Sprintf("%s [%s, %s]", format.Fixed(x, p), format.Fixed(i.Lo/unit, p), format.Fixed(i.Hi/unit, p))
 }

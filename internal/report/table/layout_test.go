@@ -1,12 +1,14 @@
 package table
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/block"
 	"iotax/internal/report/format"
 	"iotax/internal/testenv/reporttest"
 )
@@ -31,12 +33,24 @@ func TestBesideTogether(t *testing.T) {
 	}
 }
 
+// texts are the cells of the rows, without their notes.
+func texts(t block.Table) (out [][]string) {
+	for _, r := range t.Rows {
+		var cells []string
+		for _, c := range r.Cells {
+			cells = append(cells, c.Text)
+		}
+		out = append(out, cells)
+	}
+	return out
+}
+
 func TestLayouts(t *testing.T) {
 	tart := Layout(report.New(reporttest.LaidOut("tart", reporttest.Fixture)))
 	if len(tart) != 1 || len(tart[0].Rows) != 18 {
 		t.Fatalf("%+v", tart)
 	}
-	for _, row := range tart[0].Rows {
+	for _, row := range texts(tart[0]) {
 		if row[0] == "4k random read" && row[1] == reporttest.HostDisk && (row[3] != format.Dash || row[4] != "47k IOPS" || row[6] != "686 ± 229 µs" || row[8] != format.Dash) {
 			t.Errorf("%q", row)
 		}
@@ -48,12 +62,12 @@ func TestLayouts(t *testing.T) {
 	if len(reps) != 4 || len(reps[0].Head) != 3+7+1 {
 		t.Fatalf("%d tables, %q", len(reps), reps[0].Head)
 	}
-	for _, row := range reps[0].Rows {
+	for _, row := range texts(reps[0]) {
 		if row[1] == reporttest.Ninep && (row[0] != "guest" || !strings.HasPrefix(row[6], "(") || strings.HasPrefix(row[5], "(")) {
 			t.Errorf("the discarded round: %q", row)
 		}
 	}
-	for _, row := range reps[1].Rows {
+	for _, row := range texts(reps[1]) {
 		if row[1] == reporttest.VirtioFS && (row[5] != "failed" || row[4] == "failed") {
 			t.Errorf("the failed trial: %q", row)
 		}
@@ -74,6 +88,49 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// Of a layout that is longer than a screen the rows of the largest losses stay, with the baseline that they are held against,
+// and without marks of notes that are not printed.
+func TestWorst(t *testing.T) {
+	for _, name := range iotax.Layouts {
+		all := Layout(report.New(reporttest.LaidOut(name, reporttest.Hundred)))
+		cut, more := Worst(all, 15)
+		rows, parts, largest, least := 0, 0, 0., math.Inf(1)
+		for _, table := range cut {
+			last := ""
+			for _, r := range table.Rows {
+				if first := r.Cells[0].Text; last == "" || table.Grouped && first != last {
+					parts, last = parts+1, first
+				}
+				rows, least = rows+1, math.Min(least, r.Weight)
+				if slices.ContainsFunc(r.Cells, func(c block.Cell) bool { return c.Notes != nil }) {
+					t.Errorf("%s: marks without notes: %+v", name, r)
+				}
+			}
+		}
+		left := 0
+		for _, table := range all {
+			left += len(table.Rows)
+			for _, r := range table.Rows {
+				largest = math.Max(largest, r.Weight)
+			}
+		}
+		smaller := 0
+		for _, table := range all {
+			for _, r := range table.Rows {
+				if r.Weight < least {
+					smaller++
+				}
+			}
+		}
+		if rows+3*parts > 15 || rows < 4 || left-rows != more || more == 0 || !(largest > least) || smaller < more-1 {
+			t.Errorf("%s: %d rows in %d parts, %d more, of which %d with smaller losses", name, rows, parts, more, smaller)
+		}
+		if cut, more := Worst(all[:1], 1000); more != 0 || len(cut[0].Rows) != len(all[0].Rows) {
+			t.Errorf("%s: %d rows were left out of a table that fits", name, more)
+		}
+	}
+}
+
 // Reads, writes and the sums of the single trials stand below each other, in both units; one MB is less than a MiB.
 func TestDirections(t *testing.T) {
 	values := map[string]float64{"read.iops": 1000, "read.bandwidth": 4096000, "write.iops": 500, "write.bandwidth": 2048000, "mixed.iops": 1500, "mixed.bandwidth": 6144000}
@@ -86,7 +143,7 @@ func TestDirections(t *testing.T) {
 		t.Fatalf("%+v", tables)
 	}
 	var got []string
-	for _, row := range tables[0].Rows[:3] {
+	for _, row := range texts(tables[0])[:3] {
 		estimate := func(s string) string { s, _, _ = strings.Cut(s, " "); return s }
 		got = append(got, row[0]+" "+row[1]+" "+estimate(row[2])+" "+estimate(row[3])+" "+estimate(row[4]))
 	}
@@ -97,7 +154,7 @@ func TestDirections(t *testing.T) {
 
 func TestScalingRows(t *testing.T) {
 	r := report.New(reporttest.Clients(.005))
-	rows := Scaling(r.Scalings[0]).Rows
+	rows := texts(Scaling(r.Scalings[0]))
 	if !strings.HasPrefix(rows[2][3], "50") || !strings.HasPrefix(rows[2][4], "40") || rows[0][4] != format.Dash {
 		t.Errorf("rows %q", rows)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"iotax/internal/report"
+	"iotax/internal/report/block"
 	"iotax/internal/report/format"
 	"iotax/stat"
 )
@@ -23,34 +24,34 @@ func ReferenceTitle(b *report.Reference) string {
 
 // Reference are a table of what has ratios, and one of figures that were published one by one, with nothing to
 // hold them against. Each workload is a heading.
-func Reference(b *report.Reference) []Table {
-	g := Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0}, Right: []int{1, 2, 4, 5}, Least: 4}
-	alone := Table{Head: []string{"workload", "target", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
-	ratio := func(row report.ReferenceRow, i *stat.Interval) string {
-		switch {
-		case i != nil:
-			return format.Ratio(*i)
-		case row.Target == b.Reference:
-			return "1"
-		}
-		return format.Dash
-	}
+func Reference(b *report.Reference) []block.Table {
+	g := block.Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0},
+		Right: []int{1, 2, 4, 5}, Least: 4}
+	alone := block.Table{Head: []string{"workload", "target", "here", "published"}, Wraps: []int{0, 1}, Right: []int{2, 3}, Least: 4}
 	last := ""
 	for _, row := range together(b) {
-		workload, target := format.Clean(format.Subject(row.Workload, row.Label)), format.Clean(row.Target)
-		here, published := format.Number(row.Value, row.Unit), format.Number(row.TheirValue, row.Unit)
-		if row.Ratio == nil && row.TheirRatio == nil && row.Target != b.Reference {
-			alone.Rows = append(alone.Rows, []string{workload, target, here, published})
+		ratio := func(i *stat.Interval) string {
+			switch {
+			case i != nil:
+				return format.Ratio(*i)
+			case row.Target == b.Reference:
+				return "1"
+			}
+			return format.Dash
+		}
+		workload := format.Subject(row.Workload, row.Label)
+		here, published := format.Number(row.Value, row.Unit), format.Number(row.Published.Value, row.Unit)
+		if row.Ratio == nil && row.Published.Ratio == nil && row.Target != b.Reference {
+			alone.Rows = append(alone.Rows, block.Words(workload, row.Target, here, published))
 			continue
 		}
+		line := block.Words("  "+row.Target, ratio(row.Ratio), ratio(row.Published.Ratio), string(row.Agree), here, published)
 		if workload != last {
-			last = workload
-			g.Rows = append(g.Rows, []string{workload})
+			last, line.Heading = workload, workload
 		}
-		cells := []string{"  " + target, ratio(row, row.Ratio), ratio(row, row.TheirRatio), string(row.Agree), here, published}
-		g.Rows = append(g.Rows, cells)
+		g.Rows = append(g.Rows, line)
 	}
-	return slices.DeleteFunc([]Table{g, alone}, func(g Table) bool { return len(g.Rows) == 0 })
+	return slices.DeleteFunc([]block.Table{g, alone}, func(g block.Table) bool { return g.Rows == nil })
 }
 
 // together are the rows with what is under one heading together, and without deviations: whether they agree says nothing.

@@ -42,6 +42,9 @@ const (
 
 // gridOf lays out a table. plot and bar are the columns of each span and bar; 0 leaves them out.
 func gridOf(t block.Table, l level, plot, bar int) grid {
+	if t.Plot > 0 && plot == 0 {
+		t = t.Columns(without(len(t.Head), t.Plot)...)
+	}
 	g := grid{head: cleaned(t.Head), right: t.Right, wraps: t.Wraps, least: t.Least, names: l.names, keys: t.Keys, heads: map[int]bool{}}
 	if g.least == 0 {
 		g.least = len(t.Head)
@@ -76,10 +79,17 @@ func gridOf(t block.Table, l level, plot, bar int) grid {
 		}
 		g.rows, g.tones = append(g.rows, cells), append(g.tones, tones)
 	}
-	if t.Plot > 0 && plot == 0 {
-		g = g.without(t.Plot)
-	}
 	return g
+}
+
+// without are n columns but k.
+func without(n, k int) (out []int) {
+	for i := range n {
+		if i != k {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // barText is the width of the texts beside the bars of a column; -1 where it has none.
@@ -115,29 +125,6 @@ func cleaned(all []string) []string {
 		out[i] = format.Clean(s)
 	}
 	return out
-}
-
-// without is g without a column.
-func (g grid) without(k int) grid {
-	drop := func(columns []int) []int {
-		var out []int
-		for _, c := range columns {
-			if c != k {
-				out = append(out, c-min(1, max(0, c-k)))
-			}
-		}
-		return out
-	}
-	g.head, g.right, g.wraps, g.least = slices.Delete(slices.Clone(g.head), k, k+1), drop(g.right), drop(g.wraps), min(g.least, len(g.head)-1)
-	for i, r := range g.rows {
-		if len(r) > k {
-			g.rows[i] = slices.Delete(slices.Clone(r), k, k+1)
-		}
-		if len(g.tones[i]) > k {
-			g.tones[i] = slices.Delete(slices.Clone(g.tones[i]), k, k+1)
-		}
-	}
-	return g
 }
 
 var shades = map[block.Shade]string{block.Full: "█", block.Lost: "░", block.Gained: "▒"}
@@ -281,7 +268,7 @@ func (g grid) fit(width int) []int {
 // table writes a table at the richest level that fits. What does not fit at all is written in parts, or stacked.
 func (t *writer) table(b block.Table) {
 	if b.Grouped {
-		t.inGroups(gridOf(b, level{}, 0, 0))
+		t.inGroups(b)
 		return
 	}
 	bars := 0 // columns with bars
@@ -332,60 +319,36 @@ func (t *writer) table(b block.Table) {
 		t.grid(g, g.fit(t.width), b.Ruled)
 		return
 	}
-	g := gridOf(b, levels[len(levels)-1], 0, 0)
+	l := levels[len(levels)-1]
 	if b.Keys > 1 {
-		g.names = narrowest
+		l.names = narrowest
 	}
 	if b.Keys == 0 {
-		t.stacked(g)
+		t.stacked(gridOf(b, l, 0, 0))
 		return
 	}
-	for i, p := range g.parts(b.Keys, t.width) {
-		if i > 0 {
+	for from, to := b.Keys, 0; from < len(b.Head); from = to { // as many columns as fit beside the first ones, then the next
+		if from > b.Keys {
 			t.line("")
 		}
-		if ws := p.fit(t.width); ws != nil {
-			t.grid(p, ws, b.Ruled)
-		} else {
-			t.stacked(p)
+		part := func() grid {
+			p := b.Columns(slices.DeleteFunc(without(to, -1), func(k int) bool { return k >= b.Keys && k < from })...)
+			p.Least, p.Wraps = len(p.Head), slices.DeleteFunc(p.Wraps, func(k int) bool { return k >= b.Keys })
+			return gridOf(p, l, 0, 0)
 		}
+		for to = len(b.Head); to > from+1 && part().fit(t.width) == nil; to-- {
+		}
+		t.fitted(part(), b.Ruled)
 	}
 }
 
-// parts are as many columns as fit beside the first ones, then the next.
-func (g grid) parts(keys, width int) []grid {
-	var out []grid
-	for from := keys; from < len(g.head); {
-		cut := func(to int) grid {
-			p := g
-			p.least, p.right = keys+to-from, nil
-			p.head = slices.Concat(g.head[:keys], g.head[from:to])
-			p.rows, p.tones = make([][]string, len(g.rows)), make([][]block.Tone, len(g.rows))
-			for i, r := range g.rows {
-				p.rows[i] = slices.Concat(r[:keys], r[from:to])
-				if g.tones[i] != nil {
-					p.tones[i] = slices.Concat(g.tones[i][:keys], g.tones[i][from:to])
-				}
-			}
-			for _, k := range g.right {
-				switch {
-				case k < keys:
-					p.right = append(p.right, k)
-				case k >= from && k < to:
-					p.right = append(p.right, k-from+keys)
-				}
-			}
-			p.wraps = slices.DeleteFunc(slices.Clone(g.wraps), func(k int) bool { return k >= keys })
-			return p
-		}
-		to := len(g.head)
-		for to > from+1 && cut(to).fit(width) == nil {
-			to--
-		}
-		out = append(out, cut(to))
-		from = to
+// fitted writes g as a grid where that fits, else stacked.
+func (t *writer) fitted(g grid, ruled bool) {
+	if ws := g.fit(t.width); ws != nil {
+		t.grid(g, ws, ruled)
+	} else {
+		t.stacked(g)
 	}
-	return out
 }
 
 // grid writes g in columns of those widths.

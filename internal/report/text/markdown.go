@@ -61,6 +61,10 @@ func Markdown(w io.Writer, d block.Document) error {
 
 func markdownBlocks(b *strings.Builder, all []block.Block) {
 	for _, x := range all {
+		switch x.(type) {
+		case block.Charts, block.Tiles:
+			continue
+		}
 		b.WriteByte('\n')
 		switch x := x.(type) {
 		case block.Answer:

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -87,6 +88,8 @@ func (t *writer) blocks(all []block.Block) {
 	joined := t.out.Len() == 0
 	for _, b := range all {
 		switch b := b.(type) {
+		case block.Charts, block.Tiles:
+			continue
 		case block.Paragraph:
 			joined = joined || b.Joined
 		case block.List:
@@ -111,7 +114,11 @@ func (t *writer) blocks(all []block.Block) {
 		case block.Paragraph:
 			t.para(b.Text, "", "  ", t.pal.of(b.Tone))
 		case block.List:
-			for _, i := range b.Items {
+			for k, i := range b.Items {
+				if rest := len(b.Items) - k; k == b.Shown && k > 0 && rest > 1 {
+					t.para(fmt.Sprintf("and %d more (--format json lists all)", rest), "– ", "  ", t.pal.dim)
+					break
+				}
 				t.para(strings.TrimSpace(i.Text+" "+format.Marks(i.Notes)), "– ", "  ", t.pal.of(i.Tone))
 			}
 		case block.Table:

@@ -6,6 +6,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"iotax"
@@ -27,7 +28,31 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	} {
 		fs = append(fs, check()...)
 	}
+	for i, f := range fs {
+		fs[i].Hint = s.settings(f.Subject).Unfollowed(f.Hint)
+	}
 	return fs
+}
+
+// settings are those of a cell, or of the run, that hints name.
+func (s *study) settings(of iotax.Subject) rules.Facts {
+	f := rules.Facts{}
+	rounds := map[int]bool{}
+	for i, t := range s.trials {
+		if of.Workload == "" || t.Workload == of.Workload {
+			rounds[t.Round] = true
+		}
+		if length := t.Length.String(); i == 0 || length == f["--trial"] {
+			f["--trial"] = length
+		} else {
+			delete(f, "--trial") // trials differ
+		}
+	}
+	f["--rounds"] = strconv.Itoa(len(rounds))
+	if noCache(s.info(of.Target).Facts[iotax.FactDiskCache]) {
+		f["cache"] = "none"
+	}
+	return f
 }
 
 // study is a run with its trials in order.
@@ -329,7 +354,7 @@ func (s *study) plausible() []iotax.Finding {
 			if err != nil || !ratio.Bounded() || ratio.Lo <= 1+s.run.Margin {
 				continue
 			}
-			fs = append(fs, rules.GuestBeatsHost.Without("`cache: none`", noCache(s.info(t).Facts[iotax.FactDiskCache])).Found(iotax.AboutCell(t, w), "%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
+			fs = append(fs, rules.GuestBeatsHost.Found(iotax.AboutCell(t, w), "%s: %s of %s is %.3g times that of %s (%.3g to %.3g)",
 				w, metric, t, ratio.Estimate, s.run.Baseline, ratio.Lo, ratio.Hi))
 		}
 	}

@@ -53,7 +53,28 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 	} {
 		findings = append(findings, check()...)
 	}
+	facts := r.facts()
+	for i := range findings {
+		findings[i].Hint = facts.Unfollowed(findings[i].Hint)
+	}
 	return findings, ""
+}
+
+// facts are the settings of the trial that hints name.
+func (r reading) facts() rules.Facts {
+	f := rules.Facts{"ioengine": r.fact(iotax.FactIOEngine), "--trial": r.t.Length.String(), "direct": "0"}
+	yes := func(is bool, name, value string) {
+		if is {
+			f[name] = value
+		}
+	}
+	command := r.fact(iotax.FactCommand)
+	yes(r.direct(), "direct", "1")
+	yes(noCache(r.fact(iotax.FactDiskCache)), "cache", "none")
+	yes(r.warm(), "--warm", "yes")
+	yes(r.flushes() || strings.Contains(command, "--end_fsync=1"), "end_fsync", "1")
+	yes(strings.Contains(command, "--time_based"), "time_based", "1")
+	return f
 }
 
 // directions are what a value's name may begin with; "mixed" is their sum.
@@ -180,8 +201,7 @@ func (r reading) device() []iotax.Finding {
 			asked = min(asked, own)
 		}
 		served := func(device, of float64, name string) {
-			rule := c.rule.Without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).Without("--warm", r.warm()).
-				Without("fsync", r.flushes() || strings.Contains(r.fact(iotax.FactCommand), "--end_fsync=1"))
+			rule := c.rule
 			if r.warm() || device >= servedBelow*done {
 				rule = rule.As(iotax.Warning)
 			}
@@ -196,7 +216,7 @@ func (r reading) device() []iotax.Finding {
 			served(outer, asked, "the device")
 		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
 			n, _ := r.value("device." + c.direction + ".ios")
-			fs = append(fs, rules.DeviceDidLess.Without("`cache: none`", noCache(r.fact(iotax.FactDiskCache))).Found(iotax.AboutTrial(r.t), "%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, rules.Bytes(inner), ios, rules.Bytes(outer), n))
+			fs = append(fs, rules.DeviceDidLess.Found(iotax.AboutTrial(r.t), "%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, rules.Bytes(inner), ios, rules.Bytes(outer), n))
 		}
 	}
 	return fs
@@ -343,7 +363,7 @@ func (r reading) lineRate() []iotax.Finding {
 	if !ok {
 		return nil
 	}
-	rule := rules.LineRateExceeded.Without("`direct: 1`", r.direct())
+	rule := rules.LineRateExceeded
 	if !r.direct() || r.warm() {
 		rule = rule.As(iotax.Warning)
 	}
@@ -368,7 +388,7 @@ func (r reading) window() []iotax.Finding {
 	s := r.seconds()
 	asked := r.t.Length.Seconds()
 	if s > 0 && asked > 0 && s < windowShort*asked {
-		fs = append(fs, rules.ShortWindow.Without("time_based", strings.Contains(r.fact(iotax.FactCommand), "--time_based")).Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
+		fs = append(fs, rules.ShortWindow.Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
 	}
 	// A flush at the end belongs to the work of a writer, and its time to the rate.
 	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are waited for, and counted
@@ -486,7 +506,7 @@ func (r reading) cpu() []iotax.Finding {
 	busy, ok := r.busy()
 	host, _ := r.value(iotax.ValueCPUHostBusy)
 	local := r.tgt != nil && r.tgt.Machine != nil && iotax.IsLocal(r.tgt.Machine)
-	rule := rules.GeneratorBound.Without("io_uring", r.fact(iotax.FactIOEngine) == "io_uring")
+	rule := rules.GeneratorBound
 	switch {
 	case ok && busy > busyThread:
 		fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each", rules.Percent(busy)))

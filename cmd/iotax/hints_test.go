@@ -1,0 +1,84 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"iotax/fio"
+	"iotax/internal/plan"
+	"iotax/internal/rules"
+)
+
+// placeholders are what the report or the reader fills in.
+var placeholders = strings.NewReplacer("I/N", "1/2", "RUN", "r1", "ID", "r1", " N", " 1")
+
+// Each command, flag, fio option and plan key that a hint names exists, and its value can be read.
+func TestHintsCanBeFollowed(t *testing.T) {
+	schema, err := plan.Schema(kinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([^`]+)`")
+	commands, flags, keys := 0, 0, 0
+	for _, r := range rules.All() {
+		for _, m := range quoted.FindAllStringSubmatch(r.Hint, -1) {
+			text := placeholders.Replace(m[1])
+			if words := strings.Fields(text); words[0] == "iotax" {
+				commands++
+				c, args, err := (&app{}).root().Find(words[1:])
+				if err != nil || c.Name() != words[1] {
+					t.Errorf("%s: %q is not a command", r.ID, text)
+				} else if err := c.ParseFlags(args); err != nil {
+					t.Errorf("%s: %q: %v", r.ID, text, err)
+				}
+				continue
+			}
+			for _, s := range rules.Settings("`" + text + "`") {
+				if strings.HasPrefix(s.Name, "--") {
+					flags++
+					if !takesFlag(text) {
+						t.Errorf("%s: no command takes %q", r.ID, text)
+					}
+					continue
+				}
+				keys++
+				_, option := fio.LookupOption(s.Name)
+				if !option && !strings.Contains(string(schema), `"`+s.Name+`"`) && !slices.Contains(elsewhere, s.Name) {
+					t.Errorf("%s: %q is neither an option of fio nor a key of plans", r.ID, s.Name)
+				}
+			}
+		}
+	}
+	if commands < 10 || flags < 10 || keys < 20 {
+		t.Errorf("only %d commands, %d flags and %d keys in hints", commands, flags, keys)
+	}
+}
+
+// elsewhere are words of a hint that belong to other programs or are values.
+var elsewhere = []string{"iotop", "caffeinate", "writeback"}
+
+// takesFlag reports whether a command of iotax parses these flags.
+func takesFlag(text string) bool {
+	taken := false
+	var try func(c *cobra.Command)
+	try = func(c *cobra.Command) {
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		f.AddFlagSet(c.Flags())
+		f.AddFlagSet(c.PersistentFlags())
+		words := strings.Fields(text)
+		if name := strings.TrimPrefix(words[0], "--"); len(words) == 1 && f.Lookup(name) != nil { // a flag as such
+			taken = true
+		}
+		taken = taken || f.Parse(words) == nil
+		for _, sub := range c.Commands() {
+			try(sub)
+		}
+	}
+	try((&app{}).root())
+	return taken
+}
