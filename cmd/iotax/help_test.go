@@ -48,14 +48,6 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-func TestHanging(t *testing.T) {
-	for columns, want := range map[int]string{0: "ok  one two three four-five", 24: "ok  one two three\n    four-five", 80: "ok  one two three four-five"} {
-		if got := hanging("ok  ", "one two three four-five", columns); got != want {
-			t.Errorf("%d columns:\n%s\nwant\n%s", columns, got, want)
-		}
-	}
-}
-
 // Every flag of run has a heading, and every command of the program a group.
 func TestHelpIsGrouped(t *testing.T) {
 	root := (&app{}).root()

@@ -19,9 +19,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/internal/leftover"
-	"iotax/internal/run"
+	"iotax/internal/report/format"
+	"iotax/internal/run/progress"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -42,7 +44,7 @@ name of a workload. Runs that failed before their first trial are listed with
 		RunE: func(c *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			if q.Limit < 0 {
-				return usageError{fmt.Errorf("-n: %d is not a number of runs\n  hint: 0 lists all", q.Limit)}
+				return iotax.Usage(fmt.Errorf("-n: %d is not a number of runs\n  hint: 0 lists all", q.Limit))
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				limit := q.Limit
@@ -76,7 +78,7 @@ name of a workload. Runs that failed before their first trial are listed with
 					_, err = fmt.Fprintln(a.out, "no run matches")
 				}
 				if hidden > 0 && !a.quiet {
-					fmt.Fprintf(a.err, "%s failed before the first trial: iotax list --all\n", count(hidden, "run"))
+					fmt.Fprintf(a.err, "%s failed before the first trial: iotax list --all\n", format.Plural(hidden, "run"))
 				}
 				return err
 			})
@@ -144,7 +146,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 	for _, r := range runs {
 		took := "-"
 		if !r.End.IsZero() {
-			took = elapsed(r.Took())
+			took = terminal.Elapsed(r.Took())
 		}
 		trials := "none"
 		if n := r.Tally.Trials; n > 0 {
@@ -154,7 +156,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 		if r.Emulated > 0 {
 			targets += fmt.Sprintf(" (%d EMULATED)", r.Emulated)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), targets)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, terminal.Clean(r.Name), terminal.Clean(r.Baseline), targets)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -162,7 +164,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 	// Escape codes would count as text in the columns, so they come last. Runs without trials are dim.
 	i := 0
 	for line := range strings.Lines(table.String()) {
-		if i > 0 && color(out) && runs[i-1].Tally.Trials == 0 {
+		if i > 0 && terminal.Color(out) && runs[i-1].Tally.Trials == 0 {
 			line = "\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 		}
 		if _, err := io.WriteString(out, line); err != nil {
@@ -185,7 +187,7 @@ func (a *app) showCommand() *cobra.Command {
   iotax show --raw --trial 12`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if raw && !c.Flags().Changed("trial") {
-				return usageError{errors.New("--raw needs --trial N\n  hint: iotax show lists the trials")}
+				return iotax.Usage(errors.New("--raw needs --trial N\n  hint: iotax show lists the trials"))
 			}
 			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
 				if planOnly {
@@ -197,7 +199,7 @@ func (a *app) showCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if isTerminal(a.out) { // bytes are for files and pipes
+					if terminal.Is(a.out) { // bytes are for files and pipes
 						b = []byte(store.Printable(string(b)))
 					}
 					_, err = a.out.Write(b)
@@ -274,28 +276,47 @@ func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, erro
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Round, t.Workload, t.Target, elapsed(t.Took), headline(r, t))
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Round, t.Workload, t.Target, terminal.Elapsed(t.Took), headline(r, t))
 	}
 	return w.Flush()
+}
+
+// headline is the trial's first headline value of its workload.
+func headline(r *iotax.Run, t *iotax.Trial) string {
+	switch {
+	case t.Err != "":
+		return "failed: " + terminal.Clean(terminal.FirstLine(t.Err))
+	case t.Discarded != "":
+		return "discarded: " + terminal.Clean(t.Discarded)
+	}
+	for _, w := range r.Workloads {
+		if w.Name != t.Workload || len(w.Metrics) == 0 {
+			continue
+		}
+		if v, ok := t.Value(w.Metrics[0]); ok {
+			return progress.Scaled(v)
+		}
+	}
+	return "-"
 }
 
 func showTrial(out io.Writer, t *iotax.Trial) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "trial %d\tblock %d\t%s\n", t.Seq, t.Round, t.Cell())
 	if t.Err != "" {
-		fmt.Fprintf(w, "failed\t%s\n", clean(t.Err))
+		fmt.Fprintf(w, "failed\t%s\n", terminal.Clean(t.Err))
 	}
 	if t.Discarded != "" {
-		fmt.Fprintf(w, "discarded\t%s\n", clean(t.Discarded))
+		fmt.Fprintf(w, "discarded\t%s\n", terminal.Clean(t.Discarded))
 	}
 	for _, k := range slices.Sorted(maps.Keys(t.Facts)) {
-		fmt.Fprintf(w, "%s\t%s\n", clean(k), clean(t.Facts[k]))
+		fmt.Fprintf(w, "%s\t%s\n", terminal.Clean(k), terminal.Clean(t.Facts[k]))
 	}
 	for _, v := range t.Values {
 		fmt.Fprintf(w, "%s\t%.6g %s\n", v.Name, v.Value, v.Unit)
 	}
 	for _, f := range t.Findings {
-		fmt.Fprintf(w, "%s (%s)\t%s\n", f.Rule, f.Severity, clean(f.Evidence))
+		fmt.Fprintf(w, "%s (%s)\t%s\n", f.Rule, f.Severity, terminal.Clean(f.Evidence))
 	}
 	return w.Flush()
 }
@@ -311,7 +332,7 @@ whether the process that measures a run still exists, for example because it ran
 on another host, it removes the run only with --force.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes, removable(force)) })
+			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes, saved.Removable(force)) })
 		},
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
@@ -348,10 +369,10 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 		if err := listTable(a.err, found); err != nil {
 			return err
 		}
-		if !isTerminal(a.in) || !isTerminal(a.err) {
-			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask on"), Hint: "add --yes to remove the listed runs"}}
+		if !terminal.Is(a.in) || !terminal.Is(a.err) {
+			return iotax.Usage(&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask on"), Hint: "add --yes to remove the listed runs"})
 		}
-		fmt.Fprintf(a.err, "Remove %s? [y/N] ", count(len(ids), "run"))
+		fmt.Fprintf(a.err, "Remove %s? [y/N] ", format.Plural(len(ids), "run"))
 		answer, _ := bufio.NewReader(a.in).ReadString('\n')
 		if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
 			fmt.Fprintln(a.err, "nothing was removed")
@@ -370,35 +391,6 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 		return writeJSON(a.out, map[string][]string{"removed": ids})
 	}
 	return nil
-}
-
-// removable returns a check that refuses a run that a process measures, and without force one whose process may still exist.
-func removable(force bool) func(*iotax.Run, store.Pulse) error {
-	return func(r *iotax.Run, heard store.Pulse) error {
-		if r.Status != iotax.Running {
-			return nil
-		}
-		names := slices.Sorted(maps.Values(heard.Open))
-		if len(names) == 0 && !divided(r) {
-			names = []string{r.Environment[run.RunnerKey]}
-		}
-		for _, name := range names {
-			who, err := leftover.ParseRunner(name)
-			what, hint := stillRuns(who, heard)
-			switch {
-			case died(who, heard.Silent) != "" || what == "" && force:
-				continue
-			case what == "":
-				hint = "if that process has ended: iotax rm --force " + r.ID
-				what = fmt.Sprintf("process %d on %s may still measure it", who.PID, who.Host)
-				if err != nil {
-					what = "an unknown process may still measure it"
-				}
-			}
-			return &iotax.Error{Op: "remove", On: r.ID, Err: errors.New(what), Hint: hint}
-		}
-		return nil
-	}
 }
 
 // exports are the formats of export, by name.
@@ -453,7 +445,7 @@ func (a *app) withRun(c *cobra.Command, args []string, f func(*store.Store, *iot
 }
 
 func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
-	db, err := openStore(c.Context(), a.store)
+	db, err := saved.Open(c.Context(), a.store)
 	if err != nil {
 		return err
 	}

@@ -1,30 +1,36 @@
-package main
+package estimate
 
 import (
-	"context"
 	"database/sql"
-	"io"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
 )
 
 // A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other
 // work is not.
 func TestEstimateFromRuns(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "iotax.db")
 	words := func(size string) *plan.Plan {
 		m := plan.Defaults()
 		m.Trial, m.Ramp, m.Rounds, m.Budget = plan.Duration(time.Second), plan.Duration(200*time.Millisecond), plan.Rounds{Min: 6, Max: 6}, 0
-		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds())
+		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds.All())
 		if err == nil {
-			err = (&planFlags{size: size}).resize(p)
+			err = p.Workloads[0].Traits().Options.Set("size", size)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -32,7 +38,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		return p
 	}
 	p := words("64MiB")
-	assumed := assumedCosts(p)
+	assumed := Assumed(p)
 	if assumed.Open <= 0 || len(assumed.Around) != 2 {
 		t.Fatalf("assumed: %+v", assumed)
 	}
@@ -41,7 +47,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if c, from, err := costsOf(ctx, db, p, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
+	if c, from, err := Costs(ctx, db, p, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
 		t.Errorf("of an empty store: %+v from %q, %v", c, from, err)
 	}
 	text, err := p.YAML()
@@ -73,13 +79,16 @@ func TestEstimateFromRuns(t *testing.T) {
 		}
 	}
 	r.End = at.Add(3 * time.Second)
-	r.Environment = map[string]string{iotax.FactSetupTime: "43s", "hostname": hostname()}
+	r.Environment = map[string]string{iotax.FactSetupTime: "43s", "hostname": host}
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	c, from, err := costsOf(ctx, db, p, t.Logf)
+	c, from, err := Costs(ctx, db, p, t.Logf)
 	if err != nil || from != "r" {
 		t.Fatalf("%+v from %q, %v", c, from, err)
+	}
+	if lines := Lines(p, c, from); !strings.HasSuffix(lines[0], "(as in run r)") {
+		t.Errorf("%q", lines)
 	}
 	if least, most, _ := p.Estimate(c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
@@ -87,35 +96,30 @@ func TestEstimateFromRuns(t *testing.T) {
 	// The pause before a resume and the time of a calibration are not part of setup, and a trial's own machine is part of that trial.
 	moved := *r
 	moved.Start = r.Start.Add(-time.Hour)
-	trials, err := measured(ctx, db, "r")
+	trials, err := saved.Trials(ctx, db, "r")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range trials {
 		x.Facts = map[string]string{iotax.FactMachineOpened: "10s"}
 	}
-	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around["dir:/var/tmp/a"] != c.Around["dir:/var/tmp/a"]+10*time.Second {
+	if own := Assumed(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around["dir:/var/tmp/a"] != c.Around["dir:/var/tmp/a"]+10*time.Second {
 		t.Errorf("of a resumed run with a machine for each trial: %+v, want %+v and 10 s around each trial", own, c)
 	}
 	r.Environment["hostname"] = "elsewhere.invalid"
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if c, from, err := costsOf(ctx, db, words("64MiB"), t.Logf); err != nil || from != "" {
+	if c, from, err := Costs(ctx, db, words("64MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another host: %+v from %q, %v", c, from, err)
 	}
-	r.Environment["hostname"] = hostname()
+	r.Environment["hostname"] = host
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if c, from, err := costsOf(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
+	if c, from, err := Costs(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)
 	}
-	var out strings.Builder
-	if code := Main(ctx, []string{"plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file}, strings.NewReader(""), &out, io.Discard); code != 0 || !strings.Contains(out.String(), "(as in run r)") {
-		t.Errorf("plan ends with %d: %s", code, out.String())
-	}
-
 	// The newest run is damaged: the estimate is that of the one before, and says so.
 	damaged := *r
 	damaged.ID, damaged.Start = "torn", r.Start.Add(time.Hour)
@@ -130,14 +134,16 @@ func TestEstimateFromRuns(t *testing.T) {
 	if _, err := raw.Exec("UPDATE runs SET findings = '{{' WHERE id = 'torn'"); err != nil {
 		t.Fatal(err)
 	}
-	code, shown, errs := cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file)
-	if code != exitOK || !strings.Contains(shown, "(as in run r)") || !strings.Contains(errs, "the estimate does not use run torn: ") {
-		t.Errorf("plan beside a damaged run ends with %d: %s%s", code, shown, errs)
+	var noted []string
+	note := func(format string, args ...any) { noted = append(noted, fmt.Sprintf(format, args...)) }
+	if _, from, err := Costs(ctx, db, words("64MiB"), note); err != nil || from != "r" || len(noted) != 1 || !strings.Contains(noted[0], "the estimate does not use run torn: ") {
+		t.Errorf("beside a damaged run: from %q, %v, %q", from, err, noted)
 	}
 	if _, err := raw.Exec("UPDATE runs SET started = 'xyz' WHERE id = 'torn'"); err != nil {
 		t.Fatal(err)
 	}
-	if code, shown, errs = cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file); code != exitOK || !strings.Contains(errs, "the estimate does not use ") {
-		t.Errorf("plan beside a run without a start ends with %d: %s%s", code, shown, errs)
+	noted = nil
+	if _, _, err := Costs(ctx, db, words("64MiB"), note); err != nil || len(noted) == 0 || !strings.Contains(noted[0], "the estimate does not use ") {
+		t.Errorf("beside a run without a start: %v, %q", err, noted)
 	}
 }
