@@ -279,7 +279,7 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 		fmt.Fprintln(w, "TRIAL\tTARGET\tWORKLOAD\tFORM\tRESULT\tFILE")
 		for _, row := range rows {
 			if row.Trial >= 0 {
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", row.Trial, terminal.Clean(row.Target), terminal.Clean(row.Workload), row.Kind, row.Note, place(row))
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", row.Trial+1, terminal.Clean(row.Target), terminal.Clean(row.Workload), row.Kind, row.Note, place(row))
 			}
 		}
 		if err := w.Flush(); err != nil {
