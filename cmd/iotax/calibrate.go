@@ -65,11 +65,15 @@ For a disk or share of a guest, name the directory that holds it first.`,
 			return a.calibrate(c.Context(), aa)
 		},
 	}
+	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return completeTargets(c, append(args, ""), word) // no suites
+	}
 	f := c.Flags()
 	typedFlag(c, &o.Measure.Trial, "trial", "measured window of a trial (default "+o.Measure.Trial.String()+")", plan.ParseDuration)
 	typedFlag(c, &o.Measure.Ramp, "ramp", "time before the window that is not measured (default "+o.Measure.Ramp.String()+")", plan.ParseDuration)
 	f.IntVar(&rounds, "rounds", o.Measure.Rounds.Min, "A/A rounds; 12 or more also give the autocorrelation and the best length of a trial")
 	f.StringVarP(&o.Workload, "workload", "w", o.Workload, "workload, as in seqread-1m")
+	completeBy(c, "workload", completeWorkloads)
 	f.StringVar(&o.Size, "size", o.Size, "size of the test file of each arm")
 	f.Uint64Var(&o.Measure.Seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
 	return c

@@ -37,6 +37,7 @@ searches what unfinished runs used elsewhere: machines over SSH, existing
 containers, pods and instances, Kubernetes clusters, and S3 buckets.`,
 		RunE: func(c *cobra.Command, refs []string) error { return a.clean(c.Context(), refs, yes, remote) },
 	}
+	c.ValidArgsFunction = a.completeRuns(100)
 	c.Flags().BoolVar(&yes, "yes", false, "remove the leftovers")
 	c.Flags().BoolVar(&remote, "remote", false, "also search the machines, clusters and buckets of unfinished runs")
 	return c

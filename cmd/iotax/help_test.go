@@ -93,6 +93,11 @@ func TestCompletion(t *testing.T) {
 		{[]string{"doctor", ""}, []string{"quick"}},
 		{[]string{"report", "--store=" + file, ""}, []string{"latest", "r1"}},
 		{[]string{"compare", "--store=" + file, "r1", ""}, []string{"r1"}},
+		{[]string{"clean", "--store=" + file, ""}, []string{"r1"}},
+		{[]string{"import", "--store=" + file, "--run", ""}, []string{"r1"}},
+		{[]string{"calibrate", ""}, []string{"dir:", "qemu:"}},
+		{[]string{"calibrate", "-w", ""}, []string{"randread-4k"}},
+		{[]string{"lint", ""}, []string{"quick"}},
 		{[]string{"export", "--format", ""}, []string{"csv", "parquet"}},
 	} {
 		var out strings.Builder

@@ -54,6 +54,7 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	f.Var(&o.targets, "as", "target of the files; given several times, of the files after it")
 	f.Var(&o.workloads, "workload", "workload of the files (default: the jobs' names); may be repeated like --as")
 	f.StringVar(&o.into, "run", "", "add to this imported run")
+	completeBy(c, "run", a.completeRuns(1000))
 	f.StringVar(&o.baseline, "baseline", "", "target that the others are compared with (default: the first)")
 	f.StringVar(&o.name, "name", "", "name of the run")
 	return c

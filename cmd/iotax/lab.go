@@ -177,6 +177,12 @@ func (a *app) labExec(name *string) *cobra.Command {
 			}
 			return nil
 		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if l, err := lab.Get(*name); err == nil && len(args) == 0 {
+				return l.Names(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := lab.Get(*name)
 			if err != nil {

@@ -19,6 +19,7 @@ import (
 	"iotax/internal/rules"
 	"iotax/internal/rules/lint"
 	"iotax/internal/rules/lint/input"
+	"iotax/internal/suite"
 	"iotax/internal/terminal"
 )
 
@@ -84,6 +85,7 @@ The exit status is 3 if a finding is an error.`,
 			return nil
 		},
 	}
+	c.ValidArgsFunction = cobra.FixedCompletions(suite.Names(), cobra.ShellCompDirectiveDefault)
 	f := c.Flags()
 	f.StringVar(&explain, "explain", "", "explain this rule")
 	f.BoolVar(&rules, "rules", false, "list all rules, also those that check runs")
