@@ -50,7 +50,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 	}
 	exec(`PRAGMA synchronous = OFF`)
 	exec(`PRAGMA foreign_keys = OFF`)
-	exec(`CREATE TEMP TABLE real AS SELECT row_number() OVER (ORDER BY workload, target, round) - 1 AS i, format.Plural(*) OVER () AS n, * FROM trials`)
+	exec(`CREATE TEMP TABLE real AS SELECT row_number() OVER (ORDER BY workload, target, round) - 1 AS i, count(*) OVER () AS n, * FROM trials`)
 	// Trial s of round b: cell c = s mod cells. The real ones of one workload lie together, so that a cell stays with one.
 	exec(`CREATE TEMP TABLE made AS
 		WITH RECURSIVE s(seq) AS (SELECT 0 UNION ALL SELECT seq + 1 FROM s WHERE seq < ?1 * ?2 - 1)

@@ -169,7 +169,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 		r := s.start([]string{"unshare", "--uts", "sh", "-c", `hostname elsewhere && exec "$0" "$@"`}, args(append(more, "--id", id, "--trial", "1s")...)...)
 		for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			n := 0
-			if err := db.QueryRow(`SELECT format.Plural(*) FROM iotax.runners WHERE run = $1 AND runner LIKE '%@elsewhere'`, id).Scan(&n); err != nil {
+			if err := db.QueryRow(`SELECT count(*) FROM iotax.runners WHERE run = $1 AND runner LIKE '%@elsewhere'`, id).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			if n == 1 {
