@@ -16,8 +16,8 @@ var unbounded = map[string]string{
 	"internal/machine/qemu/virtiofsd.go:serve": "a server: it must answer within a deadline, its end is Stop",
 	"internal/guest/init_linux.go:runAlone":    "the guest's one purpose",
 	"cmd/iotax/lab.go:labExec":                 "the user's own command, on his terminal",
-	"cmd/iotax/lint_here.go:hereFacts":         "what cannot be found out is unknown, and not an error",
-	"cmd/iotax/lint_here.go:holds":             "what cannot be found out is unknown, and not an error",
+	"internal/rules/lint/input/here.go:Here":   "what cannot be found out is unknown, and not an error",
+	"internal/rules/lint/input/here.go:holds":  "what cannot be found out is unknown, and not an error",
 	"internal/agent/root.go:Exec":              "functions of the agent run it, and who calls them has a deadline",
 	"internal/machine/ssh/transport.go:Start":  "the connection: its caller ends it, and ssh a dead one",
 }

@@ -43,6 +43,7 @@ var floors = map[string]string{
 	"rules":              "iotax stat",
 	"rules/check":        "iotax fio stat rules",
 	"rules/lint":         "iotax plan plan/schedule fio rules",
+	"rules/lint/input":   "iotax fio ingest kinds machine/host plan plan/syntax probe report/format rules rules/lint suite terminal",
 	"guard":              "iotax agent",
 	"volume":             "iotax agent guard plan probe leftover rules",
 	"object":             "agent",
@@ -71,8 +72,16 @@ var floors = map[string]string{
 	"doctor":             "iotax agent fio probe",
 	"ingest":             "iotax fio rules rules/lint rules/check",
 	"run":                "iotax plan plan/schedule stat volume rules",
-	"calibrate":          "iotax plan stat rules",
-	"web":                "iotax plan stat store report report/block report/chart report/format report/compare report/document report/html report/export",
+	"run/progress":       "iotax report/format run terminal",
+	"run/saved":          "iotax kinds leftover plan rules run secret store",
+	"run/estimate":       "iotax calibrate kinds machine/qemu plan plan/schedule report/format run/saved stat store terminal workload",
+	"run/wired": "iotax guest kinds machine machine/host machine/inside plan probe rules/check run run/progress run/saved secret store " +
+		"volume workload workload/nested",
+	"calibrate": "iotax plan plan/schedule stat rules run terminal",
+	"clean":     "iotax kinds leftover machine machine/host machine/kube machine/pod plan run run/saved store volume workload",
+	"kinds":     "iotax guest machine plan published volume workload",
+	"terminal":  "",
+	"web":       "iotax plan stat store report report/block report/chart report/format report/compare report/document report/html report/export",
 }
 
 // short is the path of a package as the table has it.

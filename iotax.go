@@ -824,3 +824,14 @@ type gone struct{ error }
 
 func (g gone) Is(target error) bool { return target == ErrGone }
 func (g gone) Unwrap() error        { return g.error }
+
+// ErrUsage reports a mistake in what the user wrote: a command line or a plan. Nothing was measured.
+var ErrUsage = errors.New("usage")
+
+// Usage makes err an ErrUsage to errors.Is.
+func Usage(err error) error { return usage{err} }
+
+type usage struct{ error }
+
+func (u usage) Is(target error) bool { return target == ErrUsage }
+func (u usage) Unwrap() error        { return u.error }

@@ -137,3 +137,11 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 	defer f.Close()
 	return ReadAll(f, limit)
 }
+
+// Cause returns the cause of an error of the file system without the path, which the message has already.
+func Cause(err error) error {
+	if p := (*os.PathError)(nil); errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

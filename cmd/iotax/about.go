@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"iotax/internal/kinds"
 	"iotax/internal/plan/schema"
 	"iotax/internal/suite"
+	"iotax/internal/terminal"
 )
 
 // Set by the linker: the release, and the commit it was built from (the Makefile does).
@@ -94,7 +96,7 @@ func (a *app) suitesCommand() *cobra.Command {
 			}
 			var lines strings.Builder
 			for _, n := range suite.Names() {
-				lines.WriteString(hanging(fmt.Sprintf("%-13s", n), suite.Doc(n), width(a.out, 0)) + "\n")
+				lines.WriteString(terminal.Hanging(fmt.Sprintf("%-13s", n), suite.Doc(n), terminal.Width(a.out, 0)) + "\n")
 			}
 			_, err := io.WriteString(a.out, lines.String())
 			return err
@@ -116,7 +118,7 @@ and as the first line of a plan
   # yaml-language-server: $schema=iotax.schema.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b, err := schema.Of(kinds())
+			b, err := schema.Of(kinds.All())
 			if err != nil {
 				return err
 			}

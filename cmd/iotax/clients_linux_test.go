@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 )
 
@@ -280,7 +281,7 @@ func commandsWith(t *testing.T, path string) (found []string) {
 // What is wrong with a plan of clients and neighbours is said at the place.
 func TestClientsPlan(t *testing.T) {
 	read := func(targets, works string) (*plan.Plan, error) {
-		return plan.Parse("p.yaml", []byte("targets:\n  a: {dir: /var/tmp}\n  b: {dir: /var/tmp}\n"+targets+"workloads:\n  w: {fio: {size: 1MiB}}\n"+works), kinds())
+		return plan.Parse("p.yaml", []byte("targets:\n  a: {dir: /var/tmp}\n  b: {dir: /var/tmp}\n"+targets+"workloads:\n  w: {fio: {size: 1MiB}}\n"+works), kinds.All())
 	}
 	for name, c := range map[string]struct{ targets, works, want string }{
 		"too few":           {targets: "  g: {group: {of: [a, b], clients: 3}}\n", want: "3 clients of 2 targets"},
@@ -321,7 +322,7 @@ func TestClientsPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := plan.Parse("again.yaml", text, kinds())
+	again, err := plan.Parse("again.yaml", text, kinds.All())
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}

@@ -171,7 +171,9 @@ func TestClusterSuite(t *testing.T) {
 			t.Errorf("%s / %s is not held against %q: %+v", c.target, c.workload, c.against, rep.Sections[i].Rows)
 		}
 	}
-	if rep.Reference == nil || !slices.ContainsFunc(rep.Reference.Rows, func(r report.ReferenceRow) bool { return r.Metric == "retransmits" && r.Published.Value.Estimate == 193 }) {
+	if rep.Reference == nil || !slices.ContainsFunc(rep.Reference.Rows, func(r report.ReferenceRow) bool {
+		return r.Metric == "retransmits" && r.Published.Value.Estimate == 193
+	}) {
 		t.Errorf("the published retransmits are not beside the run: %+v", rep.Reference)
 	}
 	if t.Failed() {

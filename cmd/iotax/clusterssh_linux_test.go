@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"iotax"
 	"iotax/internal/guest"
 	"iotax/internal/lab"
 	"iotax/internal/suite"
@@ -50,7 +51,7 @@ func TestClusterOverSSH(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No node has a kernel for guests or could fetch one, though the machine below them may have; node04 has no fio.
-	if _, err := guest.HaveKernel(t.Context(), cacheDir(), "", t.Logf); err != nil {
+	if _, err := guest.HaveKernel(t.Context(), iotax.CacheDir(), "", t.Logf); err != nil {
 		t.Fatal(err)
 	}
 	lacks := map[string]string{"node04": "fio", "node05": "qemu-system-x86_64"}

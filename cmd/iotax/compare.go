@@ -15,7 +15,9 @@ import (
 	"iotax/internal/report/compare"
 	"iotax/internal/report/output"
 	"iotax/internal/report/text"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 func (a *app) compareCommand() *cobra.Command {
@@ -75,7 +77,7 @@ one of B.`,
 
 func writeComparison(w io.Writer, c *compare.Comparison, format string) error {
 	if format == "txt" {
-		return output.ComparisonText(w, c, text.Options{Width: width(w, 100), Color: color(w)})
+		return output.ComparisonText(w, c, text.Options{Width: terminal.Width(w, 100), Color: terminal.Color(w)})
 	}
 	return output.Comparison(w, c, format)
 }
@@ -102,7 +104,7 @@ func (o *opener) run(ref string) (*report.Report, error) {
 		return o.file(ref)
 	}
 	if o.db == nil {
-		db, err := openStore(o.ctx, o.url)
+		db, err := saved.Open(o.ctx, o.url)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +135,7 @@ func (o *opener) file(path string) (*report.Report, error) {
 	} else {
 		f, err := os.Open(path)
 		if err != nil {
-			return fail(cause(err), "name a file that `iotax export -o FILE` wrote, or a run that `iotax list` shows")
+			return fail(iotax.Cause(err), "name a file that `iotax export -o FILE` wrote, or a run that `iotax list` shows")
 		}
 		defer f.Close()
 		in = f

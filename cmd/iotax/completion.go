@@ -6,10 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/published"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
 	"iotax/internal/suite"
+	"iotax/internal/terminal"
 )
 
 // complete offers these values for a flag of c.
@@ -35,7 +38,7 @@ func completeTargets(_ *cobra.Command, args []string, word string) ([]cobra.Comp
 		return directories("dir:", path), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	if !strings.ContainsAny(word, "/.") {
-		out = append(out, plan.Forms(kinds())...)
+		out = append(out, plan.Forms(kinds.All())...)
 	}
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
@@ -74,7 +77,7 @@ func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Compl
 	for _, w := range plan.DefaultWorkloads {
 		out = append(out, lead+w)
 	}
-	for _, k := range kinds().Workloads {
+	for _, k := range kinds.All().Workloads {
 		if k.Name != "fio" {
 			out = append(out, lead+k.Name)
 		}
@@ -94,7 +97,7 @@ func (a *app) completeRuns(most int) cobra.CompletionFunc {
 		if url == "" {
 			url = os.Getenv(storeVariable)
 		}
-		db, err := openStore(c.Context(), url)
+		db, err := saved.Open(c.Context(), url)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -105,7 +108,7 @@ func (a *app) completeRuns(most int) cobra.CompletionFunc {
 		}
 		out := []cobra.Completion{cobra.CompletionWithDesc("latest", "the newest run with trials")}
 		for _, r := range runs {
-			out = append(out, cobra.CompletionWithDesc(r.ID, clean(r.Name)+", "+string(r.Status)))
+			out = append(out, cobra.CompletionWithDesc(r.ID, terminal.Clean(r.Name)+", "+string(r.Status)))
 		}
 		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"iotax/internal/calibrate"
 	"iotax/internal/report/output"
 )
 
@@ -23,8 +24,8 @@ cannot be read, demo first downloads one into the cache.`,
 			if err := out.check(a, c); err != nil {
 				return err
 			}
-			pf := planFlags{scale: 1}
-			p, err := pf.load([]string{demoSuite}, a.in)
+			fl := runFlags{planFlags: planFlags{scale: 1}, out: out, calibrate: calibrate.Auto}
+			p, err := fl.load([]string{demoSuite}, a.in)
 			if err != nil {
 				return err
 			}
@@ -34,7 +35,7 @@ cannot be read, demo first downloads one into the cache.`,
 			if _, err := a.kernel(c.Context(), true); err != nil {
 				return err
 			}
-			return a.run(c.Context(), &pf, []string{demoSuite}, out, false, "", false, nil, calibrateAuto, shardFlags{})
+			return a.run(c.Context(), &fl, []string{demoSuite})
 		},
 	}
 	out.add(c, output.Formats(), "text")

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"iotax"
+	"iotax/internal/clean"
 	"iotax/internal/doctor"
 	"iotax/internal/guest"
 	"iotax/internal/machine"
@@ -18,6 +20,7 @@ import (
 	"iotax/internal/machine/qemu"
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
+	"iotax/internal/terminal"
 	"iotax/internal/volume"
 )
 
@@ -70,16 +73,16 @@ needs is missing.`,
 // doctorOptions lets each part that a run uses check itself.
 func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
-		Host: host.Local(), CacheDir: cacheDir(),
+		Host: host.Local(), CacheDir: iotax.CacheDir(),
 		Kernel: func(ctx context.Context) (string, error) {
-			k, err := guest.FindKernel(ctx, cacheDir(), nil)
+			k, err := guest.FindKernel(ctx, iotax.CacheDir(), nil)
 			if err != nil {
 				return "", err
 			}
 			return k.Release + " from " + k.Source, nil
 		},
 		Accel: func(ctx context.Context) (string, error) {
-			a, err := vm.Accelerator(ctx, machine.Options{CacheDir: cacheDir(), WorkDir: work})
+			a, err := vm.Accelerator(ctx, machine.Options{CacheDir: iotax.CacheDir(), WorkDir: work})
 			return a.Name + ": " + a.Why, err
 		},
 		Virtiofsd: func(ctx context.Context) (string, error) {
@@ -101,7 +104,7 @@ func (a *app) doctorOptions(work string) doctor.Options {
 			}
 			return c.Server + ", namespace " + c.Namespace, nil
 		},
-		Leftovers: a.leftovers,
+		Leftovers: func(ctx context.Context) (here, elsewhere string, err error) { return clean.Leftovers(ctx, a.store) },
 	}
 }
 
@@ -110,13 +113,13 @@ func printChecks(w io.Writer, checks []doctor.Check) error {
 	for _, c := range checks {
 		wide = max(wide, len(c.Name))
 	}
-	columns := width(w, 0)
+	columns := terminal.Width(w, 0)
 	for _, c := range checks {
-		if _, err := fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  ", c.Status, wide, c.Name), clean(c.Detail), columns)); err != nil {
+		if _, err := fmt.Fprintln(w, terminal.Hanging(fmt.Sprintf("%-8s %-*s  ", c.Status, wide, c.Name), terminal.Clean(c.Detail), columns)); err != nil {
 			return err
 		}
 		if c.Hint != "" {
-			fmt.Fprintln(w, hanging(fmt.Sprintf("%-8s %-*s  hint: ", "", wide, ""), clean(c.Hint), columns))
+			fmt.Fprintln(w, terminal.Hanging(fmt.Sprintf("%-8s %-*s  hint: ", "", wide, ""), terminal.Clean(c.Hint), columns))
 		}
 	}
 	return nil
@@ -149,12 +152,12 @@ not install the package.`,
 
 // kernel finds the kernel that guests boot, and with fetch downloads a missing one.
 func (a *app) kernel(ctx context.Context, fetch bool) (*guest.Kernel, error) {
-	k, err := guest.FindKernel(ctx, cacheDir(), nil)
+	k, err := guest.FindKernel(ctx, iotax.CacheDir(), nil)
 	if err == nil || !fetch {
 		return k, err
 	}
 	mustUndo()
-	return guest.FetchKernel(ctx, cacheDir(), func(format string, args ...any) {
+	return guest.FetchKernel(ctx, iotax.CacheDir(), func(format string, args ...any) {
 		if !a.quiet {
 			fmt.Fprintln(a.err, strings.TrimSpace(fmt.Sprintf(format, args...)))
 		}

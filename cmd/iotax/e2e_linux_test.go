@@ -872,7 +872,7 @@ func TestJSON(t *testing.T) {
 		t.Errorf("-q says %s", r.stderr)
 	}
 	for _, args := range [][]string{
-		{"report"}, {"report", "--format", "json"}, {"list"}, {"show"}, {"show", "--trial", "1"}, {"show", "--raw", "--trial", "0"},
+		{"report"}, {"report", "--format", "json"}, {"list"}, {"show"}, {"show", "--trial", "2"}, {"show", "--raw", "--trial", "1"},
 		{"export"}, {"plan", "quick"}, {"plan", "plan.yaml"}, {"suites"}, {"doctor"}, {"version"}, {"kernel"}, {"schema"},
 	} {
 		var v any
@@ -913,10 +913,11 @@ func TestSavedRuns(t *testing.T) {
 	s.iotax("rm", "nosuchrun").refuses(t, 1, "find run nosuchrun: not found", "hint: `iotax list` shows the runs")
 	// One that is unknown keeps the others.
 	s.iotax("rm", id, "nosuchrun").refuses(t, 1, "nosuchrun")
+	s.iotax("show", "--trial", "0").refuses(t, 2, "the first is 1")
 	s.iotax("show", "--raw").refuses(t, 2, "--raw needs --trial N")
 	s.iotax("show", "--raw", "--trial", "9").refuses(t, 1, "trial 9", "not found", "hint: `iotax show "+id+"`")
-	s.iotax("show", "--trial", "9").refuses(t, 1, "#9", "no such trial", "hint: iotax show "+id)
-	s.iotax("show", "--raw", "--trial", "0").works(t, 0, `"fio version"`)
+	s.iotax("show", "--trial", "9").refuses(t, 1, "trial 9", "no such trial", "hint: iotax show "+id)
+	s.iotax("show", "--raw", "--trial", "1").works(t, 0, `"fio version"`)
 	s.iotax("run", "--resume", "dir:a").refuses(t, 2, "--resume cannot be combined with targets or a suite (dir:a)")
 	s.iotax("run", "--resume=nosuchrun").refuses(t, 1, "find run nosuchrun", "hint: ")
 	s.iotax("run", "--resume").refuses(t, 2, "resume "+id+": the run is complete", "hint: iotax report "+id)

@@ -25,7 +25,7 @@ func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
 	spec.Memory = 768 << 20 // iotax here is the test binary, and there twice
-	guest, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: cacheDir(), WorkDir: s.mkdir("guest")})
+	guest, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: iotax.CacheDir(), WorkDir: s.mkdir("guest")})
 	if err != nil {
 		s.t.Fatal(err)
 	}

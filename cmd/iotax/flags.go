@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"iotax"
 )
 
 // typed is a flag whose text parse reads into to.
@@ -23,7 +25,7 @@ func (v *typed[T]) Set(s string) (err error) {
 		return nil // refuseEmpty reports it
 	}
 	if *v.to, err = v.parse(s); err != nil {
-		return usageError{err} // meantFlag adds the name of the flag
+		return iotax.Usage(err) // meantFlag adds the name of the flag
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"iotax/internal/leftover"
 	"iotax/internal/machine/kube"
 	"iotax/internal/plan"
+	"iotax/internal/report/format"
 	"iotax/internal/run"
 	"iotax/internal/store"
 )
@@ -51,12 +52,12 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	fail := func(err error, hint string) (corev1.PodTemplateSpec, error) {
-		return t, usageError{&iotax.Error{Op: "read pod template", On: k.pod, Err: err, Hint: hint}}
+		return t, iotax.Usage(&iotax.Error{Op: "read pod template", On: k.pod, Err: err, Hint: hint})
 	}
 	if k.pod != "" {
 		text, err := iotax.ReadFile(k.pod, iotax.MaxOutput)
 		if err != nil {
-			return fail(cause(err), "name a file of at most 16 MiB that can be read")
+			return fail(iotax.Cause(err), "name a file of at most 16 MiB that can be read")
 		}
 		if err := yaml.UnmarshalStrict(text, &t); err != nil {
 			return fail(err, "write the keys below template: of a Job: metadata and spec")
@@ -79,14 +80,14 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
-		return usageError{&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Hint: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable}}
+		return iotax.Usage(&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Hint: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable})
 	}
 	every := run.Shard{Index: k.shards - 1, Count: k.shards}
 	if _, err := run.ParseShard(every.String()); err != nil {
-		return usageError{fmt.Errorf("--shards %d: %w", k.shards, err)}
+		return iotax.Usage(fmt.Errorf("--shards %d: %w", k.shards, err))
 	}
 	if err := every.Fits(p); err != nil {
-		return usageError{err}
+		return iotax.Usage(err)
 	}
 	template, err := k.template()
 	if err != nil {
@@ -117,7 +118,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	}
 	where := "job " + c.Namespace + "/" + j.Name()
 	if !a.quiet {
-		fmt.Fprintf(a.err, "%s measures run %s in %s\n", where, id, count(k.shards, "pod"))
+		fmt.Fprintf(a.err, "%s measures run %s in %s\n", where, id, format.Plural(k.shards, "pod"))
 	}
 	if k.detach {
 		return nil
@@ -171,7 +172,7 @@ func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last ku
 			}
 		default:
 			silent, last = 0, p
-			text := fmt.Sprintf("%d of %s done, %d running", p.Done, count(j.Shards, "shard"), p.Running)
+			text := fmt.Sprintf("%d of %s done, %d running", p.Done, format.Plural(j.Shards, "shard"), p.Running)
 			if p.Failed > 0 {
 				text += ", " + strconv.Itoa(p.Failed) + " pods failed"
 			}

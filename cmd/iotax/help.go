@@ -11,6 +11,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/terminal"
 )
 
 // Headings of the flags in help, in their order. Flags of no group come first.
@@ -59,7 +60,7 @@ func (a *app) usage(c *cobra.Command) error {
 		return nil
 	}
 	var b strings.Builder
-	columns := max(60, min(width(a.out, 80), 120))
+	columns := max(60, min(terminal.Width(a.out, 80), 120))
 	form := c.UseLine()
 	if c.HasAvailableSubCommands() {
 		form = c.CommandPath() + " COMMAND"
@@ -135,7 +136,7 @@ var brought = map[string]string{
 // meantFlag adds the name of the flag to the error about a value, and to that about an unknown flag which one was probably meant.
 func meantFlag(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
-	if errors.As(err, &bad) && errors.As(err, new(usageError)) {
+	if errors.As(err, &bad) && errors.Is(err, iotax.ErrUsage) {
 		return fmt.Errorf("--%s: %w", bad.GetFlag().Name, bad.Unwrap())
 	}
 	var none *pflag.NotExistError
@@ -209,9 +210,9 @@ func (t topic) text(columns int) string {
 	var b strings.Builder
 	for _, e := range t.entries {
 		if lead := "  " + e[0] + "  "; len(e[0]) <= 4 {
-			b.WriteString(hanging(fmt.Sprintf("  %-5s", e[0]), e[1], columns) + "\n")
+			b.WriteString(terminal.Hanging(fmt.Sprintf("  %-5s", e[0]), e[1], columns) + "\n")
 		} else {
-			b.WriteString(strings.TrimRight(lead, " ") + "\n" + hanging("      ", e[1], columns) + "\n")
+			b.WriteString(strings.TrimRight(lead, " ") + "\n" + terminal.Hanging("      ", e[1], columns) + "\n")
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")
@@ -220,6 +221,6 @@ func (t topic) text(columns int) string {
 // addTopics adds `iotax help exit-status` and the like.
 func (a *app) addTopics(root *cobra.Command) {
 	for _, t := range topics {
-		root.AddCommand(&cobra.Command{Use: t.name, Short: t.title, Long: t.title + "\n\n" + t.text(max(60, min(width(a.out, 80), 120)))})
+		root.AddCommand(&cobra.Command{Use: t.name, Short: t.title, Long: t.title + "\n\n" + t.text(max(60, min(terminal.Width(a.out, 80), 120)))})
 	}
 }

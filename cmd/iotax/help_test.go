@@ -48,14 +48,6 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-func TestHanging(t *testing.T) {
-	for columns, want := range map[int]string{0: "ok  one two three four-five", 24: "ok  one two three\n    four-five", 80: "ok  one two three four-five"} {
-		if got := hanging("ok  ", "one two three four-five", columns); got != want {
-			t.Errorf("%d columns:\n%s\nwant\n%s", columns, got, want)
-		}
-	}
-}
-
 // Every flag of run has a heading, and every command of the program a group.
 func TestHelpIsGrouped(t *testing.T) {
 	root := (&app{}).root()
@@ -101,6 +93,11 @@ func TestCompletion(t *testing.T) {
 		{[]string{"doctor", ""}, []string{"quick"}},
 		{[]string{"report", "--store=" + file, ""}, []string{"latest", "r1"}},
 		{[]string{"compare", "--store=" + file, "r1", ""}, []string{"r1"}},
+		{[]string{"clean", "--store=" + file, ""}, []string{"r1"}},
+		{[]string{"import", "--store=" + file, "--run", ""}, []string{"r1"}},
+		{[]string{"calibrate", ""}, []string{"dir:", "qemu:"}},
+		{[]string{"calibrate", "-w", ""}, []string{"randread-4k"}},
+		{[]string{"lint", ""}, []string{"quick"}},
 		{[]string{"export", "--format", ""}, []string{"csv", "parquet"}},
 	} {
 		var out strings.Builder

@@ -18,7 +18,9 @@ import (
 
 	"iotax"
 	"iotax/internal/ingest"
+	"iotax/internal/report/format"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 // An importOptions holds the flags of import.
@@ -52,6 +54,7 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	f.Var(&o.targets, "as", "target of the files; given several times, of the files after it")
 	f.Var(&o.workloads, "workload", "workload of the files (default: the jobs' names); may be repeated like --as")
 	f.StringVar(&o.into, "run", "", "add to this imported run")
+	completeBy(c, "run", a.completeRuns(1000))
 	f.StringVar(&o.baseline, "baseline", "", "target that the others are compared with (default: the first)")
 	f.StringVar(&o.name, "name", "", "name of the run")
 	return c
@@ -97,8 +100,8 @@ func (p *positional) check(flag string, args int) error {
 			next = p.from[k+1]
 		}
 		if len(p.values) > 1 && from >= next {
-			return usageError{&iotax.Error{Op: "import as", On: p.values[k], Err: errors.New("no file follows it"),
-				Hint: fmt.Sprintf("where --%s is given several times, put each before its files", flag)}}
+			return iotax.Usage(&iotax.Error{Op: "import as", On: p.values[k], Err: errors.New("no file follows it"),
+				Hint: fmt.Sprintf("where --%s is given several times, put each before its files", flag)})
 		}
 	}
 	return nil
@@ -182,7 +185,7 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 			for _, t := range r.Targets {
 				names = append(names, t.Name)
 			}
-			return nil, nil, nil, usageError{&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no file has a target of this name"), Hint: "use one of " + strings.Join(names, ", ")}}
+			return nil, nil, nil, iotax.Usage(&iotax.Error{Op: "import", On: "--baseline " + o.baseline, Err: errors.New("no file has a target of this name"), Hint: "use one of " + strings.Join(names, ", ")})
 		}
 		r.Baseline = o.baseline
 	}
@@ -200,7 +203,7 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 	}
 	st, err := os.Stat(src.Name)
 	if err != nil {
-		batch.Refuse(src.Name, cause(err))
+		batch.Refuse(src.Name, iotax.Cause(err))
 		return nil
 	}
 	if !st.IsDir() {
@@ -213,7 +216,7 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			batch.Refuse(path, cause(err))
+			batch.Refuse(path, iotax.Cause(err))
 			return nil
 		case hidden && d.IsDir():
 			return filepath.SkipDir
@@ -237,22 +240,13 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 func addFile(batch *ingest.Batch, src ingest.Source) {
 	f, err := os.Open(src.Name)
 	if err != nil {
-		batch.Refuse(src.Name, cause(err))
+		batch.Refuse(src.Name, iotax.Cause(err))
 		return
 	}
 	defer f.Close()
 	if err := batch.Add(src, f); err != nil {
-		batch.Refuse(src.Name, cause(err))
+		batch.Refuse(src.Name, iotax.Cause(err))
 	}
-}
-
-// cause returns the cause of an error of the file system without the path, which the message has already.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // printImport lists the recognised inputs, and the others with the reason. r is nil when nothing was recognised.
@@ -272,21 +266,21 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 	}
 	dir := commonDir(rows)
 	place := func(row ingest.Row) string {
-		s := clean(strings.TrimPrefix(row.File, dir))
+		s := terminal.Clean(strings.TrimPrefix(row.File, dir))
 		if row.Line > 1 {
 			s += fmt.Sprintf(":%d", row.Line)
 		}
 		return s
 	}
 	if dir != "" {
-		fmt.Fprintf(a.out, "files below %s\n\n", clean(dir))
+		fmt.Fprintf(a.out, "files below %s\n\n", terminal.Clean(dir))
 	}
 	if r != nil && !a.quiet {
 		w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "TRIAL\tTARGET\tWORKLOAD\tFORM\tRESULT\tFILE")
 		for _, row := range rows {
 			if row.Trial >= 0 {
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", row.Trial, clean(row.Target), clean(row.Workload), row.Kind, row.Note, place(row))
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", row.Trial+1, terminal.Clean(row.Target), terminal.Clean(row.Workload), row.Kind, row.Note, place(row))
 			}
 		}
 		if err := w.Flush(); err != nil {
@@ -305,7 +299,7 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 			if i == 0 {
 				fmt.Fprintln(a.out)
 			}
-			fmt.Fprintf(a.out, "%s %s\n", count(logs[n], "log"), strings.ReplaceAll(clean(n), clean(dir), ""))
+			fmt.Fprintf(a.out, "%s %s\n", format.Plural(logs[n], "log"), strings.ReplaceAll(terminal.Clean(n), terminal.Clean(dir), ""))
 		}
 	}
 	heading := false
@@ -317,14 +311,14 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 			heading = true
 			fmt.Fprintln(a.out, "\nnot recognised, or not whole:")
 		}
-		fmt.Fprintf(a.out, "  %s: %s\n", place(row), clean(row.Reason))
+		fmt.Fprintf(a.out, "  %s: %s\n", place(row), terminal.Clean(row.Reason))
 	}
 	if r == nil {
 		return nil
 	}
-	s := fmt.Sprintf("\nsaved %s as run %s", count(len(trials), "trial"), r.ID)
+	s := fmt.Sprintf("\nsaved %s as run %s", format.Plural(len(trials), "trial"), r.ID)
 	if len(r.Targets) > 1 {
-		s += "; baseline: " + clean(r.Baseline)
+		s += "; baseline: " + terminal.Clean(r.Baseline)
 	}
 	_, err := io.WriteString(a.out, s+"\nreport: iotax report "+r.ID+"\n")
 	return err

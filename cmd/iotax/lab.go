@@ -46,10 +46,10 @@ func (a *app) labUp(name *string) *cobra.Command {
 			config := lab.Config{Name: *name, Nodes: nodes, Dir: dir, Size: int64(size)}
 			var err error
 			if config.Rate, err = lab.ParseRate(rate); err != nil {
-				return usageError{fmt.Errorf("--rate: %w", err)}
+				return iotax.Usage(fmt.Errorf("--rate: %w", err))
 			}
 			if nodes < 1 {
-				return usageError{fmt.Errorf("--nodes: %d is not a number of nodes", nodes)}
+				return iotax.Usage(fmt.Errorf("--nodes: %d is not a number of nodes", nodes))
 			}
 			mustUndo()
 			l, err := lab.Up(c.Context(), config)
@@ -173,9 +173,15 @@ func (a *app) labExec(name *string) *cobra.Command {
 		Short: "Run a command on a node: with its network, in its directory",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 || c.ArgsLenAtDash() > 1 {
-				return usageError{errors.New("write a node and a command: iotax lab exec node04 -- ip addr")}
+				return iotax.Usage(errors.New("write a node and a command: iotax lab exec node04 -- ip addr"))
 			}
 			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if l, err := lab.Get(*name); err == nil && len(args) == 0 {
+				return l.Names(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := lab.Get(*name)
@@ -184,7 +190,7 @@ func (a *app) labExec(name *string) *cobra.Command {
 			}
 			n, ok := l.Node(args[0])
 			if !ok {
-				return usageError{&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Hint: "its nodes are " + strings.Join(l.Names(), ", ")}}
+				return iotax.Usage(&iotax.Error{Op: "run on node", On: args[0], Err: fmt.Errorf("lab %s has no such node", l.Name), Hint: "its nodes are " + strings.Join(l.Names(), ", ")})
 			}
 			line, err := lab.Enter(n, args[1:])
 			if err != nil {

@@ -15,10 +15,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"iotax"
 	"iotax/internal/agent"
@@ -26,6 +24,8 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/ssh"
 	"iotax/internal/plan"
+	"iotax/internal/report/format"
+	"iotax/internal/terminal"
 )
 
 // storeVariable names the store if --store does not. It keeps an address with a password out of the list of processes.
@@ -85,11 +85,6 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// usageError is a mistake on the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
 // Main runs the command line args and returns the exit status.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{in: stdin, out: stdout, err: stderr}
@@ -100,7 +95,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	root.SetErr(stderr)
 	command, err := root.ExecuteContextC(ctx)
 	var code exitCode
-	var usage usageError
 	var wrong plan.Errors
 	switch {
 	case err == nil:
@@ -111,8 +105,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		mustUndo() // or main has printed it, and ends the process
 		fmt.Fprintln(stderr, "iotax: interrupted")
 		return exitInterrupted
-	case errors.As(err, &usage) || errors.As(err, &wrong) || isCobraUsage(err):
-		text := argumentCount(command, cleanLines(err.Error()))
+	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):
+		text := argumentCount(command, terminal.CleanLines(err.Error()))
 		if !strings.Contains(text, "hint: ") && !strings.Contains(text, "did you mean") {
 			text += "\n  hint: " + command.CommandPath() + " --help shows the arguments"
 		}
@@ -120,7 +114,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, text, err, code, a.json || asksForJSON(args))
 		return int(code)
 	}
-	printError(stderr, cleanLines(err.Error()), err, exitError, a.json)
+	printError(stderr, terminal.CleanLines(err.Error()), err, exitError, a.json)
 	return exitError
 }
 
@@ -189,7 +183,7 @@ func argumentCount(c *cobra.Command, text string) string {
 	}
 	n, _ := strconv.Atoi(m[2])
 	how := map[string]string{"accepts": "takes ", "accepts at most": "takes at most ", "requires at least": "takes at least "}[m[1]]
-	return c.Name() + " " + how + count(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
+	return c.Name() + " " + how + format.Plural(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
 }
 
 // An app holds what all commands share: the streams and the flags of the root.
@@ -228,7 +222,7 @@ place is, where the loss arises, and whether the comparison was fair.`,
 		}
 		return nil
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{meantFlag(c, err)} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return iotax.Usage(meantFlag(c, err)) })
 	f := root.PersistentFlags()
 	f.StringVar(&a.store, "store", "", "where runs are saved: a file, sqlite://FILE or postgres://USER@HOST/DATABASE (default: $"+storeVariable+", else iotax/iotax.db in the state directory)")
 	f.BoolVar(&a.json, "json", false, "print results as JSON on standard output, and errors as JSON on standard error")
@@ -254,7 +248,7 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 		return nil
 	}
 	refuse := func(what string) {
-		err = usageError{&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Hint: "is a shell variable unset? Write a value, or leave the argument out"}}
+		err = iotax.Usage(&iotax.Error{Op: "read command line", On: what, Err: errors.New("it is empty"), Hint: "is a shell variable unset? Write a value, or leave the argument out"})
 	}
 	c.Flags().Visit(func(f *pflag.Flag) {
 		values := []string{f.Value.String()}
@@ -272,40 +266,4 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 		refuse(fmt.Sprintf("argument %d of %s", i+1, c.CommandPath()))
 	}
 	return err
-}
-
-// terminalSize returns the size of the terminal behind w. If w is not a terminal, columns is fallback and rows is 0.
-func terminalSize(w io.Writer, fallback int) (columns, rows int) {
-	if f, ok := w.(*os.File); ok {
-		if n, rows, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
-			return n, rows
-		}
-	}
-	return fallback, 0
-}
-
-func width(w io.Writer, fallback int) int {
-	columns, _ := terminalSize(w, fallback)
-	return columns
-}
-
-// hanging is text after lead, broken at the columns of a terminal and indented below itself; 0 columns does not break it.
-func hanging(lead, text string, columns int) string {
-	n := ansi.StringWidth(lead)
-	if columns > 0 {
-		const unbroken = "\u2011" // a name with hyphens is to be copied
-		text = strings.ReplaceAll(ansi.Wordwrap(strings.ReplaceAll(text, "-", unbroken), max(20, columns-n), ""), unbroken, "-")
-	}
-	return lead + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
-}
-
-// isTerminal reports whether a stream is one.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// color reports whether w should get colours: a terminal, and NO_COLOR unset.
-func color(w io.Writer) bool {
-	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

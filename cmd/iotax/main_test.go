@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/host"
@@ -77,7 +78,7 @@ func setup(e *testscript.Env) error {
 }
 
 func cacheHome() string {
-	return strings.TrimSuffix(cacheDir(), "/iotax")
+	return strings.TrimSuffix(iotax.CacheDir(), "/iotax")
 }
 
 func TestScripts(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/terminal"
 )
 
 // An outlet holds the flags --format and -o, which have the same meaning for every command that prints a document: --format is
@@ -73,7 +74,7 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 	}
 	format := o.known(o.format)
 	if format == "" {
-		return usageError{&iotax.Error{Op: "read --format", On: o.format, Err: fmt.Errorf("%s does not write this format", c.Name()), Hint: o.otherwise(c, o.format)}}
+		return iotax.Usage(&iotax.Error{Op: "read --format", On: o.format, Err: fmt.Errorf("%s does not write this format", c.Name()), Hint: o.otherwise(c, o.format)})
 	}
 	o.format = format
 	a.json = format == "json"
@@ -82,10 +83,10 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 			continue
 		}
 		if o.formatOf(path) == "" && !chosen {
-			return usageError{&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("%s writes no format with the ending %q", c.Name(), filepath.Ext(path)), Hint: o.otherwise(c, strings.TrimPrefix(filepath.Ext(path), "."))}}
+			return iotax.Usage(&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("%s writes no format with the ending %q", c.Name(), filepath.Ext(path)), Hint: o.otherwise(c, strings.TrimPrefix(filepath.Ext(path), "."))})
 		}
 		if st, err := os.Stat(filepath.Dir(path)); err != nil || !st.IsDir() {
-			return usageError{&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Hint: "make it first"}}
+			return iotax.Usage(&iotax.Error{Op: "write", On: path, Err: fmt.Errorf("the directory %s does not exist", filepath.Dir(path)), Hint: "make it first"})
 		}
 		f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 		if err != nil {
@@ -96,8 +97,8 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 			return err
 		}
 	}
-	if (format == "parquet" || format == "png") && o.prints() && isTerminal(a.out) {
-		return usageError{&iotax.Error{Op: "write", On: "standard output", Err: fmt.Errorf("%s is not for a terminal", format), Hint: "name a file: -o FILE." + format}}
+	if (format == "parquet" || format == "png") && o.prints() && terminal.Is(a.out) {
+		return iotax.Usage(&iotax.Error{Op: "write", On: "standard output", Err: fmt.Errorf("%s is not for a terminal", format), Hint: "name a file: -o FILE." + format})
 	}
 	return nil
 }

@@ -13,6 +13,10 @@ import (
 	"iotax/internal/plan/schedule"
 	"iotax/internal/report/format"
 	"iotax/internal/rules/lint"
+	"iotax/internal/rules/lint/input"
+	"iotax/internal/run/estimate"
+	"iotax/internal/store"
+	"iotax/internal/terminal"
 	"iotax/stat"
 )
 
@@ -40,7 +44,7 @@ With --yaml it prints the plan file.`,
 			if err != nil {
 				return err
 			}
-			found := lintPlan(c.Context(), p)
+			found := input.Plan(c.Context(), p)
 			if err := p.Absolute(); err != nil {
 				return err
 			}
@@ -51,6 +55,21 @@ With --yaml it prints the plan file.`,
 	c.Flags().BoolVar(&asYAML, "yaml", false, "print the plan file, with all defaults")
 	group(c, groupOutput, "yaml")
 	return c
+}
+
+// costs are the costs of p by the runs of the store, if there is one: plan neither makes nor needs a store.
+func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
+	if !store.Exists(a.store) {
+		return estimate.Assumed(p), "", nil
+	}
+	note := func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) }
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		note("the estimate does not use earlier runs: %v", err)
+		return estimate.Assumed(p), "", nil
+	}
+	defer db.Close()
+	return estimate.Costs(ctx, db, p, note)
 }
 
 func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding, asYAML bool) error {
@@ -69,7 +88,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	if a.json {
 		least, most, _ := schedule.Estimate(p, c)
 		return writeJSON(a.out, map[string]any{"plan": string(text), "seconds": map[string]float64{"min": least.Seconds(), "max": most.Seconds(), "open": c.Open.Seconds()}, "from": from,
-			"bytes": testBytes(p), "schedule": schedule.Slots(p, p.Measure.Rounds.Min), "findings": plain(found)})
+			"bytes": estimate.TestBytes(p), "schedule": schedule.Slots(p, p.Measure.Rounds.Min), "findings": plain(found)})
 	}
 	return printSummary(a.out, p, c, from, found)
 }
@@ -80,35 +99,35 @@ const shownSlots = 12
 // printSummary writes how long a run of p takes, what it writes, the order of its trials, and the findings of lint.
 func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, found []lint.Finding) error {
 	var b strings.Builder
-	columns := width(out, 100)
+	columns := terminal.Width(out, 100)
 	lead := ""
 	line := func(format string, args ...any) {
-		b.WriteString(hanging(fmt.Sprintf("%-10s ", lead), clean(fmt.Sprintf(format, args...)), columns) + "\n")
+		b.WriteString(terminal.Hanging(fmt.Sprintf("%-10s ", lead), terminal.Clean(fmt.Sprintf(format, args...)), columns) + "\n")
 		lead = ""
 	}
 	under := func(name string) { lead = name }
 
 	under("Time")
-	for _, text := range planTime(p, c, from) {
+	for _, text := range estimate.Lines(p, c, from) {
 		line("%s", text)
 	}
 	rounds := p.Measure.Rounds
 	n := fmt.Sprintf("%d to %d rounds", rounds.Min, rounds.Max)
 	if rounds.Min == rounds.Max {
-		n = count(rounds.Min, "round")
+		n = format.Plural(rounds.Min, "round")
 	}
 	if t, alike := roundTime(p); alike {
-		n += " of " + elapsed(t) + " each"
+		n += " of " + terminal.Elapsed(t) + " each"
 	} else {
-		n += " of " + count(schedule.Trials(p), "trial") + " for all workloads together"
+		n += " of " + format.Plural(schedule.Trials(p), "trial") + " for all workloads together"
 	}
 	under("Trials")
-	line("%s × %s, %s", count(len(p.Targets), "target"), count(len(p.Workloads), "workload"), n)
+	line("%s × %s, %s", format.Plural(len(p.Targets), "target"), format.Plural(len(p.Workloads), "workload"), n)
 	if checks := stat.Looks(rounds.Min, rounds.Max); !p.Measure.Fixed() && len(checks) > 1 {
 		line("until ± %s is reached at one of the checks after %s rounds", p.Measure.Precision, format.Enumerate(strings.Fields(strings.Trim(fmt.Sprint(checks), "[]")), len(checks), ""))
 	}
 	under("Writes")
-	if bytes := testBytes(p); bytes > 0 {
+	if bytes := estimate.TestBytes(p); bytes > 0 {
 		line("%s of test files, which iotax removes at the end", plan.Size(bytes))
 	} else {
 		line("no test files of a size known before the run")
@@ -139,13 +158,11 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 		if i == 0 {
 			fmt.Fprint(&b, "\nFound before the run (iotax lint shows more):\n")
 		}
-		b.WriteString(hanging("  ", fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), columns) + "\n")
+		b.WriteString(terminal.Hanging("  ", fmt.Sprintf("%s: %s: %s", f.Severity, f.Rule, f.Evidence), columns) + "\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
-
-func count(n int, what string) string { return format.Plural(n, what) }
 
 // roundTime is how long a round takes, and whether it is the same for all workloads.
 func roundTime(p *plan.Plan) (each time.Duration, alike bool) {

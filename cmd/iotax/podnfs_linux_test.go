@@ -22,7 +22,7 @@ func nfsNode(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	const files = "/mnt/files"
 	m, err := vm.Kind.Open(t.Context(), &vm.Spec{Memory: 2 << 30, CPUs: 2, Accel: "auto"}, kind.Options{
-		Name: "nfs", CacheDir: cacheDir(), WorkDir: t.TempDir(), Log: t.Logf,
+		Name: "nfs", CacheDir: iotax.CacheDir(), WorkDir: t.TempDir(), Log: t.Logf,
 		Devices: []iotax.Device{{ID: "files", Share: &iotax.Share{Path: "/", Type: "9p", Security: "none", ReadOnly: true}}}})
 	if err != nil {
 		t.Fatal(err)

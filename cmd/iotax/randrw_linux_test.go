@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/suite"
 )
@@ -13,7 +14,7 @@ func TestSuitesParse(t *testing.T) {
 	t.Parallel()
 	for _, name := range suite.Names() {
 		src, _ := suite.Source(name)
-		p, err := plan.Parse(name, src, kinds())
+		p, err := plan.Parse(name, src, kinds.All())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

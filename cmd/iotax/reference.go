@@ -40,15 +40,15 @@ func (rd *reading) read() error {
 	if rd.referenceMap != "" {
 		src, err := iotax.ReadFile(rd.referenceMap, maxReferenceMap)
 		if err != nil {
-			return usageError{&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: cause(err), Hint: "name a YAML file that can be read"}}
+			return iotax.Usage(&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: iotax.Cause(err), Hint: "name a YAML file that can be read"})
 		}
 		var m struct {
 			Published                           string
 			Targets, Workloads, Metrics, Values map[string]string
 		}
 		if err := yaml.UnmarshalWithOptions(src, &m, yaml.Strict()); err != nil {
-			return usageError{&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: err,
-				Hint: "write targets: {YOURS: THEIRS}, and likewise workloads: and metrics:"}}
+			return iotax.Usage(&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: err,
+				Hint: "write targets: {YOURS: THEIRS}, and likewise workloads: and metrics:"})
 		}
 		rd.names = iotax.Reference{Published: m.Published, Targets: m.Targets, Workloads: m.Workloads, Metrics: m.Metrics, Values: m.Values}
 		if m.Published != "" && rd.reference == "" {
@@ -62,20 +62,20 @@ func (rd *reading) read() error {
 	if shipped {
 		figures, ok := published.Figures(name)
 		if !ok {
-			return usageError{&iotax.Error{Op: "read --reference", On: rd.reference, Err: errors.New("there is no published data set of this name"),
-				Hint: "use one of " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+			return iotax.Usage(&iotax.Error{Op: "read --reference", On: rd.reference, Err: errors.New("there is no published data set of this name"),
+				Hint: "use one of " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)})
 		}
 		rd.figures, rd.names.Published, rd.caveat = figures, name, published.Caveat(name)
 		return nil
 	}
 	f, err := os.Open(rd.reference)
 	if err != nil {
-		return usageError{&iotax.Error{Op: "read --reference", On: rd.reference, Err: errors.Unwrap(err),
-			Hint: "name a .csv file, or " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)}}
+		return iotax.Usage(&iotax.Error{Op: "read --reference", On: rd.reference, Err: errors.Unwrap(err),
+			Hint: "name a .csv file, or " + publishedWord + strings.Join(published.Names(), ", "+publishedWord)})
 	}
 	defer f.Close()
 	if rd.figures, err = published.Read(iotax.Limit(f, maxReferenceTable)); err != nil {
-		return usageError{&iotax.Error{Op: "read --reference", On: rd.reference, Err: err, Hint: "give it the columns suite, source, workload, target, rep, metric, value and unit"}}
+		return iotax.Usage(&iotax.Error{Op: "read --reference", On: rd.reference, Err: err, Hint: "give it the columns suite, source, workload, target, rep, metric, value and unit"})
 	}
 	rd.names.Published = rd.reference
 	return nil
@@ -105,12 +105,12 @@ func (rd *reading) apply(rep *report.Report) error {
 			return nil
 		}
 		if planned == nil || planned.Reference == nil {
-			return usageError{errors.New("--reference-map needs reference figures\n  hint: add --reference")}
+			return iotax.Usage(errors.New("--reference-map needs reference figures\n  hint: add --reference"))
 		}
 		names.Published = planned.Reference.Published
 		figures, ok := published.Figures(names.Published)
 		if !ok {
-			return usageError{&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this version of iotax does not have this data set"), Hint: "add --reference"}}
+			return iotax.Usage(&iotax.Error{Op: "read published figures", On: names.Published, Err: errors.New("this version of iotax does not have this data set"), Hint: "add --reference"})
 		}
 		rd.figures, rd.caveat = figures, published.Caveat(names.Published)
 	}
@@ -129,8 +129,8 @@ func (rd *reading) apply(rep *report.Report) error {
 		for name := range c.names {
 			if !slices.Contains(c.known, name) && rd.referenceMap != "" {
 				slices.Sort(c.known)
-				return usageError{&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: fmt.Errorf("the run has no %s %q", c.what, name),
-					Hint: "it has " + strings.Join(slices.Compact(c.known), ", ")}}
+				return iotax.Usage(&iotax.Error{Op: "read --reference-map", On: rd.referenceMap, Err: fmt.Errorf("the run has no %s %q", c.what, name),
+					Hint: "it has " + strings.Join(slices.Compact(c.known), ", ")})
 			}
 		}
 	}

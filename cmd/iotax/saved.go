@@ -19,9 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
-	"iotax/internal/leftover"
-	"iotax/internal/run"
+	"iotax/internal/report/format"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 func (a *app) listCommand() *cobra.Command {
@@ -42,7 +43,7 @@ name of a workload. Runs that failed before their first trial are listed with
 		RunE: func(c *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			if q.Limit < 0 {
-				return usageError{fmt.Errorf("-n: %d is not a number of runs\n  hint: 0 lists all", q.Limit)}
+				return iotax.Usage(fmt.Errorf("-n: %d is not a number of runs\n  hint: 0 lists all", q.Limit))
 			}
 			return a.withStore(c, func(db *store.Store) error {
 				limit := q.Limit
@@ -76,7 +77,7 @@ name of a workload. Runs that failed before their first trial are listed with
 					_, err = fmt.Fprintln(a.out, "no run matches")
 				}
 				if hidden > 0 && !a.quiet {
-					fmt.Fprintf(a.err, "%s failed before the first trial: iotax list --all\n", count(hidden, "run"))
+					fmt.Fprintf(a.err, "%s failed before the first trial: iotax list --all\n", format.Plural(hidden, "run"))
 				}
 				return err
 			})
@@ -144,7 +145,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 	for _, r := range runs {
 		took := "-"
 		if !r.End.IsZero() {
-			took = elapsed(r.Took())
+			took = terminal.Elapsed(r.Took())
 		}
 		trials := "none"
 		if n := r.Tally.Trials; n > 0 {
@@ -154,7 +155,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 		if r.Emulated > 0 {
 			targets += fmt.Sprintf(" (%d EMULATED)", r.Emulated)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, clean(r.Name), clean(r.Baseline), targets)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Start.Local().Format(time.DateTime), took, r.Status, trials, terminal.Clean(r.Name), terminal.Clean(r.Baseline), targets)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -162,7 +163,7 @@ func listTable(out io.Writer, runs []store.Summary) error {
 	// Escape codes would count as text in the columns, so they come last. Runs without trials are dim.
 	i := 0
 	for line := range strings.Lines(table.String()) {
-		if i > 0 && color(out) && runs[i-1].Tally.Trials == 0 {
+		if i > 0 && terminal.Color(out) && runs[i-1].Tally.Trials == 0 {
 			line = "\x1b[2m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
 		}
 		if _, err := io.WriteString(out, line); err != nil {
@@ -171,133 +172,6 @@ func listTable(out io.Writer, runs []store.Summary) error {
 		i++
 	}
 	return nil
-}
-
-func (a *app) showCommand() *cobra.Command {
-	var seq int
-	var raw, planOnly bool
-	c := &cobra.Command{
-		Use:   "show [RUN]",
-		Short: "Show a saved run: its trials, its plan, or raw output",
-		Args:  cobra.MaximumNArgs(1),
-		Example: `  iotax show
-  iotax show --plan > again.yaml
-  iotax show --raw --trial 12`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if raw && !c.Flags().Changed("trial") {
-				return usageError{errors.New("--raw needs --trial N\n  hint: iotax show lists the trials")}
-			}
-			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
-				if planOnly {
-					_, err := a.out.Write(r.Plan)
-					return err
-				}
-				if raw {
-					b, err := db.Raw(c.Context(), r.ID, seq)
-					if err != nil {
-						return err
-					}
-					if isTerminal(a.out) { // bytes are for files and pipes
-						b = []byte(store.Printable(string(b)))
-					}
-					_, err = a.out.Write(b)
-					return err
-				}
-				if c.Flags().Changed("trial") {
-					t, err := trialOf(c.Context(), db, r, seq)
-					if err != nil {
-						return err
-					}
-					if a.json {
-						return showJSON(a.out, r, []*iotax.Trial{t})
-					}
-					return showTrial(a.out, t)
-				}
-				if a.json {
-					trials, err := db.Trials(c.Context(), r.ID)
-					if err != nil {
-						return err
-					}
-					return showJSON(a.out, r, trials)
-				}
-				tally, err := db.Tallies(c.Context())
-				if err != nil {
-					return err
-				}
-				trials := db.Each(c.Context(), r.ID, store.Brief)
-				if tally[r.ID].Trials == 1 {
-					for t, err := range trials {
-						if err != nil {
-							return err
-						}
-						return showTrial(a.out, t)
-					}
-				}
-				return showTrials(a.out, r, trials)
-			})
-		},
-	}
-	f := c.Flags()
-	f.IntVar(&seq, "trial", 0, "only the trial with this number")
-	f.BoolVar(&raw, "raw", false, "raw output of the tool in that trial")
-	c.ValidArgsFunction = a.completeRuns(1)
-	f.BoolVar(&planOnly, "plan", false, "the plan, with all defaults")
-	return c
-}
-
-func showJSON(out io.Writer, r *iotax.Run, trials []*iotax.Trial) error {
-	return writeJSON(out, struct {
-		Run    *iotax.Run     `json:"run"`
-		Trials []*iotax.Trial `json:"trials"`
-	}{r, list(trials)})
-}
-
-// trialOf reads the trial of that number alone.
-func trialOf(ctx context.Context, db *store.Store, r *iotax.Run, seq int) (*iotax.Trial, error) {
-	for t, err := range db.After(ctx, r.ID, seq-1, store.Full) {
-		if err != nil {
-			return nil, err
-		}
-		if t.Seq == seq {
-			return t, nil
-		}
-		break // Seq ascends
-	}
-	return nil, &iotax.Error{Op: "show trial", On: fmt.Sprintf("%s #%d", r.ID, seq), Err: fmt.Errorf("the run has no such trial"), Hint: "iotax show " + r.ID}
-}
-
-func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
-	fmt.Fprintf(out, "run %s  %s  %s  seed %d\n\n", r.ID, r.Name, r.Status, r.Seed)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TRIAL\tBLOCK\tWORKLOAD\tTARGET\tTOOK\tRESULT")
-	for t, err := range trials {
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\n", t.Seq, t.Round, t.Workload, t.Target, elapsed(t.Took), headline(r, t))
-	}
-	return w.Flush()
-}
-
-func showTrial(out io.Writer, t *iotax.Trial) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "trial %d\tblock %d\t%s\n", t.Seq, t.Round, t.Cell())
-	if t.Err != "" {
-		fmt.Fprintf(w, "failed\t%s\n", clean(t.Err))
-	}
-	if t.Discarded != "" {
-		fmt.Fprintf(w, "discarded\t%s\n", clean(t.Discarded))
-	}
-	for _, k := range slices.Sorted(maps.Keys(t.Facts)) {
-		fmt.Fprintf(w, "%s\t%s\n", clean(k), clean(t.Facts[k]))
-	}
-	for _, v := range t.Values {
-		fmt.Fprintf(w, "%s\t%.6g %s\n", v.Name, v.Value, v.Unit)
-	}
-	for _, f := range t.Findings {
-		fmt.Fprintf(w, "%s (%s)\t%s\n", f.Rule, f.Severity, clean(f.Evidence))
-	}
-	return w.Flush()
 }
 
 func (a *app) rmCommand() *cobra.Command {
@@ -311,7 +185,7 @@ whether the process that measures a run still exists, for example because it ran
 on another host, it removes the run only with --force.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes, removable(force)) })
+			return a.withStore(c, func(db *store.Store) error { return a.remove(c.Context(), db, args, yes, saved.Removable(force)) })
 		},
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
@@ -348,10 +222,10 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 		if err := listTable(a.err, found); err != nil {
 			return err
 		}
-		if !isTerminal(a.in) || !isTerminal(a.err) {
-			return usageError{&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask on"), Hint: "add --yes to remove the listed runs"}}
+		if !terminal.Is(a.in) || !terminal.Is(a.err) {
+			return iotax.Usage(&iotax.Error{Op: "remove", On: strings.Join(ids, ", "), Err: errors.New("nothing was removed: there is no terminal to ask on"), Hint: "add --yes to remove the listed runs"})
 		}
-		fmt.Fprintf(a.err, "Remove %s? [y/N] ", count(len(ids), "run"))
+		fmt.Fprintf(a.err, "Remove %s? [y/N] ", format.Plural(len(ids), "run"))
 		answer, _ := bufio.NewReader(a.in).ReadString('\n')
 		if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
 			fmt.Fprintln(a.err, "nothing was removed")
@@ -370,35 +244,6 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 		return writeJSON(a.out, map[string][]string{"removed": ids})
 	}
 	return nil
-}
-
-// removable returns a check that refuses a run that a process measures, and without force one whose process may still exist.
-func removable(force bool) func(*iotax.Run, store.Pulse) error {
-	return func(r *iotax.Run, heard store.Pulse) error {
-		if r.Status != iotax.Running {
-			return nil
-		}
-		names := slices.Sorted(maps.Values(heard.Open))
-		if len(names) == 0 && !divided(r) {
-			names = []string{r.Environment[run.RunnerKey]}
-		}
-		for _, name := range names {
-			who, err := leftover.ParseRunner(name)
-			what, hint := stillRuns(who, heard)
-			switch {
-			case died(who, heard.Silent) != "" || what == "" && force:
-				continue
-			case what == "":
-				hint = "if that process has ended: iotax rm --force " + r.ID
-				what = fmt.Sprintf("process %d on %s may still measure it", who.PID, who.Host)
-				if err != nil {
-					what = "an unknown process may still measure it"
-				}
-			}
-			return &iotax.Error{Op: "remove", On: r.ID, Err: errors.New(what), Hint: hint}
-		}
-		return nil
-	}
 }
 
 // exports are the formats of export, by name.
@@ -453,7 +298,7 @@ func (a *app) withRun(c *cobra.Command, args []string, f func(*store.Store, *iot
 }
 
 func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
-	db, err := openStore(c.Context(), a.store)
+	db, err := saved.Open(c.Context(), a.store)
 	if err != nil {
 		return err
 	}

@@ -179,28 +179,3 @@ func TestReportIsStreamed(t *testing.T) {
 		t.Errorf("%v leaves %v", err, left)
 	}
 }
-
-// Of two that resume a run, and both found it interrupted, one goes on.
-func TestResumedOnce(t *testing.T) {
-	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
-	t.Setenv(leftover.RunVariable, "")
-	t.Setenv(leftover.RunnerVariable, "")
-	if _, err := leftover.Begin("a1"); err != nil {
-		t.Fatal(err)
-	}
-	var both [2]run.Options
-	for i := range both {
-		if _, err := resumed(t.Context(), db, "newest", nil, &both[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := takeOver(t.Context(), db, &both[0]); err != nil {
-		t.Error(err)
-	}
-	if err := takeOver(t.Context(), db, &both[1]); err == nil || !strings.Contains(err.Error(), "it still runs") {
-		t.Errorf("the second: %v", err)
-	}
-	if _, err := resumed(t.Context(), db, "a1", nil, &both[1]); err == nil || !strings.Contains(err.Error(), "it still runs") {
-		t.Errorf("a third: %v", err)
-	}
-}

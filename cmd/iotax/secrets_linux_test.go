@@ -91,7 +91,7 @@ workloads: {env: {command: {shell: true, run: "env; env >&2", setup: "env"}}, wr
 measure: {rounds: 1}
 `)
 	run("run", "env.yaml", "-o", "env.html", "-o", "env.json").works(t, exitOK)
-	run("show", "--raw", "--trial", "0").works(t, 0, "PGPASSWORD=[$PGPASSWORD]")
+	run("show", "--raw", "--trial", "1").works(t, 0, "PGPASSWORD=[$PGPASSWORD]")
 	s.write("hook.yaml", `
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {hook: {command: {run: "true", setup: "env >&2; exit 3"}}}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/store"
 	"iotax/internal/web"
@@ -54,7 +55,7 @@ visitor logs in with it once; a script sends "Authorization: Bearer TOKEN".`,
 func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, hosts []string) error {
 	s, err := web.New(web.Options{Store: db, Version: version(), Token: token, Hosts: hosts,
 		Measure: func(r *iotax.Run) (plan.Measure, error) {
-			p, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+			p, err := kinds.Saved(r)
 			if err != nil {
 				return plan.Measure{}, err
 			}
@@ -63,11 +64,11 @@ func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, 
 		Log: func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) },
 	})
 	if err != nil {
-		return usageError{err}
+		return iotax.Usage(err)
 	}
 	l, err := web.Listen(ctx, listen, token)
 	if err != nil {
-		return usageError{err}
+		return iotax.Usage(err)
 	}
 	defer l.Close()
 	url := "http://" + l.Addr().String() + "/"
@@ -100,11 +101,11 @@ func serveToken(path string) (string, error) {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil
 	}
 	fail := func(err error, hint string) (string, error) {
-		return "", usageError{&iotax.Error{Op: "read token", On: path, Err: err, Hint: hint}}
+		return "", iotax.Usage(&iotax.Error{Op: "read token", On: path, Err: err, Hint: hint})
 	}
 	b, err := iotax.ReadFile(path, 4<<10)
 	if err != nil {
-		return fail(cause(err), "(umask 077; head -c 24 /dev/urandom | base64 > "+iotax.Quote(path)+")")
+		return fail(iotax.Cause(err), "(umask 077; head -c 24 /dev/urandom | base64 > "+iotax.Quote(path)+")")
 	}
 	token := strings.TrimSpace(string(b))
 	switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"iotax"
-	"iotax/internal/leftover"
 	"iotax/internal/run"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 )
 
 // shardFlags select the part of a run that a process measures.
@@ -41,37 +41,6 @@ func (s *shardFlags) check(resuming bool) (err error) {
 	return nil
 }
 
-// takeUp continues a shard that was begun before: a scheduler restarts a shard that failed. done reports that the shard is complete.
-func (a *app) takeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
-	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
-	if err != nil || part == nil {
-		return false, err
-	}
-	if part.Status == iotax.Done {
-		fmt.Fprintf(a.err, "iotax: shard %s of run %s is complete\n", opts.Shard, opts.ID)
-		return true, nil
-	}
-	if who, err := runnerOf(part); err == nil && part.Status == iotax.Running && who.State() == leftover.Alive {
-		return false, &iotax.Error{Op: "resume", On: "shard " + opts.Shard.String() + " of run " + opts.ID, Err: fmt.Errorf("process %d still measures it", who.PID), Hint: "wait for its end, or interrupt it"}
-	}
-	trials, err := measured(ctx, db, opts.ID)
-	if err != nil {
-		return false, err
-	}
-	opts.Resume, opts.Trials = part, opts.Shard.Own(trials)
-	return false, nil
-}
-
-// saveParts makes a run save what it knows as one part of several, whose plan counts relative paths from folder.
-func saveParts(d *run.Deps, db *store.Store, s run.Shard, folder string) {
-	save := func(ctx context.Context, r *iotax.Run) error {
-		e := signed(r).Environment
-		e[run.ShardKey], e[run.FolderKey] = s.String(), folder
-		return db.SavePart(ctx, r, store.Part(s), func(parts []*iotax.Run) *iotax.Run { return run.Merge(parts, s.Count) })
-	}
-	d.Begin, d.Update = save, save
-}
-
 // finishPart prints the report once every shard has ended, and turns what became of this one into an exit status.
 func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, s run.Shard, runErr error) error {
 	ctx = context.WithoutCancel(ctx)
@@ -82,7 +51,7 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 	if whole.Status != iotax.Running {
 		// A scheduler would repeat this shard for the failures of others.
 		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) {
-			fmt.Fprintf(a.err, "iotax: %s\n", cleanLines(err.Error()))
+			fmt.Fprintf(a.err, "iotax: %s\n", terminal.CleanLines(err.Error()))
 			err = nil
 		}
 	} else if !a.quiet {

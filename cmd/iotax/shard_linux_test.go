@@ -120,7 +120,7 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	}
 
 	s.iotax("list").works(t, exitOK, "together", "alone", "done")
-	s.iotax("show", "together", "--trial", "5").works(t, exitOK, "shard", "1/4")
+	s.iotax("show", "together", "--trial", "6").works(t, exitOK, "shard", "1/4")
 	s.iotax("export", "together", "--format", "csv").works(t, exitOK, "read.iops")
 	if c := s.iotax("compare", "alone", "together"); c.code != exitOK && c.code != exitGate {
 		t.Error(c)

@@ -20,10 +20,13 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/report/chart"
 	"iotax/internal/rules/check"
 	"iotax/internal/run"
+	"iotax/internal/run/progress"
+	"iotax/internal/run/wired"
 	"iotax/internal/store"
 )
 
@@ -163,7 +166,7 @@ machines: {one: {fake: {}}, other: {fake: {}}}
 targets: {a: {on: one, dir: %q}, b: {on: other, dir: %q}}
 workloads: {w: {fio: {rw: randread, bs: 4k, size: 1MiB}}}
 measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
-`, os.Args[3], os.Args[4], rounds), kinds())
+`, os.Args[3], os.Args[4], rounds), kinds.All())
 		if err != nil {
 			return err
 		}
@@ -178,8 +181,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 			return err
 		}
 		defer os.RemoveAll(work)
-		a := &app{out: os.Stdout, err: os.Stderr}
-		deps := a.deps(db, work, newProgress(os.Stderr, false, false, 80))
+		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, false, false, 80), false)
 		deps.Workload = func(plan.Workload) (iotax.Workload, error) { return recorded(raw), nil }
 		deps.Check = func(t *iotax.Trial, tgt *iotax.Target) ([]iotax.Finding, string) {
 			found, _ := check.Trial(t, tgt) // what is read from a file does not fit what the watch saw

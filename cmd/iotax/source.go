@@ -18,22 +18,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"iotax"
+	"iotax/internal/kinds"
 	"iotax/internal/machine"
 	"iotax/internal/machine/pod"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
 	"iotax/internal/plan/syntax"
-	"iotax/internal/published"
 	"iotax/internal/suite"
 	"iotax/internal/volume"
-	"iotax/internal/workload"
 )
-
-// kinds are all ways to write a machine, a volume or a workload in a plan.
-func kinds() plan.Kinds {
-	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(),
-		Layouts: iotax.Layouts, Published: published.Names()}
-}
 
 // planFlags are the flags of run and plan that change the plan.
 type planFlags struct {
@@ -140,9 +133,9 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	text := iotax.QuoteAll(args[n:])
 	switch {
 	case n == 0:
-		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target is given before the command"), Hint: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text}}
+		return nil, iotax.Usage(&iotax.Error{Op: "read command line", Err: errors.New("no target is given before the command"), Hint: "name one, as in: iotax " + c.Name() + " dir:/var/tmp -- " + text})
 	case !plan.IsCommand(text + " "):
-		return nil, usageError{&iotax.Error{Op: "read command line", On: text, Err: errors.New("the words behind -- are not a fio command"), Hint: "write it as in: -- fio --name=test --rw=randread --size=1g"}}
+		return nil, iotax.Usage(&iotax.Error{Op: "read command line", On: text, Err: errors.New("the words behind -- are not a fio command"), Hint: "write it as in: -- fio --name=test --rw=randread --size=1g"})
 	}
 	pf.workloads = append(pf.workloads, text)
 	return args[:n], nil
@@ -156,7 +149,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	}
 	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, schedule.CheckTrials} {
 		if err := change(p); err != nil {
-			return nil, usageError{err}
+			return nil, iotax.Usage(err)
 		}
 	}
 	return p, nil
@@ -164,11 +157,11 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 
 func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if len(args) == 0 {
-		return nil, usageError{&iotax.Error{Op: "read command line", Err: errors.New("no target, suite or plan is given"), Hint: "name two directories, as in: /var/tmp /mnt/data; or a suite: quick"}}
+		return nil, iotax.Usage(&iotax.Error{Op: "read command line", Err: errors.New("no target, suite or plan is given"), Hint: "name two directories, as in: /var/tmp /mnt/data; or a suite: quick"})
 	}
 	for i, arg := range args {
 		if strings.EqualFold(filepath.Ext(arg), ".fio") {
-			return nil, usageError{&iotax.Error{Op: "read target", On: arg, Err: errors.New("a job file is a workload, not a target"), Hint: "name the targets first: iotax run /srv/data /mnt/nfs -w " + iotax.Quote(arg)}}
+			return nil, iotax.Usage(&iotax.Error{Op: "read target", On: arg, Err: errors.New("a job file is a workload, not a target"), Hint: "name the targets first: iotax run /srv/data /mnt/nfs -w " + iotax.Quote(arg)})
 		}
 		if _, isSuite := suite.Source(arg); isSuite && i == 0 || strings.ContainsAny(arg, ":/,") {
 			continue
@@ -184,7 +177,7 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 		m := plan.Defaults()
 		p, err := plan.FromWords(args, pf.workloads, m, pf.kinds())
 		if err != nil {
-			return nil, usageError{err}
+			return nil, iotax.Usage(err)
 		}
 		return p, nil
 	}
@@ -201,18 +194,18 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 
 // elsewhere is a suite with other targets.
 func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan.Plan, error) {
-	p, err := plan.Parse(name, src, kinds())
+	p, err := plan.Parse(name, src, kinds.All())
 	if err != nil {
 		return nil, err
 	}
 	at, err := plan.FromWords(targets, nil, p.Measure, pf.kinds())
 	if err != nil {
-		return nil, usageError{err}
+		return nil, iotax.Usage(err)
 	}
 	for _, w := range p.Workloads {
 		if len(w.At) > 0 {
-			return nil, usageError{&iotax.Error{Op: "run suite elsewhere", On: name, Err: fmt.Errorf("its workload %q needs the targets of the suite", w.Name),
-				Hint: "run the suite alone, or copy it: iotax plan " + name}}
+			return nil, iotax.Usage(&iotax.Error{Op: "run suite elsewhere", On: name, Err: fmt.Errorf("its workload %q needs the targets of the suite", w.Name),
+				Hint: "run the suite alone, or copy it: iotax plan " + name})
 		}
 	}
 	at.Name, at.Workloads, at.Measure, at.Layout = name+" on "+at.Name, p.Workloads, p.Measure, p.Layout
@@ -221,7 +214,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 
 // kinds are all kinds. Pods are split by their nodes; --nodes applies to pods that name no node.
 func (pf *planFlags) kinds() plan.Kinds {
-	ks := kinds()
+	ks := kinds.All()
 	for i := range ks.Machines {
 		if ks.Machines[i].Name == pod.Kind.Name {
 			ks.Machines[i].Spread = pod.Spread(pf.nodes)
@@ -263,10 +256,10 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 		if near := plan.Nearest(arg, suite.Names()); near != "" {
 			hint = "did you mean the suite " + near + "?"
 		}
-		return "", nil, usageError{&iotax.Error{Op: "read plan", On: arg, Err: errors.New("there is no suite, plan file or directory of this name"), Hint: hint}}
+		return "", nil, iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: errors.New("there is no suite, plan file or directory of this name"), Hint: hint})
 	}
 	if err != nil {
-		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: cause(err),
+		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: iotax.Cause(err),
 			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or directories such as /var/tmp"}
 	}
 	return arg, src, nil
@@ -283,7 +276,7 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	}
 	chosen, err := choose(names, pf.workloads)
 	if err != nil {
-		return usageError{err}
+		return iotax.Usage(err)
 	}
 	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(chosen, w.Name) && !w.Aside })
 	if p.Reference != nil {
@@ -352,6 +345,48 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 		m.Cold = true
 	}
 	return m.Check()
+}
+
+// contain puts a container (--container) between the work and the machine of every target that is not on this host. The
+// target keeps its name; its place gets another, at which nothing is done.
+func (pf *planFlags) contain(p *plan.Plan) error {
+	words := strings.Fields(pf.container)
+	if len(words) == 0 {
+		return nil
+	}
+	spec := volume.InsideSpec{Engine: words[0]}
+	if n := len(words); n > 1 {
+		spec.Engine, spec.Image = strings.Join(words[:n-1], " "), words[n-1]
+	}
+	var done []string
+	var targets []plan.Target
+	contained := false
+	for _, t := range p.Targets {
+		done = append(done, t.Name)
+		if can := t.Traits(); t.On == plan.Host || can.Gather != nil || can.Encloses {
+			targets = append(targets, t)
+			continue
+		}
+		contained = true
+		s := spec
+		s.Target = t.Name + " itself"
+		if err := s.Validate(); err != nil {
+			return fmt.Errorf("--container: %w", err)
+		}
+		around := plan.Target{Name: t.Name, On: t.On, Kind: "inside", Spec: &s, Labels: t.Labels, Against: t.Against, Pos: t.Pos}
+		t.Name, t.Labels, t.Against = s.Target, nil, nil
+		targets = append(targets, around, t)
+	}
+	if !contained {
+		return &iotax.Error{Op: "run the workloads in a container", On: pf.container, Err: errors.New("every target is on this host"), Hint: "leave --container out, or give a target a machine (on:)"}
+	}
+	p.Targets = targets
+	for i, w := range p.Workloads {
+		if w.At == nil && !w.Aside {
+			p.Workloads[i].At = done
+		}
+	}
+	return nil
 }
 
 // imaged lists the kinds of machines that boot an image.
@@ -447,11 +482,4 @@ func stillValid(w plan.Workload) error {
 		return &iotax.Error{Op: "change", On: w.Name, Err: fmt.Errorf("%s: %s", fe.Field, fe.Msg), Hint: fe.Hint}
 	}
 	return err
-}
-
-func elapsed(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprint(d.Round(100 * time.Millisecond))
-	}
-	return fmt.Sprint(d.Round(time.Second))
 }

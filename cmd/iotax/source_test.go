@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 )
 
@@ -104,7 +105,7 @@ workloads:
   python: {boot: {root: python}}
   guest: {guest: {kernel: vmlinuz-6.1}}
 `
-	p, err := plan.Parse(filepath.Join(folder, "p.yaml"), []byte(text), kinds())
+	p, err := plan.Parse(filepath.Join(folder, "p.yaml"), []byte(text), kinds.All())
 	if err == nil {
 		err = p.Absolute()
 	}
@@ -127,7 +128,7 @@ workloads:
 			t.Errorf("no %s", want)
 		}
 	}
-	again, err := plan.Parse("plan of a run", got, kinds())
+	again, err := plan.Parse("plan of a run", got, kinds.All())
 	if err == nil {
 		err = again.Absolute()
 	}

@@ -15,7 +15,7 @@ var ErrDamaged = errors.New("the stored value is damaged")
 // A spot is a row whose columns are decoded: a run, or with trial one of its trials.
 type spot struct {
 	run   string
-	trial any // Seq, or nil
+	trial any // Seq, or nil; people count from 1
 }
 
 // damaged says which column cannot be decoded. It returns nil for no error.
@@ -24,8 +24,8 @@ func (s spot) damaged(column string, err error) error {
 		return nil
 	}
 	on := column + " of run " + s.run
-	if s.trial != nil {
-		on = fmt.Sprintf("%s of trial %v of run %s", column, s.trial, s.run)
+	if seq, ok := s.trial.(int); ok {
+		on = fmt.Sprintf("%s of trial %d of run %s", column, seq+1, s.run)
 	}
 	return &iotax.Error{Op: "read", On: on, Err: fmt.Errorf("%w: %w", ErrDamaged, err),
 		Hint: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}

@@ -47,7 +47,7 @@ func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 	run.Plan = []byte(in.Run.Plan)
 	for i, t := range in.Trials {
 		if t == nil || t.Run != run.ID {
-			return nil, nil, fmt.Errorf("trial %d is not one of run %s", i, run.ID)
+			return nil, nil, fmt.Errorf("trial %d is not one of run %s", i+1, run.ID)
 		}
 	}
 	return run, in.Trials, nil

@@ -81,8 +81,8 @@ func TestReadJSON(t *testing.T) {
 		`{"version":1,"run":null}`:       "no export",
 		`{"version":1,"run":{}}`:         "",
 		`{"version":2,"run":{"id":"r"}}`: "version 2",
-		`{"version":1,"run":{"id":"r"},"trials":[null]}`:            "trial 0",
-		`{"version":1,"run":{"id":"r"},"trials":[{"run":"other"}]}`: "trial 0",
+		`{"version":1,"run":{"id":"r"},"trials":[null]}`:            "trial 1",
+		`{"version":1,"run":{"id":"r"},"trials":[{"run":"other"}]}`: "trial 1",
 		b.String() + "{}": "something follows",
 	} {
 		_, _, err := ReadJSON(strings.NewReader(in))

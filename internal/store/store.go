@@ -325,7 +325,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		return err
 	}
 	histograms := packHistograms(t.Histograms)
-	return s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq, t.Run), func(ctx context.Context, tx *sql.Tx) error {
+	return s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq+1, t.Run), func(ctx context.Context, tx *sql.Tx) error {
 		var found int
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM runs WHERE id = $1`, t.Run).Scan(&found); err != nil {
 			return err
@@ -827,7 +827,7 @@ func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials m
 // trial kept none.
 func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 	var raw []byte
-	err := s.read(ctx, fmt.Sprintf("read output of trial %d of run %s", seq, ref), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.read(ctx, fmt.Sprintf("read output of trial %d of run %s", seq+1, ref), func(ctx context.Context, tx *sql.Tx) error {
 		id, err := s.resolve(ctx, tx, ref)
 		if err != nil {
 			return err
@@ -836,7 +836,7 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 		err = tx.QueryRowContext(ctx, `SELECT b.data FROM trials t LEFT JOIN blobs b ON b.trial = t.id AND b.kind = $3
 			WHERE t.run = $1 AND t.seq = $2`, id, seq, kindRaw).Scan(&data)
 		if errors.Is(err, sql.ErrNoRows) {
-			return &iotax.Error{Op: "find trial", On: fmt.Sprintf("%d of run %s", seq, id), Err: ErrNotFound, Hint: fmt.Sprintf("`iotax show %s` lists its trials", id)}
+			return &iotax.Error{Op: "find trial", On: fmt.Sprintf("%d of run %s", seq+1, id), Err: ErrNotFound, Hint: fmt.Sprintf("`iotax show %s` lists its trials", id)}
 		}
 		if err != nil || data == nil {
 			return err

@@ -36,7 +36,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"trial-discarded", "one trial of six that a cache served, and two", "internal/report", "TestOneErrorIsLeftOut"},
 	{"too-many-discarded", "two trials of six discarded, on either side", "internal/report", "TestVerdictRules"},
 	{"aa-not-one", "an A/A study in which one arm is 5 % faster", "internal/calibrate", "TestArmsThatDiffer"},
-	{"not-calibrated", "a place that refuses the A/A study", "cmd/iotax", "TestCalibrationThatFails"},
+	{"not-calibrated", "a place that refuses the A/A study", "internal/run/wired", "TestCalibrationThatFails"},
 	{"arrivals-late", "an open loop with a tenth of its sources busy", "internal/workload", "TestLoadIsJudged"},
 	{"load-not-reached", "an open loop of which 90 % was done", "internal/workload", "TestLoadIsJudged"},
 	{"http-errors", "a web server that answers one request of four with 503, and one that answers all", "internal/workload", "TestHTTPErrors"},

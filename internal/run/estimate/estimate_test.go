@@ -1,17 +1,19 @@
-package main
+package estimate
 
 import (
-	"context"
 	"database/sql"
-	"io"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
 	"iotax/internal/workload"
 )
@@ -19,14 +21,18 @@ import (
 // A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other
 // work is not.
 func TestEstimateFromRuns(t *testing.T) {
-	ctx := context.Background()
+	ctx := t.Context()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(t.TempDir(), "iotax.db")
 	words := func(size string) *plan.Plan {
 		m := plan.Defaults()
 		m.Trial, m.Ramp, m.Rounds, m.Budget = plan.Duration(time.Second), plan.Duration(200*time.Millisecond), plan.Rounds{Min: 6, Max: 6}, 0
-		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds())
+		p, err := plan.FromWords([]string{"dir:/var/tmp/a", "dir:/var/tmp/b"}, []string{"randread-4k", "command:true"}, m, kinds.All())
 		if err == nil {
-			err = (&planFlags{size: size}).resize(p)
+			err = p.Workloads[0].Traits().Options.Set("size", size)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +40,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		return p
 	}
 	p := words("64MiB")
-	assumed := assumedCosts(p)
+	assumed := Assumed(p)
 	if assumed.Open <= 0 || len(assumed.Around) != 4 {
 		t.Fatalf("assumed: %+v", assumed)
 	}
@@ -43,7 +49,7 @@ func TestEstimateFromRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if c, from, err := costsOf(ctx, db, p, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
+	if c, from, err := Costs(ctx, db, p, t.Logf); err != nil || from != "" || c.Open != assumed.Open {
 		t.Errorf("of an empty store: %+v from %q, %v", c, from, err)
 	}
 	text, err := p.YAML()
@@ -75,13 +81,16 @@ func TestEstimateFromRuns(t *testing.T) {
 		}
 	}
 	r.End = at.Add(3 * time.Second)
-	r.Environment = map[string]string{iotax.FactSetupTime: "43s", "hostname": hostname()}
+	r.Environment = map[string]string{iotax.FactSetupTime: "43s", "hostname": host}
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	c, from, err := costsOf(ctx, db, p, t.Logf)
+	c, from, err := Costs(ctx, db, p, t.Logf)
 	if err != nil || from != "r" {
 		t.Fatalf("%+v from %q, %v", c, from, err)
+	}
+	if lines := Lines(p, c, from); !strings.HasSuffix(lines[0], "(as in run r)") {
+		t.Errorf("%q", lines)
 	}
 	if least, most, _ := schedule.Estimate(p, c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
@@ -89,7 +98,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	// The pause before a resume and the time of a calibration are not part of setup, and a trial's own machine is part of that trial.
 	moved := *r
 	moved.Start = r.Start.Add(-time.Hour)
-	trials, err := measured(ctx, db, "r")
+	trials, err := saved.Trials(ctx, db, "r")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,28 +106,23 @@ func TestEstimateFromRuns(t *testing.T) {
 		x.Facts = map[string]string{iotax.FactMachineOpened: "10s"}
 	}
 	cell := schedule.Cell{Workload: "randread-4k", Target: "dir:/var/tmp/a"}
-	if own := assumedCosts(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around[cell] != c.Around[cell]+10*time.Second {
+	if own := Assumed(p); !took(&own, p, p, &moved, trials) || own.Open != 43*time.Second || own.Around[cell] != c.Around[cell]+10*time.Second {
 		t.Errorf("of a resumed run with a machine for each trial: %+v, want %+v and 10 s around each trial", own, c)
 	}
 	r.Environment["hostname"] = "elsewhere.invalid"
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if c, from, err := costsOf(ctx, db, words("64MiB"), t.Logf); err != nil || from != "" {
+	if c, from, err := Costs(ctx, db, words("64MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another host: %+v from %q, %v", c, from, err)
 	}
-	r.Environment["hostname"] = hostname()
+	r.Environment["hostname"] = host
 	if err := db.Update(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	if c, from, err := costsOf(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
+	if c, from, err := Costs(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)
 	}
-	var out strings.Builder
-	if code := Main(ctx, []string{"plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file}, strings.NewReader(""), &out, io.Discard); code != 0 || !strings.Contains(out.String(), "(as in run r)") {
-		t.Errorf("plan ends with %d: %s", code, out.String())
-	}
-
 	// The newest run is damaged: the estimate is that of the one before, and says so.
 	damaged := *r
 	damaged.ID, damaged.Start = "torn", r.Start.Add(time.Hour)
@@ -133,15 +137,17 @@ func TestEstimateFromRuns(t *testing.T) {
 	if _, err := raw.Exec("UPDATE runs SET findings = '{{' WHERE id = 'torn'"); err != nil {
 		t.Fatal(err)
 	}
-	code, shown, errs := cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file)
-	if code != exitOK || !strings.Contains(shown, "(as in run r)") || !strings.Contains(errs, "the estimate does not use run torn: ") {
-		t.Errorf("plan beside a damaged run ends with %d: %s%s", code, shown, errs)
+	var noted []string
+	note := func(format string, args ...any) { noted = append(noted, fmt.Sprintf(format, args...)) }
+	if _, from, err := Costs(ctx, db, words("64MiB"), note); err != nil || from != "r" || len(noted) != 1 || !strings.Contains(noted[0], "the estimate does not use run torn: ") {
+		t.Errorf("beside a damaged run: from %q, %v, %q", from, err, noted)
 	}
 	if _, err := raw.Exec("UPDATE runs SET started = 'xyz' WHERE id = 'torn'"); err != nil {
 		t.Fatal(err)
 	}
-	if code, shown, errs = cli(t, "plan", "dir:/var/tmp/a", "dir:/var/tmp/b", "-w", "randread-4k,command:true", "--size", "64MiB", "--store", file); code != exitOK || !strings.Contains(errs, "the estimate does not use ") {
-		t.Errorf("plan beside a run without a start ends with %d: %s%s", code, shown, errs)
+	noted = nil
+	if _, _, err := Costs(ctx, db, words("64MiB"), note); err != nil || len(noted) == 0 || !strings.Contains(noted[0], "the estimate does not use ") {
+		t.Errorf("beside a run without a start: %v, %q", err, noted)
 	}
 }
 
@@ -150,27 +156,27 @@ func TestEstimateFromRuns(t *testing.T) {
 func TestAssumedCosts(t *testing.T) {
 	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()
-		p, err := plan.Parse("p.yaml", []byte("machines: {"+machines+"}\ntargets: {a: {dir: /var/tmp/a}, "+targets+"}\nworkloads: {w: {fio: {size: 150MiB, "+workload+"}}}\n"), kinds())
+		p, err := plan.Parse("p.yaml", []byte("machines: {"+machines+"}\ntargets: {a: {dir: /var/tmp/a}, "+targets+"}\nworkloads: {w: {fio: {size: 150MiB, "+workload+"}}}\n"), kinds.All())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return assumedCosts(p)
+		return Assumed(p)
 	}
 	cell := schedule.Cell{Workload: "w", Target: "b"}
-	here := costs("", "b: {dir: /var/tmp/b}", "rw: read")
+	local := costs("", "b: {dir: /var/tmp/b}", "rw: read")
 	unused := costs("far: {ssh: {host: h}}", "b: {dir: /var/tmp/b}", "rw: read")
-	if here.Open != unused.Open {
-		t.Errorf("%v to open, %v with a machine that no target uses", here.Open, unused.Open)
+	if local.Open != unused.Open {
+		t.Errorf("%v to open, %v with a machine that no target uses", local.Open, unused.Open)
 	}
 	stays, renewed := costs("g: {qemu: {}}", "b: {on: g, disk: {}}", "rw: read"), costs("g: {qemu: {fresh: true}}", "b: {on: g, disk: {}}", "rw: read")
-	if more := renewed.Around[cell] - stays.Around[cell]; more < assumedGuest.boot+time.Second {
+	if more := renewed.Around[cell] - stays.Around[cell]; more < guest.boot+time.Second {
 		t.Errorf("a guest for each trial costs only %v more around it", more)
 	}
-	if more := costs("", "b: {dir: /var/tmp/b}", "rw: randread, load: 50%").Open - here.Open; more != 2*(workload.PilotTime+assumedHere.around) {
+	if more := costs("", "b: {dir: /var/tmp/b}", "rw: randread, load: 50%").Open - local.Open; more != 2*(workload.PilotTime+here.around) {
 		t.Errorf("an open loop takes %v more to prepare", more)
 	}
 	together := costs("", "c: {dir: /var/tmp/c}, d: {dir: /var/tmp/d}, b: {group: {of: [c, d]}}", "rw: read")
-	if more := together.Open - here.Open; more < 900*time.Millisecond {
+	if more := together.Open - local.Open; more < 900*time.Millisecond {
 		t.Errorf("the files of a target made of two take only %v more", more)
 	}
 }

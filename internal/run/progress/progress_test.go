@@ -1,4 +1,4 @@
-package main
+package progress
 
 import (
 	"bytes"
@@ -98,7 +98,7 @@ func TestBoardRows(t *testing.T) {
 	if iops, _ := speeds(mixed, "read.iops"); iops != "100.0 IOPS" {
 		t.Errorf("mixed: %s", iops)
 	}
-	b.show("cleaning up")
+	b.status = "cleaning up"
 	if l := b.lines(80, 0, now); l[len(l)-1] != "cleaning up" {
 		t.Errorf("status: %q", l[len(l)-1])
 	}
@@ -147,35 +147,35 @@ func (s *screen) Write(b []byte) (int, error) {
 // What stays on the terminal stands above the board, and the board is gone at the end.
 func TestProgressOnTerminal(t *testing.T) {
 	s := &screen{t: t}
-	p := newProgress(s, false, true, 80)
-	p.event(run.Event{Kind: run.Opening, Target: "host disk"})
-	p.event(run.Event{Kind: run.Preparing, Target: "host disk", Workload: "w"})
+	p := New(s, false, true, 80)
+	p.Event(run.Event{Kind: run.Opening, Target: "host disk"})
+	p.Event(run.Event{Kind: run.Preparing, Target: "host disk", Workload: "w"})
 	for round := range 3 {
 		for _, w := range []string{"w", "v"} {
 			for _, target := range []string{"host disk", "guest"} {
 				tr := boardTrial(target, w, 1000)
 				e := run.Event{Kind: run.Starting, Target: target, Workload: w, Round: round, Rounds: 3, Metric: "read.iops", Trial: tr}
-				p.event(e)
+				p.Event(e)
 				if e.Kind = run.Finished; round == 1 && target == "guest" && w == "v" {
 					tr.Discarded = "the clock"
 				}
-				p.event(e)
+				p.Event(e)
 			}
-			p.event(run.Event{Kind: run.RoundDone, Target: "guest", Workload: w, Round: round + 1, Rounds: 3, Trial: boardTrial("guest", w, 1)})
+			p.Event(run.Event{Kind: run.RoundDone, Target: "guest", Workload: w, Round: round + 1, Rounds: 3, Trial: boardTrial("guest", w, 1)})
 		}
-		p.note("a message")
+		p.Note("a message")
 	}
 	if last := s.rows[len(s.rows)-1]; !strings.HasPrefix(last, "guest · v") || !strings.Contains(strings.Join(s.rows, "\n"), "3/3") {
 		t.Errorf("the board does not stand:\n%s", strings.Join(s.rows, "\n"))
 	}
-	p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
-	p.event(run.Event{Kind: run.CleaningUp})
-	p.end()
+	p.Event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
+	p.Event(run.Event{Kind: run.CleaningUp})
+	p.End()
 	want := "opening host disk\na message\nguest / v: 1.000k IOPS; discarded, its round is run again: the clock\na message\na message\nw: done, ± 1 %\n"
 	if got := strings.Join(s.rows, "\n"); got != want {
 		t.Errorf("what stays:\n%s\nwant:\n%s", got, want)
 	}
-	p.end() // twice does no harm
+	p.End() // twice does no harm
 }
 
 func TestBoardHeight(t *testing.T) {
@@ -187,21 +187,31 @@ func TestBoardHeight(t *testing.T) {
 }
 
 func TestProgressElsewhere(t *testing.T) {
-	feed := func(p *progress) {
+	feed := func(p *Progress) {
 		tr := boardTrial("host disk", "w", 1000)
 		for _, k := range []run.EventKind{run.Starting, run.Finished, run.RoundDone} {
-			p.event(run.Event{Kind: k, Target: "host disk", Workload: "w", Rounds: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second})
+			p.Event(run.Event{Kind: k, Target: "host disk", Workload: "w", Rounds: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second})
 		}
-		p.event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
-		p.end()
+		p.Event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
+		p.End()
 	}
 	var pipe, quiet bytes.Buffer
-	feed(newProgress(&pipe, false, false, 80))
+	feed(New(&pipe, false, false, 80))
 	if got := pipe.String(); got != "12s  round 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
 		t.Errorf("on a pipe: %q", got)
 	}
-	feed(newProgress(&quiet, true, true, 80))
+	feed(New(&quiet, true, true, 80))
 	if quiet.Len() > 0 {
 		t.Errorf("quiet: %q", quiet.String())
+	}
+}
+
+func TestDiscardedTrialIsTold(t *testing.T) {
+	var b strings.Builder
+	p := New(&b, false, false, 80)
+	x := &iotax.Trial{Target: "a", Workload: "w", Discarded: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
+	p.Event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Rounds: 6, Trial: x, Metric: "read.iops"})
+	if !strings.Contains(b.String(), "1.000k IOPS; discarded, its round is run again: clock-insane: 3 %") {
+		t.Error(b.String())
 	}
 }

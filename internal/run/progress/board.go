@@ -1,8 +1,9 @@
-package main
+package progress
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,10 +12,11 @@ import (
 	"iotax"
 	"iotax/internal/report/format"
 	"iotax/internal/run"
+	"iotax/internal/terminal"
 )
 
-// A board is what a terminal shows while a run measures: a bar for each workload that needs more rounds, and
-// below them what is done at the moment. It is data and text; progress puts it on the screen.
+// A board is what a terminal shows while a run measures: a bar for each workload that needs more rounds, and below them the
+// current work. It is data and text. Progress puts it on the screen.
 type board struct {
 	rows    []*boardRow
 	status  string // in place of the trial at hand: "preparing …"
@@ -38,11 +40,13 @@ type boardRow struct {
 // mostRows leaves the rest of a small terminal to what stays.
 const mostRows = 8
 
+func (b *board) index(workload string) int {
+	return slices.IndexFunc(b.rows, func(r *boardRow) bool { return r.workload == workload })
+}
+
 func (b *board) row(e run.Event) *boardRow {
-	for _, r := range b.rows {
-		if r.workload == e.Workload {
-			return r
-		}
+	if i := b.index(e.Workload); i >= 0 {
+		return b.rows[i]
 	}
 	r := &boardRow{workload: e.Workload}
 	b.rows = append(b.rows, r)
@@ -73,17 +77,9 @@ func (b *board) take(e run.Event, now time.Time) {
 			r.iops, r.through = speeds(t, e.Metric)
 		}
 	case run.CellsDone:
-		for i, r := range b.rows {
-			if r.workload == e.Workload {
-				b.rows = append(b.rows[:i:i], b.rows[i+1:]...)
-				break
-			}
-		}
+		b.rows = slices.DeleteFunc(b.rows, func(r *boardRow) bool { return r.workload == e.Workload })
 	}
 }
-
-// show shows a status instead of the current trial.
-func (b *board) show(s string) { b.status, b.target = s, "" }
 
 // speeds are the I/Os and bytes a second of a trial, the directions added up; of
 // one that has neither, what it came to.
@@ -108,10 +104,10 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 		sum[what] = v
 	}
 	if v, ok := sum["iops"]; ok {
-		iops = scaled(v)
+		iops = Scaled(v)
 	}
 	if v, ok := sum["bandwidth"]; ok {
-		bandwidth = scaled(v)
+		bandwidth = Scaled(v)
 	}
 	if iops == "" && bandwidth == "" {
 		return outcome(t, metric), ""
@@ -133,28 +129,21 @@ func (b *board) lines(width, height int, now time.Time) []string {
 	if len(rows) > most {
 		rows, more = b.around(most), len(rows)-most
 	}
-	name := 0
-	for _, r := range rows {
-		name = max(name, ansi.StringWidth(clean(r.workload)))
-	}
 	// At 80 columns, 18 leave room for the speeds.
 	room, bar := max(10, min(18, width/4)), 10
 	if width >= 100 {
 		room, bar = width/4, 20
 	}
-	name = min(name, room)
-	iops, through := 0, 0
+	name, iops, through := 0, 0, 0
 	for _, r := range rows {
+		name = min(room, max(name, ansi.StringWidth(terminal.Clean(r.workload))))
 		iops, through = max(iops, ansi.StringWidth(r.iops)), max(through, ansi.StringWidth(r.through))
 	}
 	for _, r := range rows {
 		out = append(out, r.line(width, name, bar, iops, through))
 	}
-	switch {
-	case more == 1:
-		out = append(out, "  and one more workload")
-	case more > 1:
-		out = append(out, fmt.Sprintf("  and %d more workloads", more))
+	if more > 0 {
+		out = append(out, "  and "+format.Plural(more, "more workload"))
 	}
 	if s := b.now(now, width); s != "" {
 		out = append(out, s)
@@ -167,22 +156,16 @@ func (b *board) lines(width, height int, now time.Time) []string {
 
 // around returns n rows, the one at hand among them.
 func (b *board) around(n int) []*boardRow {
-	at := 0
-	for i, r := range b.rows {
-		if r.workload == b.work {
-			at = i
-		}
-	}
-	from := min(max(0, at-n/2), len(b.rows)-n)
+	from := min(max(0, b.index(b.work)-n/2), len(b.rows)-n)
 	return b.rows[from : from+n]
 }
 
 // line drops from its end what the width does not hold, whole parts at a time.
 func (r *boardRow) line(width, name, bar, iops, through int) string {
-	s := format.Pad(ansi.Truncate(clean(r.workload), name, "…"), name) + "  " + drawBar(r.round, r.rounds, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.rounds)), r.round, r.rounds)
+	s := format.Pad(ansi.Truncate(terminal.Clean(r.workload), name, "…"), name) + "  " + drawBar(r.round, r.rounds, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.rounds)), r.round, r.rounds)
 	parts := []string{format.Pad(r.interval(), 13)}
 	if r.last != "" {
-		parts = append(parts, format.Pad(r.iops, iops), format.Pad(r.through, through), clean(r.last))
+		parts = append(parts, format.Pad(r.iops, iops), format.Pad(r.through, through), terminal.Clean(r.last))
 	}
 	for _, p := range parts {
 		if ansi.StringWidth(s)+2+ansi.StringWidth(p) > width-1 {
@@ -215,10 +198,7 @@ func drawBar(n, most, width int) string {
 }
 
 func drawShare(x float64, width int) string {
-	if !(x > 0) {
-		x = 0
-	}
-	full := int(math.Round(min(1, x) * float64(width) * 8))
+	full := int(math.Round(max(0, min(1, x)) * float64(width) * 8))
 	s := strings.Repeat("█", full/8)
 	if full%8 > 0 {
 		s += string(eighths[full%8])
@@ -230,25 +210,23 @@ func drawShare(x float64, width int) string {
 // what is too long for the width, the names give way.
 func (b *board) now(now time.Time, width int) string {
 	if b.status != "" || b.target == "" {
-		return clean(b.status)
+		return terminal.Clean(b.status)
 	}
 	ran := now.Sub(b.begun)
-	s, name := "", clean(b.target)+" · "+clean(b.work)
+	s, name := "", terminal.Clean(b.target)+" · "+terminal.Clean(b.work)
 	if b.planned >= time.Second {
-		s += "  " + drawShare(float64(ran)/float64(b.planned), 6) + " " + elapsed(ran.Truncate(time.Second)) + " of " + elapsed(b.planned)
+		s += "  " + drawShare(float64(ran)/float64(b.planned), 6) + " " + terminal.Elapsed(ran.Truncate(time.Second)) + " of " + terminal.Elapsed(b.planned)
 	}
 	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
-		s += "  " + b.atMost() + elapsed(left) + " left"
+		s += "  " + b.atMost() + terminal.Elapsed(left) + " left"
 	}
 	return ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s)), "…") + s
 }
 
 // atMost is "at most " while a workload may be precise enough before its last round.
 func (b *board) atMost() string {
-	for _, r := range b.rows {
-		if r.precision > 0 {
-			return "at most "
-		}
+	if slices.ContainsFunc(b.rows, func(r *boardRow) bool { return r.precision > 0 }) {
+		return "at most "
 	}
 	return "about "
 }

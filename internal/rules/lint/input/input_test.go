@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"path/filepath"
@@ -13,15 +13,15 @@ import (
 )
 
 func TestHeld(t *testing.T) {
-	const lsblk = `NAME="/dev/sda" PKNAME="" TYPE="disk" FSTYPE="" PTTYPE="gpt" MOUNTPOINT=""
-NAME="/dev/sda1" PKNAME="/dev/sda" TYPE="part" FSTYPE="vfat" PTTYPE="gpt" MOUNTPOINT="/boot/efi"
-NAME="/dev/sda2" PKNAME="/dev/sda" TYPE="part" FSTYPE="LVM2_member" PTTYPE="gpt" MOUNTPOINT=""
-NAME="/dev/mapper/vg-root" PKNAME="/dev/sda2" TYPE="lvm" FSTYPE="ext4" PTTYPE="" MOUNTPOINT="/"
-NAME="/dev/sdb" PKNAME="" TYPE="disk" FSTYPE="" PTTYPE="" MOUNTPOINT=""
-NAME="/dev/sdc" PKNAME="" TYPE="disk" FSTYPE="linux_raid_member" PTTYPE="" MOUNTPOINT=""
-NAME="/dev/md0" PKNAME="/dev/sdc" TYPE="raid1" FSTYPE="" PTTYPE="" MOUNTPOINT=""
-NAME="/dev/zram0" PKNAME="" TYPE="disk" FSTYPE="swap" PTTYPE="" MOUNTPOINT="[SWAP]"
-`
+	const lsblk = `{"blockdevices": [
+		{"name": "/dev/sda", "type": "disk", "fstype": null, "pttype": "gpt", "mountpoint": null, "children": [
+			{"name": "/dev/sda1", "type": "part", "fstype": "vfat", "pttype": "gpt", "mountpoint": "/boot/efi"},
+			{"name": "/dev/sda2", "type": "part", "fstype": "LVM2_member", "pttype": "gpt", "mountpoint": null, "children": [
+				{"name": "/dev/mapper/vg-root", "type": "lvm", "fstype": "ext4", "pttype": null, "mountpoint": "/"}]}]},
+		{"name": "/dev/sdb", "type": "disk", "fstype": null, "pttype": null, "mountpoint": null},
+		{"name": "/dev/sdc", "type": "disk", "fstype": "linux_raid_member", "pttype": null, "mountpoint": null, "children": [
+			{"name": "/dev/md0", "type": "raid1", "fstype": null, "pttype": null, "mountpoint": null}]},
+		{"name": "/dev/zram0", "type": "disk", "fstype": "swap", "pttype": null, "mountpoint": "[SWAP]"}]}`
 	for device, want := range map[string][]string{
 		"/dev/sda":   {"a partition table (gpt)", "mounted at /boot/efi on /dev/sda1", "LVM2_member on /dev/sda2", "mounted at / on /dev/mapper/vg-root"},
 		"/dev/sda2":  {"LVM2_member", "mounted at / on /dev/mapper/vg-root"},
@@ -30,7 +30,7 @@ NAME="/dev/zram0" PKNAME="" TYPE="disk" FSTYPE="swap" PTTYPE="" MOUNTPOINT="[SWA
 		"/dev/zram0": {"swap"},
 		"/dev/none":  nil,
 	} {
-		if got := held(lsblk, device); !slices.Equal(got, want) {
+		if got := held([]byte(lsblk), device); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", device, got, want)
 		}
 	}
@@ -38,16 +38,16 @@ NAME="/dev/zram0" PKNAME="" TYPE="disk" FSTYPE="swap" PTTYPE="" MOUNTPOINT="[SWA
 
 // A document that quotes a plan is not a plan.
 func TestLintOfTheDocs(t *testing.T) {
-	docs, err := filepath.Glob("../../docs/*.md")
+	docs, err := filepath.Glob("../../../../docs/*.md")
 	if err != nil || len(docs) < 10 {
 		t.Fatal(docs, err)
 	}
-	for _, name := range append(docs, "../../README.md") {
-		l := &linter{}
-		if err := l.lint(name); err != nil && !strings.Contains(err.Error(), "it contains no fio command") && !strings.Contains(err.Error(), "it is not a job file") {
+	for _, name := range append(docs, "../../../../README.md") {
+		l := &Reader{}
+		if err := l.Lint(name); err != nil && !strings.Contains(err.Error(), "it contains no fio command") && !strings.Contains(err.Error(), "it is not a job file") {
 			t.Error(err)
 		}
-		for _, f := range l.found {
+		for _, f := range l.Found {
 			if f.Rule == "not-a-plan" {
 				t.Errorf("%s:%d: %s: %s", name, f.Line, f.Rule, f.Evidence)
 			}
@@ -69,7 +69,7 @@ func TestFindingsFitTheTerminal(t *testing.T) {
 			for _, f := range found {
 				w.finding(f)
 			}
-			w.summary(&linter{found: found})
+			w.summary(found)
 			for line := range strings.Lines(w.String()) {
 				line = strings.TrimRight(line, "\n")
 				if n := ansi.StringWidth(line); n > width {

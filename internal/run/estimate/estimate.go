@@ -1,56 +1,62 @@
-package main
+// Package estimate is how long a run will take: as the last run of the same plan on this host, or by assumptions.
+package estimate
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"iotax"
 	"iotax/internal/calibrate"
+	"iotax/internal/kinds"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
+	"iotax/internal/report/format"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
+	"iotax/internal/terminal"
 	"iotax/internal/workload"
 	"iotax/stat"
 )
 
-// What a kind of machine is assumed to need, until a run of the same plan has been measured: to come up, to make a place ready
-// there, to prepare a workload at it, and around each trial. The work of the last three is a few commands over there.
+// An assumption is what a kind of machine needs until a run of the same plan has been measured: to boot, to make a place ready, to
+// prepare a workload there, and around each trial.
 type assumption struct{ boot, place, prepare, around time.Duration }
 
 var (
-	assumedHere     = assumption{0, 200 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
-	assumedThere    = assumption{2 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond}
-	assumedGuest    = assumption{4 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 600 * time.Millisecond}
-	assumedEmulated = assumption{15 * time.Second, 4 * time.Second, 1500 * time.Millisecond, 2500 * time.Millisecond}
+	here     = assumption{0, 200 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
+	node     = assumption{time.Second, here.place, here.prepare, here.around}
+	there    = assumption{2 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond}
+	guest    = assumption{4 * time.Second, 500 * time.Millisecond, 500 * time.Millisecond, 600 * time.Millisecond}
+	emulated = assumption{15 * time.Second, 4 * time.Second, 1500 * time.Millisecond, 2500 * time.Millisecond}
 )
 
 const assumedWrite = 150 << 20 // bytes of test files a second, through shares too
 
-// assume finds the assumption about a machine of p.
-func assume(p *plan.Plan, machine string, accel string) assumption {
+func assume(p *plan.Plan, machine, accel string) assumption {
 	m, ok := p.Machine(machine)
 	switch {
 	case machine == plan.Host || !ok:
-		return assumedHere
+		return here
 	case m.Kind == "node":
-		return assumption{time.Second, assumedHere.place, assumedHere.prepare, assumedHere.around}
+		return node
 	case m.Kind != "qemu":
-		return assumedThere
+		return there
 	case accel == "tcg":
-		return assumedEmulated
+		return emulated
 	}
-	return assumedGuest
+	return guest
 }
 
-// assumedCosts are the costs of a plan of which no run is known.
-func assumedCosts(p *plan.Plan) schedule.Costs {
+// Assumed are the costs of a plan of which no run is known.
+func Assumed(p *plan.Plan) schedule.Costs {
 	c := schedule.Costs{Around: map[schedule.Cell]time.Duration{}}
-	accel := qemu.Known(cacheDir())
+	accel := qemu.Known(iotax.CacheDir())
 	used := p.Used()
 	for _, m := range p.Machines {
 		if used[m.Name] {
@@ -85,7 +91,7 @@ func assumedCosts(p *plan.Plan) schedule.Costs {
 			}
 		}
 	}
-	c.Open += writing(testBytes(p))
+	c.Open += writing(TestBytes(p))
 	return c
 }
 
@@ -97,11 +103,11 @@ func writing(bytes int64) time.Duration {
 // searchedRuns bounds how many runs of the same name are searched for one of the same plan.
 const searchedRuns = 20
 
-// costsOf returns the costs of p, as the last run of the same targets and workloads on this host in db had them, and the id of that run. Work that ends
-// by itself is then estimated to take what it took. Without such a run the costs are assumed, and the id is "". A run that cannot be read is
-// noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
-func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
-	c = assumedCosts(p)
+// Costs returns the costs of p, as the last run of the same targets and workloads on this host in db had them, and the id of that run. Work
+// that ends by itself is then estimated to take what it took. Without such a run the costs are assumed, and the id is "". A run that
+// cannot be read is noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
+func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
+	c = Assumed(p)
 	without := func(what string, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -109,7 +115,10 @@ func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(strin
 		note("the estimate does not use %s: %v", what, err)
 		return nil
 	}
-	here := hostname()
+	host, err := os.Hostname()
+	if err != nil {
+		return c, "", without("earlier runs", err)
+	}
 	runs, _, err := db.Find(ctx, store.Query{Name: p.Name, Limit: searchedRuns})
 	if err != nil {
 		return c, "", without("earlier runs", err)
@@ -119,11 +128,10 @@ func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(strin
 		var q *plan.Plan
 		var trials []*iotax.Trial
 		if err == nil {
-			var same bool
-			if q, same = samePlan(p, r); !same || r.Imported() || divided(r) || cmp.Or(r.Environment[iotax.FactHostname], here) != here {
+			if q = samePlan(p, r); q == nil || r.Imported() || saved.Divided(r) || cmp.Or(r.Environment[iotax.FactHostname], host) != host {
 				continue
 			}
-			trials, err = measured(ctx, db, r.ID)
+			trials, err = saved.Trials(ctx, db, r.ID)
 		}
 		if err != nil {
 			if err := without("run "+found.ID, err); err != nil {
@@ -138,17 +146,20 @@ func costsOf(ctx context.Context, db *store.Store, p *plan.Plan, note func(strin
 	return c, "", nil
 }
 
-// samePlan returns the plan of r, and whether that has the targets and workloads of p. How long and how often may differ.
-func samePlan(p *plan.Plan, r *iotax.Run) (q *plan.Plan, same bool) {
-	q, err := plan.Parse("plan of run "+r.ID, r.Plan, kinds())
+// samePlan returns the plan of r if that has the targets and workloads of p, else nil. How long and how often may differ.
+func samePlan(p *plan.Plan, r *iotax.Run) *plan.Plan {
+	q, err := kinds.Saved(r)
 	if err != nil {
-		return nil, false // another version of iotax wrote it
+		return nil
 	}
 	alike := *q
 	alike.Measure = p.Measure
 	a, errA := p.YAML()
 	b, errB := alike.YAML()
-	return q, errA == nil && errB == nil && string(a) == string(b)
+	if errA != nil || errB != nil || string(a) != string(b) {
+		return nil
+	}
+	return q
 }
 
 // took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
@@ -179,42 +190,6 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	return true
 }
 
-// costs is costsOf with the store of the command line, where there is one: plan neither makes nor needs one.
-func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
-	if !store.Exists(a.store) {
-		return assumedCosts(p), "", nil
-	}
-	note := func(format string, args ...any) { fmt.Fprintf(a.err, "iotax: "+format+"\n", args...) }
-	db, err := store.Open(ctx, a.store)
-	if err != nil {
-		note("the estimate does not use earlier runs: %v", err)
-		return assumedCosts(p), "", nil
-	}
-	defer db.Close()
-	return costsOf(ctx, db, p, note)
-}
-
-// opening lists the work before the first trial.
-func opening(p *plan.Plan) string {
-	guests := 0
-	for _, m := range p.Machines {
-		if m.Kind == "qemu" {
-			guests++
-		}
-	}
-	var what []string
-	if guests > 0 {
-		what = append(what, "booting "+count(guests, "guest"))
-	}
-	if bytes := testBytes(p); bytes > 0 {
-		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
-	}
-	if len(what) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(what, ", ") + ")"
-}
-
 // A work is what an estimate needs of a workload: the bytes that it puts at a place, and what it has in common with workloads of
 // the same pilot, "" without one.
 type work struct {
@@ -226,7 +201,7 @@ type work struct {
 func worksOf(p *plan.Plan) []work {
 	out := make([]work, len(p.Workloads))
 	for i, w := range p.Workloads {
-		made, err := workload.New(w, workloadEnv())
+		made, err := workload.New(w, kinds.Env())
 		if err != nil {
 			continue
 		}
@@ -255,8 +230,8 @@ func placesOf(t plan.Target, w plan.Workload) []string {
 	return []string{t.Name}
 }
 
-// testBytes is the size of the test files of all targets. Workloads of one size share theirs.
-func testBytes(p *plan.Plan) (sum int64) {
+// TestBytes is the size of the test files of all targets. Workloads of one size share theirs.
+func TestBytes(p *plan.Plan) (sum int64) {
 	type file struct {
 		target string
 		size   int64
@@ -279,24 +254,49 @@ func testBytes(p *plan.Plan) (sum int64) {
 	return sum
 }
 
-// planTime are lines about how long a run takes, and where the time goes.
-func planTime(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
+// opening lists the work before the first trial.
+func opening(p *plan.Plan) string {
+	guests := 0
+	for _, m := range p.Machines {
+		if m.Kind == "qemu" {
+			guests++
+		}
+	}
+	var what []string
+	if guests > 0 {
+		what = append(what, "booting "+format.Plural(guests, "guest"))
+	}
+	if bytes := TestBytes(p); bytes > 0 {
+		what = append(what, "writing "+plan.Size(bytes).String()+" of test files")
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(what, ", ") + ")"
+}
+
+// span prints a length of time, or two if they differ.
+func span(lo, hi time.Duration) string {
+	from, to := terminal.Elapsed(lo), terminal.Elapsed(hi)
+	if from == to {
+		return from
+	}
+	return from + " to " + to
+}
+
+// Lines describe how long a run takes, and where the time goes. from is the run that c comes from.
+func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 	least, most, rounds := schedule.Estimate(p, c)
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	total := "about " + elapsed(least)
-	if most > least {
-		total += " to " + elapsed(most)
+	source := "assumed; the first run measures it"
+	if from != "" {
+		source = "as in run " + from
 	}
-	if from == "" {
-		total += " (assumed; the first run measures it)"
-	} else {
-		total += " (as in run " + from + ")"
-	}
-	line("%s", total)
+	line("about %s (%s)", span(least, max(least, most)), source)
 	if rounds < p.Measure.Rounds.Max {
-		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, count(rounds, "round"), p.Measure.Rounds.Max)
+		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, format.Plural(rounds, "round"), p.Measure.Rounds.Max)
 	}
-	line("%s to open, prepare and close%s", elapsed(c.Open), opening(p))
+	line("%s to open, prepare and close%s", terminal.Elapsed(c.Open), opening(p))
 	var around []time.Duration
 	for i := range p.Workloads {
 		for _, t := range p.Targets {
@@ -306,20 +306,16 @@ func planTime(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 		}
 	}
 	if len(around) > 0 && slices.Max(around) > 0 {
-		lo, hi := elapsed(slices.Min(around)), elapsed(slices.Max(around))
-		if lo != hi {
-			lo += " to " + hi
-		}
-		line("%s around each trial", lo)
+		line("%s around each trial", span(slices.Min(around), slices.Max(around)))
 	}
-	if worthIt(p) {
-		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds()); err == nil { // else the run reports why
-			line("%s once a week to measure the noise floor (--calibrate=no leaves that out)", elapsed(calibrationTime(aa)))
+	if calibrate.Worth(p) {
+		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds.All()); err == nil { // else the run reports why
+			line("%s once a week to measure the noise floor (--calibrate=no leaves that out)", terminal.Elapsed(calibrate.Time(aa)))
 		}
 	}
 	for i := range p.Workloads {
 		if w := &p.Workloads[i]; w.Assumed > 0 && from == "" {
-			line("%s ends by itself: %s for each trial is assumed until one has been measured", w.Name, elapsed(w.Assumed))
+			line("%s ends by itself: %s for each trial is assumed until one has been measured", w.Name, terminal.Elapsed(w.Assumed))
 		}
 	}
 	if p.Measure.Prepare != "" && from == "" {

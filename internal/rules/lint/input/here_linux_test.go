@@ -1,11 +1,15 @@
-package main
+package input
 
 import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+
+	"iotax"
+	"iotax/internal/rules/lint"
 )
 
 // A device with a file system is in use, whoever would write to it.
@@ -32,8 +36,9 @@ func TestHolds(t *testing.T) {
 	if held := holds(context.Background(), loop); !strings.Contains(held, "ext4") {
 		t.Errorf("a device with ext4 holds %q", held)
 	}
-	var out strings.Builder
-	if code := Main(context.Background(), []string{"lint", "fio --name=a --rw=randwrite --direct=1 --filename=" + loop}, nil, &out, &out); code != exitGate || !strings.Contains(out.String(), "error: device-overwritten") {
-		t.Errorf("exit status %d: %s", code, out.String())
+	l := &Reader{Facts: Here(t.Context())}
+	if err := l.Lint("fio --name=a --rw=randwrite --direct=1 --filename=" + loop); err != nil ||
+		!slices.ContainsFunc(l.Found, func(f lint.Finding) bool { return f.Rule == "device-overwritten" && f.Severity == iotax.Invalid }) {
+		t.Errorf("%v: %+v", err, l.Found)
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package progress shows the events of a run while it measures.
+package progress
 
 import (
 	"cmp"
@@ -8,70 +9,70 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/perf/benchunit"
 
 	"iotax"
 	"iotax/internal/run"
+	"iotax/internal/terminal"
 )
 
-// A progress shows the events of a run: on a terminal a board that is written over, elsewhere one line a
+// A Progress shows the events of a run: on a terminal a board that is written over, elsewhere one line a
 // trial.
-type progress struct {
+type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
 	quiet bool
-	live  bool
+	Live  bool                       // on a terminal
 	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows is not known
 	board board
 	shown []string      // lines of the board on the terminal
 	stop  chan struct{} // ends the ticking
 }
 
-func newProgress(out io.Writer, quiet, live bool, columns int) *progress {
-	return &progress{out: out, quiet: quiet, live: live, size: func() (int, int) { return terminalSize(out, columns) }}
+func New(out io.Writer, quiet, live bool, columns int) *Progress {
+	return &Progress{out: out, quiet: quiet, Live: live, size: func() (int, int) { return terminal.Size(out, columns) }}
 }
 
-// note shows a message of a machine or a workload ("pushing fio to db1").
-func (p *progress) note(format string, args ...any) { p.line(fmt.Sprintf(format, args...)) }
+// Note shows a message of a machine or a workload ("pushing fio to db1").
+func (p *Progress) Note(format string, args ...any) { p.Line(fmt.Sprintf(format, args...)) }
 
-func (p *progress) event(e run.Event) {
+func (p *Progress) Event(e run.Event) {
 	p.mu.Lock()
 	p.board.take(e, time.Now())
 	p.mu.Unlock()
 	switch e.Kind {
 	case run.Opening:
-		p.line("opening " + strings.TrimSpace(e.Target+e.Text))
+		p.Line("opening " + strings.TrimSpace(e.Target+e.Text))
 	case run.Missing:
-		why := firstLine(e.Err.Error())
+		why := terminal.FirstLine(e.Err.Error())
 		if e.Workload != "" {
-			p.line(e.Target + " is left out of " + e.Workload + ": " + why)
+			p.Line(e.Target + " is left out of " + e.Workload + ": " + why)
 		} else {
 			if op, rest, ok := strings.Cut(why, ": "); ok && op == "open "+e.Target {
 				why = rest
 			}
-			p.line(e.Target + " could not be opened: " + why)
+			p.Line(e.Target + " could not be opened: " + why)
 		}
 		if hint := hintOf(e.Err); hint != "" {
-			p.line("  hint: " + hint)
+			p.Line("  hint: " + hint)
 		}
 	case run.Preparing:
 		if e.Text != "" {
-			p.status(e.Workload + ": " + e.Text)
+			p.Status(e.Workload + ": " + e.Text)
 		} else {
-			p.status("preparing " + e.Target + " for " + e.Workload)
+			p.Status("preparing " + e.Target + " for " + e.Workload)
 		}
 	case run.Starting, run.RoundDone:
 		p.redraw()
 	case run.Finished:
 		switch {
-		case !p.live:
+		case !p.Live:
 			t := e.Trial
-			p.line(fmt.Sprintf("%s  round %d/%d  %s  %s: %s", elapsed(e.Elapsed), e.Round+1, e.Rounds, e.Workload, e.Target, outcome(t, e.Metric)))
+			p.Line(fmt.Sprintf("%s  round %d/%d  %s  %s: %s", terminal.Elapsed(e.Elapsed), e.Round+1, e.Rounds, e.Workload, e.Target, outcome(t, e.Metric)))
 		case e.Trial.Err != "" || e.Trial.Discarded != "":
-			p.line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
+			p.Line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
 		default:
 			p.redraw()
 		}
@@ -80,38 +81,38 @@ func (p *progress) event(e run.Event) {
 		if e.Short {
 			how = "stopped"
 		}
-		p.line(e.Workload + ": " + how + ", " + e.Text)
+		p.Line(e.Workload + ": " + how + ", " + e.Text)
 	case run.CleaningUp:
-		p.status("cleaning up")
+		p.Status("cleaning up")
 	}
 }
 
-// line prints a line that stays, above the board.
-func (p *progress) line(s string) {
+// Line prints a line that stays, above the board.
+func (p *Progress) Line(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.quiet {
 		return
 	}
-	p.draw(clean(s)+"\n", true)
+	p.draw(terminal.Clean(s)+"\n", true)
 }
 
-// status shows what is done at the moment; without a terminal it stays.
-func (p *progress) status(s string) {
-	if !p.live {
-		p.line(s)
+// Status shows what is done at the moment; without a terminal it stays.
+func (p *Progress) Status(s string) {
+	if !p.Live {
+		p.Line(s)
 		return
 	}
 	p.mu.Lock()
-	p.board.show(s)
+	p.board.status, p.board.target = s, ""
 	p.mu.Unlock()
 	p.redraw()
 }
 
-func (p *progress) redraw() {
+func (p *Progress) redraw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.quiet || !p.live {
+	if p.quiet || !p.Live {
 		return
 	}
 	if p.stop == nil {
@@ -122,7 +123,7 @@ func (p *progress) redraw() {
 }
 
 // tick keeps the clock of the board running between events, and fits it to a terminal that was resized.
-func (p *progress) tick(stop chan struct{}) {
+func (p *Progress) tick(stop chan struct{}) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
 	for {
@@ -141,7 +142,7 @@ func (p *progress) tick(stop chan struct{}) {
 
 // draw takes the board away, prints what stays, and puts the board below it again, in one write: a
 // terminal would flicker otherwise.
-func (p *progress) draw(above string, board bool) {
+func (p *Progress) draw(above string, board bool) {
 	var b strings.Builder
 	columns, rows := p.size()
 	if len(p.shown) > 0 {
@@ -152,7 +153,7 @@ func (p *progress) draw(above string, board bool) {
 		p.shown = nil
 	}
 	b.WriteString(above)
-	if board && p.live {
+	if board && p.Live {
 		p.shown = p.board.lines(columns, rows, time.Now())
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
@@ -171,8 +172,8 @@ func height(lines []string, columns int) int {
 	return n
 }
 
-// end takes the board away; what comes after it begins a new one.
-func (p *progress) end() {
+// End takes the board away; what comes after it begins a new one.
+func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stop != nil {
@@ -188,51 +189,26 @@ func hintOf(err error) (hint string) {
 	for e := (*iotax.Error)(nil); errors.As(err, &e); err = e.Err {
 		hint = cmp.Or(e.Hint, hint)
 	}
-	return firstLine(hint)
+	return terminal.FirstLine(hint)
 }
 
 // outcome is what one trial came to, in a few words: its headline value, or how long it took.
 func outcome(t *iotax.Trial, metric string) string {
 	if t.Err != "" {
-		return "failed: " + firstLine(t.Err)
+		return "failed: " + terminal.FirstLine(t.Err)
 	}
-	done := "done in " + elapsed(t.Took)
+	done := "done in " + terminal.Elapsed(t.Took)
 	if v, ok := t.Value(metric); ok {
-		done = scaled(v)
+		done = Scaled(v)
 	}
 	if t.Discarded != "" {
-		done += "; discarded, its round is run again: " + firstLine(t.Discarded)
+		done += "; discarded, its round is run again: " + terminal.FirstLine(t.Discarded)
 	}
 	return done
 }
 
-// headline is the trial's first headline value of its workload.
-func headline(r *iotax.Run, t *iotax.Trial) string {
-	switch {
-	case t.Err != "":
-		return "failed: " + clean(firstLine(t.Err))
-	case t.Discarded != "":
-		return "discarded: " + clean(t.Discarded)
-	}
-	for _, w := range r.Workloads {
-		if w.Name != t.Workload || len(w.Metrics) == 0 {
-			continue
-		}
-		if v, ok := t.Value(w.Metrics[0]); ok {
-			return scaled(v)
-		}
-	}
-	return "-"
-}
-
-// firstLine leaves out consoles and hints, which follow in an error. The report has them.
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(s, "\n")
-	return s
-}
-
-// scaled prints a value with three digits and a unit that people read.
-func scaled(v iotax.Value) string {
+// Scaled prints a value with three digits and a unit that people read.
+func Scaled(v iotax.Value) string {
 	switch v.Unit {
 	case iotax.BytesPerSecond:
 		return benchunit.Scale(v.Value, benchunit.Binary) + "B/s"
@@ -247,18 +223,3 @@ func scaled(v iotax.Value) string {
 	}
 	return benchunit.Scale(v.Value, benchunit.Decimal) + " " + v.Unit
 }
-
-// cleanLines keeps control characters in the output of targets from the terminal.
-func cleanLines(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
-			return '\uFFFD'
-		}
-		return r
-	}, s)
-}
-
-var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
-
-// clean is cleanLines for a text that stays on one line.
-func clean(s string) string { return cleanLines(oneLine.Replace(s)) }

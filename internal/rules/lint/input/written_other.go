@@ -1,5 +1,5 @@
 //go:build !linux
 
-package main
+package input
 
 func written(string) (float64, bool) { return 0, false }

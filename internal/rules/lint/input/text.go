@@ -1,43 +1,27 @@
-package main
+package input
 
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"iotax"
 	"iotax/internal/plan/syntax"
-	"iotax/internal/report/export"
 	"iotax/internal/report/format"
 	"iotax/internal/rules"
 	"iotax/internal/rules/lint"
+	"iotax/internal/terminal"
 )
 
-// printFindings writes what a linter found: as text, JSON or SARIF 2.1.0.
-func (a *app) printFindings(out io.Writer, l *linter, format string) error {
-	switch format {
-	case "sarif":
-		return lint.SARIF(out, version(), l.found, func(f string) bool { return slices.Contains(l.files, f) })
-	case "json":
-		return writeJSON(out, map[string]any{"version": export.Version, "findings": plain(l.found)})
-	}
-	w := &findingWriter{width: width(out, 100), color: color(out), brief: a.quiet, explained: map[string]bool{}}
-	for _, f := range l.found {
+// Text writes what was found for a terminal of so many columns. brief leaves out the reasons.
+func (l *Reader) Text(out io.Writer, width int, color, brief bool) error {
+	w := &findingWriter{width: width, color: color, brief: brief, explained: map[string]bool{}}
+	for _, f := range l.Found {
 		w.finding(f)
 	}
-	w.summary(l)
+	w.summary(l.Found)
 	_, err := io.WriteString(out, w.String())
 	return err
-}
-
-// plain are the findings without their lines of text, for JSON: an empty list is one too.
-func plain(found []lint.Finding) []iotax.Finding {
-	all := []iotax.Finding{}
-	for _, f := range found {
-		all = append(all, f.Finding)
-	}
-	return all
 }
 
 // A findingWriter prints findings for people.
@@ -68,7 +52,7 @@ func (w *findingWriter) style(code, s string) string {
 var severityStyle = map[iotax.Severity]string{iotax.Invalid: red, iotax.Warning: warn, iotax.Info: blue}
 
 func (w *findingWriter) finding(f lint.Finding) {
-	at := clean(f.File)
+	at := terminal.Clean(f.File)
 	if f.Line > 0 {
 		at += fmt.Sprintf(":%d", f.Line)
 		if f.Column > 0 {
@@ -105,7 +89,7 @@ func (w *findingWriter) para(s, first, rest, style string) {
 	}
 }
 
-func (w *findingWriter) summary(l *linter) {
+func (w *findingWriter) summary(found []lint.Finding) {
 	var parts []string
 	worst := ""
 	for _, s := range []struct {
@@ -113,7 +97,7 @@ func (w *findingWriter) summary(l *linter) {
 		name     string
 	}{{iotax.Invalid, "error"}, {iotax.Warning, "warning"}, {iotax.Info, "note"}} {
 		n := 0
-		for _, f := range l.found {
+		for _, f := range found {
 			if f.Severity == s.severity {
 				n++
 				if worst == "" {
@@ -122,7 +106,7 @@ func (w *findingWriter) summary(l *linter) {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, count(n, s.name))
+			parts = append(parts, format.Plural(n, s.name))
 		}
 	}
 	if len(parts) == 0 {
@@ -132,8 +116,8 @@ func (w *findingWriter) summary(l *linter) {
 	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+worst, "", "  ", dim)
 }
 
-// printPage prints Markdown for a terminal: paragraphs wrapped, code unchanged.
-func printPage(out io.Writer, page string, width int) error {
+// Page prints Markdown for a terminal: paragraphs wrapped, code unchanged.
+func Page(out io.Writer, page string, width int) error {
 	var b strings.Builder
 	code := false
 	for line := range strings.Lines(page) {

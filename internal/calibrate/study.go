@@ -1,0 +1,155 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
+	"iotax/internal/rules"
+	"iotax/internal/run"
+	"iotax/internal/terminal"
+)
+
+// A Mode is how a run gets the noise floor of its setup.
+type Mode string
+
+const (
+	Auto   Mode = "auto"
+	Always Mode = "full"
+	Never  Mode = "no"
+)
+
+// Worthwhile is the least time of the trials of a run that is calibrated by default: a first look must not take twice as long.
+const Worthwhile = time.Minute
+
+// UserCache keeps the calibrations of this user.
+func UserCache() Cache { return Cache{Dir: filepath.Join(iotax.CacheDir(), "calibration")} }
+
+// A Study has what a calibration needs of the run that it is made for.
+type Study struct {
+	Deps    run.Deps
+	Kinds   plan.Kinds
+	Version string // of iotax
+	Line    func(string)
+	Status  func(string)
+}
+
+// Of returns the function that gets the calibration for a run of p; nil if there is to be none.
+func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
+	if mode == Never {
+		return nil
+	}
+	return func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
+		rig := RigOf(r)
+		c, fresh := UserCache().Get(rig, s.Deps.Now())
+		var found []iotax.Finding
+		if !fresh || mode == Always && c.Brief {
+			if mode == Auto && !Worth(p) {
+				return nil, nil
+			}
+			var err error
+			if c, err = s.now(ctx, p, mode, rig); err != nil && ctx.Err() == nil {
+				found = append(found, rules.NotCalibrated.FoundError(iotax.AboutRun(), err.Error()))
+			}
+		}
+		if f, bad := Finding(c); bad {
+			found = append(found, f)
+		}
+		if tip := lengthTip(c, p.Measure); tip != "" {
+			s.Line(tip)
+		}
+		return c, found
+	}
+}
+
+// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. A second
+// guest would disturb those of the run, and take as long to start.
+func Worth(p *plan.Plan) bool {
+	least, _, _ := schedule.Estimate(p, schedule.Costs{})
+	return least >= Worthwhile && p.Targets[0].On == plan.Host
+}
+
+// Time is about how long the A/A study takes.
+func Time(aa *plan.Plan) time.Duration {
+	least, _, _ := schedule.Estimate(aa, schedule.Costs{})
+	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each starts fio, as does the study of the null engine
+	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
+}
+
+// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/decisions/0010
+// explains why iotax does not use it by itself.
+func lengthTip(c *iotax.Calibration, m plan.Measure) string {
+	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {
+		return ""
+	}
+	if l := time.Duration(m.Trial); l < c.Trial*2 && c.Trial < l*2 {
+		return ""
+	}
+	return fmt.Sprintf("calibrated: trials of %s waste the least time here, these take %s (--trial %[1]s)", plan.Duration(c.Trial), m.Trial)
+}
+
+// now calibrates p's baseline while p's targets are open, and saves the result. With an error it may also return a
+// calibration, which it could not save.
+func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iotax.Calibration, error) {
+	o := Brief()
+	if mode == Always {
+		o = Full()
+	}
+	aa, err := AA(p, p.Baseline, o, s.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	s.Line(fmt.Sprintf("calibrating: %s against itself, about %s", p.Baseline, terminal.Elapsed(Time(aa))))
+	s.Deps.Progress = func(e run.Event) {
+		if e.Kind == run.Starting {
+			s.Status(fmt.Sprintf("calibrating  round %d/%d", e.Round+1, e.Rounds))
+		}
+	}
+	s.Deps = unsaved(s.Deps)
+	c, _, err := s.Measure(ctx, aa, "calibration", mode != Always)
+	if err != nil {
+		return nil, err
+	}
+	return c, UserCache().Put(rig, c)
+}
+
+// Measure runs a study of the null engine, which is not saved, and the A/A study aa as the run id.
+func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
+	s.Deps.Calibrate = nil
+	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {
+		var trials []*iotax.Trial
+		save := d.Save
+		d.Save = func(ctx context.Context, t *iotax.Trial) error {
+			trials = append(trials, t)
+			return save(ctx, t)
+		}
+		r, err := run.Run(ctx, p, d, run.Options{ID: id, Version: s.Version})
+		return r, trials, err
+	}
+	null, err := Null(aa, s.Kinds)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, ceiling, err := measure(null, "null", unsaved(s.Deps))
+	if err != nil {
+		return nil, nil, err
+	}
+	r, trials, err := measure(aa, id, s.Deps)
+	if err != nil {
+		return nil, r, err
+	}
+	c, err := New(r, trials, ceiling, brief)
+	return c, r, err
+}
+
+// unsaved is d for a study of which nothing is saved.
+func unsaved(d run.Deps) run.Deps {
+	d.Begin = func(context.Context, *iotax.Run) error { return nil }
+	d.Update = d.Begin
+	d.Save = func(context.Context, *iotax.Trial) error { return nil }
+	return d
+}

@@ -1,0 +1,248 @@
+// Package clean finds what the runs of a store left behind on this host, on other machines, in clusters and in buckets.
+package clean
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/kinds"
+	"iotax/internal/leftover"
+	"iotax/internal/machine"
+	"iotax/internal/machine/host"
+	"iotax/internal/machine/kube"
+	"iotax/internal/machine/pod"
+	"iotax/internal/plan"
+	"iotax/internal/run"
+	"iotax/internal/run/saved"
+	"iotax/internal/store"
+	"iotax/internal/volume"
+	"iotax/internal/workload"
+)
+
+// usual are the directories of any machine in which iotax makes directories for any plan.
+var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
+
+// A Search is where runs may have left something.
+type Search struct {
+	plans    []planOf
+	places   []leftover.Place // this host is the first
+	machines []iotax.Machine
+	remote   bool
+}
+
+// planOf is a plan of a saved run, paths in full. Shards that count paths from different directories have a plan each.
+type planOf struct {
+	run  *iotax.Run
+	plan *plan.Plan
+}
+
+// Open finds the places that the runs of the store at url used: on this host those of all runs, and with remote those of unfinished
+// ones on machines that exist longer than a run. It returns a search also with an error: what can be searched is. The caller closes it.
+func Open(ctx context.Context, url string, remote bool) (*Search, error) {
+	s := &Search{remote: remote}
+	errs := []error{s.read(ctx, url)}
+	here := leftover.Place{Machine: host.Local(), Dirs: []string{os.TempDir()}}
+	for _, d := range usual {
+		if st, err := os.Stat(d); err == nil && st.IsDir() {
+			here.Dirs = append(here.Dirs, d)
+		}
+	}
+	opened := map[string]bool{}
+	var made []plan.Machine // by runs that may have left something
+	for _, x := range s.plans {
+		unfinished := x.run.Status != iotax.Done
+		named := x.plan.Directories()
+		for _, pm := range x.plan.Machines {
+			if unfinished {
+				made = append(made, pm)
+			}
+			if !pm.Traits().Stays {
+				continue
+			}
+			dirs := slices.Clone(usual)
+			for _, d := range named[pm.Name] {
+				dirs = append(dirs, *d)
+			}
+			delete(named, pm.Name)
+			key := fmt.Sprintf("%s %+v %v", pm.Kind, pm.Spec, dirs)
+			if !remote || !unfinished || opened[key] {
+				continue
+			}
+			opened[key] = true
+			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: iotax.CacheDir(), Existing: true})
+			if errors.Is(err, iotax.ErrGone) {
+				continue // with what was left on it
+			} else if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			s.machines = append(s.machines, m)
+			s.places = append(s.places, leftover.Place{Machine: m, Dirs: dirs})
+		}
+		for _, dirs := range named { // of this host, and of nodes of a lab, which have its files; guests and containers ended with their run
+			for _, d := range dirs {
+				if !slices.Contains(here.Dirs, *d) {
+					here.Dirs = append(here.Dirs, *d)
+				}
+			}
+		}
+	}
+	here.Also = machine.Leftovers(made)
+	s.places = append([]leftover.Place{here}, s.places...)
+	return s, errors.Join(errs...)
+}
+
+// Close closes the machines.
+func (s *Search) Close(ctx context.Context) {
+	for _, m := range s.machines {
+		m.Close(context.WithoutCancel(ctx))
+	}
+}
+
+// All yields the leftovers place by place, because two may lead to the same mount, and with remote those in clusters and buckets.
+func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
+	return func(yield func([]leftover.Item, error) bool) {
+		for _, p := range s.places {
+			if !yield(leftover.Find(ctx, p)) {
+				return
+			}
+		}
+		if s.remote {
+			yield(s.inServices(ctx))
+		}
+	}
+}
+
+// read reads the plans of the saved runs. There are none if there is no store yet. Imported runs, and those of another version of iotax,
+// may have a plan that cannot be parsed.
+func (s *Search) read(ctx context.Context, url string) error {
+	db, err := store.OpenExisting(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	runs, err := db.Runs(ctx)
+	errs := []error{err}
+	for i := range runs {
+		r := &runs[i]
+		folders := []string{""} // the plan of one process is saved with its paths in full
+		if saved.Divided(r) {
+			parts, err := db.RunParts(ctx, r.ID)
+			errs = append(errs, err)
+			folders = nil
+			for _, p := range parts {
+				folders = append(folders, p.Environment[run.FolderKey])
+			}
+			slices.Sort(folders)
+		}
+		for _, folder := range slices.Compact(folders) {
+			p, err := plan.Parse(filepath.Join(folder, "plan of run "+r.ID), r.Plan, kinds.All())
+			if err != nil {
+				break
+			}
+			errs = append(errs, p.Absolute())
+			s.plans = append(s.plans, planOf{r, p})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// inServices finds what unfinished runs have left in Kubernetes and in buckets.
+func (s *Search) inServices(ctx context.Context) (items []leftover.Item, err error) {
+	var errs []error
+	asked := map[any]bool{}
+	once := func(service any, find func() ([]leftover.Item, error)) {
+		if !asked[service] {
+			asked[service] = true
+			found, err := find()
+			items, errs = append(items, found...), append(errs, err)
+		}
+	}
+	for _, x := range s.plans {
+		if x.run.Status == iotax.Done {
+			continue
+		}
+		// A run that never had a pod left nothing in its cluster, which may be out of reach for ever.
+		had := x.run.Status == iotax.Running || slices.ContainsFunc(x.run.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
+		for _, m := range x.plan.Machines {
+			if spec, ok := m.Spec.(*pod.Spec); ok && had && spec.Pod == "" {
+				once(spec.Cluster(), func() ([]leftover.Item, error) {
+					api, err := kube.Connect(spec.Cluster())
+					if err != nil {
+						return nil, err
+					}
+					return api.Left(ctx, api.Namespace)
+				})
+			}
+		}
+		for place, err := range buckets(x.plan) {
+			errs = append(errs, err)
+			if err == nil {
+				once(place.Path, func() ([]leftover.Item, error) { return workload.LeftInStore(ctx, place) })
+			}
+		}
+	}
+	return items, errors.Join(errs...)
+}
+
+// buckets yields the buckets of a plan in which objects may remain.
+func buckets(p *plan.Plan) iter.Seq2[iotax.Place, error] {
+	return func(yield func(iotax.Place, error) bool) {
+		for _, t := range p.Targets {
+			if spec, ok := t.Spec.(*volume.BucketSpec); ok {
+				if place, there, err := spec.Remains(); (there || err != nil) && !yield(place, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Leftovers counts, for doctor, the leftovers of crashed runs on this host, and names the other places that killed runs used.
+func Leftovers(ctx context.Context, url string) (here, elsewhere string, err error) {
+	s, err := Open(ctx, url, false)
+	defer s.Close(ctx)
+	counts := map[string]int{}
+	items, ferr := leftover.Find(ctx, s.places[0])
+	for _, i := range leftover.Left(items) {
+		counts[i.Kind]++
+	}
+	var parts []string
+	for _, f := range s.places[0].Finders() {
+		if n := counts[f.Kind]; n > 1 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, f.Plural))
+		} else if n == 1 {
+			parts = append(parts, "1 "+f.Kind)
+		}
+	}
+	if len(parts) > 0 {
+		here = strings.Join(parts, ", ") + " of crashed runs"
+	}
+	killed, unread := saved.Killed(ctx, url)
+	names := map[string]bool{}
+	for _, x := range s.plans {
+		if !slices.ContainsFunc(killed, func(r iotax.Run) bool { return r.ID == x.run.ID }) {
+			continue
+		}
+		for _, m := range x.plan.Machines {
+			if m.Traits().Stays || m.Kind == pod.Kind.Name {
+				names[m.Name+" ("+m.Kind+")"] = true
+			}
+		}
+		for place, err := range buckets(x.plan) {
+			if err == nil {
+				names[workload.BucketOf(place)] = true
+			}
+		}
+	}
+	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(err, ferr), unread) // a store that cannot be read is in both
+}

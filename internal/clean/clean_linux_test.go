@@ -1,0 +1,59 @@
+package clean
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/leftover"
+	"iotax/internal/store"
+)
+
+// A machine that nobody could be asked about is not one that is gone: clean says so, and does not call it clean.
+func TestCleanTellsWhatWasNotAsked(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, c := range map[string]struct{ machine, says string }{
+		"a kubeconfig that is missing": {"k8s: {pod: n/x, kubeconfig: " + missing + "}", missing},
+		"an engine that is stopped":    {"podman: {ref: x, host: unix://" + missing + "}", missing},
+		"a program that is missing":    {"lima: {instance: x, program: " + missing + "}", missing},
+	} {
+		url := filepath.Join(t.TempDir(), "runs.db")
+		db, err := store.Open(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := "machines: {m: {" + c.machine + "}}\ntargets: {one: {on: m, dir: /data}}\nworkloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}\n"
+		r := &iotax.Run{ID: store.NewID(time.Now()), Status: iotax.Interrupted, Plan: []byte(text)}
+		if err := errors.Join(db.Create(t.Context(), r), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(t.Context(), url, true)
+		if err == nil || errors.Is(err, iotax.ErrGone) || !strings.Contains(err.Error(), c.says) || len(s.machines) > 0 || len(s.places) != 1 {
+			t.Errorf("%s: %v, %+v", name, err, s)
+		}
+	}
+}
+
+// A store that cannot be read hides nothing of what lies on this host.
+func TestLeftoversWithoutStore(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	unreadable := filepath.Join(tmp, "runs.db")
+	if err := os.WriteFile(unreadable, []byte(strings.Repeat("no database\n", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	died := leftover.Self()
+	died.Start++
+	dir := filepath.Join(tmp, "iotax-1")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, ".iotax"), []byte("run=r runner="+died.String()+"\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	here, _, err := Leftovers(t.Context(), unreadable)
+	if err == nil || !strings.Contains(here, "director") {
+		t.Errorf("%q, %v", here, err)
+	}
+}

@@ -1,0 +1,37 @@
+// Package kinds lists every kind of machine, volume and workload, and makes workloads of this host's means.
+package kinds
+
+import (
+	"context"
+
+	"iotax"
+	"iotax/internal/guest"
+	"iotax/internal/machine"
+	"iotax/internal/plan"
+	"iotax/internal/published"
+	"iotax/internal/volume"
+	"iotax/internal/workload"
+)
+
+// All are the kinds that a plan may name.
+func All() plan.Kinds {
+	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(),
+		Layouts: iotax.Layouts, Published: published.Names()}
+}
+
+// Saved parses the plan of a saved run. A run of another version of iotax may have one that cannot be parsed.
+func Saved(r *iotax.Run) (*plan.Plan, error) { return plan.Parse("plan of run "+r.ID, r.Plan, All()) }
+
+// Env is what workloads are made from on this host.
+func Env() workload.Env {
+	cache := iotax.CacheDir()
+	return workload.Env{CacheDir: cache,
+		Python: func(ctx context.Context) (string, string, error) {
+			dir, err := guest.Python(ctx, cache)
+			return dir, guest.PythonApp, err
+		},
+		Lodge: func(ctx context.Context, m iotax.Machine, l workload.Lodging) (string, func(context.Context) error, error) {
+			return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
+		},
+	}
+}

@@ -1,0 +1,148 @@
+package input
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/probe"
+	"iotax/internal/rules"
+	"iotax/internal/rules/lint"
+)
+
+// lookTime is how long a look at this machine may take.
+const lookTime = 10 * time.Second
+
+// Here looks at this machine, and changes nothing on it. What cannot be found is left unknown.
+func Here(ctx context.Context) lint.Facts {
+	facts := lint.Facts{OS: runtime.GOOS, Holds: func(device string) string { return holds(ctx, device) }, Written: written}
+	look, cancel := context.WithTimeout(ctx, lookTime) // not for Holds, which is asked later
+	defer cancel()
+	facts.Memory = Memory(look)
+	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--version"))); err == nil {
+		facts.Version = strings.TrimSpace(string(out))
+		if out, err = iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--cmdhelp=all"))); err == nil {
+			for line := range strings.Lines(string(out)) {
+				if name, _, ok := strings.Cut(line, ":"); ok {
+					facts.Options = append(facts.Options, strings.TrimSpace(name))
+				}
+			}
+		}
+		if out, err = iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--enghelp"))); err == nil {
+			_, list, _ := strings.Cut(string(out), ":")
+			facts.Engines = strings.Fields(list)
+		}
+	}
+	return facts
+}
+
+// Memory is the memory of this machine in bytes, or what of it this container may use; 0 is unknown.
+func Memory(ctx context.Context) int64 {
+	env, err := probe.Environment(ctx, host.Local())
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(env[iotax.FactMemoryBytes], 10, 64)
+	if limit, err := strconv.ParseInt(env[iotax.FactMemoryLimit], 10, 64); err == nil && limit > 0 {
+		return min(n, limit)
+	}
+	return n
+}
+
+// Plan lints a plan that is about to run. It reads the memory of this machine only if a rule needs it: a run starts without delay.
+func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
+	facts := lint.Facts{OS: runtime.GOOS}
+	found := lint.Plan(p, facts)
+	if slices.ContainsFunc(found, func(f lint.Finding) bool { return f.Rule == rules.FileFitsMemory.ID }) {
+		facts.Memory = Memory(ctx)
+		found = lint.Plan(p, facts)
+	}
+	return found
+}
+
+// holds lists the contents of a block device and its partitions: mounts, swap, members of RAID or LVM, file systems and
+// partition tables. It only reads. "" also means that this host cannot find out.
+func holds(ctx context.Context, device string) string {
+	if runtime.GOOS != "linux" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if real, err := filepath.EvalSymlinks(device); err == nil {
+		device = real // /dev/disk/by-id/…
+	}
+	// All devices, because a container has no node for the device below it.
+	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--json", "--paths", "-o", "NAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
+	if err != nil {
+		return ""
+	}
+	found := held(out, device)
+	// lsblk knows types from udev, which containers lack; wipefs looks for itself, if it may read.
+	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "wipefs", "--no-act", "--parsable", "--output", "TYPE", "--", device))); err == nil {
+		for line := range strings.Lines(string(out)) {
+			s := strings.TrimSpace(line)
+			if s != "" && !strings.HasPrefix(s, "#") && !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, s) }) {
+				found = append(found, "a signature of "+s)
+			}
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// A block is a device of lsblk.
+type block struct {
+	Name, Type, FSType, PTType, Mountpoint string
+	Children                               []block
+}
+
+// held reads from the JSON of lsblk what is on a device and on those made of it.
+func held(lsblk []byte, device string) (found []string) {
+	var all struct{ BlockDevices []block }
+	if json.Unmarshal(lsblk, &all) != nil {
+		return nil
+	}
+	var visit func(blocks []block, below bool)
+	visit = func(blocks []block, below bool) {
+		for _, b := range blocks {
+			on, what := "", ""
+			if b.Name != device {
+				on = " on " + b.Name
+			}
+			switch {
+			case !below && on != "":
+			case b.Mountpoint == "[SWAP]":
+				what = "swap" + on
+			case b.Mountpoint != "":
+				what = "mounted at " + b.Mountpoint + on
+			case b.FSType != "":
+				what = b.FSType + on
+			case b.PTType != "" && on == "":
+				what = "a partition table (" + b.PTType + ")"
+			case on != "" && b.Type != "part":
+				what = b.Name + " (" + b.Type + ") on it"
+			}
+			if what != "" && !slices.Contains(found, what) {
+				found = append(found, what)
+			}
+			visit(b.Children, below || on == "")
+		}
+	}
+	visit(all.BlockDevices, false)
+	return found
+}
+
+// quiet leaves out the standard error of cmd.
+func quiet(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Stderr = io.Discard
+	return cmd
+}

@@ -1,0 +1,285 @@
+// Package saved is the life of a run in a store: which process measures it, whether that process still exists, and how another one
+// resumes or removes the run.
+package saved
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"iotax"
+	"iotax/internal/kinds"
+	"iotax/internal/leftover"
+	"iotax/internal/plan"
+	"iotax/internal/rules"
+	"iotax/internal/run"
+	"iotax/internal/secret"
+	"iotax/internal/store"
+)
+
+// A process that measures reports that to a shared store every beatPause. A process of another host that has not reported for
+// silentTime is assumed to have died.
+const (
+	beatPause  = 30 * time.Second
+	silentTime = 5 * time.Minute
+)
+
+// Open opens an existing store to read it. Runs of which the process has died are read as interrupted.
+func Open(ctx context.Context, url string) (*store.Store, error) {
+	db, err := store.OpenExisting(ctx, url)
+	if err == nil {
+		db.Settle(settle)
+	}
+	return db, err
+}
+
+// Sign removes secrets from r and names this process in it, so that others can find out whether the run still runs.
+func Sign(r *iotax.Run) *iotax.Run {
+	secret.HideRun(r)
+	if r.Environment == nil {
+		r.Environment = map[string]string{}
+	}
+	if l := leftover.Current(); l.Run != "" {
+		r.Environment[run.RunnerKey] = l.Runner.String()
+	}
+	return r
+}
+
+// Divided reports whether several processes measure the run.
+func Divided(r *iotax.Run) bool { return r.Environment[run.ShardsKey] != "" }
+
+// Continue is the command that continues an interrupted run.
+func Continue(r *iotax.Run) string {
+	if Divided(r) {
+		return "iotax run … --id " + r.ID + ", with the words that its shards were started with"
+	}
+	return "iotax run --resume=" + r.ID
+}
+
+// Beat reports to a shared store that this process works on the run, until stop is called: also while it removes what it made after a
+// Ctrl-C.
+func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
+	if !db.Shared() {
+		return func() {}
+	}
+	name := leftover.Current().Runner.String()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// Short until the run is saved: the first report may be the only one. Random, so that the pods of a fleet do not report in step.
+		for pause := time.Second; ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause*3/4 + rand.N(pause/2)):
+			}
+			if known, _ := db.Beat(ctx, id, name); known { // saving trials reports a store that does not answer
+				pause = beatPause
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// runners yields the processes that have begun to measure r and not ended, with their shards. One whose name cannot be read is the zero
+// Runner, of which no state is known.
+func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runner] {
+	return func(yield func(run.Shard, leftover.Runner) bool) {
+		if !Divided(r) && len(heard.Open) == 0 {
+			who, _ := leftover.ParseRunner(r.Environment[run.RunnerKey])
+			yield(run.Shard{}, who)
+			return
+		}
+		count, _ := strconv.Atoi(r.Environment[run.ShardsKey])
+		for _, index := range slices.Sorted(maps.Keys(heard.Open)) {
+			who, _ := leftover.ParseRunner(heard.Open[index])
+			if !yield(run.Shard{Index: index, Count: count}, who) {
+				return
+			}
+		}
+	}
+}
+
+// died describes how a process died; "" if it lives or its state is unknown.
+func died(who leftover.Runner, silent store.Silence) string {
+	switch state := who.State(); {
+	case state == leftover.Dead:
+		return "was killed"
+	case state == leftover.Unknown && silent[who.String()] > silentTime:
+		return fmt.Sprintf("has not reported for %v: it or its host has died, or does not reach the store", silent[who.String()].Round(time.Minute))
+	}
+	return ""
+}
+
+// settle adds findings about the processes that died and could not save their end. Once all have died, the run is interrupted.
+func settle(r *iotax.Run, heard store.Pulse) {
+	var dead []iotax.Finding
+	began := 0
+	for shard, who := range runners(r, heard) {
+		began++
+		how := died(who, heard.Silent)
+		if how == "" {
+			continue
+		}
+		rule, what, whose := rules.RunnerDied.Without("--shard", true), "the run", "the"
+		if shard.Divided() {
+			rule, what, whose = rules.RunnerDied.Without("--resume", true).With("I/N", shard.String()), "shard "+shard.String(), "its"
+		}
+		dead = append(dead, rule.With("RUN", r.ID).Found(iotax.AboutRun(),
+			"process %d on %s, which measured %s, %s; %s finished trials are saved", who.PID, who.Host, what, how, whose))
+	}
+	if len(dead) > 0 && len(dead) == began {
+		r.Status = iotax.Interrupted
+	}
+	r.Findings = append(r.Findings, dead...)
+}
+
+// Killed lists the runs of the store of which a process was killed on this host. There are none if there is no store yet.
+func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
+	db, err := store.OpenExisting(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	killed := map[string]bool{}
+	db.Settle(func(r *iotax.Run, heard store.Pulse) {
+		for _, who := range runners(r, heard) {
+			killed[r.ID] = killed[r.ID] || who.State() == leftover.Dead
+		}
+	})
+	runs, err := db.Runs(ctx)
+	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !killed[r.ID] }), err
+}
+
+// stillRuns describes the process that works on a run that is saved as running; "" if it finds no such process.
+func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
+	silent, known := heard.Silent[who.String()]
+	switch state := who.State(); {
+	case state == leftover.Alive:
+		return fmt.Sprintf("it still runs, as process %d", who.PID), "wait for its end, or interrupt it"
+	case state == leftover.Unknown && known && silent <= silentTime:
+		return fmt.Sprintf("it still runs, as process %d on %s, which last reported %v ago", who.PID, who.Host, silent.Round(time.Second)),
+			fmt.Sprintf("wait for its end, or interrupt it there; if it has died, iotax assumes so in %v", (silentTime - silent).Round(time.Second))
+	}
+	return "", ""
+}
+
+// Removable returns a check that refuses a run that a process measures, and without force one whose process may still exist.
+func Removable(force bool) func(*iotax.Run, store.Pulse) error {
+	return func(r *iotax.Run, heard store.Pulse) error {
+		if r.Status != iotax.Running {
+			return nil
+		}
+		for _, who := range runners(r, heard) {
+			what, hint := stillRuns(who, heard)
+			switch {
+			case died(who, heard.Silent) != "" || what == "" && force:
+				continue
+			case what == "":
+				hint = "if that process has ended: iotax rm --force " + r.ID
+				what = fmt.Sprintf("process %d on %s may still measure it", who.PID, who.Host)
+				if who.PID == 0 {
+					what = "an unknown process may still measure it"
+				}
+			}
+			return &iotax.Error{Op: "remove", On: r.ID, Err: errors.New(what), Hint: hint}
+		}
+		return nil
+	}
+}
+
+// Others lists the runs of the store, other than id, that processes of this host measure.
+func Others(ctx context.Context, db *store.Store, id string) (found []string, err error) {
+	runs, _, err := db.Find(ctx, store.Query{Status: iotax.Running})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range runs {
+		r, err := db.Get(ctx, s.ID)
+		if s.ID == id || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		for _, who := range runners(r, store.Pulse{}) {
+			if who.State() == leftover.Alive {
+				found = append(found, fmt.Sprintf("run %s (%s, process %d)", r.ID, r.Name, who.PID))
+			}
+		}
+	}
+	return found, nil
+}
+
+// Trials returns the finished trials of a run, without their raw output, series and histograms.
+func Trials(ctx context.Context, db *store.Store, id string) (trials []*iotax.Trial, err error) {
+	for t, err := range db.Each(ctx, id, store.Brief) {
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, t)
+	}
+	return trials, nil
+}
+
+// Resume finds the run to continue, and its plan. latest is the newest run, also one that ended before its first trial.
+func Resume(ctx context.Context, db *store.Store, id string, opts *run.Options) (*plan.Plan, error) {
+	if id == "latest" {
+		id = "newest"
+	}
+	r, err := db.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	heard, err := db.Pulse(ctx, r.ID)
+	if err == nil {
+		err = resumable(r, heard)
+	}
+	if err != nil {
+		return nil, err
+	}
+	opts.Resume, opts.Plan = r, r.Plan
+	return kinds.Saved(r)
+}
+
+// resumable refuses a run that another process is at work on, or that needs no more work.
+func resumable(r *iotax.Run, heard store.Pulse) error {
+	fail := func(what, hint string) error {
+		return &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Hint: hint}
+	}
+	switch {
+	case Divided(r):
+		return iotax.Usage(fail("several processes measure it, each its shard", Continue(r)))
+	case r.Status == iotax.Done:
+		return iotax.Usage(fail("the run is complete", "iotax report "+r.ID))
+	case r.Status == iotax.Running:
+		for _, who := range runners(r, heard) {
+			if what, hint := stillRuns(who, heard); what != "" {
+				return fail(what, hint)
+			}
+		}
+	}
+	return nil
+}
+
+// TakeOver makes this process the one that measures the run of opts.Resume, and reads its trials. Another process may have resumed
+// it since.
+func TakeOver(ctx context.Context, db *store.Store, opts *run.Options) (err error) {
+	opts.Resume, err = db.Claim(ctx, opts.Resume.ID, leftover.Current().Runner.String(), func(r *iotax.Run, heard store.Pulse) error {
+		if err := resumable(r, heard); err != nil {
+			return err
+		}
+		Sign(r).Status = iotax.Running
+		return nil
+	})
+	if err == nil {
+		opts.Trials, err = Trials(ctx, db, opts.Resume.ID)
+	}
+	return err
+}
