@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // App is the spec of `app: {run: …}`: a program is started, and the time until it is of use is told: until
@@ -95,10 +96,6 @@ func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 
 // Run starts the program, waits until it is of use, and ends it.
 func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	args, err := a.spec.args()
-	if err != nil {
-		return err
-	}
 	dir, err := a.enter(ctx, t)
 	if err != nil {
 		return err
@@ -113,13 +110,9 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 			return err
 		}
 	}
-	quote := asItIs
-	if a.spec.Shell {
-		quote = iotax.Quote
-	}
-	fill := strings.NewReplacer("{port}", strconv.Itoa(port), "{address}", listen)
-	for i := range args {
-		args[i] = fillIn(fill.Replace(args[i]), t, out.Seed, quote)
+	args, err := a.words(ctx, t, out.Seed, strings.NewReplacer("{port}", strconv.Itoa(port), "{address}", listen))
+	if err != nil {
+		return err
 	}
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
@@ -218,14 +211,14 @@ type saying struct {
 	pattern *regexp.Regexp
 	found   chan struct{}
 	mu      sync.Mutex
-	kept    head
+	kept    task.Head
 	seen    bool
 }
 
 func (s *saying) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept.limit = rawLimit
+	s.kept.Limit = rawLimit
 	had := s.kept.Len()
 	_, _ = s.kept.Write(p)
 	if s.pattern != nil && !s.seen && s.kept.Len() > had && s.pattern.Match(s.kept.Bytes()) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 	"iotax/internal/workload/task"
 )
@@ -138,14 +139,12 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	if _, err := a.contents(ctx); err != nil {
 		return err
 	}
-	for _, program := range []string{"tar", "sync"} {
-		path, err := task.Find.On(ctx, t.Machine, program)
-		if err != nil {
-			return on(err, "")
-		}
-		if path == "" {
-			return on(fmt.Errorf("it has no %s", program), "install it on "+t.Machine.String()+"; busybox has it too")
-		}
+	tar, err := task.Find.On(ctx, t.Machine, "tar")
+	if err != nil {
+		return on(err, "")
+	}
+	if tar == "" {
+		return on(errors.New("it has no tar"), "install it on "+t.Machine.String()+"; busybox has it too")
 	}
 	found, err := task.CheckPlace.On(ctx, t.Machine, task.Check{Files: task.Files{Dir: t.Place.Path}, Write: true})
 	if err == nil && found.Problem != "" {
@@ -179,10 +178,9 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 		return fail(err)
 	}
 	if sizes[a.file()] != c.packed {
-		r, w := io.Pipe()
-		go func() { w.CloseWithError(c.write(w)) }()
-		err := iotax.Put(ctx, t.Machine, r, filepath.ToSlash(filepath.Join(t.Place.Path, a.file())), "600")
-		_ = r.CloseWithError(io.ErrClosedPipe)
+		err := send(c.write, func(r io.Reader) error {
+			return agent.Put(ctx, t.Machine, r, filepath.ToSlash(filepath.Join(t.Place.Path, a.file())), 0o600)
+		})
 		if err != nil {
 			return fail(err)
 		}
@@ -217,7 +215,7 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 		_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{archiveTree}})
 	}
 	if err == nil {
-		err = a.command(ctx, t, nil, "sync")
+		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err != nil {
 		return failed("clear the place of "+a.name+" on", t.Name, err, "")
@@ -236,7 +234,7 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	out.Facts["archive"] = fmt.Sprintf("%d files, %d directories, %v", a.content.files, a.content.dirs, plan.Size(a.content.bytes))
-	raw := &head{limit: rawLimit}
+	raw := &task.Head{Limit: rawLimit}
 	fail := func(what string, err error) error {
 		out.Raw = raw.Bytes()
 		if ctx.Err() != nil {
@@ -251,7 +249,7 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		return fail(a.spec.Do, err)
 	}
 	begun := time.Now()
-	if err := a.command(ctx, t, raw, "sync"); err != nil {
+	if _, err := task.Sync.On(ctx, t.Machine, struct{}{}); err != nil {
 		return fail("sync", err)
 	}
 	synced := time.Since(begun)

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // Boot is the spec of `boot: {}`: the target's machine is booted once more, beside itself, and its timeline
@@ -221,28 +222,15 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 	return nil
 }
 
-// mount mounts t's share at another place of m, and lists its root, so that it has answered once. Reaching
-// the machine is taken off.
+// mount mounts t's share at another place of m, and lists its root, so that it has answered once. m itself measures how long.
 func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (time.Duration, error) {
 	f := t.Place.Facts
-	const at = "/tmp/iotax-mount"
-	if _, err := iotax.Output(ctx, m, "mkdir", "-p", at); err != nil {
-		return 0, err
-	}
-	args := []string{"mount", "-t", f["filesystem"]}
+	args := []string{"-t", f["filesystem"]}
 	if o := mountOptions(f); o != "" {
 		args = append(args, "-o", o)
 	}
-	args = append(args, f[iotax.FactFilesystemSource], at)
-	start, err := emptyCommand(ctx, m)
-	if err != nil {
-		return 0, err
-	}
-	begun := time.Now()
-	if _, err := iotax.Output(ctx, m, "sh", "-c", iotax.QuoteAll(args)+" && ls "+at+" >/dev/null"); err != nil {
-		return 0, err
-	}
-	return max(time.Microsecond, time.Since(begun)-start), nil
+	took, err := task.MountAndList.On(ctx, m, task.Mount{Args: append(args, f[iotax.FactFilesystemSource]), At: "/tmp/iotax-mount"})
+	return max(time.Microsecond, took), err
 }
 
 // mountOptions are those options of a mounted share that a second mount of it takes: all but those that the

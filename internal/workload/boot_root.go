@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -16,6 +15,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/workload/task"
 )
 
 // pythonRoot is the word for the root that iotax makes.
@@ -101,17 +101,13 @@ func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	if err != nil || t.Place.ReadOnly {
 		return err
 	}
-	pr, pw := io.Pipe()
-	go func() {
-		w := tar.NewWriter(pw)
-		err := w.AddFS(os.DirFS(f.Tree))
-		if err == nil {
-			err = w.Close()
-		}
-		_ = pw.CloseWithError(err)
-	}()
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `rm -rf -- "$1" && mkdir -- "$1" && tar -xof - -C "$1" && sync`, "sh", f.Name}, Dir: t.Place.Path, Stdin: pr})
-	_ = pr.CloseWithError(io.ErrClosedPipe)
+	err = removeFiles(ctx, t, []string{f.Name})
+	if err == nil {
+		err = sendTar(ctx, t.Machine, path.Join(t.Place.Path, f.Name), func(w *tar.Writer) error { return w.AddFS(os.DirFS(f.Tree)) })
+	}
+	if err == nil {
+		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
+	}
 	return err
 }
 

@@ -1,8 +1,8 @@
 package workload
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,12 +22,13 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/rules"
+	"iotax/internal/workload/task"
 )
 
 // A job at several targets at the same moment is done by fio's own means: a server of fio on each machine, and one
 // client here, which sends each its job and starts them together. A server does for everybody who reaches it
 // whatever they ask, as the user it runs as. So it never listens on a network: it has a socket in a
-// directory that its user alone may enter, and the way there from here is a command on the machine.
+// directory that its user alone may enter, and the way there from here is a connection of the agent.
 
 // Joins returns nil if the job can run at several targets at once.
 func (j *fioJob) Joins() error {
@@ -128,96 +130,59 @@ func clientFio(ctx context.Context) (path, version string, err error) {
 	return path, strings.TrimSpace(string(out)), err
 }
 
-// serveScript runs a server of fio in the directory $1, or in one of its own, until its standard input ends, which it does when the runner dies. The
-// directory's name is that of others that a died run may leave, so that the same hand finds it.
-const serveScript = `
-p=$1; shift
-d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
-trap 'kill "$p" 2>/dev/null; rm -rf -- "$d"; wait' EXIT
-trap 'exit 143' HUP INT TERM
-trap 'exit 141' PIPE
-` + labelled + ` && d=$(cd -- "$d" && pwd) && cd -- "${p:-$d}" || exit
-"$@" --aux-path="$d" --server=sock:"$d/s" </dev/null >"$d/said" 2>&1 &
-p=$!
-until [ -S "$d/s" ]; do
-	kill -0 "$p" 2>/dev/null || { cat "$d/said" >&2; exit 1; }
-	sleep .05 2>/dev/null || sleep 1
-done
-printf '%s\n' "$d/s"
-cat >/dev/null
-kill "$p" 2>/dev/null
-rm -rf -- "$d"
-echo gone
-sleep 3 # the runner kills what is left, such as the server's own children; there is none when it died
-`
-
-// endTime is how long servers may take to end by themselves.
-const endTime = 10 * time.Second
-
 // clientTime is how much longer than ramp and window the client may take: a flush on a slow target.
 const clientTime = 90 * time.Second
 
 // startTime is how long a server may take to listen.
 const startTime = 30 * time.Second
 
-// serve starts argv, a server of fio, at p's machine, makes it reachable as the socket name in dir, and calls
-// lost when it ends before enough is done, with which it puts away what it made; it has when left is done. With ctx
-// it is killed, and has ended when done is.
-func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir, name string, lost func(error), left, done *sync.WaitGroup) error {
+// serve starts argv, a server of fio, at p's machine and makes it reachable as the socket name in dir. The server ends with ctx, and
+// has ended when done is. lost is called when it ends before.
+func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name string, lost func(error), done *sync.WaitGroup) error {
 	m := p.target.Machine
 	on := func(err error) error {
 		return &iotax.Error{Op: "start a server of fio for " + j.name + " on", On: p.target.Name, Err: err}
 	}
-	hold, letGo := io.Pipe() // standard input, until ctx is done
-	told, say := io.Pipe()
-	stderr := head{limit: messageLimit}
-	ended := make(chan error, 1)
-	done.Go(func() {
-		err := m.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", serveScript, "sh", workDir(p.target)}, argv...), Stdin: hold, Stdout: say, Stderr: &stderr})
-		hold.Close()
-		if err == nil {
-			err = errors.New("it ended")
-		}
-		if text := fioMessage(stderr.String()); text != "" {
-			err = fmt.Errorf("%w: %s", err, text)
-		}
-		say.CloseWithError(err)
-		ended <- err
-		if enough.Err() == nil {
-			lost(on(err))
-		}
-	})
-	done.Go(func() { <-enough.Done(); letGo.Close() })
-	first := make(chan string, 1)
-	left.Add(1)
-	go func() { // ends with the command, at the latest
-		defer left.Done()
-		lines := bufio.NewScanner(told)
-		if lines.Scan() {
-			first <- lines.Text()
-		}
-		lines.Scan() // "gone", or nothing any more
-		go func() { _, _ = io.Copy(io.Discard, told) }()
-	}()
-	var socket string
-	select {
-	case socket = <-first:
-	case err := <-ended:
-		return on(err)
-	case <-time.After(startTime):
-		return on(fmt.Errorf("it does not listen after %s", startTime))
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	path := filepath.Join(dir, name)
-	if iotax.IsLocal(m) {
-		return os.Symlink(socket, path)
-	}
-	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	// The directory's name is that of others that a crashed run may leave.
+	own, err := task.TempDir.On(ctx, m, task.Temp{Prefix: "iotax-log-", Label: leftover.Current().String()})
 	if err != nil {
 		return on(err)
 	}
-	done.Go(func() { <-enough.Done(); l.Close() })
+	socket := own + "/s"
+	listening, stop := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it does not listen after %s", startTime))
+	defer stop()
+	done.Go(func() {
+		err := agent.Keep(ctx, m, agent.Kept{Args: append(argv, "--aux-path="+own, "--server=sock:"+socket), Env: leftover.Environ(), Dir: cmp.Or(workDir(p.target), own)})
+		if ctx.Err() == nil {
+			var exit *iotax.ExitError
+			if errors.As(err, &exit) {
+				if text := fioMessage(exit.Stderr); text != "" {
+					err = fmt.Errorf("%s: %s", exitStatus(exit), text)
+				}
+			}
+			lost(on(err))
+		}
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), glanceTime)
+		defer cancel()
+		if _, err := task.Remove.On(clean, m, task.Files{Dir: path.Dir(own), Names: []string{path.Base(own)}}); err != nil {
+			j.env.logf("remove %s on %v: %v", own, m, err)
+		}
+	})
+	if _, err := task.AwaitFile.On(listening, m, socket); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return on(err)
+	}
+	near := filepath.Join(dir, name)
+	if iotax.IsLocal(m) {
+		return os.Symlink(socket, near)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", near)
+	if err != nil {
+		return on(err)
+	}
+	done.Go(func() { <-ctx.Done(); l.Close() })
 	done.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -226,9 +191,8 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 			}
 			done.Go(func() {
 				defer conn.Close()
-				stop := context.AfterFunc(enough, func() { conn.Close() })
-				defer stop()
-				if err := join(ctx, enough, conn, m, socket); err != nil && enough.Err() == nil {
+				defer context.AfterFunc(ctx, func() { conn.Close() })()
+				if err := join(ctx, conn, m, socket); err != nil && ctx.Err() == nil {
 					lost(&iotax.Error{Op: "reach the server of fio on", On: p.target.Name, Err: err})
 				}
 			})
@@ -237,9 +201,9 @@ func (j *fioJob) serve(ctx, enough context.Context, p party, argv []string, dir,
 	return nil
 }
 
-// join joins conn with a socket of m until the server there ends the connection, or ctx is done. It is made before enough is.
-func join(ctx, enough context.Context, conn net.Conn, m iotax.Machine, socket string) error {
-	there, err := agent.Dial(enough, m, "unix", socket)
+// join joins conn with a socket of m until the server there ends the connection, or ctx is done.
+func join(ctx context.Context, conn net.Conn, m iotax.Machine, socket string) error {
+	there, err := agent.Dial(ctx, m, "unix", socket)
 	if err != nil {
 		return err
 	}
@@ -289,13 +253,8 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	inner, cancel := context.WithCancelCause(ctx)
-	enough, release := context.WithCancel(inner)
-	var left, servers sync.WaitGroup
+	var servers sync.WaitGroup
 	defer func() {
-		release()
-		late := time.AfterFunc(endTime, func() { cancel(errors.New("the servers of fio do not end")) })
-		left.Wait()
-		late.Stop()
 		cancel(nil)
 		servers.Wait()
 	}()
@@ -318,7 +277,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		if l.onlyReads() {
 			argv = append(argv, "--readonly") // of a client it would stay with the client
 		}
-		if err := j.serve(inner, enough, p, argv, dir, name, cancel, &left, &servers); err != nil {
+		if err := j.serve(inner, p, argv, dir, name, cancel, &servers); err != nil {
 			return err
 		}
 		args = append(args, "--client=sock:"+name, name+".fio")
@@ -332,7 +291,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts["command.client"] = typed(t.Together[0], j.line(t.Together[0], first, out).args())
 	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
-	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
+	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: messageLimit}
 	// In its directory: fio names the logs that it fetches after the server, whose name may have no slash then.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))

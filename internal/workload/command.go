@@ -16,8 +16,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
 	"iotax/internal/secret"
+	"iotax/internal/workload/task"
 )
 
 // Command is the spec of `command: make -j2`: any command, timed from its start to its end on every
@@ -59,7 +61,7 @@ func (s *Command) Validate() error {
 	bad := func(field, msg, hint string) {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
-	switch args, err := s.args(); {
+	switch args, err := s.args(""); {
 	case strings.TrimSpace(s.Run) == "":
 		bad("run", "there is no command", "as in run: git clone /srv/repo {dir}/clone")
 	case err != nil:
@@ -106,10 +108,10 @@ func (s *Command) Validate() error {
 // of a secret in a plan.
 func (s *Command) fromHere(name string) bool { return s.Env[name] == "$"+name && secret.Named(name) }
 
-// args are the words of the command, with placeholders in them.
-func (s *Command) args() ([]string, error) {
+// args are the words of the command on an operating system, with placeholders in them.
+func (s *Command) args(goos string) ([]string, error) {
 	if s.Shell {
-		return []string{"sh", "-c", s.Run}, nil
+		return agent.Shell(goos, s.Run), nil
 	}
 	return splitWords(s.Run)
 }
@@ -207,7 +209,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("the variable %s is not set", k), Hint: "set it in the environment of iotax; variables that only iotax reads are not passed on"}
 		}
 	}
-	args, err := s.args()
+	args, err := s.args("")
 	if err != nil {
 		return err
 	}
@@ -225,11 +227,11 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	if strings.Contains(program, "/") && !strings.HasPrefix(program, "/") && !strings.Contains(program, ":") && c.placeDir(t)+s.Setup == "" { // C:/bench.exe is absolute
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is a relative path, and the command runs in an empty directory", program), Hint: "write the path in full, or add directory:"}
 	}
-	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `command -v "$1" >/dev/null`, "sh", program}, Dir: c.placeDir(t)}); err != nil {
-		var exit *iotax.ExitError
-		if ctx.Err() != nil || !errors.As(err, &exit) {
-			return err
-		}
+	found, err := task.Installed.On(ctx, t.Machine, task.Program{Name: program, Dir: c.placeDir(t)})
+	if err != nil {
+		return err
+	}
+	if !found {
 		if strings.Contains(program, "/") && s.Setup != "" {
 			return nil // the setup may bring it
 		}
@@ -247,12 +249,16 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 	if err != nil {
 		return err
 	}
-	cmd := &iotax.Cmd{Args: []string{"sh", "-c", fillIn(text, t, seed, iotax.Quote)}, Env: c.environ(), Dir: dir}
-	if err := t.Machine.Run(ctx, cmd); err != nil {
+	goos, err := system(ctx, t.Machine)
+	if err != nil {
+		return err
+	}
+	text = fillIn(text, t, seed, quoteFor(goos))
+	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: agent.Shell(goos, text), Env: c.environ(), Dir: dir}); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed(what+" "+c.name+" on", t.Name, err, "try the command there by hand: "+cmd.Args[2])
+		return failed(what+" "+c.name+" on", t.Name, err, "try the command there by hand: "+text)
 	}
 	return nil
 }
@@ -358,34 +364,53 @@ func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return errors.Join(err, s.remove(ctx))
 }
 
+// words are the arguments of the command at t, once more has replaced its own placeholders.
+func (c *command) words(ctx context.Context, t *iotax.Target, seed uint64, more *strings.Replacer) ([]string, error) {
+	goos, err := system(ctx, t.Machine)
+	if err != nil {
+		return nil, err
+	}
+	args, err := c.spec.args(goos)
+	quote := asItIs
+	if c.spec.Shell {
+		quote = quoteFor(goos)
+	}
+	for i := range args {
+		args[i] = fillIn(more.Replace(args[i]), t, seed, quote)
+	}
+	return args, err
+}
+
+// quoteFor returns how a word is quoted for the shell of an operating system; see agent.Shell.
+func quoteFor(goos string) func(string) string {
+	if goos == "windows" {
+		return func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+	}
+	return iotax.Quote
+}
+
 // rawLimit is how much of a command's output is kept.
 const rawLimit = 4 << 20
 
 // Run runs the command once. Its exit status must be 0 or one of the spec's, and each pattern must be found.
 func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	args, err := c.spec.args()
-	if err != nil {
-		return err
-	}
 	onConsole := t.Machine.Caps().RunOnConsole
 	dir := ""
+	var err error
 	if onConsole == nil {
 		if dir, err = c.enter(ctx, t); err != nil {
 			return err
 		}
 	}
-	quote := asItIs
-	if c.spec.Shell {
-		quote = iotax.Quote
-	}
-	for i, a := range args {
-		args[i] = fillIn(a, t, out.Seed, quote)
+	args, err := c.words(ctx, t, out.Seed, strings.NewReplacer())
+	if err != nil {
+		return err
 	}
 	if out.Facts == nil {
 		out.Facts = map[string]string{}
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
-	stdout, stderr := &head{limit: rawLimit}, &head{limit: rawLimit}
+	stdout, stderr := &task.Head{Limit: rawLimit}, &task.Head{Limit: rawLimit}
 	if onConsole != nil {
 		r, err := onConsole(ctx, args)
 		return c.fromConsole(ctx, r, err, t, out)
@@ -406,7 +431,7 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		}
 		return failed("run "+c.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 	}
-	if n := stdout.more + stderr.more; n > 0 {
+	if n := stdout.More + stderr.More; n > 0 {
 		out.Facts["output.dropped"] = plan.Size(n).String()
 	}
 	return c.take(t, out, stdout.Bytes(), stderr.Bytes())

@@ -22,6 +22,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/agent"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
 	"iotax/internal/workload/task"
@@ -324,11 +325,11 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 		}
 		st.engine = st.candidates(t)[i]
 	}
-	var stderr head
+	var stderr task.Head
 	err = shared.accept(j.env, st, func() error {
 		// In front: at the second --name fio would already make the first job.
 		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.argv), "--parse-only")
-		stderr = head{limit: messageLimit}
+		stderr = task.Head{Limit: messageLimit}
 		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
 	})
 	if err != nil {
@@ -514,7 +515,7 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	if engine == "" || slices.Contains([]string{"mmap", "splice", "exec"}, engine) {
 		engine = "psync"
 	}
-	out, stderr := iotax.Capture{}, head{limit: messageLimit}
+	out, stderr := iotax.Capture{}, task.Head{Limit: messageLimit}
 	on, in, args := t.Machine, workDir(t), fillArgs(st.tool.argv, engine, st.job.anyDirect(), parts, size)
 	if dir, tool := j.behind(t); dir != "" {
 		on, in, args = j.env.Host, dir, fillArgs([]string{tool}, "psync", false, parts, size)
@@ -580,11 +581,6 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	return dir, tool
 }
 
-// runIn runs a script in the place, with arguments.
-func runIn(ctx context.Context, t *iotax.Target, script string, args ...string) error {
-	return t.Machine.Run(ctx, &iotax.Cmd{Args: append([]string{"sh", "-c", `cd -- "$1" || exit; shift; ` + script, "sh", t.Place.Path}, args...)})
-}
-
 // fileSizes returns the sizes of those of the files that exist.
 func fileSizes(ctx context.Context, t *iotax.Target, names []string) (sizes map[string]int64, err error) {
 	err = limited(ctx, glanceTime, func(ctx context.Context) error {
@@ -630,33 +626,8 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// logMark separates what fio prints from its logs.
-const logMark = "\x1eiotax-log "
-
-// runScript runs a fio command line with logs of averages over $2 ms. fio keeps them in memory and
-// writes them when it ends, so they cost the I/O nothing (status-interval would print the whole
-// histogram each second), and they come home on the same stream, so a trial is one command. They are
-// never at the place that is measured. fio runs in the directory $1, or, where that is "", in one of its own.
-const runScript = `
-p=$1 step=$2; shift 2
-d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-log-XXXXXX") || exit
-# Before there is anything to remove: a signal may come at any time.
-trap 'rm -rf -- "$d"' EXIT
-trap 'exit 143' HUP INT TERM
-trap 'exit 141' PIPE
-` + labelled + ` && d=$(cd -- "$d" && pwd) || exit
-(cd -- "${p:-$d}" && exec "$@" --aux-path="$d" --write_bw_log="$d/s" --write_iops_log="$d/s" --log_avg_msec="$step")
-rc=$?
-for f in "$d"/s_*.log; do
-	[ -f "$f" ] || continue
-	printf '\n\036iotax-log %s\n' "${f##*/}"
-	cat -- "$f"
-done
-exit $rc
-`
-
 var (
-	outputLimit = 64 << 20 // of what fio prints, with its logs
+	outputLimit = 60 << 20 // of what fio prints, with its logs; an answer of the agent has at most 64 MiB
 	logLimit    = 48 << 20 // of its logs
 )
 
@@ -700,32 +671,32 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	j.facts(out.Facts, st, out)
 	out.Facts[iotax.FactCommand] = typed(t, args)
 
-	stdout, stderr := iotax.Capture{Limit: outputLimit}, head{limit: messageLimit}
 	step := l.logStep()
-	c := &iotax.Cmd{Args: append([]string{"sh", "-c", runScript, "sh", workDir(t), strconv.Itoa(step * 1000)}, args...), Stdout: &stdout, Stderr: &stderr}
 	if err := guardFio(ctx, t, st.job.writes()); err != nil {
 		return err
 	}
-	err = t.Machine.Run(ctx, c)
-	raw, logs := splitLogs(stdout.Bytes())
-	out.Raw = raw
-	if ctx.Err() != nil && err != nil {
-		return err
-	}
+	ran, err := task.Fio.On(ctx, t.Machine, task.FioRun{Args: args, Env: leftover.Environ(), Dir: workDir(t), Label: leftover.Current().String(),
+		Step: step * 1000, Limit: outputLimit, Messages: messageLimit})
+	out.Raw = ran.Stdout
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
 	}
-	if over := stdout.Err(); over != nil {
-		out.Raw = bytes.Clone(raw[:min(len(raw), rawLimit)])
-		return fail(outputError(over))
-	}
-	r, perr := fio.Parse(raw)
-	msg := fioMessage(stderr.String() + "\n" + strings.Join(r.Notes, "\n"))
 	switch {
-	case err != nil && msg != "":
-		return fail(fmt.Errorf("%s (%s)", msg, exitStatus(err)))
+	case err != nil && ctx.Err() != nil:
+		return err
 	case err != nil:
 		return fail(err)
+	case ran.Over:
+		out.Raw = bytes.Clone(ran.Stdout[:min(len(ran.Stdout), rawLimit)])
+		return fail(outputError(&iotax.LimitError{Limit: int64(outputLimit)}))
+	}
+	r, perr := fio.Parse(ran.Stdout)
+	msg := fioMessage(string(ran.Stderr) + "\n" + strings.Join(r.Notes, "\n"))
+	switch {
+	case ran.Exit != nil && msg != "":
+		return fail(fmt.Errorf("%s (%s)", msg, exitStatus(ran.Exit)))
+	case ran.Exit != nil:
+		return fail(ran.Exit)
 	case perr != nil:
 		return fail(perr)
 	}
@@ -739,7 +710,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	j.judgeLoad(st, out)
 	out.Histograms = append(out.Histograms, r.Histograms()...)
 	out.Findings = append(out.Findings, rules.FioErrors(iotax.AboutTrial(out), r.Err(), r.Damaged())...)
-	series, err := logs.series(step)
+	series, err := logsOf(ran.Logs).series(step)
 	out.Series = append(out.Series, series...)
 	if err != nil {
 		return fail(err)
@@ -813,21 +784,18 @@ func (j *fioJob) normal(st *fioState) map[string]string {
 // logs are fio's logs by kind.
 type logs map[fio.LogKind][][]byte
 
-func splitLogs(out []byte) (raw []byte, l logs) {
-	l = logs{}
-	head, rest, ok := bytes.Cut(out, []byte("\n"+logMark))
-	for ok {
-		var one []byte
-		one, rest, ok = bytes.Cut(rest, []byte("\n"+logMark))
-		name, text, _ := bytes.Cut(one, []byte("\n"))
+// logsOf sorts the files by kind.
+func logsOf(files map[string][]byte) logs {
+	l := logs{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		switch {
-		case bytes.HasPrefix(name, []byte("s_bw.")):
-			l[fio.BandwidthLog] = append(l[fio.BandwidthLog], text)
-		case bytes.HasPrefix(name, []byte("s_iops.")):
-			l[fio.IOPSLog] = append(l[fio.IOPSLog], text)
+		case strings.HasPrefix(name, "s_bw."):
+			l[fio.BandwidthLog] = append(l[fio.BandwidthLog], files[name])
+		case strings.HasPrefix(name, "s_iops."):
+			l[fio.IOPSLog] = append(l[fio.IOPSLog], files[name])
 		}
 	}
-	return head, l
+	return l
 }
 
 // series has one value every step seconds.
@@ -873,15 +841,11 @@ func fioMessage(text string) string {
 	return strings.Join(said, "; ")
 }
 
-func exitStatus(err error) string {
-	var e *iotax.ExitError
-	if errors.As(err, &e) {
-		if e.Signal != "" {
-			return "signal " + e.Signal
-		}
-		return "exit status " + strconv.Itoa(e.Code)
+func exitStatus(e *iotax.ExitError) string {
+	if e.Signal != "" {
+		return "signal " + e.Signal
 	}
-	return err.Error()
+	return "exit status " + strconv.Itoa(e.Code)
 }
 
 // shared is what the workloads of one process share about machines and places: a plan with ten

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -154,7 +155,7 @@ func TestRun(t *testing.T) {
 				t.Errorf("the window was %v s", v.Value)
 			}
 			r, err := fio.Parse(out.Raw)
-			if err != nil || len(r.Jobs) != 1 || bytes.Contains(out.Raw, []byte(logMark)) {
+			if err != nil || len(r.Jobs) != 1 || !json.Valid(out.Raw) {
 				t.Errorf("raw output: %v", err)
 			}
 			var series []string

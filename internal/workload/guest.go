@@ -186,16 +186,10 @@ func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks nested.Lack
 
 // sendKit sends a kit to m.
 func sendKit(ctx context.Context, m iotax.Machine, kit *GuestKit) error {
-	r, p := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.CloseWithError(kit.Send(ctx, p))
-	}()
-	_, err := nested.Keep.On(ctx, m, kit.Sum, r)
-	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
-	<-done
-	return err
+	return send(func(w io.Writer) error { return kit.Send(ctx, w) }, func(r io.Reader) error {
+		_, err := nested.Keep.On(ctx, m, kit.Sum, r)
+		return err
+	})
 }
 
 func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil }

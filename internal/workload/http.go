@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/workload/task"
@@ -148,11 +150,11 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	have, err := fileSizes(ctx, t, names)
 	for _, n := range names {
 		if err == nil && have[n] != want[n] {
-			err = runIn(ctx, t, `head -c "$1" /dev/urandom >"$2"`, strconv.FormatInt(want[n], 10), n)
+			_, err = task.Random.On(ctx, t.Machine, task.RandomFile{Path: path.Join(t.Place.Path, n), Data: want[n]})
 		}
 	}
 	if err == nil { // what is still to be written would be so during the first trial
-		err = runIn(ctx, t, "sync")
+		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err == nil {
 		have, err = fileSizes(ctx, t, names)
@@ -239,7 +241,7 @@ type server struct {
 	dir     string // its own directory over there
 	cancel  context.CancelFunc
 	done    chan struct{}
-	stderr  *head
+	stderr  *task.Head
 	err     error // once done
 }
 
@@ -259,7 +261,7 @@ func (s *server) stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	_, err := iotax.Output(ctx, s.m, "rm", "-rf", "--", s.dir)
+	_, err := task.Remove.On(ctx, s.m, task.Files{Dir: path.Dir(s.dir), Names: []string{path.Base(s.dir)}})
 	return err
 }
 
@@ -349,7 +351,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		return nil, err
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{version: tool.version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &head{limit: 4096}}
+	s := &server{version: tool.version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &task.Head{Limit: 4096}}
 	begun := false
 	defer func() {
 		if err != nil {
@@ -386,7 +388,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		user = " master_process off;"
 	}
 	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), user)
-	if err := iotax.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", "600"); err != nil {
+	if err := agent.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", 0o600); err != nil {
 		return nil, err
 	}
 	begun = true

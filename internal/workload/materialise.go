@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,9 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // Materialise is `materialise: {…}`: the volume behind an NBD export is brought onto the node that uses it, in one go or as it is
@@ -120,75 +123,9 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 func (w *materialise) Prepare(context.Context, *iotax.Target) error { return nil }
 func (w *materialise) Cleanup(context.Context, *iotax.Target) error { return nil }
 
-// clock prints the time in ns since an epoch, by the node's own clock.
-const clock = `now() { n=$(date +%s%N); case $n in *N) echo "date knows no nanoseconds here" >&2; exit 40;; esac; echo "$1 $n"; }
-`
-
-// carry runs a command that fills the file $1, and ends it when that has not grown for $stall seconds: neither nbdcopy nor
-// QEMU gives a connection up by itself.
-const carry = `
-carry() {
-	f=$1; shift
-	"$@" & p=$!
-	{
-		n=0 last=
-		while [ "$n" -lt "$stall" ]; do
-			sleep 1 >/dev/null 2>&1
-			at=$(stat -c %b "$f" 2>/dev/null)
-			if [ "$at" = "$last" ]; then n=$((n + 1)); else n=0 last=$at; fi
-		done
-		echo "nothing came for $stall s" >&2
-		kill "$p"
-	} & w=$!
-	wait "$p"; rc=$?
-	kill "$w" 2>/dev/null
-	return $rc
-}
-stall=$3
-`
-
-// eager copies $1 by $2 to a file, and then reads one block of that and all of it, past the page cache.
-const eager = clock + carry + `
-umask 077
-now start
-case $2 in
-nbdcopy) carry copy.raw nbdcopy --flush -- "$1" copy.raw || exit;;
-*) carry copy.raw qemu-img convert -q -t none -f raw -O raw "$1" copy.raw || exit;;
-esac
-now local
-dd if=copy.raw of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null || exit
-now first
-dd if=copy.raw of=/dev/null bs=1048576 iflag=direct 2>/dev/null || exit
-now steady
-`
-
-// lazy serves an overlay over $1 that keeps what is read, reads a block, all of it, and all of it again.
-const lazy = clock + carry + `
-umask 077
-end() { # a server whose own server is gone would wait for that
-	[ -s pid ] && read -r q <pid && kill "$q" || return
-	for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$q" || return; sleep 0.2; done
-	kill -9 "$q"
-	for i in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$q" || return; sleep 0.2; done
-}
-trap 'end 2>/dev/null' EXIT
-trap 'exit 143' HUP INT TERM
-now start
-qemu-img create -q -f qcow2 -F raw -b "$1" overlay.qcow2 || exit
-qemu-nbd --fork --persistent --shared=4 --pid-file="$PWD/pid" --socket="$PWD/s" --image-opts \
-	"driver=copy-on-read,file.driver=qcow2,file.file.driver=file,file.file.filename=$PWD/overlay.qcow2,file.file.cache.direct=on" || exit
-u="nbd+unix:///?socket=$PWD/s"
-carry overlay.qcow2 qemu-io -r -f raw -c 'read -q 0 4k' "$u" || exit
-now first
-carry overlay.qcow2 nbdcopy -- "$u" null: || exit
-now local
-nbdcopy -- "$u" null: || exit
-now steady
-`
-
 // Run brings the volume over once. What is timed is timed by the node.
 func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
-	told, err := bounded(ctx, t.Machine, time.Duration(w.spec.Stall), "nbdinfo", "--size", t.Place.Path)
+	told, err := bounded(ctx, t.Machine, time.Duration(w.spec.Stall), iotax.Command("nbdinfo", "--size", t.Place.Path))
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -207,44 +144,43 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 			err = w.fail(t, rerr, "")
 		}
 	}()
-	script, tool := eager, w.spec.Tool
+	tool := w.spec.Tool
 	if w.spec.Lazy {
-		script, tool = lazy, "qemu-nbd, copy-on-read"
+		tool = "qemu-nbd, copy-on-read"
 	}
 	out.Facts[iotax.FactLazy] = map[bool]string{true: "yes", false: "no"}[w.spec.Lazy]
 	out.Facts["tool"], out.Facts["size"] = tool, strconv.FormatInt(size, 10)
-	text, err := s.sh(ctx, 2*longest(size), script, t.Place.Path, w.spec.Tool, strconv.Itoa(int(time.Duration(w.spec.Stall)/time.Second)))
-	out.Raw = []byte(text)
+	var at task.Arrival
+	err = limited(ctx, 2*longest(size), func(ctx context.Context) error {
+		at, err = task.Bring.On(ctx, t.Machine, task.CopyIn{URL: t.Place.Path, Dir: s.path, Tool: w.spec.Tool, Lazy: w.spec.Lazy,
+			Stall: time.Duration(w.spec.Stall), Env: leftover.Environ()})
+		return err
+	})
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	at := map[string]int64{}
-	for line := range strings.Lines(text) {
-		name, ns, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if at[name], err = strconv.ParseInt(ns, 10, 64); err != nil {
-			return w.fail(t, fmt.Errorf("the node's clock answered %q", line), "")
-		}
+	if out.Raw, err = json.Marshal(at); err != nil {
+		return err
 	}
 	if !w.spec.Lazy && !w.verified[t] { // once, and timed nowhere
-		if _, err := s.sh(ctx, 2*longest(size), `qemu-img compare -q -f raw -F raw "$1" copy.raw`, t.Place.Path); err != nil {
+		if _, err := s.run(ctx, 2*longest(size), "qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", t.Place.Path, "copy.raw"); err != nil {
 			return w.fail(t, fmt.Errorf("the copy is not what was copied: %w", err), "")
 		}
 		w.verified[t] = true
 	}
-	since := func(a, b string) float64 { return float64(at[b]-at[a]) / 1e9 }
-	last := "local"
+	read := at.Steady - at.Local
 	if !w.spec.Lazy {
-		last = "first"
+		read = at.Steady - at.First
 	}
-	if !(since("start", "local") > 0) || !(since(last, "steady") > 0) {
-		return w.fail(t, errors.New("the node's clock stood still"), "")
+	if at.Local <= 0 || read <= 0 {
+		return w.fail(t, errors.New("the node's clock did not advance"), "")
 	}
 	out.Values = append(out.Values,
 		iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count},
-		iotax.Value{Name: iotax.ValueDuration, Value: since("start", "local"), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: iotax.ValueFirstIO, Value: since("start", "first"), Unit: iotax.Seconds, Better: iotax.Down},
-		iotax.Value{Name: iotax.ValueBandwidth, Value: float64(size) / since("start", "local"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
-		iotax.Value{Name: "steady.read.bandwidth", Value: float64(size) / since(last, "steady"), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+		iotax.Value{Name: iotax.ValueDuration, Value: at.Local.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueFirstIO, Value: at.First.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueBandwidth, Value: float64(size) / at.Local.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up},
+		iotax.Value{Name: "steady.read.bandwidth", Value: float64(size) / read.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up},
 	)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // Network is `network: {…}`: a stream over TCP between the two machines of a target of kind network, by iperf3.
@@ -88,7 +89,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	out.Facts["streams"] = strconv.Itoa(s.spec.Streams)
-	stdout, stderr := iotax.Capture{}, head{limit: messageLimit}
+	stdout, stderr := iotax.Capture{}, task.Head{Limit: messageLimit}
 	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr})
 	out.Raw = stdout.Bytes()
 	if err != nil && ctx.Err() != nil {

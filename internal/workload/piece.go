@@ -1,16 +1,15 @@
 package workload
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/rules"
 )
 
@@ -48,11 +47,28 @@ func timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (ope
 
 // emptyCommand is how long a command that does nothing takes on m.
 func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
+	args := []string{"true"}
+	if goos, err := system(ctx, m); err != nil {
+		return 0, err
+	} else if goos == "windows" {
+		args = []string{"cmd.exe", "/c", "exit 0"}
+	}
 	begun := time.Now()
-	if _, err := bounded(ctx, m, glanceTime, "true"); err != nil {
+	if _, err := bounded(ctx, m, glanceTime, iotax.Command(args...)); err != nil {
 		return 0, err
 	}
 	return time.Since(begun), nil
+}
+
+// system returns the operating system of m, as in runtime.GOOS, or "". A machine without a session of its own is a POSIX one: its agents
+// are started by sh.
+func system(ctx context.Context, m iotax.Machine) (string, error) {
+	if agent.LinkOf(m) == nil && !iotax.IsLocal(m) {
+		return "", nil
+	}
+	s, err := agent.System(ctx, m)
+	goos, _, _ := strings.Cut(s, "/")
+	return goos, err
 }
 
 func judgeStart(out *iotax.Trial, start, took time.Duration) {
@@ -96,23 +112,6 @@ func fillIn(text string, t *iotax.Target, seed uint64, quote func(string) string
 }
 
 func asItIs(s string) string { return s }
-
-// A head keeps the first bytes of a stream, up to a limit, and counts the rest.
-type head struct {
-	bytes.Buffer
-	limit int
-	more  int64
-}
-
-func (h *head) Write(p []byte) (int, error) {
-	n := min(len(p), h.limit-h.Len())
-	h.Buffer.Write(p[:n])
-	h.more += int64(len(p) - n)
-	return len(p), nil
-}
-
-// ReadFrom hides that of the buffer, which has no limit.
-func (h *head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
 
 // workDir is the directory in which commands of t run: its own, or the machine's choice.
 func workDir(t *iotax.Target) string {

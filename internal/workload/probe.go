@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -164,13 +165,10 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 			defer cancel()
-			rm := t.Machine.Run(ctx, iotax.Command("rm", "-f", "--", path.Join(t.Place.Path, file)))
-			if rm != nil && err == nil {
-				err = rm
-			}
+			err = cmp.Or(err, removeFiles(ctx, t, []string{file}))
 		}()
 	}
-	stderr := head{limit: messageLimit}
+	stderr := task.Head{Limit: messageLimit}
 	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: workDir(t), Stderr: &stderr})
 	if err == nil {
 		return nil

@@ -251,15 +251,7 @@ func pushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b 
 	dir := home.Path
 	if !home.Have {
 		env.logf("copying %s to %s (%d MiB, once)", b.program, m, b.size>>20)
-		r, w := io.Pipe()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			w.CloseWithError(b.archive(w))
-		}()
-		_, err := task.Unpack.On(ctx, m, dir, r)
-		_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
-		<-done
+		err := sendTar(ctx, m, dir, b.archive)
 		if err != nil {
 			return tool{}, fmt.Errorf("copy it to %s: %w", dir, err)
 		}
@@ -276,17 +268,8 @@ func pushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b 
 	return t, nil
 }
 
-// archive writes the bundle as a tar archive, compressed by gzip.
-func (b *bundle) archive(w io.Writer) error {
-	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	return errors.Join(b.archiveTar(z), z.Close())
-}
-
-func (b *bundle) archiveTar(w io.Writer) error {
-	t := tar.NewWriter(w)
+// archive writes the bundle as a tar archive.
+func (b *bundle) archive(t *tar.Writer) error {
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "lib/", Mode: 0o700}); err != nil {
 		return err
 	}
@@ -298,5 +281,34 @@ func (b *bundle) archiveTar(w io.Writer) error {
 			return err
 		}
 	}
-	return t.Close()
+	return nil
+}
+
+// sendTar makes a directory on m of the tar archive that write writes.
+func sendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.Writer) error) error {
+	return send(func(w io.Writer) error {
+		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+		if err != nil {
+			return err
+		}
+		t := tar.NewWriter(z)
+		return errors.Join(write(t), t.Close(), z.Close())
+	}, func(r io.Reader) error {
+		_, err := task.Unpack.On(ctx, m, dir, r)
+		return err
+	})
+}
+
+// send has take read what write writes. It returns once both have ended.
+func send(write func(io.Writer) error, take func(io.Reader) error) error {
+	r, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.CloseWithError(write(w))
+	}()
+	err := take(r)
+	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
+	<-done
+	return err
 }

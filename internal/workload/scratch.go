@@ -46,28 +46,21 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 	return err
 }
 
-// bounded runs a command with a deadline of its own.
-func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, args ...string) (string, error) {
-	var out []byte
-	err := limited(ctx, limit, func(ctx context.Context) (err error) {
-		out, err = iotax.Output(ctx, m, args...)
-		return err
-	})
-	return string(out), err
+// bounded runs a command with a deadline of its own, and returns what it printed.
+func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax.Cmd) (string, error) {
+	var out iotax.Capture
+	c.Stdout = &out
+	err := limited(ctx, limit, func(ctx context.Context) error { return m.Run(ctx, c) })
+	return out.String(), err
 }
 
 // glanceTime is how long a look at a machine may take which does no work there.
 var glanceTime = 30 * time.Second
 
-// sh runs a script in the directory, with a deadline of its own.
-func (s *scratch) sh(ctx context.Context, limit time.Duration, script string, args ...string) (string, error) {
-	return bounded(ctx, s.m, limit, append([]string{"sh", "-c", `export LC_ALL=C; cd -- "$0" || exit; ` + script, s.path}, args...)...)
-}
-
-// timed runs a script and returns how long that took, by this host's clock.
-func (s *scratch) timed(ctx context.Context, limit time.Duration, script string, args ...string) (time.Duration, error) {
+// run runs a command in the directory, with a deadline of its own, and returns how long that took, by this host's clock.
+func (s *scratch) run(ctx context.Context, limit time.Duration, args ...string) (time.Duration, error) {
 	begun := time.Now()
-	_, err := s.sh(ctx, limit, script, args...)
+	_, err := bounded(ctx, s.m, limit, &iotax.Cmd{Args: args, Env: []string{"LC_ALL=C"}, Dir: s.path})
 	return time.Since(begun), err
 }
 
@@ -77,10 +70,6 @@ func (s *scratch) remove(ctx context.Context) error {
 	}
 	return s.undo(ctx)
 }
-
-// labelled is the part of a script that makes the directory $d, away from the place that is measured, with the label of the
-// run, for those who find it after all of this was killed.
-const labelled = `mkdir -m 700 -- "$d" && { [ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >"$d/.iotax"; }`
 
 // missingTool finds what is not installed on m.
 func missingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {

@@ -146,6 +146,9 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 		outputs.Wait()
 		return notRun(c, err)
 	}
+	if c.Started != nil {
+		c.Started(cmd.Process.Pid)
+	}
 	g := newGroup(cmd, tag)
 	defer g.release()
 	if feed != nil {
