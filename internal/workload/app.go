@@ -16,6 +16,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -73,11 +74,11 @@ type app struct {
 	ready *regexp.Regexp
 }
 
-func openApp(w plan.Workload, s *App, e Env) (iotax.Workload, error) {
+func openApp(w plan.Workload, s *App, e support.Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 	}
-	a := &app{command: command{name: w.Name, spec: s.command(), env: e, scratches: map[*iotax.Target]*scratch{}}, app: s}
+	a := &app{command: command{name: w.Name, spec: s.command(), env: e, scratches: map[*iotax.Target]*support.Scratch{}}, app: s}
 	if s.Ready != "" {
 		a.ready = regexp.MustCompile("(?m)" + s.Ready)
 	}
@@ -124,7 +125,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	ended := make(chan struct{})
 	var runErr error
 	begun := false
-	_, err = timed(ctx, t.Machine, out, func() (int, error) {
+	_, err = support.Timed(ctx, t.Machine, out, func() (int, error) {
 		begun = true
 		go func() {
 			defer close(ended)
@@ -146,7 +147,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if errors.Is(err, errEnded) {
 		err = fmt.Errorf("%w: %w; it said: %s", errEnded, orNil(runErr), lastLine(said.text()))
 	}
-	return failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
+	return support.Failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 }
 
 var errEnded = errors.New("it ended before it was of use")
@@ -218,7 +219,7 @@ type saying struct {
 func (s *saying) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept.Limit = rawLimit
+	s.kept.Limit = support.RawLimit
 	had := s.kept.Len()
 	_, _ = s.kept.Write(p)
 	if s.pattern != nil && !s.seen && s.kept.Len() > had && s.pattern.Match(s.kept.Bytes()) {

@@ -10,6 +10,7 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
 )
 
 func appOf(run string, spec func(*App)) *App {
@@ -28,20 +29,20 @@ const slowServer = `sleep 0.5; exec python3 -u -m http.server --bind {address} {
 func TestApp(t *testing.T) {
 	dir := t.TempDir()
 	w := made(t, "app", appOf(slowServer, func(s *App) { s.Shell = true }))
-	out, err := attempt(t, w, target(host.Local(), dir))
+	out, err := worktest.Attempt(t, w, worktest.Target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want(t, out, "duration", 0.5, 60)
 	port := out.Facts["command"][strings.LastIndex(out.Facts["command"], " ")+1:]
-	if _, err := iotax.Output(ctxFor(t), host.Local(), "pgrep", "-f", "http.server --bind 127.0.0.1 "+strings.Trim(port, "'")); err == nil {
+	if _, err := iotax.Output(worktest.CtxFor(t), host.Local(), "pgrep", "-f", "http.server --bind 127.0.0.1 "+strings.Trim(port, "'")); err == nil {
 		t.Error("it still runs")
 	}
 }
 
 func TestAppThatSaysItIsReady(t *testing.T) {
 	w := made(t, "app", appOf(`echo begin; sleep 0.3; printf 'Started in '; echo 12 ms; exec sleep 60`, func(s *App) { s.Shell, s.Ready = true, `^Started in \d+ ms` }))
-	out, err := attempt(t, w, target(far{host.Local(), 0}, t.TempDir()))
+	out, err := worktest.Attempt(t, w, worktest.Target(far{host.Local(), 0}, t.TempDir()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,8 +53,8 @@ func TestAppThatSaysItIsReady(t *testing.T) {
 }
 
 func TestAppThatFails(t *testing.T) {
-	here := target(host.Local(), t.TempDir())
-	_, err := attempt(t, made(t, "app", appOf(`echo no such class >&2; exit 3`, func(s *App) { s.Shell, s.Ready = true, "ready" })), here)
+	here := worktest.Target(host.Local(), t.TempDir())
+	_, err := worktest.Attempt(t, made(t, "app", appOf(`echo no such class >&2; exit 3`, func(s *App) { s.Shell, s.Ready = true, "ready" })), here)
 	if err == nil || !strings.Contains(err.Error(), "ended before it was of use") || !strings.Contains(err.Error(), "no such class") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("one that ends: %v", err)
 	}
@@ -64,15 +65,15 @@ func TestAppThatFails(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
 		t.Errorf("one that never answers: %v after %v", err, time.Since(begun))
 	}
-	if _, err := attempt(t, made(t, "app", appOf("server {port}", nil)), target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
+	if _, err := worktest.Attempt(t, made(t, "app", appOf("server {port}", nil)), worktest.Target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
 		t.Errorf("a machine without a way to its ports: %v", err)
 	}
 	// A container with a network of its own is told apart from a machine, and what gives it another.
 	var refused *iotax.Error
-	if _, err := attempt(t, made(t, "app", appOf("server {port}", nil)), target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
+	if _, err := worktest.Attempt(t, made(t, "app", appOf("server {port}", nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
 		t.Errorf("a container without a way to its ports: %v", err)
 	}
-	if _, err := windowed(t, made(t, "http", web(nil)), target(boxed{far{host.Local(), 0}}, t.TempDir()), time.Second); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") || !strings.Contains(refused.Hint, "url:") {
+	if _, err := windowed(t, made(t, "http", web(nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir()), time.Second); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") || !strings.Contains(refused.Hint, "url:") {
 		t.Errorf("a web server in such a one: %v", err)
 	}
 	for _, bad := range []*App{appOf("server", nil), appOf("", nil), appOf("server {port}", func(s *App) { s.Path = "x" }), appOf("server", func(s *App) { s.Ready = "(" })} {

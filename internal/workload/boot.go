@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -61,7 +62,7 @@ type boot struct {
 	root   *rootTree     // nil without one
 }
 
-func openBoot(w plan.Workload, s *Boot, e Env) (iotax.Workload, error) {
+func openBoot(w plan.Workload, s *Boot, e support.Env) (iotax.Workload, error) {
 	b := &boot{name: w.Name, spec: s}
 	if s.Root != "" {
 		b.root = &rootTree{from: s.Root, run: s.Run, env: e, frozen: map[*iotax.Target]bool{}}
@@ -125,7 +126,7 @@ func (b *boot) Check(_ context.Context, t *iotax.Target) error {
 	}
 	if b.root != nil {
 		if _, err := b.root.file(); err != nil {
-			return failed("check "+b.name+" on", t.Name, err, "")
+			return support.Failed("check "+b.name+" on", t.Name, err, "")
 		}
 		if _, err := b.root.on(t); err != nil {
 			return on(err, "root: is for shares, disks and NFS")
@@ -143,7 +144,7 @@ func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if err := b.root.bring(ctx, t); err != nil {
-		return failed("bring the root of "+b.name+" to", t.Name, err, "")
+		return support.Failed("bring the root of "+b.name+" to", t.Name, err, "")
 	}
 	return nil
 }
@@ -179,13 +180,13 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed("boot for "+b.name+" on", t.Name, err, "")
+		return support.Failed("boot for "+b.name+" on", t.Name, err, "")
 	}
 	b.booted = m
 	caps := m.Caps()
 	phases := caps.Boot
 	if len(phases) == 0 {
-		return failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
+		return support.Failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
 	}
 	add := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: d.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
@@ -216,7 +217,7 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 	}
 	took, err := b.mount(ctx, m, t)
 	if err != nil {
-		return failed("mount for "+b.name+" on", t.Name, err, "")
+		return support.Failed("mount for "+b.name+" on", t.Name, err, "")
 	}
 	add("mount.duration", took)
 	return nil
@@ -264,7 +265,7 @@ func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	if rerr := b.root.remove(ctx, t); rerr != nil {
-		err = errors.Join(err, failed("remove the root of "+b.name+" from", t.Name, rerr, "remove it by hand"))
+		err = errors.Join(err, support.Failed("remove the root of "+b.name+" from", t.Name, rerr, "remove it by hand"))
 	}
 	return err
 }
@@ -283,7 +284,7 @@ func (b *boot) end(ctx context.Context, t *iotax.Target) error {
 		err = errors.Join(err, b.root.thaw(ctx, t))
 	}
 	if err != nil {
-		return failed("end what "+b.name+" booted beside", t.Name, err, "")
+		return support.Failed("end what "+b.name+" booted beside", t.Name, err, "")
 	}
 	return nil
 }

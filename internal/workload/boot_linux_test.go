@@ -14,6 +14,7 @@ import (
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/worktest"
 )
 
 // A real guest boots again beside itself, mounts its share, and starts a program there.
@@ -42,7 +43,7 @@ func TestBoot(t *testing.T) {
 	tgt := &iotax.Target{Name: "9p", Machine: g, Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/tmp",
 		Facts: map[string]string{"filesystem": "9p", "filesystem.source": "share", "filesystem.options": "rw,relatime,access=client,trans=virtio,version=9p2000.L,msize=131072"}}}
 	w := made(t, "boot", &Boot{Mount: true, Timeout: plan.Duration(time.Minute)})
-	out, err := attempt(t, w, tgt)
+	out, err := worktest.Attempt(t, w, tgt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestBoot(t *testing.T) {
 	}
 
 	// A program in the guest, reached through a port of this host.
-	out, err = attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), tgt)
+	out, err = worktest.Attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), tgt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestBoot(t *testing.T) {
 	}
 	in := *tgt
 	in.Machine = box
-	out, err = attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), &in)
+	out, err = worktest.Attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), &in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestBoot(t *testing.T) {
 	if err := w.Check(ctx, tgt); !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "ext4") {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Check(ctx, target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Hint, "guests") {
+	if err := w.Check(ctx, worktest.Target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Hint, "guests") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -28,7 +29,7 @@ const rootPort = 8000
 type rootTree struct {
 	from   string // pythonRoot, or a directory of this host
 	run    string
-	env    Env
+	env    support.Env
 	known  iotax.File // once made
 	frozen map[*iotax.Target]bool
 }
@@ -101,9 +102,9 @@ func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	if err != nil || t.Place.ReadOnly {
 		return err
 	}
-	err = removeFiles(ctx, t, []string{f.Name})
+	err = support.RemoveFiles(ctx, t, []string{f.Name})
 	if err == nil {
-		err = sendTar(ctx, t.Machine, path.Join(t.Place.Path, f.Name), func(w *tar.Writer) error { return w.AddFS(os.DirFS(f.Tree)) })
+		err = support.SendTar(ctx, t.Machine, path.Join(t.Place.Path, f.Name), func(w *tar.Writer) error { return w.AddFS(os.DirFS(f.Tree)) })
 	}
 	if err == nil {
 		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
@@ -138,5 +139,5 @@ func (r *rootTree) remove(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly || r.known.Name == "" {
 		return nil
 	}
-	return removeFiles(ctx, t, []string{r.known.Name})
+	return support.RemoveFiles(ctx, t, []string{r.known.Name})
 }

@@ -19,6 +19,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/plan"
 	"iotax/internal/secret"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -154,16 +155,16 @@ func splitWords(text string) ([]string, error) {
 type command struct {
 	name      string
 	spec      *Command
-	env       Env
-	scratches map[*iotax.Target]*scratch // of targets without a directory
+	env       support.Env
+	scratches map[*iotax.Target]*support.Scratch // of targets without a directory
 	extracts  []extract
 }
 
-func openCommand(w plan.Workload, s *Command, e Env) (iotax.Workload, error) {
+func openCommand(w plan.Workload, s *Command, e support.Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 	}
-	c := &command{name: w.Name, spec: s, env: e, scratches: map[*iotax.Target]*scratch{}}
+	c := &command{name: w.Name, spec: s, env: e, scratches: map[*iotax.Target]*support.Scratch{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
 		x, _ := parseExtract(name, s.Values[name]) // Validate has seen it
 		c.extracts = append(c.extracts, x)
@@ -193,11 +194,11 @@ func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 // Check finds whether the program is there and the place fits its placeholders.
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
-	if p := misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
+	if p := support.Misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s stands in it, and the place is a %s", p, t.Place.Kind),
-			Hint: "write " + placeholders[t.Place.Kind] + ", or leave the target out"}
+			Hint: "write " + support.Placeholders[t.Place.Kind] + ", or leave the target out"}
 	}
-	if t.Place.ReadOnly && t.Place.Kind != iotax.PlaceDir && holds(placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) {
+	if t.Place.ReadOnly && t.Place.Kind != iotax.PlaceDir && support.Holds(support.Placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) {
 		hint := "a fio workload that reads"
 		if t.Place.Kind == iotax.PlaceDevice {
 			hint += "; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))
@@ -223,7 +224,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	if s.Shell {
 		return nil
 	}
-	program := fillIn(args[0], t, 0, asItIs)
+	program := support.FillIn(args[0], t, 0, support.AsItIs)
 	if strings.Contains(program, "/") && !strings.HasPrefix(program, "/") && !strings.Contains(program, ":") && c.placeDir(t)+s.Setup == "" { // C:/bench.exe is absolute
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is a relative path, and the command runs in an empty directory", program), Hint: "write the path in full, or add directory:"}
 	}
@@ -249,23 +250,23 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 	if err != nil {
 		return err
 	}
-	goos, err := system(ctx, t.Machine)
+	goos, err := support.System(ctx, t.Machine)
 	if err != nil {
 		return err
 	}
-	text = fillIn(text, t, seed, quoteFor(goos))
+	text = support.FillIn(text, t, seed, quoteFor(goos))
 	if err := t.Machine.Run(ctx, &iotax.Cmd{Args: agent.Shell(goos, text), Env: c.environ(), Dir: dir}); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed(what+" "+c.name+" on", t.Name, err, "try the command there by hand: "+text)
+		return support.Failed(what+" "+c.name+" on", t.Name, err, "try the command there by hand: "+text)
 	}
 	return nil
 }
 
 // placeDir is the directory in which the commands run at t, or "" where one is to be made.
 func (c *command) placeDir(t *iotax.Target) string {
-	return cmp.Or(c.spec.Directory, workDir(t))
+	return cmp.Or(c.spec.Directory, support.WorkDir(t))
 }
 
 // enter returns the directory in which a command runs at t, once the place's guard agrees: a command may reach the
@@ -280,13 +281,13 @@ func (c *command) enter(ctx context.Context, t *iotax.Target) (dir string, err e
 		return dir, nil
 	}
 	if c.scratches[t] == nil {
-		s, err := newScratch(ctx, c.env, t.Machine, Lodging{})
+		s, err := support.NewScratch(ctx, c.env, t.Machine, support.Lodging{})
 		if err != nil {
 			return "", err
 		}
 		c.scratches[t] = s
 	}
-	return c.scratches[t].path, nil
+	return c.scratches[t].Path, nil
 }
 
 func (c *command) environ() []string {
@@ -361,22 +362,22 @@ func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
 	err := c.hook(ctx, t, "clean up", c.spec.Cleanup, 0)
 	s := c.scratches[t]
 	delete(c.scratches, t)
-	return errors.Join(err, s.remove(ctx))
+	return errors.Join(err, s.Remove(ctx))
 }
 
 // words are the arguments of the command at t, once more has replaced its own placeholders.
 func (c *command) words(ctx context.Context, t *iotax.Target, seed uint64, more *strings.Replacer) ([]string, error) {
-	goos, err := system(ctx, t.Machine)
+	goos, err := support.System(ctx, t.Machine)
 	if err != nil {
 		return nil, err
 	}
 	args, err := c.spec.args(goos)
-	quote := asItIs
+	quote := support.AsItIs
 	if c.spec.Shell {
 		quote = quoteFor(goos)
 	}
 	for i := range args {
-		args[i] = fillIn(more.Replace(args[i]), t, seed, quote)
+		args[i] = support.FillIn(more.Replace(args[i]), t, seed, quote)
 	}
 	return args, err
 }
@@ -388,9 +389,6 @@ func quoteFor(goos string) func(string) string {
 	}
 	return iotax.Quote
 }
-
-// rawLimit is how much of a command's output is kept.
-const rawLimit = 4 << 20
 
 // Run runs the command once. Its exit status must be 0 or one of the spec's, and each pattern must be found.
 func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
@@ -410,12 +408,12 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		out.Facts = map[string]string{}
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
-	stdout, stderr := &task.Head{Limit: rawLimit}, &task.Head{Limit: rawLimit}
+	stdout, stderr := &task.Head{Limit: support.RawLimit}, &task.Head{Limit: support.RawLimit}
 	if onConsole != nil {
 		r, err := onConsole(ctx, args)
 		return c.fromConsole(ctx, r, err, t, out)
 	}
-	_, err = timed(ctx, t.Machine, out, func() (int, error) {
+	_, err = support.Timed(ctx, t.Machine, out, func() (int, error) {
 		err := t.Machine.Run(ctx, &iotax.Cmd{Args: args, Env: c.environ(), Dir: dir, Stdout: stdout, Stderr: stderr})
 		var exit *iotax.ExitError
 		if errors.As(err, &exit) && exit.Signal == "" && slices.Contains(c.spec.Status, exit.Code) {
@@ -429,7 +427,7 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed("run "+c.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
+		return support.Failed("run "+c.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 	}
 	if n := stdout.More + stderr.More; n > 0 {
 		out.Facts["output.dropped"] = plan.Size(n).String()
@@ -445,7 +443,7 @@ func (c *command) fromConsole(ctx context.Context, r iotax.ConsoleRun, err error
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return failed("run "+c.name+" on", t.Name, err, "")
+		return support.Failed("run "+c.name+" on", t.Name, err, "")
 	}
 	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueDuration, Value: r.Took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
 		iotax.Value{Name: iotax.ValueOperations, Value: 1, Unit: iotax.Count},
@@ -461,7 +459,7 @@ func (c *command) take(t *iotax.Target, out *iotax.Trial, stdout, stderr []byte)
 	for _, x := range c.extracts {
 		v, err := x.take(stdout, stderr)
 		if err != nil {
-			return failed("read "+x.name+" from the output of "+c.name+" on", t.Name, err, "see what it prints: iotax show")
+			return support.Failed("read "+x.name+" from the output of "+c.name+" on", t.Name, err, "see what it prints: iotax show")
 		}
 		out.Values = append(out.Values, v)
 	}

@@ -12,7 +12,9 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
 	"iotax/internal/volume"
+	"iotax/internal/workload/support"
 )
 
 // made makes a workload of a kind from a spec that was filled by hand.
@@ -21,50 +23,15 @@ func made(t testing.TB, kind string, spec plan.Spec) iotax.Workload {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{CacheDir: cache, Log: t.Logf, Lodge: lodge})
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf, Lodge: lodge})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func lodge(ctx context.Context, m iotax.Machine, l Lodging) (string, func(context.Context) error, error) {
+func lodge(ctx context.Context, m iotax.Machine, l support.Lodging) (string, func(context.Context) error, error) {
 	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
-}
-
-// attempt does all that a run does with a workload, once.
-func attempt(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, error) {
-	t.Helper()
-	ctx := ctxFor(t)
-	if err := w.Check(ctx, tgt); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err := w.Cleanup(ctx, tgt); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := w.Prepare(ctx, tgt); err != nil {
-		return nil, err
-	}
-	return again(t, w, tgt)
-}
-
-func again(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, error) {
-	t.Helper()
-	ctx := ctxFor(t)
-	out := &iotax.Trial{Seed: 7, Facts: map[string]string{}}
-	if can := w.Caps(); can.Stage != nil {
-		if err := can.Stage(ctx, tgt, out); err != nil {
-			return out, err
-		}
-		defer func() {
-			if err := can.Unstage(ctx, tgt, out); err != nil {
-				t.Error(err)
-			}
-		}()
-	}
-	return out, w.Run(ctx, tgt, out)
 }
 
 func want(t *testing.T, out *iotax.Trial, name string, lo, hi float64) {
@@ -95,7 +62,7 @@ func TestCommand(t *testing.T) {
 	if m := strings.Join(w.Metrics(), " "); m != "tps duration took" {
 		t.Errorf("metrics %s", m)
 	}
-	out, err := attempt(t, w, target(host.Local(), dir))
+	out, err := worktest.Attempt(t, w, worktest.Target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +90,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := attempt(t, made(t, "command", s), target(host.Local(), dir))
+	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +98,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	want(t, out, "lat", 2.99e-6, 3.01e-6)
 	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "not a number"} {
 		s.Values = map[string]string{"x": path}
-		if _, err := attempt(t, made(t, "command", s), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -143,7 +110,7 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 	s := commandOf(`sh -c 'echo run >>log; exit 3'`)
 	s.Setup, s.Prepare, s.Conclude, s.Cleanup = "echo setup >>log", "echo prepare >>log", "echo conclude >>log", "mv log end"
 	s.Warmup, s.Status = 2, []int{1, 3}
-	out, err := attempt(t, made(t, "command", s), target(host.Local(), dir))
+	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +123,7 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 		t.Errorf("%q, %v", log, err)
 	}
 	s.Status = []int{1}
-	if _, err := attempt(t, made(t, "command", s), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	if _, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("a status that is not allowed: %v", err)
 	}
 }
@@ -175,11 +142,11 @@ func TestCommandWarmupTime(t *testing.T) {
 		t.Errorf("preparing may take %v", got)
 	}
 	s.Warmup, s.Timeout, s.Conclude = 1, plan.Duration(100*time.Millisecond), "echo conclude >>concluded"
-	if err := w.Prepare(ctxFor(t), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "no end within 100ms") {
+	if err := w.Prepare(worktest.CtxFor(t), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "no end within 100ms") {
 		t.Errorf("a warm-up that hangs: %v", err)
 	}
 	s.Prepare = "exit 3"
-	if err := w.Prepare(ctxFor(t), target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	if err := w.Prepare(worktest.CtxFor(t), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("a warm-up that cannot be prepared: %v", err)
 	}
 	if b, err := os.ReadFile(dir + "/concluded"); err != nil || string(b) != "conclude\nconclude\n" {
@@ -189,7 +156,7 @@ func TestCommandWarmupTime(t *testing.T) {
 
 // What a command did wrong is in the error, with its status and its standard error.
 func TestCommandThatFails(t *testing.T) {
-	here := target(host.Local(), t.TempDir())
+	here := worktest.Target(host.Local(), t.TempDir())
 	for _, tt := range []struct {
 		spec func(*Command)
 		want []string
@@ -206,7 +173,7 @@ func TestCommandThatFails(t *testing.T) {
 	} {
 		s := commandOf("true")
 		tt.spec(s)
-		_, err := attempt(t, made(t, "command", s), here)
+		_, err := worktest.Attempt(t, made(t, "command", s), here)
 		for _, w := range tt.want {
 			if err == nil || !strings.Contains(err.Error(), w) {
 				t.Errorf("%q: %v", w, err)
@@ -264,24 +231,24 @@ func TestCommandsAtDevices(t *testing.T) {
 			}
 			continue
 		}
-		if _, err := attempt(t, made(t, "command", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+		if _, err := worktest.Attempt(t, made(t, "command", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
 			t.Errorf("%s at a device that is in use: %v", name, err)
 		}
 		asked := 0
 		device.Place.Guard = func(context.Context) error { asked++; return nil }
-		if _, err := attempt(t, made(t, "command", s), device); err != nil || asked == 0 {
+		if _, err := worktest.Attempt(t, made(t, "command", s), device); err != nil || asked == 0 {
 			t.Errorf("%s at a device that was named: %v, asked %d times", name, err, asked)
 		}
 	}
 	device := &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none", ReadOnly: true}}
-	if _, err := attempt(t, made(t, "command", commandOf("true")), device); err != nil {
+	if _, err := worktest.Attempt(t, made(t, "command", commandOf("true")), device); err != nil {
 		t.Errorf("a command that does not name it: %v", err)
 	}
 	s := newApp().(*App)
 	s.Run, s.Ready = "sh -c 'echo ready; exec sleep 60' {device}", "ready"
 	device.Place.ReadOnly = false
 	device.Place.Guard = func(context.Context) error { return errors.New("it is mounted now") }
-	if _, err := attempt(t, made(t, "app", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+	if _, err := worktest.Attempt(t, made(t, "app", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
 		t.Errorf("an application at a device that is in use: %v", err)
 	}
 }
@@ -291,14 +258,14 @@ func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	t.Setenv("APP_TOKEN", "tok-12345678")
 	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")
 	s.Env = map[string]string{"APP_TOKEN": "$APP_TOKEN", "OTHER": "$OTHER"}
-	out, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir()))
+	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir()))
 	if err != nil || string(out.Raw) != "tok-12345678$OTHER\n" {
 		t.Errorf("%s, %v", out.Raw, err)
 	}
 	for _, name := range []string{"NO_SUCH_TOKEN", "IOTAX_TOKEN"} {
 		t.Setenv("IOTAX_TOKEN", "of iotax alone")
 		s.Env = map[string]string{name: "$" + name}
-		if _, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), name+" is not set") {
+		if _, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), name+" is not set") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -339,7 +306,7 @@ func TestWhereCommandsRun(t *testing.T) {
 			s := commandOf("sh -c 'rm -rf out; pwd; echo run >>log; cat log'")
 			s.Setup, s.Prepare, s.Conclude, s.Cleanup = "rm -rf out; mkdir made", "rm -rf out; echo prepare >>log", "rm -rf out; test -d made", "rm -rf out; test -d made"
 			s.Warmup = 1
-			out, err := attempt(t, made(t, "command", s), tgt)
+			out, err := worktest.Attempt(t, made(t, "command", s), tgt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -355,7 +322,7 @@ func TestWhereCommandsRun(t *testing.T) {
 			}
 			apps := newApp().(*App)
 			apps.Run, apps.Shell, apps.Ready = "rm -rf out; pwd; echo ready; exec sleep 60", true, "ready"
-			if out, err := attempt(t, made(t, "app", apps), tgt); err != nil || strings.HasPrefix(string(out.Raw), elsewhere) {
+			if out, err := worktest.Attempt(t, made(t, "app", apps), tgt); err != nil || strings.HasPrefix(string(out.Raw), elsewhere) {
 				t.Errorf("an application: %s, %v", out.Raw, err)
 			}
 			if _, err := os.Stat(elsewhere + "/out"); err != nil {
@@ -364,13 +331,13 @@ func TestWhereCommandsRun(t *testing.T) {
 			other := t.TempDir()
 			s = commandOf("pwd")
 			s.Directory = other
-			if out, err := attempt(t, made(t, "command", s), tgt); err != nil || string(out.Raw) != other+"\n" {
+			if out, err := worktest.Attempt(t, made(t, "command", s), tgt); err != nil || string(out.Raw) != other+"\n" {
 				t.Errorf("with directory: %s, %v", out.Raw, err)
 			}
 			refuse = errors.New("it is another one now")
 			for name, s := range map[string]*Command{"run": {Run: "true"}, "setup": {Setup: "true"}, "prepare": {Prepare: "true"}, "directory": {Directory: other}} {
 				s.Run, s.Timeout = "true", plan.Duration(time.Minute)
-				if _, err := attempt(t, made(t, "command", s), tgt); !errors.Is(err, refuse) {
+				if _, err := worktest.Attempt(t, made(t, "command", s), tgt); !errors.Is(err, refuse) {
 					t.Errorf("%s of a place that changed: %v", name, err)
 				}
 			}
@@ -384,7 +351,7 @@ func TestCommandEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	err := w.Run(ctx, target(host.Local(), t.TempDir()), &iotax.Trial{})
+	err := w.Run(ctx, worktest.Target(host.Local(), t.TempDir()), &iotax.Trial{})
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}
@@ -454,7 +421,7 @@ func (f far) Run(ctx context.Context, c *iotax.Cmd) error {
 func TestStartDominates(t *testing.T) {
 	m := far{host.Local(), 50 * time.Millisecond}
 	for run, found := range map[string]int{"true": 1, "sleep 3": 0} {
-		out, err := attempt(t, made(t, "command", commandOf(run)), target(m, t.TempDir()))
+		out, err := worktest.Attempt(t, made(t, "command", commandOf(run)), worktest.Target(m, t.TempDir()))
 		if err != nil {
 			t.Fatal(err)
 		}

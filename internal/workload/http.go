@@ -19,6 +19,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -84,12 +85,12 @@ func (s *HTTP) sizes() map[string]int64 {
 
 type httpLoad struct {
 	name    string
-	env     Env
+	env     support.Env
 	spec    *HTTP
 	servers map[*iotax.Target]*server
 }
 
-func openHTTP(w plan.Workload, s *HTTP, e Env) (iotax.Workload, error) {
+func openHTTP(w plan.Workload, s *HTTP, e support.Env) (iotax.Workload, error) {
 	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
 }
 
@@ -146,8 +147,8 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	}
 	want := h.spec.sizes()
 	names := slices.Sorted(maps.Keys(want))
-	shared.hold(t, names)
-	have, err := fileSizes(ctx, t, names)
+	support.Held.Hold(t, names)
+	have, err := support.FileSizes(ctx, t, names)
 	for _, n := range names {
 		if err == nil && have[n] != want[n] {
 			_, err = task.Random.On(ctx, t.Machine, task.RandomFile{Path: path.Join(t.Place.Path, n), Data: want[n]})
@@ -157,17 +158,17 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err == nil {
-		have, err = fileSizes(ctx, t, names)
+		have, err = support.FileSizes(ctx, t, names)
 	}
 	if err == nil && !maps.Equal(have, want) {
 		err = fmt.Errorf("they are of other sizes than they were written in: %v", have)
 	}
 	if err != nil {
-		return failed("write the files of "+h.name+" on", t.Name, err, "")
+		return support.Failed("write the files of "+h.name+" on", t.Name, err, "")
 	}
 	h.servers[t], err = startNginx(ctx, t, h.env)
 	if err != nil {
-		return failed("start the web server of "+h.name+" on", t.Name, err, "")
+		return support.Failed("start the web server of "+h.name+" on", t.Name, err, "")
 	}
 	return nil
 }
@@ -199,12 +200,12 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
 		cancel()
 		if err != nil && (ctx.Err() != nil || ramp.Err() == nil) {
-			return failed("fetch from", t.Name, err, h.hint(t))
+			return support.Failed("fetch from", t.Name, err, h.hint(t))
 		}
 	}
 	r, err := fetch(ctx, urls, h.spec.Workers, h.spec.Rate, out.Length)
 	if err != nil {
-		return failed("fetch from", t.Name, err, h.hint(t))
+		return support.Failed("fetch from", t.Name, err, h.hint(t))
 	}
 	r.report(out, h.spec.Rate)
 	return nil
@@ -226,9 +227,9 @@ func (h *httpLoad) Cleanup(ctx context.Context, t *iotax.Target) error {
 		err = s.stop(ctx)
 		delete(h.servers, t)
 	}
-	files := shared.release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
-	if err = errors.Join(err, removeFiles(ctx, t, files)); err != nil {
-		return failed("remove what "+h.name+" made on", t.Name, err, "")
+	files := support.Held.Release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
+	if err = errors.Join(err, support.RemoveFiles(ctx, t, files)); err != nil {
+		return support.Failed("remove what "+h.name+" made on", t.Name, err, "")
 	}
 	return nil
 }
@@ -304,30 +305,30 @@ func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string,
 }
 
 // findNginx finds nginx on m, or copies this host's there.
-func findNginx(ctx context.Context, m iotax.Machine, env Env) (tool, error) {
+func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.Tool, error) {
 	path, err := task.Find.On(ctx, m, "nginx")
 	if err != nil {
-		return tool{}, err
+		return support.Tool{}, err
 	}
 	if path != "" {
 		var said iotax.Capture // on standard error
 		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &said, Stderr: &said})
 		if err == nil {
-			return tool{argv: []string{path}, version: strings.TrimPrefix(lastLine(said.Bytes()), "nginx version: ")}, nil
+			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(lastLine(said.Bytes()), "nginx version: ")}, nil
 		}
 	}
 	if ctx.Err() != nil || iotax.IsLocal(m) {
-		return tool{}, errors.Join(ctx.Err(), errors.New("nginx is not installed"))
+		return support.Tool{}, errors.Join(ctx.Err(), errors.New("nginx is not installed"))
 	}
-	s, err := survey(ctx, m)
+	s, err := support.Survey(ctx, m)
 	if err != nil {
-		return tool{}, err
+		return support.Tool{}, err
 	}
-	b, err := nginxBundle()
+	b, err := support.NginxBundle()
 	if err != nil {
-		return tool{}, err
+		return support.Tool{}, err
 	}
-	return pushBundle(ctx, m, s, env, b, "-v")
+	return support.PushBundle(ctx, m, s, env, b, "-v")
 }
 
 // nginxConfig serves a directory and writes nowhere but into its own one. One process for each CPU, as
@@ -341,7 +342,7 @@ http {
 }
 `
 
-func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err error) {
+func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *server, err error) {
 	tool, err := findNginx(ctx, t.Machine, env)
 	if err != nil {
 		return nil, err
@@ -351,7 +352,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		return nil, err
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{version: tool.version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &task.Head{Limit: 4096}}
+	s := &server{version: tool.Version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &task.Head{Limit: 4096}}
 	begun := false
 	defer func() {
 		if err != nil {
@@ -394,7 +395,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 	begun = true
 	go func() {
 		defer close(s.done)
-		args := append(slices.Clone(tool.argv), "-p", s.dir, "-e", "stderr", "-c", s.dir+"/conf")
+		args := append(slices.Clone(tool.Argv), "-p", s.dir, "-e", "stderr", "-c", s.dir+"/conf")
 		if s.err = t.Machine.Run(inner, &iotax.Cmd{Args: args, Stderr: s.stderr}); s.err == nil {
 			s.err = errors.New("exit status 0")
 		}

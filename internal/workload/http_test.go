@@ -14,6 +14,7 @@ import (
 
 	"iotax"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
 )
 
 func web(spec func(*HTTP)) *HTTP {
@@ -27,7 +28,7 @@ func web(spec func(*HTTP)) *HTTP {
 
 func windowed(t *testing.T, w iotax.Workload, tgt *iotax.Target, length time.Duration) (*iotax.Trial, error) {
 	t.Helper()
-	ctx := ctxFor(t)
+	ctx := worktest.CtxFor(t)
 	if err := w.Check(ctx, tgt); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func foundRules(out *iotax.Trial) (ids []string) {
 func TestHTTP(t *testing.T) {
 	dir := t.TempDir()
 	before, _ := os.ReadDir("/tmp")
-	out, err := windowed(t, made(t, "http", web(nil)), target(host.Local(), dir), time.Second)
+	out, err := windowed(t, made(t, "http", web(nil)), worktest.Target(host.Local(), dir), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestHTTPOpenLoop(t *testing.T) {
 		if m := w.Metrics()[0]; m != "http.latency.mean" {
 			t.Errorf("metric %s", m)
 		}
-		out, err := windowed(t, w, target(host.Local(), t.TempDir()), 2*time.Second)
+		out, err := windowed(t, w, worktest.Target(host.Local(), t.TempDir()), 2*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestHTTPErrors(t *testing.T) {
 			}
 		}))
 		defer s.Close()
-		out, err := windowed(t, made(t, "http", web(func(h *HTTP) { h.URL = s.URL })), target(host.Local(), t.TempDir()), 500*time.Millisecond)
+		out, err := windowed(t, made(t, "http", web(func(h *HTTP) { h.URL = s.URL })), worktest.Target(host.Local(), t.TempDir()), 500*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +157,7 @@ func TestHTTPThatFails(t *testing.T) {
 	url := gone.URL
 	gone.Close()
 	w := made(t, "http", web(func(s *HTTP) { s.URL = url }))
-	if _, err := windowed(t, w, target(host.Local(), t.TempDir()), 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), "no request was answered") {
+	if _, err := windowed(t, w, worktest.Target(host.Local(), t.TempDir()), 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), "no request was answered") {
 		t.Errorf("a server that is gone: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
@@ -170,7 +171,7 @@ func TestHTTPThatFails(t *testing.T) {
 	defer hang.Close()
 	begun := time.Now()
 	w = made(t, "http", web(func(s *HTTP) { s.URL = hang.URL }))
-	err := w.Run(ctx, target(host.Local(), t.TempDir()), &iotax.Trial{Length: time.Minute})
+	err := w.Run(ctx, worktest.Target(host.Local(), t.TempDir()), &iotax.Trial{Length: time.Minute})
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
 		t.Errorf("a cancelled load: %v after %v", err, time.Since(begun))
 	}

@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -44,7 +45,9 @@ func newMaterialise() plan.Spec {
 }
 
 // Scale makes the volume smaller or larger.
-func (s *Materialise) Scale(by float64) { s.Size = plan.Size(scaledSize(int64(s.Size), by, 1<<20)) }
+func (s *Materialise) Scale(by float64) {
+	s.Size = plan.Size(support.ScaledSize(int64(s.Size), by, 1<<20))
+}
 
 // Validate refuses tools that are not known.
 func (s *Materialise) Validate() error {
@@ -66,14 +69,14 @@ func (s *Materialise) Validate() error {
 	return nil
 }
 
-func openMaterialise(w plan.Workload, s *Materialise, e Env) (iotax.Workload, error) {
+func openMaterialise(w plan.Workload, s *Materialise, e support.Env) (iotax.Workload, error) {
 	return &materialise{name: w.Name, spec: *s, env: e, verified: map[*iotax.Target]bool{}}, nil
 }
 
 type materialise struct {
 	name     string
 	spec     Materialise
-	env      Env
+	env      support.Env
 	verified map[*iotax.Target]bool
 }
 
@@ -85,7 +88,7 @@ func (w *materialise) Metrics() []string {
 const assumed = 4 << 30
 
 func (w *materialise) Caps() iotax.WorkloadCaps {
-	return iotax.WorkloadCaps{Space: func() int64 { return int64(w.spec.Size) }, Limit: 2 * longest(assumed)}
+	return iotax.WorkloadCaps{Space: func() int64 { return int64(w.spec.Size) }, Limit: 2 * support.Longest(assumed)}
 }
 
 func (w *materialise) fail(t *iotax.Target, err error, hint string) error {
@@ -104,20 +107,20 @@ func (w *materialise) fail(t *iotax.Target, err error, hint string) error {
 
 // Check finds the tools.
 func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
-	if !isNBD(t.Place) {
+	if !support.IsNBD(t.Place) {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Hint: "a target {nbd: …}, and at: its name"}
 	}
 	// What forbids the directory forbids it before the first trial.
-	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet
+	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet
 	if err == nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err = s.remove(clean)
+		err = s.Remove(clean)
 	}
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	return missingTool(ctx, t.Machine, copyTools)
+	return support.MissingTool(ctx, t.Machine, copyTools)
 }
 
 func (w *materialise) Prepare(context.Context, *iotax.Target) error { return nil }
@@ -125,7 +128,7 @@ func (w *materialise) Cleanup(context.Context, *iotax.Target) error { return nil
 
 // Run brings the volume over once. What is timed is timed by the node.
 func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
-	told, err := bounded(ctx, t.Machine, time.Duration(w.spec.Stall), iotax.Command("nbdinfo", "--size", t.Place.Path))
+	told, err := support.Bounded(ctx, t.Machine, time.Duration(w.spec.Stall), iotax.Command("nbdinfo", "--size", t.Place.Path))
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -133,14 +136,14 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if err != nil || size <= 0 {
 		return w.fail(t, fmt.Errorf("the export's size is %q", strings.TrimSpace(told)), "")
 	}
-	s, err := newScratch(ctx, w.env, t.Machine, Lodging{In: w.spec.Path, Need: size, Network: w.spec.Network, Create: w.spec.Create})
+	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{In: w.spec.Path, Need: size, Network: w.spec.Network, Create: w.spec.Create})
 	if err != nil {
 		return w.fail(t, err, "")
 	}
 	defer func() {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		if rerr := s.remove(clean); err == nil && rerr != nil {
+		if rerr := s.Remove(clean); err == nil && rerr != nil {
 			err = w.fail(t, rerr, "")
 		}
 	}()
@@ -151,8 +154,8 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	out.Facts[iotax.FactLazy] = map[bool]string{true: "yes", false: "no"}[w.spec.Lazy]
 	out.Facts["tool"], out.Facts["size"] = tool, strconv.FormatInt(size, 10)
 	var at task.Arrival
-	err = limited(ctx, 2*longest(size), func(ctx context.Context) error {
-		at, err = task.Bring.On(ctx, t.Machine, task.CopyIn{URL: t.Place.Path, Dir: s.path, Tool: w.spec.Tool, Lazy: w.spec.Lazy,
+	err = support.Limited(ctx, 2*support.Longest(size), func(ctx context.Context) error {
+		at, err = task.Bring.On(ctx, t.Machine, task.CopyIn{URL: t.Place.Path, Dir: s.Path, Tool: w.spec.Tool, Lazy: w.spec.Lazy,
 			Stall: time.Duration(w.spec.Stall), Env: leftover.Environ()})
 		return err
 	})
@@ -163,7 +166,7 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 		return err
 	}
 	if !w.spec.Lazy && !w.verified[t] { // once, and timed nowhere
-		if _, err := s.run(ctx, 2*longest(size), "qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", t.Place.Path, "copy.raw"); err != nil {
+		if _, err := s.Run(ctx, 2*support.Longest(size), "qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", t.Place.Path, "copy.raw"); err != nil {
 			return w.fail(t, fmt.Errorf("the copy is not what was copied: %w", err), "")
 		}
 		w.verified[t] = true

@@ -15,6 +15,7 @@ import (
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/worktest"
 )
 
 // bootable are the parts of a micro-guest: kernel, initial RAM disk, and the disk with its tools.
@@ -61,7 +62,7 @@ func TestUnikernel(t *testing.T) {
 	}
 	s.Headline = "read.iops"
 	s.Timeout = plan.Duration(3 * time.Minute)
-	out, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir()))
+	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir()))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.Raw)
 	}
@@ -71,7 +72,7 @@ func TestUnikernel(t *testing.T) {
 
 	// One that fails prints no result: the trial says what is missing.
 	s.Run = boots("fio --no-such-option")
-	if out, err := attempt(t, made(t, "command", s), target(host.Local(), t.TempDir())); err == nil {
+	if out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir())); err == nil {
 		t.Errorf("a command that fails has values %v", out.Values)
 	}
 }
@@ -116,7 +117,7 @@ func TestConsole(t *testing.T) {
 	s := commandOf("fio --name=x --directory=/tmp --size=4m --rw=randread --bs=4k --ioengine=psync --minimal")
 	s.Values = map[string]string{"read.iops": `3;fio-[0-9.]+;x;0;0;\d+;\d+;(?<per_s>\d+);`}
 	s.Headline = "read.iops"
-	out, err := attempt(t, made(t, "command", s), tgt)
+	out, err := worktest.Attempt(t, made(t, "command", s), tgt)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.Raw)
 	}
@@ -133,11 +134,11 @@ func TestConsole(t *testing.T) {
 
 	// A status other than 0 fails the trial; so does a console that lacks what is looked for.
 	var exit *iotax.ExitError
-	if out, err := attempt(t, made(t, "command", commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
+	if out, err := worktest.Attempt(t, made(t, "command", commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
 		t.Errorf("a command that fails: %v, %v", out.Values, err)
 	}
 	mute := open(func(s *vm.Spec) { s.Console.Boot = `Booted up in (?<ms>[0-9.]+) ms` })
-	if _, err := attempt(t, made(t, "command", commandOf("true")), &iotax.Target{Name: "mute", Machine: mute, Place: tgt.Place}); err == nil || !strings.Contains(err.Error(), "the time of booting") {
+	if _, err := worktest.Attempt(t, made(t, "command", commandOf("true")), &iotax.Target{Name: "mute", Machine: mute, Place: tgt.Place}); err == nil || !strings.Contains(err.Error(), "the time of booting") {
 		t.Errorf("a console without the line: %v", err)
 	}
 

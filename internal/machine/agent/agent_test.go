@@ -31,6 +31,7 @@ import (
 	"iotax/internal/testenv/sshtest"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
+	"iotax/internal/workload/fiojob"
 )
 
 // This program also plays the login shell of a host without a POSIX shell, as little of one as cmd.exe and PowerShell have in
@@ -258,7 +259,7 @@ func TestNoShell(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(place.Path, ".iotax")); err != nil {
 		t.Errorf("the place %s is not marked: %v", place.Path, err)
 	}
-	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &workload.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}}, workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
+	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &fiojob.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}}, workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package workload
+package support
 
 import (
 	"context"
@@ -19,24 +19,24 @@ type Lodging struct {
 }
 
 // A scratch is such a directory.
-type scratch struct {
-	m    iotax.Machine
-	path string
+type Scratch struct {
+	M    iotax.Machine
+	Path string
 	undo func(context.Context) error
 }
 
-func newScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*scratch, error) {
+func NewScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*Scratch, error) {
 	path, undo, err := env.Lodge(ctx, m, l)
 	if err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		return nil, errors.Join(err, undo(clean))
 	}
-	return &scratch{m, path, undo}, nil
+	return &Scratch{m, path, undo}, nil
 }
 
-// limited does something with a deadline of its own.
-func limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+// Limited does something with a deadline of its own.
+func Limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
 	defer cancel()
 	err := do(inner)
@@ -46,33 +46,33 @@ func limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 	return err
 }
 
-// bounded runs a command with a deadline of its own, and returns what it printed.
-func bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax.Cmd) (string, error) {
+// Bounded runs a command with a deadline of its own, and returns what it printed.
+func Bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax.Cmd) (string, error) {
 	var out iotax.Capture
 	c.Stdout = &out
-	err := limited(ctx, limit, func(ctx context.Context) error { return m.Run(ctx, c) })
+	err := Limited(ctx, limit, func(ctx context.Context) error { return m.Run(ctx, c) })
 	return out.String(), err
 }
 
-// glanceTime is how long a look at a machine may take which does no work there.
-var glanceTime = 30 * time.Second
+// GlanceTime is how long a look at a machine may take which does no work there.
+var GlanceTime = 30 * time.Second
 
-// run runs a command in the directory, with a deadline of its own, and returns how long that took, by this host's clock.
-func (s *scratch) run(ctx context.Context, limit time.Duration, args ...string) (time.Duration, error) {
+// Run runs a command in the directory, with a deadline of its own, and returns how long that took, by this host's clock.
+func (s *Scratch) Run(ctx context.Context, limit time.Duration, args ...string) (time.Duration, error) {
 	begun := time.Now()
-	_, err := bounded(ctx, s.m, limit, &iotax.Cmd{Args: args, Env: []string{"LC_ALL=C"}, Dir: s.path})
+	_, err := Bounded(ctx, s.M, limit, &iotax.Cmd{Args: args, Env: []string{"LC_ALL=C"}, Dir: s.Path})
 	return time.Since(begun), err
 }
 
-func (s *scratch) remove(ctx context.Context) error {
+func (s *Scratch) Remove(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
 	return s.undo(ctx)
 }
 
-// missingTool finds what is not installed on m.
-func missingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {
+// MissingTool finds what is not installed on m.
+func MissingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {
 	for tool, pkg := range tools {
 		path, err := task.Find.On(ctx, m, tool)
 		if err != nil {
@@ -85,7 +85,7 @@ func missingTool(ctx context.Context, m iotax.Machine, tools map[string]string) 
 	return nil
 }
 
-// longest is what one step of an image or a copy may take: 4 MiB/s, and some minutes.
-func longest(bytes int64) time.Duration {
+// Longest is what one step of an image or a copy may take: 4 MiB/s, and some minutes.
+func Longest(bytes int64) time.Duration {
 	return 3*time.Minute + time.Duration(bytes/(4<<20))*time.Second
 }

@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
 )
 
 // allBytes are the bytes that a file name may have, each once.
@@ -80,7 +81,7 @@ func TestFioInAnyDirectory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := onDisk(t)
+			root := worktest.OnDisk(t)
 			dir := filepath.Join(append([]string{root}, c.names...)...)
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -88,14 +89,14 @@ func TestFioInAnyDirectory(t *testing.T) {
 			decoys(t, root, dir)
 			before := contents(t, root)
 			w := open(t, append(c.options, "rw", "randwrite", "size", "64k", "direct", "0", "ioengine", "psync")...)
-			tg := target(host.Local(), dir)
+			tg := worktest.Target(host.Local(), dir)
 			at := tg
 			if name == "several at a time" {
-				at = &iotax.Target{Name: "both", Machine: host.Local(), Together: []*iotax.Target{tg, target(host.Local(), onDisk(t))}}
+				at = &iotax.Target{Name: "both", Machine: host.Local(), Together: []*iotax.Target{tg, worktest.Target(host.Local(), worktest.OnDisk(t))}}
 			}
 			prepared(t, w, at)
 			out := trial(50 * time.Millisecond)
-			if err := w.Run(ctxFor(t), at, out); err != nil {
+			if err := w.Run(worktest.CtxFor(t), at, out); err != nil {
 				t.Fatal(err)
 			}
 			after := contents(t, root)
@@ -152,7 +153,7 @@ func TestExactPaths(t *testing.T) {
 	for form, args := range map[string][]string{"command line": fio.Args(jobs), "job file": {"../jobs"}} {
 		t.Run(form, func(t *testing.T) {
 			t.Parallel()
-			root := onDisk(t)
+			root := worktest.OnDisk(t)
 			dir := filepath.Join(root, "d")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
@@ -166,7 +167,7 @@ func TestExactPaths(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.CommandContext(ctxFor(t), program, append([]string{"--minimal"}, args...)...)
+			cmd := exec.CommandContext(worktest.CtxFor(t), program, append([]string{"--minimal"}, args...)...)
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, bytes.TrimSpace(out[max(0, len(out)-500):]))
@@ -196,7 +197,7 @@ func TestExactPaths(t *testing.T) {
 func TestInexactDevice(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	tg := target(host.Local(), "/dev/x#1")
+	tg := worktest.Target(host.Local(), "/dev/x#1")
 	tg.Place.Kind = iotax.PlaceDevice
 	var e *iotax.Error
 	if err := w.Check(t.Context(), tg); !errors.As(err, &e) || !strings.Contains(err.Error(), "/dev/x#1") || e.Hint == "" {

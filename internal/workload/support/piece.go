@@ -1,4 +1,4 @@
-package workload
+package support
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 // startShare is the share of a piece of work that reaching the machine may take.
 const startShare = 0.05
 
-// timed runs f between two readings of this host's clock and adds duration, and operations (the number that
+// Timed runs f between two readings of this host's clock and adds duration, and operations (the number that
 // f returns), to out. On machines other than this host it times an empty command first: start, the part of
 // the duration that is no work.
-func timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
+func Timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
 	var start time.Duration
 	if !iotax.IsLocal(m) {
 		var err error
@@ -48,21 +48,21 @@ func timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (ope
 // emptyCommand is how long a command that does nothing takes on m.
 func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 	args := []string{"true"}
-	if goos, err := system(ctx, m); err != nil {
+	if goos, err := System(ctx, m); err != nil {
 		return 0, err
 	} else if goos == "windows" {
 		args = []string{"cmd.exe", "/c", "exit 0"}
 	}
 	begun := time.Now()
-	if _, err := bounded(ctx, m, glanceTime, iotax.Command(args...)); err != nil {
+	if _, err := Bounded(ctx, m, GlanceTime, iotax.Command(args...)); err != nil {
 		return 0, err
 	}
 	return time.Since(begun), nil
 }
 
-// system returns the operating system of m, as in runtime.GOOS, or "". A machine without a session of its own is a POSIX one: its agents
+// System returns the operating system of m, as in runtime.GOOS, or "". A machine without a session of its own is a POSIX one: its agents
 // are started by sh.
-func system(ctx context.Context, m iotax.Machine) (string, error) {
+func System(ctx context.Context, m iotax.Machine) (string, error) {
 	if agent.LinkOf(m) == nil && !iotax.IsLocal(m) {
 		return "", nil
 	}
@@ -77,52 +77,52 @@ func judgeStart(out *iotax.Trial, start, took time.Duration) {
 	}
 }
 
-// placeholders are what stands for the place in a command.
-var placeholders = map[iotax.PlaceKind]string{
+// Placeholders are what stands for the place in a command.
+var Placeholders = map[iotax.PlaceKind]string{
 	iotax.PlaceDir: "{dir}", iotax.PlaceDevice: "{device}", iotax.PlaceURL: "{url}",
 }
 
-// holds reports whether p stands in one of texts.
-func holds(p string, texts ...string) bool {
+// Holds reports whether p stands in one of texts.
+func Holds(p string, texts ...string) bool {
 	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
 }
 
-// guardFio asks whether fio may be run at t's place. In a directory it makes what is missing also for a job that only reads.
-func guardFio(ctx context.Context, t *iotax.Target, writes bool) error {
+// GuardFio asks whether fio may be run at t's place. In a directory it makes what is missing also for a job that only reads.
+func GuardFio(ctx context.Context, t *iotax.Target, writes bool) error {
 	if t.Place.Guard == nil || !writes && t.Place.Kind != iotax.PlaceDir {
 		return nil
 	}
 	return t.Place.Guard(ctx)
 }
 
-// misplaced is the first placeholder in texts that t's place cannot fill, or "".
-func misplaced(t *iotax.Target, texts ...string) string {
-	for kind, p := range placeholders {
-		if kind != t.Place.Kind && holds(p, texts...) {
+// Misplaced is the first placeholder in texts that t's place cannot fill, or "".
+func Misplaced(t *iotax.Target, texts ...string) string {
+	for kind, p := range Placeholders {
+		if kind != t.Place.Kind && Holds(p, texts...) {
 			return p
 		}
 	}
 	return ""
 }
 
-// fillIn puts the place and the seed of the block into a text; quote is applied to what is put in.
-func fillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
-	r := strings.NewReplacer(placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed))
+// FillIn puts the place and the seed of the block into a text; quote is applied to what is put in.
+func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
+	r := strings.NewReplacer(Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed))
 	return r.Replace(text)
 }
 
-func asItIs(s string) string { return s }
+func AsItIs(s string) string { return s }
 
-// workDir is the directory in which commands of t run: its own, or the machine's choice.
-func workDir(t *iotax.Target) string {
+// WorkDir is the directory in which commands of t run: its own, or the machine's choice.
+func WorkDir(t *iotax.Target) string {
 	if t.Place.Kind == iotax.PlaceDir {
 		return t.Place.Path
 	}
 	return ""
 }
 
-// failed turns the end of a command into an error for the user.
-func failed(op, on string, err error, hint string) error {
+// Failed turns the end of a command into an error for the user.
+func Failed(op, on string, err error, hint string) error {
 	var already *iotax.Error
 	if errors.As(err, &already) && already.Hint != "" {
 		hint = ""

@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"errors"
@@ -15,11 +15,13 @@ import (
 	"iotax/internal/machine"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
 	"iotax/internal/volume"
+	"iotax/internal/workload/support"
 )
 
 func allKinds() plan.Kinds {
-	return plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
+	return plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 }
 
 const twoSections = `[global]
@@ -61,7 +63,7 @@ one map[]`
 	if strings.Join(got, "\n") != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
-	w, err := New(p.Workloads[0], Env{})
+	w, err := Kind.New(p.Workloads[0], support.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,11 +92,11 @@ one map[]`
 		t.Errorf("%v\n%s\n%s", err, text, again)
 	}
 	for i := range p.Workloads {
-		a, err := New(p.Workloads[i], Env{})
+		a, err := Kind.New(p.Workloads[i], support.Env{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := New(q.Workloads[i], Env{})
+		b, err := Kind.New(q.Workloads[i], support.Env{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +134,7 @@ workloads:
 	if len(p.Workloads) != 1 || p.Workloads[0].Name != "w" {
 		t.Fatalf("%+v", p.Workloads)
 	}
-	w, err := New(p.Workloads[0], Env{})
+	w, err := Kind.New(p.Workloads[0], support.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +193,7 @@ func TestJobErrorsInPlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(p.Workloads[0], Env{})
+	w, err := Kind.New(p.Workloads[0], support.Env{})
 	if err != nil || fmt.Sprint(w.(*fioJob).settings) != "[--bs=16k --size=1m --direct=1 --rw=randwrite]" {
 		t.Error(w, err)
 	}
@@ -206,7 +208,7 @@ func TestJobsWithSecrets(t *testing.T) {
 	for _, word := range []string{file, "fio --name=a --rw=read --http_s3_key=MARKED"} {
 		p, err := plan.FromWords([]string{"dir:/tmp"}, []string{word}, plan.Defaults(), allKinds())
 		if err == nil {
-			_, err = New(p.Workloads[0], Env{Log: t.Logf})
+			_, err = Kind.New(p.Workloads[0], support.Env{Log: t.Logf})
 		}
 		if err == nil || !strings.Contains(err.Error(), "a secret would stand in fio's command line") || strings.Contains(err.Error(), "MARKED") {
 			t.Errorf("%s: %v", word, err)
@@ -266,9 +268,9 @@ func TestUnknownOptions(t *testing.T) {
 		if err := os.WriteFile(file, []byte("[a]\nrw=read\nioengine=psync\nsize=64k\n"+option+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w, err := New(plan.Workload{Name: "w", Kind: "fio", Spec: &Fio{File: file}}, Env{})
+		w, err := Kind.New(plan.Workload{Name: "w", Kind: "fio", Spec: &Fio{File: file}}, support.Env{})
 		if err == nil {
-			err = w.Check(ctxFor(t), target(host.Local(), dir))
+			err = w.Check(worktest.CtxFor(t), worktest.Target(host.Local(), dir))
 		}
 		var e *iotax.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want[0]) || !strings.Contains(e.Hint, want[1]) {
@@ -300,7 +302,7 @@ func TestJointly(t *testing.T) {
 		total int64
 		files string
 	}{{3 << 20, "iotax-1MiB.0.0.dat iotax-2MiB-beside1.0.0.dat"}, {2 << 20, "iotax-2MiB.dat"}} {
-		w, err := New(q.Workloads[i], Env{CacheDir: cache})
+		w, err := Kind.New(q.Workloads[i], support.Env{CacheDir: worktest.Cache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +311,7 @@ func TestJointly(t *testing.T) {
 			t.Error(got, j.Space())
 		}
 		place := t.TempDir()
-		on, ctx := target(host.Local(), place), ctxFor(t)
+		on, ctx := worktest.Target(host.Local(), place), worktest.CtxFor(t)
 		if _, err := j.Settle(ctx, []*iotax.Target{on}); err != nil {
 			t.Fatal(err)
 		}
@@ -367,14 +369,14 @@ func TestFioBySize(t *testing.T) {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(plan.Workload{Name: "sync test", Kind: "fio", Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "sync test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if limit := w.Caps().Limit; limit < time.Minute {
 		t.Fatalf("a trial by size may take %v", limit)
 	}
-	out, err := attempt(t, w, target(host.Local(), onDisk(t)))
+	out, err := worktest.Attempt(t, w, worktest.Target(host.Local(), worktest.OnDisk(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package workload
+package support
 
 import (
 	"archive/tar"
@@ -24,58 +24,64 @@ import (
 )
 
 // A tool is fio on a machine.
-type tool struct {
-	argv    []string
-	version string
-	pushed  string // where this host's fio was copied to; "" when the machine has its own
+type Tool struct {
+	Argv    []string
+	Version string
+	Pushed  string // where this host's fio was copied to; "" when the machine has its own
 }
 
-var errNoFio = errors.New("fio is not installed")
+// Pushed are the tools that were copied to machines.
+var pushed = struct {
+	mu    sync.Mutex
+	tools map[any]Tool
+}{tools: map[any]Tool{}}
 
-// provide finds fio on m, or brings it there: by the machine's package manager if the plan allows
+var ErrNoFio = errors.New("fio is not installed")
+
+// Provide finds fio on m, or brings it there: by the machine's package manager if the plan allows
 // it, else by copying this host's fio with its shared libraries, which needs neither a network nor
 // root over there.
-func provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, env Env) (tool, error) {
+func Provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, env Env) (Tool, error) {
 	if s.Fio != "" {
-		return tool{argv: []string{s.Fio}, version: s.Version}, nil
+		return Tool{Argv: []string{s.Fio}, Version: s.Version}, nil
 	}
-	shared.mu.Lock()
-	known, ok := shared.tools[identity(m)]
-	shared.mu.Unlock()
+	pushed.mu.Lock()
+	known, ok := pushed.tools[Identity(m)]
+	pushed.mu.Unlock()
 	if ok {
 		return known, nil
 	}
 	var installErr error
 	if install {
-		env.logf("installing fio on %s", m)
+		env.Logf("installing fio on %s", m)
 		if _, installErr = task.InstallFio.On(ctx, m, struct{}{}); installErr == nil {
-			again, err := survey(ctx, m)
+			again, err := Survey(ctx, m)
 			if err != nil {
-				return tool{}, err
+				return Tool{}, err
 			}
 			if again.Fio != "" {
-				return tool{argv: []string{again.Fio}, version: again.Version}, nil
+				return Tool{Argv: []string{again.Fio}, Version: again.Version}, nil
 			}
 			installErr = errors.New("the package was installed, and brought no fio")
 		}
 		if ctx.Err() != nil {
-			return tool{}, installErr
+			return Tool{}, installErr
 		}
 	}
 	if iotax.IsLocal(m) {
-		return tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.Join(errNoFio, installErr), Hint: installHint(runtime.GOOS)}
+		return Tool{}, &iotax.Error{Op: "find fio on", On: m.String(), Err: errors.Join(ErrNoFio, installErr), Hint: InstallHint(runtime.GOOS)}
 	}
 	t, err := push(ctx, m, s, env)
 	if err != nil {
-		return tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Hint: installHint(s.OS) + " on " + m.String()}
+		return Tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Hint: InstallHint(s.OS) + " on " + m.String()}
 	}
-	shared.mu.Lock()
-	shared.tools[identity(m)] = t
-	shared.mu.Unlock()
+	pushed.mu.Lock()
+	pushed.tools[Identity(m)] = t
+	pushed.mu.Unlock()
 	return t, nil
 }
 
-func installHint(goos string) string {
+func InstallHint(goos string) string {
 	switch goos {
 	case "darwin":
 		return "brew install fio"
@@ -101,11 +107,11 @@ type bundled struct {
 }
 
 var (
-	hostBundle  = sync.OnceValues(func() (*bundle, error) { return makeBundle("fio") })
-	nginxBundle = sync.OnceValues(func() (*bundle, error) { return makeBundle("nginx") })
+	hostBundle  = sync.OnceValues(func() (*bundle, error) { return MakeBundle("fio") })
+	NginxBundle = sync.OnceValues(func() (*bundle, error) { return MakeBundle("nginx") })
 )
 
-func makeBundle(program string) (*bundle, error) {
+func MakeBundle(program string) (*bundle, error) {
 	exe, err := exec.LookPath(program)
 	if sbin := "/usr/sbin/" + program; err != nil {
 		if _, serr := os.Stat(sbin); serr == nil { // users' PATHs do not lead there
@@ -116,7 +122,7 @@ func makeBundle(program string) (*bundle, error) {
 		return nil, errors.New("neither it nor this host has nginx")
 	}
 	if err != nil {
-		return nil, &iotax.Error{Op: "find fio on", On: "host", Err: errNoFio, Hint: installHint(runtime.GOOS)}
+		return nil, &iotax.Error{Op: "find fio on", On: "host", Err: ErrNoFio, Hint: InstallHint(runtime.GOOS)}
 	}
 	f, err := elf.Open(exe)
 	if err != nil {
@@ -164,7 +170,7 @@ func makeBundle(program string) (*bundle, error) {
 	h := sha256.New()
 	for _, f := range b.files {
 		fmt.Fprintf(h, "%s\x00%d\x00", f.name, f.size)
-		if err := copyFile(h, f.path); err != nil {
+		if err := CopyFile(h, f.path); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +178,7 @@ func makeBundle(program string) (*bundle, error) {
 	return b, nil
 }
 
-func copyFile(w io.Writer, path string) error {
+func CopyFile(w io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -228,43 +234,43 @@ var elfArch = map[elf.Machine][]string{
 }
 
 // push copies this host's fio to m, unless the same one is there.
-func push(ctx context.Context, m iotax.Machine, s task.Survey, env Env) (tool, error) {
+func push(ctx context.Context, m iotax.Machine, s task.Survey, env Env) (Tool, error) {
 	if runtime.GOOS != "linux" || s.OS != "linux" {
-		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", runtime.GOOS, s.OS)
+		return Tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", runtime.GOOS, s.OS)
 	}
 	b, err := hostBundle()
 	if err != nil {
-		return tool{}, err
+		return Tool{}, err
 	}
-	return pushBundle(ctx, m, s, env, b, "--version")
+	return PushBundle(ctx, m, s, env, b, "--version")
 }
 
-// pushBundle copies a program of this host to m, unless the same one is there; asked with version it says which it is.
-func pushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b *bundle, version string) (tool, error) {
+// PushBundle copies a program of this host to m, unless the same one is there; asked with version it says which it is.
+func PushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b *bundle, version string) (Tool, error) {
 	if !slices.Contains(elfArch[b.arch], s.Arch) {
-		return tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.Arch)
+		return Tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.Arch)
 	}
 	home, err := task.Home.On(ctx, m, task.Tool{Name: b.program + "-" + b.hash, Size: b.size * 11 / 10})
 	if err != nil {
-		return tool{}, err
+		return Tool{}, err
 	}
 	dir := home.Path
 	if !home.Have {
-		env.logf("copying %s to %s (%d MiB, once)", b.program, m, b.size>>20)
-		err := sendTar(ctx, m, dir, b.archive)
+		env.Logf("copying %s to %s (%d MiB, once)", b.program, m, b.size>>20)
+		err := SendTar(ctx, m, dir, b.archive)
 		if err != nil {
-			return tool{}, fmt.Errorf("copy it to %s: %w", dir, err)
+			return Tool{}, fmt.Errorf("copy it to %s: %w", dir, err)
 		}
 	}
-	t := tool{argv: []string{dir + "/" + b.program}, pushed: dir}
+	t := Tool{Argv: []string{dir + "/" + b.program}, Pushed: dir}
 	if b.loader != "" {
-		t.argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/" + b.program}
+		t.Argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/" + b.program}
 	}
 	var v iotax.Capture // nginx says it on standard error
-	if err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(t.argv), version), Stdout: &v, Stderr: &v}); err != nil {
-		return tool{}, fmt.Errorf("the copy in %s does not run: %w", dir, err)
+	if err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(t.Argv), version), Stdout: &v, Stderr: &v}); err != nil {
+		return Tool{}, fmt.Errorf("the copy in %s does not run: %w", dir, err)
 	}
-	t.version = strings.TrimPrefix(strings.TrimSpace(v.String()), "nginx version: ")
+	t.Version = strings.TrimPrefix(strings.TrimSpace(v.String()), "nginx version: ")
 	return t, nil
 }
 
@@ -277,16 +283,16 @@ func (b *bundle) archive(t *tar.Writer) error {
 		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Size: f.size, Mode: 0o700}); err != nil {
 			return err
 		}
-		if err := copyFile(t, f.path); err != nil {
+		if err := CopyFile(t, f.path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendTar makes a directory on m of the tar archive that write writes.
-func sendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.Writer) error) error {
-	return send(func(w io.Writer) error {
+// SendTar makes a directory on m of the tar archive that write writes.
+func SendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.Writer) error) error {
+	return Send(func(w io.Writer) error {
 		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		if err != nil {
 			return err
@@ -299,8 +305,8 @@ func sendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.W
 	})
 }
 
-// send has take read what write writes. It returns once both have ended.
-func send(write func(io.Writer) error, take func(io.Reader) error) error {
+// Send has take read what write writes. It returns once both have ended.
+func Send(write func(io.Writer) error, take func(io.Reader) error) error {
 	r, w := io.Pipe()
 	done := make(chan struct{})
 	go func() {

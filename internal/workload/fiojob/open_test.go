@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 // openLoop makes an open loop from options, as open does a closed one.
@@ -24,7 +26,7 @@ func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	w, err := New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +67,8 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 	if got := strings.Join(j.Metrics(), " "); got != "read.latency.mean" {
 		t.Errorf("metrics %s", got)
 	}
-	ctx, m := ctxFor(t), host.Local()
-	disk, memory := target(m, onDisk(t)), target(m, tempIn(t, "/dev/shm"))
+	ctx, m := worktest.CtxFor(t), host.Local()
+	disk, memory := worktest.Target(m, worktest.OnDisk(t)), worktest.Target(m, worktest.TempIn(t, "/dev/shm"))
 	memory.Name = "memory"
 	targets := []*iotax.Target{disk, memory}
 	for _, x := range targets {

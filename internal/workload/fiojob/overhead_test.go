@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"math"
@@ -10,6 +10,8 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 	"iotax/stat"
 )
 
@@ -35,7 +37,7 @@ func measured(t testing.TB, raw []byte) rates {
 func alternate(t testing.TB, pairs int, length time.Duration, dir string, percentiles []string, options ...string) (hand, ours []rates) {
 	t.Helper()
 	w := open(t, options...)
-	tg := target(host.Local(), dir)
+	tg := worktest.Target(host.Local(), dir)
 	if strings.HasPrefix(dir, "nbd") {
 		tg.Place = iotax.Place{Kind: iotax.PlaceURL, Path: dir}
 	}
@@ -50,10 +52,10 @@ func alternate(t testing.TB, pairs int, length time.Duration, dir string, percen
 	}
 	byHand := func() {
 		st := w.states[tg]
-		args := append([]string{}, st.tool.argv...)
+		args := append([]string{}, st.tool.Argv...)
 		args = append(args, "--name=hand", "--ioengine="+st.engine, "--runtime="+length.String(), "--time_based", "--randrepeat=0", "--randseed=7", "--output-format=json+", "--group_reporting")
 		args = append(args, percentiles...)
-		if isNBD(tg.Place) {
+		if support.IsNBD(tg.Place) {
 			args = append(args, "--uri="+dir)
 		} else if l := st.job.layout; l.jobs > 0 {
 			args = append(args, "--directory="+dir, "--filename_format="+l.format())
@@ -121,7 +123,7 @@ func TestCostsNothing(t *testing.T) {
 
 // BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand: the median of the pairs
 // and the ends of its 95 % interval. Run it alone, and on a quiet machine:
-// go test -run xxx -bench ByHand -benchtime 1x -timeout 30m ./workload
+// go test -run xxx -bench ByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkAgainstByHand(b *testing.B) {
 	for _, c := range []struct {
 		name        string
@@ -137,7 +139,7 @@ func BenchmarkAgainstByHand(b *testing.B) {
 		{"disk", "/var/tmp", 300, total, []string{"size", "256MiB", "iodepth", "16"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			dir := tempIn(b, c.parent)
+			dir := worktest.TempIn(b, c.parent)
 			for b.Loop() {
 				hand, ours := alternate(b, c.pairs, 400*time.Millisecond, dir, c.percentiles, c.options...)
 				r := medianRatio(hand, ours, func(r rates) float64 { return r.wall })
@@ -156,8 +158,8 @@ func BenchmarkAgainstByHand(b *testing.B) {
 // BenchmarkCheck is what a local target costs before its first trial, apart from the test file. The
 // probe of the engine is known from the run before.
 func BenchmarkCheck(b *testing.B) {
-	dir := tempIn(b, "/var/tmp")
-	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{target(host.Local(), dir)}); err != nil {
+	dir := worktest.TempIn(b, "/var/tmp")
+	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{worktest.Target(host.Local(), dir)}); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
@@ -166,7 +168,7 @@ func BenchmarkCheck(b *testing.B) {
 		clear(shared.probes)
 		shared.mu.Unlock()
 		w := open(b, "size", "16MiB")
-		tg := target(host.Local(), dir)
+		tg := worktest.Target(host.Local(), dir)
 		if _, err := w.Settle(b.Context(), []*iotax.Target{tg}); err != nil {
 			b.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 // Targets on one file system get what it has between them, and leave its reserve, also those whose image lies there.
@@ -30,9 +32,9 @@ func TestJobsShareTheSpace(t *testing.T) {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		return target(host.Local(), d)
+		return worktest.Target(host.Local(), d)
 	}
-	guest := target(&elsewhere{Machine: host.Local(), name: "guest"}, onDisk(t))
+	guest := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "guest"}, worktest.OnDisk(t))
 	guest.Place.Backing, guest.Place.Facts = image, map[string]string{"disk.size": "12582912"}
 	for _, c := range []struct {
 		name, size string
@@ -45,16 +47,16 @@ func TestJobsShareTheSpace(t *testing.T) {
 	} {
 		w := open(t, "size", c.size)
 		w.env.Host = host.Local()
-		if err := w.Check(ctxFor(t), c.a); err != nil {
+		if err := w.Check(worktest.CtxFor(t), c.a); err != nil {
 			t.Fatal(err)
 		}
-		err := w.Check(ctxFor(t), c.b)
+		err := w.Check(worktest.CtxFor(t), c.b)
 		var e *iotax.Error
 		if c.want == "" && err != nil || c.want != "" && (!errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, "a smaller size")) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
 		for _, tg := range []*iotax.Target{c.a, c.b} {
-			if err := w.Cleanup(ctxFor(t), tg); err != nil {
+			if err := w.Cleanup(worktest.CtxFor(t), tg); err != nil {
 				t.Error(err)
 			}
 		}
@@ -69,32 +71,32 @@ func TestLeftOutTakesNoSpace(t *testing.T) {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		return target(host.Local(), d)
+		return worktest.Target(host.Local(), d)
 	}
 	refused, other := open(t, "size", "10MiB", "rwmixread", "200"), open(t, "size", "10MiB")
 	a, b, c := in("a"), in("b"), in("c")
 	for w, tg := range map[*fioJob]*iotax.Target{refused: a, other: b} { // of all workloads before any Check
-		if _, err := w.Settle(ctxFor(t), []*iotax.Target{tg}); err != nil {
+		if _, err := w.Settle(worktest.CtxFor(t), []*iotax.Target{tg}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := refused.Check(ctxFor(t), a); err == nil || !strings.Contains(err.Error(), "rwmixread") {
+	if err := refused.Check(worktest.CtxFor(t), a); err == nil || !strings.Contains(err.Error(), "rwmixread") {
 		t.Errorf("got %v", err)
 	}
 	both := &iotax.Target{Name: "both", Together: []*iotax.Target{b, c}}
-	if err := other.Check(ctxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
+	if err := other.Check(worktest.CtxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
 		t.Errorf("got %v", err)
 	}
-	if err := other.Check(ctxFor(t), c); err != nil {
+	if err := other.Check(worktest.CtxFor(t), c); err != nil {
 		t.Error(err)
 	}
-	if err := other.Check(ctxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
+	if err := other.Check(worktest.CtxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
 		t.Errorf("got %v", err)
 	}
-	if err := other.Check(ctxFor(t), b); err == nil || !strings.Contains(err.Error(), "20MiB needed") { // c's stays
+	if err := other.Check(worktest.CtxFor(t), b); err == nil || !strings.Contains(err.Error(), "20MiB needed") { // c's stays
 		t.Errorf("got %v", err)
 	}
-	if err := other.Cleanup(ctxFor(t), c); err != nil {
+	if err := other.Cleanup(worktest.CtxFor(t), c); err != nil {
 		t.Error(err)
 	}
 }
@@ -121,16 +123,16 @@ func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
 func TestPlaceFillsUpUnderFio(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")
-	tg := target(filling{host.Local(), &agent.Link{Start: agent.InProcess}, filepath.Join(tiny, "other")}, tiny)
-	if err := w.Check(ctxFor(t), tg); err != nil {
+	tg := worktest.Target(filling{host.Local(), &agent.Link{Start: agent.InProcess}, filepath.Join(tiny, "other")}, tiny)
+	if err := w.Check(worktest.CtxFor(t), tg); err != nil {
 		t.Fatal(err)
 	}
-	err := w.Prepare(ctxFor(t), tg)
+	err := w.Prepare(worktest.CtxFor(t), tg)
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "No space left on device") || !strings.Contains(e.Hint, "now 10MiB in all") {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Cleanup(ctxFor(t), tg); err != nil {
+	if err := w.Cleanup(worktest.CtxFor(t), tg); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, tiny); !slices.Equal(got, []string{"other"}) {
@@ -142,9 +144,9 @@ func TestPlaceFillsUpUnderFio(t *testing.T) {
 func TestJobsLeaveNothingWhereTheyRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	w := open(t, "rw", "write", "size", "1MiB", "verify", "crc32c", "do_verify", "0")
-	tg := target(host.Local(), onDisk(t))
+	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 	prepared(t, w, tg)
-	if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+	if err := w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, "."); len(got) > 0 {
@@ -154,19 +156,19 @@ func TestJobsLeaveNothingWhereTheyRun(t *testing.T) {
 
 // A look that hangs ends soon, however long the step may take of which it is part.
 func TestEveryLookEnds(t *testing.T) {
-	before := glanceTime
-	glanceTime = 300 * time.Millisecond
-	t.Cleanup(func() { glanceTime = before })
+	before := support.GlanceTime
+	support.GlanceTime = 300 * time.Millisecond
+	t.Cleanup(func() { support.GlanceTime = before })
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "fio"), []byte("#!/bin/sh\ntrap '' TERM\nsleep 20\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m := &elsewhere{Machine: host.Local(), name: "hangs", env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}}
-	if _, err := agent.System(ctxFor(t), m); err != nil { // the agent is there
+	m := &worktest.Elsewhere{Machine: host.Local(), Name: "hangs", Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}}
+	if _, err := agent.System(worktest.CtxFor(t), m); err != nil { // the agent is there
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	_, err := survey(ctxFor(t), m)
+	_, err := support.Survey(worktest.CtxFor(t), m)
 	if took := time.Since(begun); err == nil || !strings.Contains(err.Error(), "no end within 300ms") || took > 10*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}

@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -28,25 +28,17 @@ type probeKey struct {
 	write   bool
 }
 
-// identity is the machine itself where it can be a map key.
-func identity(m iotax.Machine) any {
-	if reflect.TypeOf(m).Comparable() {
-		return m
-	}
-	return m.String()
-}
-
 func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey, error) {
 	s.mu.Lock()
-	known, ok := s.surveys[identity(m)]
+	known, ok := s.surveys[support.Identity(m)]
 	s.mu.Unlock()
 	if ok {
 		return known, nil
 	}
-	found, err := survey(ctx, m)
+	found, err := support.Survey(ctx, m)
 	if err == nil && found.Fio != "" { // without fio it may come, by being installed
 		s.mu.Lock()
-		s.surveys[identity(m)] = found
+		s.surveys[support.Identity(m)] = found
 		s.mu.Unlock()
 	}
 	return found, err
@@ -58,12 +50,12 @@ const probeTime = 20 * time.Second
 
 // probe does one small I/O through the engine at the place. What worked on this host stays known
 // until it boots, because a probe costs 0.3 s, most of it fio calibrating its clock.
-func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *fioState, engine string) error {
+func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Target, st *fioState, engine string) error {
 	if diskless(engine) {
 		return nil
 	}
 	write := !t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDir
-	key := probeKey{identity(t.Machine), t.Place.Path, strings.Join(st.tool.argv, " "), engine, st.job.anyDirect(), write}
+	key := probeKey{support.Identity(t.Machine), t.Place.Path, strings.Join(st.tool.Argv, " "), engine, st.job.anyDirect(), write}
 	s.mu.Lock()
 	err, known := s.probes[key]
 	s.mu.Unlock()
@@ -71,8 +63,8 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 		return err
 	}
 	mark := ""
-	if !isNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.Key != "" {
-		parts := []string{st.survey.Key, st.tool.version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
+	if !support.IsNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.Key != "" {
+		parts := []string{st.survey.Key, st.tool.Version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
 		for _, k := range slices.Sorted(maps.Keys(t.Place.Facts)) {
 			parts = append(parts, k+"="+t.Place.Facts[k])
 		}
@@ -105,8 +97,8 @@ func (s *sharedState) probe(ctx context.Context, env Env, t *iotax.Target, st *f
 // on its version and the options alone, so it is asked once for all targets and runs: fio calibrates
 // its clock before it looks at its options, which takes longer than everything else before the first
 // trial.
-func (s *sharedState) accept(env Env, st *fioState, parse func() error) error {
-	parts := []string{st.tool.version, st.survey.OS, st.survey.Arch, st.engine}
+func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) error {
+	parts := []string{st.tool.Version, st.survey.OS, st.survey.Arch, st.engine}
 	for _, r := range st.job.all() {
 		parts = append(parts, r.name)
 		for _, o := range r.settings {
@@ -141,7 +133,7 @@ func (s *sharedState) accept(env Env, st *fioState, parse func() error) error {
 
 func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine string, write bool) (err error) {
 	const size = "65536"
-	args := slices.Clone(st.tool.argv)
+	args := slices.Clone(st.tool.Argv)
 	file := ""
 	if !write {
 		args = append(args, "--readonly")
@@ -154,7 +146,7 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 	case write:
 		file = "iotax-probe." + engine + ".dat"
 		args = append(args, "--rw=write", "--filename="+file)
-	case isNBD(t.Place):
+	case support.IsNBD(t.Place):
 		args = append(args, "--rw=read", "--uri="+t.Place.Path)
 	case t.Place.Kind == iotax.PlaceDevice:
 		args = append(args, "--rw=read", "--filename="+t.Place.Path)
@@ -165,11 +157,11 @@ func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine stri
 		defer func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
 			defer cancel()
-			err = cmp.Or(err, removeFiles(ctx, t, []string{file}))
+			err = cmp.Or(err, support.RemoveFiles(ctx, t, []string{file}))
 		}()
 	}
-	stderr := task.Head{Limit: messageLimit}
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: workDir(t), Stderr: &stderr})
+	stderr := task.Head{Limit: support.MessageLimit}
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: support.WorkDir(t), Stderr: &stderr})
 	if err == nil {
 		return nil
 	}

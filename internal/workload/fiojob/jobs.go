@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"cmp"
@@ -300,7 +300,7 @@ var unrecognized = regexp.MustCompile(`unrecognized option '--?([^'=]+)`)
 func (j *fioJob) refused(st *fioState, said string) (hint string, err error) {
 	m := unrecognized.FindStringSubmatch(said)
 	if m == nil {
-		return "correct the option", fmt.Errorf("%s: %s", st.tool.version, said)
+		return "correct the option", fmt.Errorf("%s: %s", st.tool.Version, said)
 	}
 	name := m[1]
 	where := ""
@@ -315,12 +315,12 @@ func (j *fioJob) refused(st *fioState, said string) (hint string, err error) {
 	}
 	o, known := fio.LookupOption(name)
 	switch {
-	case known && o.NewerThan(st.tool.version):
-		err, hint = fmt.Errorf("the option %s came with fio %s; here is %s", name, o.Since, st.tool.version), "remove it, or install fio "+o.Since+" or later there"
+	case known && o.NewerThan(st.tool.Version):
+		err, hint = fmt.Errorf("the option %s came with fio %s; here is %s", name, o.Since, st.tool.Version), "remove it, or install fio "+o.Since+" or later there"
 	case known && o.Engine != "" && o.Engine != st.engine:
 		err, hint = fmt.Errorf("the option %s is one of the engine %s; the job runs with %s", name, o.Engine, st.engine), "remove it, or write ioengine: "+o.Engine
 	default:
-		err, hint = fmt.Errorf("%s was built without the option %s", st.tool.version, name), "remove it, or use another build of fio there"
+		err, hint = fmt.Errorf("%s was built without the option %s", st.tool.Version, name), "remove it, or use another build of fio there"
 	}
 	if where != "" {
 		err = fmt.Errorf("%s%w", where, err)

@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"bytes"
@@ -21,17 +21,17 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
 // fioJob is the workload: one fio job on any number of targets.
 type fioJob struct {
 	name       string
-	env        Env
+	env        support.Env
 	spec       *Fio
 	settings   []fio.Setting // of the job, without what iotax decides
 	sharedFile bool          // the job file names one file for all jobs
@@ -48,7 +48,7 @@ type fioJob struct {
 // fioState is what is known of the job on one target.
 type fioState struct {
 	survey  task.Survey
-	tool    tool
+	tool    support.Tool
 	job     *resolved
 	engine  string
 	engines map[string]error // what was probed; nil works
@@ -57,20 +57,6 @@ type fioState struct {
 	claimed bool             // whether the needs are, or were, among the claims
 	rate    int64            // I/Os per second that each job offers; 0 is as many as it can
 	err     error            // why the target can't do it; Check says it
-}
-
-// survey looks at a machine.
-func survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
-	if _, err = agent.Program(ctx, m); err == nil { // that the agent is copied there is not part of the look
-		err = limited(ctx, glanceTime, func(ctx context.Context) error {
-			s, err = task.Look.On(ctx, m, struct{}{})
-			return err
-		})
-	}
-	if err != nil && ctx.Err() == nil {
-		err = failed("look for fio on", m.String(), err, "")
-	}
-	return s, err
 }
 
 // state finds out, once for each target, what the job needs to know of it.
@@ -103,7 +89,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 				return err
 			}
 		}
-		st.tool, err = provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
+		st.tool, err = support.Provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
 		return err
 	}()
 	if err := ctx.Err(); err != nil && st.err != nil {
@@ -119,23 +105,18 @@ func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 	if err != nil || s.Fio != "" || j.spec.Install {
 		return err
 	}
-	_, err = provide(ctx, m, s, false, j.env)
+	_, err = support.Provide(ctx, m, s, false, j.env)
 	return err
 }
 
 func (j *fioJob) suits(t *iotax.Target) error {
-	if t.Place.Kind != iotax.PlaceDir && t.Place.Kind != iotax.PlaceDevice && !isNBD(t.Place) {
+	if t.Place.Kind != iotax.PlaceDir && t.Place.Kind != iotax.PlaceDevice && !support.IsNBD(t.Place) {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory, on a block device or over NBD, not at the %s %s", t.Place.Kind, t.Place.Path)}
 	}
 	if err := checkExact(t.Place); err != nil {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: "give the device or export another name"}
 	}
 	return nil
-}
-
-// isNBD reports whether p is an NBD export, which fio speaks to by an engine of its own.
-func isNBD(p iotax.Place) bool {
-	return p.Kind == iotax.PlaceURL && (strings.HasPrefix(p.Path, "nbd:") || strings.HasPrefix(p.Path, "nbd+unix:") || strings.HasPrefix(p.Path, "nbds:") || strings.HasPrefix(p.Path, "nbds+unix:"))
 }
 
 // candidates are the engines of an operating system, best first.
@@ -154,7 +135,7 @@ const nbdEngine = "nbd"
 
 // candidates are the engines for t, best first.
 func (st *fioState) candidates(t *iotax.Target) []string {
-	if isNBD(t.Place) {
+	if support.IsNBD(t.Place) {
 		return []string{nbdEngine}
 	}
 	return candidates(st.survey.OS)
@@ -178,7 +159,7 @@ func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from 
 		errs = append(errs, fmt.Errorf("%s: %w", list[i], err))
 	}
 	hint := "if the file system refuses direct I/O: direct: 0"
-	if isNBD(t.Place) {
+	if support.IsNBD(t.Place) {
 		hint = "see that the export is there (nbdinfo " + iotax.Quote(t.Place.Path) + "), and that fio was built with libnbd (fio --enghelp)"
 	}
 	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Hint: hint}
@@ -215,8 +196,8 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		if err != nil {
 			continue
 		}
-		versions[st.tool.version] = append(versions[st.tool.version], t.Name)
-		if isNBD(t.Place) {
+		versions[st.tool.Version] = append(versions[st.tool.Version], t.Name)
+		if support.IsNBD(t.Place) {
 			st.engine = nbdEngine // whatever the others use: there is but one
 			continue
 		}
@@ -315,10 +296,10 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, hint string) error {
 		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
-	if st.engine == "" && !isNBD(t.Place) {
+	if st.engine == "" && !support.IsNBD(t.Place) {
 		st.engine = st.job.asked()
 	}
-	if st.engine == "" || isNBD(t.Place) { // an export that does not answer is found before the first trial
+	if st.engine == "" || support.IsNBD(t.Place) { // an export that does not answer is found before the first trial
 		i, err := j.first(ctx, t, st, 0)
 		if err != nil {
 			return err
@@ -328,8 +309,8 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	var stderr task.Head
 	err = shared.accept(j.env, st, func() error {
 		// In front: at the second --name fio would already make the first job.
-		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.argv), "--parse-only")
-		stderr = task.Head{Limit: messageLimit}
+		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.Argv), "--parse-only")
+		stderr = task.Head{Limit: support.MessageLimit}
 		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
 	})
 	if err != nil {
@@ -346,9 +327,9 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	if t.Facts == nil {
 		t.Facts = map[string]string{}
 	}
-	t.Facts[iotax.FactFio] = st.tool.version
-	if st.tool.pushed != "" {
-		t.Facts["fio.pushed"] = st.tool.pushed
+	t.Facts[iotax.FactFio] = st.tool.Version
+	if st.tool.Pushed != "" {
+		t.Facts["fio.pushed"] = st.tool.Pushed
 	}
 	return nil
 }
@@ -366,7 +347,7 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	sizes := st.job.sizes()
 	names := slices.Sorted(maps.Keys(sizes))
 	var found task.Place
-	err := limited(ctx, glanceTime, func(ctx context.Context) (err error) {
+	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
 		found, err = task.CheckPlace.On(ctx, t.Machine, task.Check{Files: task.Files{Dir: t.Place.Path, Names: names}, Write: !t.Place.ReadOnly})
 		return err
 	})
@@ -383,7 +364,7 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 	case task.Unwritable:
 		return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory this user can write, on a file system mounted rw")
 	}
-	own, missing := room{found.Room, identity(t.Machine)}, maps.Clone(sizes)
+	own, missing := room{found.Room, support.Identity(t.Machine)}, maps.Clone(sizes)
 	maps.DeleteFunc(missing, func(name string, size int64) bool { return found.Sizes[name] == size })
 	if t.Place.ReadOnly {
 		if len(missing) > 0 {
@@ -421,7 +402,7 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 		length = time.Duration(plan.Defaults().Trial)
 	}
 	return line{
-		fio: st.tool.argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice, export: isNBD(t.Place),
+		fio: st.tool.Argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice, export: support.IsNBD(t.Place),
 		engine: st.engine, seed: out.Seed, runtime: length.Milliseconds(), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
 	}
 }
@@ -453,8 +434,8 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	names := slices.Sorted(maps.Keys(want))
-	st.held = shared.hold(t, names)
-	sizes, err := fileSizes(ctx, t, names)
+	st.held = support.Held.Hold(t, names)
+	sizes, err := support.FileSizes(ctx, t, names)
 	if err != nil {
 		return on(err, "")
 	}
@@ -478,7 +459,7 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 			if err := j.roomFor(ctx, t, files); err != nil {
 				return on(err, hintSpace(err, st.job.total()))
 			}
-			if err := guardFio(ctx, t, true); err != nil {
+			if err := support.GuardFio(ctx, t, true); err != nil {
 				return err
 			}
 			if err := j.fill(ctx, t, st, batch, bytes); err != nil {
@@ -497,26 +478,24 @@ func hintSpace(err error, total int64) string {
 	return ""
 }
 
-const partial = ".part"
-
 func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names []string, size int64) (err error) {
 	parts := make([]string, len(names))
 	for i, n := range names {
-		parts[i] = n + partial
+		parts[i] = n + support.Partial
 	}
 	defer func() {
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 			defer cancel()
-			err = errors.Join(err, removeFiles(ctx, t, parts))
+			err = errors.Join(err, support.RemoveFiles(ctx, t, parts))
 		}
 	}()
 	engine := st.engine
 	if engine == "" || slices.Contains([]string{"mmap", "splice", "exec"}, engine) {
 		engine = "psync"
 	}
-	out, stderr := iotax.Capture{}, task.Head{Limit: messageLimit}
-	on, in, args := t.Machine, workDir(t), fillArgs(st.tool.argv, engine, st.job.anyDirect(), parts, size)
+	out, stderr := iotax.Capture{}, task.Head{Limit: support.MessageLimit}
+	on, in, args := t.Machine, support.WorkDir(t), fillArgs(st.tool.Argv, engine, st.job.anyDirect(), parts, size)
 	if dir, tool := j.behind(t); dir != "" {
 		on, in, args = j.env.Host, dir, fillArgs([]string{tool}, "psync", false, parts, size)
 	}
@@ -543,7 +522,7 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	if want := uint64(size) * uint64(len(names)); written != want {
 		return fmt.Errorf("fio wrote %d bytes in place of %d", written, want)
 	}
-	sizes, err := fileSizes(ctx, t, parts)
+	sizes, err := support.FileSizes(ctx, t, parts)
 	if err != nil {
 		return err
 	}
@@ -552,7 +531,7 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 			return fmt.Errorf("%s has %d bytes in place of %d", path.Join(t.Place.Path, n), sizes[n], size)
 		}
 	}
-	_, err = task.Rename.On(ctx, t.Machine, task.Renaming{Files: task.Files{Dir: t.Place.Path, Names: parts}, Ending: partial})
+	_, err = task.Rename.On(ctx, t.Machine, task.Renaming{Files: task.Files{Dir: t.Place.Path, Names: parts}, Ending: support.Partial})
 	return err
 }
 
@@ -581,23 +560,6 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	return dir, tool
 }
 
-// fileSizes returns the sizes of those of the files that exist.
-func fileSizes(ctx context.Context, t *iotax.Target, names []string) (sizes map[string]int64, err error) {
-	err = limited(ctx, glanceTime, func(ctx context.Context) error {
-		sizes, err = task.Sizes.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: names})
-		return err
-	})
-	return sizes, err
-}
-
-func removeFiles(ctx context.Context, t *iotax.Target, names []string) error {
-	if len(names) == 0 {
-		return nil
-	}
-	_, err := task.Remove.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: names})
-	return err
-}
-
 // Cleanup removes the test files, unless another workload on the target still has a use for them.
 func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
@@ -615,12 +577,12 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if st.job != nil { // of one that was checked and never prepared
 		shared.settle(t, st.job.sizes())
 	}
-	files := shared.release(t, st.held)
+	files := support.Held.Release(t, st.held)
 	st.held = nil
 	if len(files) == 0 || t.Place.ReadOnly { // what a read-only place holds was made with it
 		return nil
 	}
-	if err := removeFiles(ctx, t, files); err != nil {
+	if err := support.RemoveFiles(ctx, t, files); err != nil {
 		return &iotax.Error{Op: "remove test files of " + j.name + " on", On: t.Name, Err: err}
 	}
 	return nil
@@ -647,9 +609,6 @@ func (l line) logStep() int {
 	return max(1, int(math.Ceil(bytes/float64(logLimit))))
 }
 
-// messageLimit is how much is kept of fio's messages.
-const messageLimit = 64 << 10
-
 func outputError(err error) error {
 	return fmt.Errorf("fio's output with its logs: %w (fewer numjobs or a shorter trial make less)", err)
 }
@@ -672,11 +631,11 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	out.Facts[iotax.FactCommand] = typed(t, args)
 
 	step := l.logStep()
-	if err := guardFio(ctx, t, st.job.writes()); err != nil {
+	if err := support.GuardFio(ctx, t, st.job.writes()); err != nil {
 		return err
 	}
-	ran, err := task.Fio.On(ctx, t.Machine, task.FioRun{Args: args, Env: leftover.Environ(), Dir: workDir(t), Label: leftover.Current().String(),
-		Step: step * 1000, Limit: outputLimit, Messages: messageLimit})
+	ran, err := task.Fio.On(ctx, t.Machine, task.FioRun{Args: args, Env: leftover.Environ(), Dir: support.WorkDir(t), Label: leftover.Current().String(),
+		Step: step * 1000, Limit: outputLimit, Messages: support.MessageLimit})
 	out.Raw = ran.Stdout
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
@@ -687,7 +646,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	case err != nil:
 		return fail(err)
 	case ran.Over:
-		out.Raw = bytes.Clone(ran.Stdout[:min(len(ran.Stdout), rawLimit)])
+		out.Raw = bytes.Clone(ran.Stdout[:min(len(ran.Stdout), support.RawLimit)])
 		return fail(outputError(&iotax.LimitError{Limit: int64(outputLimit)}))
 	}
 	r, perr := fio.Parse(ran.Stdout)
@@ -730,7 +689,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 // typed is what a user would type to run args at t.
 func typed(t *iotax.Target, args []string) string {
 	text := iotax.QuoteAll(args)
-	if dir := workDir(t); dir != "" {
+	if dir := support.WorkDir(t); dir != "" {
 		text = "cd " + iotax.Quote(dir) + " && " + text
 	}
 	return text
@@ -738,7 +697,7 @@ func typed(t *iotax.Target, args []string) string {
 
 // facts are what a reader wants to know of the job without its command line.
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
-	facts[iotax.FactFio] = st.tool.version
+	facts[iotax.FactFio] = st.tool.Version
 	facts[iotax.FactIOEngine] = st.engine
 	j.loadFacts(facts, st)
 	facts[iotax.FactJob] = iotax.JobText(j.normal(st))
@@ -848,48 +807,16 @@ func exitStatus(e *iotax.ExitError) string {
 	return "exit status " + strconv.Itoa(e.Code)
 }
 
-// shared is what the workloads of one process share about machines and places: a plan with ten
-// workloads looks at each machine once, and a test file that two of them use is written once and
-// removed by the last.
-var shared = &sharedState{surveys: map[any]task.Survey{}, tools: map[any]tool{}, probes: map[probeKey]error{}, users: map[string]int{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
+// shared is what the jobs of one process share about machines and places: a plan with ten workloads looks at each machine once.
+var shared = &sharedState{surveys: map[any]task.Survey{}, probes: map[probeKey]error{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
 
 type sharedState struct {
 	mu       sync.Mutex
 	surveys  map[any]task.Survey
-	tools    map[any]tool
 	probes   map[probeKey]error
-	users    map[string]int
 	accepted map[string]bool // jobs that a version of fio could parse
 
 	claims map[claimKey]map[string]int64 // what is to be written, by file system and file, B
 
 	capacities map[string]float64 // what a job does on a target when nothing holds it back, 1/s
-}
-
-func fileKey(t *iotax.Target, name string) string {
-	return t.Machine.String() + "\x00" + path.Join(t.Place.Path, name)
-}
-
-// hold counts a user more of the files.
-func (s *sharedState) hold(t *iotax.Target, names []string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range names {
-		s.users[fileKey(t, n)]++
-	}
-	return names
-}
-
-// release counts a user less and returns the files that have none left.
-func (s *sharedState) release(t *iotax.Target, names []string) (unused []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range names {
-		key := fileKey(t, n)
-		if s.users[key]--; s.users[key] <= 0 {
-			delete(s.users, key)
-			unused = append(unused, n, n+partial)
-		}
-	}
-	return unused
 }

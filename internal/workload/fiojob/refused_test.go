@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"crypto/sha256"
@@ -14,6 +14,8 @@ import (
 	"iotax/fio"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 // sums are those of the files of a directory.
@@ -33,7 +35,7 @@ func sums(t *testing.T, dir string) string {
 // Whatever stands in a job file, nothing beside its target is touched: each line is refused with its place and a hint, and where
 // it were not, fio would show what it does. DIR is the neighbour's directory, FILE a file there, CMD makes another one.
 func TestJobsStayInTheirTarget(t *testing.T) {
-	neighbour := onDisk(t)
+	neighbour := worktest.OnDisk(t)
 	file := filepath.Join(neighbour, "large")
 	for _, n := range []string{"large", "small"} {
 		if err := os.WriteFile(filepath.Join(neighbour, n), []byte(strings.Repeat(n, 1<<16)), 0o600); err != nil {
@@ -79,14 +81,14 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 		"mem=${AGAIN}":                           "a variable of a variable",
 		"http_s3_key=x":                          "a secret",
 	} {
-		dir := onDisk(t)
+		dir := worktest.OnDisk(t)
 		jobs := filepath.Join(t.TempDir(), "j.fio")
 		if err := os.WriteFile(jobs, []byte("[a]\nsize=64k\nrw=randread\n"+fill.Replace(lines)+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		spec := &Fio{File: jobs, Env: map[string]string{"KIND": "mmapshared:" + file, "ENGINE": "exec", "LINES": "1\nwrite_iolog=" + file, "AGAIN": "${KIND}"}}
 		err := func() error {
-			w, err := New(plan.Workload{Name: "w", Kind: "fio", Spec: spec}, Env{})
+			w, err := Kind.New(plan.Workload{Name: "w", Kind: "fio", Spec: spec}, support.Env{})
 			if err != nil {
 				if !strings.Contains(err.Error(), "j.fio: line 4: ") && !strings.Contains(err.Error(), "j.fio: line 5: ") {
 					t.Errorf("%s: no place: %v", lines, err)
@@ -96,14 +98,14 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 			if strings.Contains(want, "machine") || strings.Contains(want, "network") {
 				return nil // were it not refused, a test is no place for it
 			}
-			tg := target(host.Local(), dir)
-			if err := w.Check(ctxFor(t), tg); err != nil {
+			tg := worktest.Target(host.Local(), dir)
+			if err := w.Check(worktest.CtxFor(t), tg); err != nil {
 				return err
 			}
-			if err := w.Prepare(ctxFor(t), tg); err != nil {
+			if err := w.Prepare(worktest.CtxFor(t), tg); err != nil {
 				return err
 			}
-			return w.Run(ctxFor(t), tg, trial(100*time.Millisecond))
+			return w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond))
 		}()
 		if err == nil || !strings.Contains(fmt.Sprintf("%v", err)+hintOf(err), want) || hintOf(err) == "" {
 			t.Errorf("%s: got %v (hint %q), want %s", lines, err, hintOf(err), want)

@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"bytes"
@@ -22,6 +22,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/rules"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -95,15 +96,15 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	}
 	mine, version, err := clientFio(ctx)
 	if err != nil {
-		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: installHint("linux")}
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: support.InstallHint("linux")}
 	}
 	err = j.each(t, true, func(p party) error {
 		st := p.job.states[p.target]
 		on := func(err error, hint string) error {
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 		}
-		if st.tool.version != version {
-			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, st.tool.version, mine, version), "install the same version, or none there: this host's is copied then")
+		if st.tool.Version != version {
+			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, st.tool.Version, mine, version), "install the same version, or none there: this host's is copied then")
 		}
 		return nil
 	})
@@ -152,7 +153,7 @@ func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name st
 	listening, stop := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it does not listen after %s", startTime))
 	defer stop()
 	done.Go(func() {
-		err := agent.Keep(ctx, m, agent.Kept{Args: append(argv, "--aux-path="+own, "--server=sock:"+socket), Env: leftover.Environ(), Dir: cmp.Or(workDir(p.target), own)})
+		err := agent.Keep(ctx, m, agent.Kept{Args: append(argv, "--aux-path="+own, "--server=sock:"+socket), Env: leftover.Environ(), Dir: cmp.Or(support.WorkDir(p.target), own)})
 		if ctx.Err() == nil {
 			var exit *iotax.ExitError
 			if errors.As(err, &exit) {
@@ -162,10 +163,10 @@ func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name st
 			}
 			lost(on(err))
 		}
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), glanceTime)
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), support.GlanceTime)
 		defer cancel()
 		if _, err := task.Remove.On(clean, m, task.Files{Dir: path.Dir(own), Names: []string{path.Base(own)}}); err != nil {
-			j.env.logf("remove %s on %v: %v", own, m, err)
+			j.env.Logf("remove %s on %v: %v", own, m, err)
 		}
 	})
 	if _, err := task.AwaitFile.On(listening, m, socket); err != nil {
@@ -260,7 +261,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	}()
 	args := []string{"--output-format=json+", "--eta=never"}
 	for i, p := range all {
-		if err := guardFio(ctx, p.target, p.job.states[p.target].job.writes()); err != nil {
+		if err := support.GuardFio(ctx, p.target, p.job.states[p.target].job.writes()); err != nil {
 			return err
 		}
 		name := fmt.Sprintf("c%d", i)
@@ -273,7 +274,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		if err := os.WriteFile(filepath.Join(dir, name+".fio"), []byte(jobFile(jobs)), 0o600); err != nil {
 			return fail(err)
 		}
-		argv := slices.Clone(p.job.states[p.target].tool.argv)
+		argv := slices.Clone(p.job.states[p.target].tool.Argv)
 		if l.onlyReads() {
 			argv = append(argv, "--readonly") // of a client it would stay with the client
 		}
@@ -291,7 +292,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts["command.client"] = typed(t.Together[0], j.line(t.Together[0], first, out).args())
 	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
-	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: messageLimit}
+	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
 	// In its directory: fio names the logs that it fetches after the server, whose name may have no slash then.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
@@ -301,7 +302,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	err = cmd.Run()
 	out.Raw = stdout.Bytes()
 	if over := stdout.Err(); over != nil {
-		out.Raw = bytes.Clone(out.Raw[:min(len(out.Raw), rawLimit)])
+		out.Raw = bytes.Clone(out.Raw[:min(len(out.Raw), support.RawLimit)])
 		return fail(outputError(over))
 	}
 	if cause := context.Cause(bounded); cause != nil && err != nil {

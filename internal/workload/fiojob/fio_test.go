@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"bytes"
@@ -18,25 +18,12 @@ import (
 
 	"iotax"
 	"iotax/fio"
-	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
-
-// cache is kept between the tests, as it is between runs: probes of this host are in it.
-var cache string
-
-func TestMain(m *testing.M) {
-	agent.Main(host.Local())
-	var err error
-	if cache, err = os.MkdirTemp("", "iotax-test-cache-"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(cache)
-	os.Exit(code)
-}
 
 // open makes a fio workload from options, given as key, value, key, value…
 func open(t testing.TB, options ...string) *fioJob {
@@ -50,34 +37,11 @@ func open(t testing.TB, options ...string) *fioJob {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, Env{CacheDir: cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w.(*fioJob)
-}
-
-func target(m iotax.Machine, dir string) *iotax.Target {
-	return &iotax.Target{Name: "here", Machine: m, Place: iotax.Place{Kind: iotax.PlaceDir, Path: dir}, Facts: map[string]string{}}
-}
-
-func ctxFor(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// onDisk is a directory on a disk; t.TempDir may be memory.
-func onDisk(t testing.TB) string { return tempIn(t, "/var/tmp") }
-
-func tempIn(t testing.TB, parent string) string {
-	t.Helper()
-	d, err := os.MkdirTemp(parent, "iotax-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(d) })
-	return d
 }
 
 // small is a file system of 16 MiB of its own.
@@ -113,7 +77,7 @@ func names(t *testing.T, dir string) []string {
 
 func prepared(t testing.TB, w *fioJob, tg *iotax.Target) {
 	t.Helper()
-	ctx := ctxFor(t)
+	ctx := worktest.CtxFor(t)
 	if err := w.Check(ctx, tg); err != nil {
 		t.Fatal(err)
 	}
@@ -136,14 +100,14 @@ func TestRun(t *testing.T) {
 	for _, where := range []string{"/var/tmp", "/dev/shm"} {
 		t.Run(where, func(t *testing.T) {
 			w := open(t, "rw", "randrw", "size", "8MiB", "iodepth", "4", "numjobs", "2")
-			tg := target(host.Local(), tempIn(t, where))
+			tg := worktest.Target(host.Local(), worktest.TempIn(t, where))
 			prepared(t, w, tg)
 			if got := names(t, tg.Place.Path); !slices.Equal(got, []string{"iotax-8MiB.0.0.dat", "iotax-8MiB.1.0.dat"}) {
 				t.Error(got)
 			}
 			out := trial(1500 * time.Millisecond)
 			out.Ramp = 100 * time.Millisecond
-			if err := w.Run(ctxFor(t), tg, out); err != nil {
+			if err := w.Run(worktest.CtxFor(t), tg, out); err != nil {
 				t.Fatal(err)
 			}
 			for _, name := range append(w.Metrics(), "read.bandwidth", "write.bandwidth", "mixed.iops", "read.latency.mean", "read.latency.p50", "write.latency.p99", "read.latency.submission.mean", "cpu.client") {
@@ -188,10 +152,10 @@ func TestRun(t *testing.T) {
 // The command that is shown can be pasted into a shell and does the same.
 func TestCommandCanBePasted(t *testing.T) {
 	w := open(t, "size", "4MiB")
-	tg := target(host.Local(), onDisk(t))
+	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 	prepared(t, w, tg)
 	out := trial(300 * time.Millisecond)
-	if err := w.Run(ctxFor(t), tg, out); err != nil {
+	if err := w.Run(worktest.CtxFor(t), tg, out); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := exec.Command("sh", "-c", out.Facts["command"]).Output()
@@ -207,14 +171,14 @@ func TestCommandCanBePasted(t *testing.T) {
 // One seed gives the same offsets on every target, another seed others.
 func TestSeed(t *testing.T) {
 	w := open(t, "size", "64MiB", "ioengine", "null", "number_ios", "16")
-	tg := target(host.Local(), t.TempDir())
+	tg := worktest.Target(host.Local(), t.TempDir())
 	prepared(t, w, tg)
 	log := filepath.Join(t.TempDir(), "iolog")
 	offsets := func(seed uint64) string {
 		_ = os.Remove(log) // fio appends
 		out := trial(time.Millisecond)
 		out.Seed = seed
-		if err := w.Run(ctxFor(t), tg, out); err != nil {
+		if err := w.Run(worktest.CtxFor(t), tg, out); err != nil {
 			t.Fatal(err)
 		}
 		if said, err := exec.Command("sh", "-c", out.Facts["command"]+" --write_iolog="+iotax.Quote(log)).CombinedOutput(); err != nil {
@@ -243,9 +207,9 @@ func TestSeed(t *testing.T) {
 
 // The test file is whole, incompressible, written once, shared, and gone when its last user is.
 func TestFiles(t *testing.T) {
-	ctx := ctxFor(t)
-	dir := onDisk(t)
-	tg := target(host.Local(), dir)
+	ctx := worktest.CtxFor(t)
+	dir := worktest.OnDisk(t)
+	tg := worktest.Target(host.Local(), dir)
 	read, write := open(t, "size", "4MiB"), open(t, "rw", "randwrite", "size", "4MiB")
 	special := open(t, "rw", "randwrite", "size", "4MiB", "zero_buffers", "1")
 	for _, w := range []*fioJob{read, write, special} {
@@ -311,12 +275,12 @@ func TestFiles(t *testing.T) {
 
 func TestManyFiles(t *testing.T) {
 	w := open(t, "size", "20MiB", "nrfiles", "10", "bs", "64k", "rw", "read")
-	tg := target(host.Local(), onDisk(t))
+	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 	prepared(t, w, tg)
 	if got := names(t, tg.Place.Path); len(got) != 10 || got[3] != "iotax-2MiB.0.3.dat" {
 		t.Error(got)
 	}
-	if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+	if err := w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(t, tg.Place.Path); len(got) != 10 {
@@ -357,7 +321,7 @@ func TestCheckRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := open(t, c.options...)
 			tg := &iotax.Target{Name: "here", Machine: host.Local(), Place: c.place}
-			err := w.Check(ctxFor(t), tg)
+			err := w.Check(worktest.CtxFor(t), tg)
 			var e *iotax.Error
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || !strings.Contains(e.Hint, c.hint) {
 				t.Errorf("got %v\nwant %s", err, c.want)
@@ -372,8 +336,8 @@ func TestCheckRefuses(t *testing.T) {
 func TestPlaceFillsUpMeanwhile(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")
-	tg := target(host.Local(), tiny)
-	ctx := ctxFor(t)
+	tg := worktest.Target(host.Local(), tiny)
+	ctx := worktest.CtxFor(t)
 	if err := w.Check(ctx, tg); err != nil {
 		t.Fatal(err)
 	}
@@ -395,30 +359,30 @@ func TestPlaceFillsUpMeanwhile(t *testing.T) {
 
 // A read-only place works if the file is there: a share of a directory that was prepared.
 func TestReadOnlyPlace(t *testing.T) {
-	dir := onDisk(t)
-	tg := target(host.Local(), dir)
+	dir := worktest.OnDisk(t)
+	tg := worktest.Target(host.Local(), dir)
 	prepared(t, open(t, "size", "4MiB"), tg)
-	ro := target(host.Local(), dir)
+	ro := worktest.Target(host.Local(), dir)
 	ro.Place.ReadOnly = true
 	w := open(t, "size", "4MiB")
 	prepared(t, w, ro)
-	if _, err := w.Settle(ctxFor(t), []*iotax.Target{ro}); err != nil {
+	if _, err := w.Settle(worktest.CtxFor(t), []*iotax.Target{ro}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Run(ctxFor(t), ro, trial(100*time.Millisecond)); err != nil {
+	if err := w.Run(worktest.CtxFor(t), ro, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	// The file is the place's own: it stays, whoever else still holds it.
-	alone := target(host.Local(), onDisk(t))
+	alone := worktest.Target(host.Local(), worktest.OnDisk(t))
 	alone.Place.ReadOnly = true
 	if err := os.WriteFile(filepath.Join(alone.Place.Path, "iotax-4MiB.0.0.dat"), make([]byte, 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	last := open(t, "size", "4MiB")
-	if err := last.Prepare(ctxFor(t), alone); err != nil {
+	if err := last.Prepare(worktest.CtxFor(t), alone); err != nil {
 		t.Fatal(err)
 	}
-	if err := last.Cleanup(ctxFor(t), alone); err != nil {
+	if err := last.Cleanup(worktest.CtxFor(t), alone); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, alone.Place.Path); len(got) != 1 {
@@ -434,21 +398,21 @@ func TestPlaceIsAnother(t *testing.T) {
 	another := errors.New("it is another")
 	for _, rw := range []string{"randread", "randwrite"} {
 		var now error
-		tg := target(host.Local(), onDisk(t))
+		tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 		tg.Place.Guard = func(context.Context) error { return now }
 		w := open(t, "size", "1MiB", "rw", rw)
 		now = another
-		if err := w.Prepare(ctxFor(t), tg); !errors.Is(err, another) || len(names(t, tg.Place.Path)) > 0 {
+		if err := w.Prepare(worktest.CtxFor(t), tg); !errors.Is(err, another) || len(names(t, tg.Place.Path)) > 0 {
 			t.Errorf("%s: before it is filled: %v, %v", rw, err, names(t, tg.Place.Path))
 		}
 		now = nil
 		w = open(t, "size", "1MiB", "rw", rw)
 		prepared(t, w, tg)
-		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+		if err := w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond)); err != nil {
 			t.Error(err)
 		}
 		now = another
-		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); !errors.Is(err, another) {
+		if err := w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond)); !errors.Is(err, another) {
 			t.Errorf("%s: before a trial: %v", rw, err)
 		}
 	}
@@ -458,7 +422,7 @@ func TestDevice(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to attach a loop device")
 	}
-	img := filepath.Join(onDisk(t), "img")
+	img := filepath.Join(worktest.OnDisk(t), "img")
 	if err := os.WriteFile(img, bytes.Repeat([]byte("data"), 4<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +436,7 @@ func TestDevice(t *testing.T) {
 	tg := &iotax.Target{Name: "loop", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: path}}
 	prepared(t, w, tg)
 	out := trial(200 * time.Millisecond)
-	if err := w.Run(ctxFor(t), tg, out); err != nil {
+	if err := w.Run(worktest.CtxFor(t), tg, out); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.Facts["command"], "--readonly") {
@@ -484,7 +448,7 @@ func TestDevice(t *testing.T) {
 func TestDeviceIsOnlyRead(t *testing.T) {
 	w := open(t, "rw", "randwrite", "size", "1MiB")
 	for device, want := range map[string]string{"": "iotax run --destroy /dev/null", "guest:/dev/by-id/x": "iotax run --destroy guest:/dev/by-id/x", "a b:/dev/x": "iotax run --destroy 'a b:/dev/x'"} {
-		err := w.Check(ctxFor(t), &iotax.Target{Name: "there", Machine: host.Local(), Device: device, Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/null", ReadOnly: true}})
+		err := w.Check(worktest.CtxFor(t), &iotax.Target{Name: "there", Machine: host.Local(), Device: device, Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/null", ReadOnly: true}})
 		var e *iotax.Error
 		if !errors.As(err, &e) || !strings.HasSuffix(e.Hint, want) {
 			t.Errorf("%q: %v, want the hint %q", device, err, want)
@@ -517,15 +481,15 @@ func TestUnavailable(t *testing.T) {
 
 // A failed trial says what fio said, and keeps its output.
 func TestRunFails(t *testing.T) {
-	dir := onDisk(t)
+	dir := worktest.OnDisk(t)
 	w := open(t, "size", "4MiB")
-	tg := target(host.Local(), dir)
+	tg := worktest.Target(host.Local(), dir)
 	prepared(t, w, tg)
 	if err := os.Remove(filepath.Join(dir, "iotax-4MiB.0.0.dat")); err != nil {
 		t.Fatal(err)
 	}
 	out := trial(100 * time.Millisecond)
-	err := w.Run(ctxFor(t), tg, out)
+	err := w.Run(worktest.CtxFor(t), tg, out)
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "refusing extend of file") || !strings.Contains(err.Error(), "No such file") {
 		t.Errorf("got %v", err)
@@ -542,10 +506,10 @@ func TestRunFails(t *testing.T) {
 func TestOutputLimit(t *testing.T) {
 	defer func(limit int) { outputLimit = limit }(outputLimit)
 	outputLimit = 1000
-	w, tg := open(t, "size", "1MiB", "direct", "0"), target(host.Local(), small(t))
+	w, tg := open(t, "size", "1MiB", "direct", "0"), worktest.Target(host.Local(), small(t))
 	prepared(t, w, tg)
 	out := trial(200 * time.Millisecond)
-	err := w.Run(ctxFor(t), tg, out)
+	err := w.Run(worktest.CtxFor(t), tg, out)
 	var over *iotax.LimitError
 	if !errors.As(err, &over) || !strings.Contains(err.Error(), "fio's output with its logs: it is larger than 1000 bytes") {
 		t.Errorf("got %v", err)
@@ -588,10 +552,10 @@ func TestLogStep(t *testing.T) {
 
 	defer func(limit int) { logLimit = limit }(logLimit)
 	logLimit = 100
-	w, tg := open(t, "size", "1MiB", "direct", "0", "rate_iops", "100"), target(host.Local(), small(t))
+	w, tg := open(t, "size", "1MiB", "direct", "0", "rate_iops", "100"), worktest.Target(host.Local(), small(t))
 	prepared(t, w, tg)
 	out := trial(2200 * time.Millisecond)
-	if err := w.Run(ctxFor(t), tg, out); err != nil {
+	if err := w.Run(worktest.CtxFor(t), tg, out); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range out.Series {
@@ -616,9 +580,9 @@ func TestJobNames(t *testing.T) {
 	for _, name := range []string{"data", "global"} {
 		w := open(t, "size", "1MiB")
 		w.name = name
-		tg := target(host.Local(), onDisk(t))
+		tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 		prepared(t, w, tg)
-		if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+		if err := w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -628,7 +592,7 @@ func TestCancel(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	w := open(t, "size", "4MiB", "numjobs", "2")
 	w.name = "iotax-cancelled-" + strconv.Itoa(os.Getpid())
-	tg := target(host.Local(), onDisk(t))
+	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 	prepared(t, w, tg)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(700*time.Millisecond, cancel)
@@ -650,42 +614,14 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// elsewhere is this host as if it were another one: not local, and with an environment of its own.
-type elsewhere struct {
-	iotax.Machine
-	agent.Link
-	name string
-	env  []string
-	// without makes fio fail for an engine as a kernel without it would.
-	without []string
-	ran     []string
-}
-
-func (e *elsewhere) String() string          { return e.name }
-func (e *elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
-
-func (e *elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
-	e.ran = append(e.ran, c.String())
-	if i := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "--ioengine=") }); i >= 0 && !slices.Contains(c.Args, "--parse-only") &&
-		slices.Contains(e.without, strings.TrimPrefix(c.Args[i], "--ioengine=")) {
-		if c.Stderr != nil {
-			fmt.Fprintln(c.Stderr, "fio: pid=1, err=38/file:engines/io_uring.c:1, func=io_queue_init, error=Function not implemented")
-		}
-		return &iotax.ExitError{Args: c.Args, Code: 1}
-	}
-	d := *c
-	d.Env = slices.Concat([]string{"XDG_CACHE_HOME=" + cache}, e.env, c.Env) // one copy of the agent for all tests
-	return e.Machine.Run(ctx, &d)
-}
-
 // One engine for all, the best that works everywhere, and the report hears of it.
 func TestSettle(t *testing.T) {
-	ctx := ctxFor(t)
-	here := target(host.Local(), onDisk(t))
+	ctx := worktest.CtxFor(t)
+	here := worktest.Target(host.Local(), worktest.OnDisk(t))
 	here.Name = "host"
-	guest := target(&elsewhere{Machine: host.Local(), name: "guest", without: []string{"io_uring"}}, onDisk(t))
+	guest := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "guest", Without: []string{"io_uring"}}, worktest.OnDisk(t))
 	guest.Name = "guest"
-	broken := target(host.Local(), "/no/such/place")
+	broken := worktest.Target(host.Local(), "/no/such/place")
 	w := open(t, "size", "1MiB")
 
 	alone := open(t, "size", "1MiB")
@@ -714,8 +650,8 @@ func TestSettle(t *testing.T) {
 	}
 
 	// Nothing in common: each takes its own, with a warning.
-	odd := target(&elsewhere{Machine: host.Local(), name: "odd", without: []string{"io_uring", "posixaio", "psync"}}, onDisk(t))
-	other := target(&elsewhere{Machine: host.Local(), name: "other", without: []string{"libaio", "posixaio", "psync"}}, onDisk(t))
+	odd := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "odd", Without: []string{"io_uring", "posixaio", "psync"}}, worktest.OnDisk(t))
+	other := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "other", Without: []string{"libaio", "posixaio", "psync"}}, worktest.OnDisk(t))
 	odd.Name, other.Name = "odd", "other"
 	w = open(t, "size", "1MiB")
 	found, err = w.Settle(ctx, []*iotax.Target{odd, other})
@@ -723,7 +659,7 @@ func TestSettle(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	// None at all: an error of Check that says why.
-	none := target(&elsewhere{Machine: host.Local(), name: "none", without: candidates("linux")}, onDisk(t))
+	none := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "none", Without: candidates("linux")}, worktest.OnDisk(t))
 	w = open(t, "size", "1MiB")
 	if _, err := w.Settle(ctx, []*iotax.Target{none}); err != nil {
 		t.Fatal(err)
@@ -740,10 +676,10 @@ func TestSettle(t *testing.T) {
 func TestProbeIsRemembered(t *testing.T) {
 	cache := t.TempDir()
 	for i := range 2 {
-		tg := target(host.Local(), onDisk(t))
+		tg := worktest.Target(host.Local(), worktest.OnDisk(t))
 		w := open(t, "size", "1MiB")
 		w.env.CacheDir = cache
-		if _, err := w.Settle(ctxFor(t), []*iotax.Target{tg}); err != nil {
+		if _, err := w.Settle(worktest.CtxFor(t), []*iotax.Target{tg}); err != nil {
 			t.Fatal(err)
 		}
 		marks, _ := filepath.Glob(filepath.Join(cache, "engines", "*"))
@@ -760,36 +696,17 @@ func TestProbeIsRemembered(t *testing.T) {
 	}
 }
 
-// bare is a machine with the usual tools, without fio.
-func bare(t *testing.T, name string, leaveOut ...string) *elsewhere {
-	t.Helper()
-	bin := t.TempDir()
-	for _, tool := range []string{"sh", "cat", "mkdir", "mv", "rm", "chmod", "df", "id", "tail", "tar", "gzip", "uname", "stat", "mktemp", "grep", "hostname", "getconf", "env", "head", "wc", "sha256sum", "touch", "find"} {
-		if slices.Contains(leaveOut, tool) {
-			continue
-		}
-		path, err := exec.LookPath(tool)
-		if err != nil {
-			t.Skipf("needs %s", tool)
-		}
-		if err := os.Symlink(path, filepath.Join(bin, tool)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return &elsewhere{Machine: host.Local(), name: name, env: []string{"PATH=" + bin, "XDG_CACHE_HOME=" + onDisk(t), "LD_LIBRARY_PATH="}}
-}
-
 func TestPush(t *testing.T) {
-	m := bare(t, "bare", "tar", "gzip")
-	tg := target(m, onDisk(t))
+	m := worktest.Bare(t, "bare", "tar", "gzip")
+	tg := worktest.Target(m, worktest.OnDisk(t))
 	w := open(t, "size", "4MiB")
 	start := time.Now()
 	prepared(t, w, tg)
 	t.Logf("pushed and prepared in %v", time.Since(start))
-	if err := w.Run(ctxFor(t), tg, trial(100*time.Millisecond)); err != nil {
+	if err := w.Run(worktest.CtxFor(t), tg, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	home := strings.TrimPrefix(m.env[1], "XDG_CACHE_HOME=") + "/iotax"
+	home := strings.TrimPrefix(m.Env[1], "XDG_CACHE_HOME=") + "/iotax"
 	if !strings.HasPrefix(tg.Facts["fio.pushed"], home+"/fio-") || !strings.HasPrefix(tg.Facts["fio"], "fio-") {
 		t.Errorf("%v", tg.Facts)
 	}
@@ -797,35 +714,35 @@ func TestPush(t *testing.T) {
 		t.Errorf("in the cache over there: %v", got)
 	}
 	// Another run finds it there.
-	again := &elsewhere{Machine: host.Local(), name: "bare", env: m.env}
+	again := &worktest.Elsewhere{Machine: host.Local(), Name: "bare", Env: m.Env}
 	w = open(t, "size", "4MiB")
 	w.env.Log = func(format string, args ...any) {
 		if strings.HasPrefix(format, "copying") {
 			t.Errorf("copied twice: "+format, args...)
 		}
 	}
-	if err := w.Check(ctxFor(t), target(again, tg.Place.Path)); err != nil {
+	if err := w.Check(worktest.CtxFor(t), worktest.Target(again, tg.Place.Path)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestPushFails(t *testing.T) {
-	m := bare(t, "arm")
-	s, err := survey(ctxFor(t), m)
+	m := worktest.Bare(t, "arm")
+	s, err := support.Survey(worktest.CtxFor(t), m)
 	if err != nil || s.Fio != "" {
 		t.Fatal(s, err)
 	}
 	s.Arch = "mips"
-	_, err = provide(ctxFor(t), m, s, false, Env{})
+	_, err = support.Provide(worktest.CtxFor(t), m, s, false, support.Env{})
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "can't be used on mips") || !strings.Contains(e.Hint, "apt install fio") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := makeBundle("no-such-program"); !errors.As(err, &e) || !strings.Contains(e.Hint, "fio") {
+	if _, err := support.MakeBundle("no-such-program"); !errors.As(err, &e) || !strings.Contains(e.Hint, "fio") {
 		t.Errorf("got %v", err)
 	}
 	// This host without fio.
-	if _, err := provide(ctxFor(t), host.Local(), task.Survey{OS: "linux"}, false, Env{}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, errNoFio) {
+	if _, err := support.Provide(worktest.CtxFor(t), host.Local(), task.Survey{OS: "linux"}, false, support.Env{}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, support.ErrNoFio) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -836,8 +753,8 @@ func TestInstall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := bare(t, "installs")
-	bin := strings.TrimPrefix(m.env[0], "PATH=")
+	m := worktest.Bare(t, "installs")
+	bin := strings.TrimPrefix(m.Env[0], "PATH=")
 	link, err := exec.LookPath("ln")
 	if err != nil {
 		t.Fatal(err)
@@ -851,20 +768,20 @@ func TestInstall(t *testing.T) {
 	}
 	w := open(t, "size", "1MiB")
 	w.spec.Install = true
-	tg := target(m, onDisk(t))
-	if err := w.Check(ctxFor(t), tg); err != nil {
+	tg := worktest.Target(m, worktest.OnDisk(t))
+	if err := w.Check(worktest.CtxFor(t), tg); err != nil {
 		t.Fatal(err)
 	}
-	if tg.Facts["fio.pushed"] != "" || w.states[tg].tool.argv[0] != filepath.Join(bin, "fio") {
+	if tg.Facts["fio.pushed"] != "" || w.states[tg].tool.Argv[0] != filepath.Join(bin, "fio") {
 		t.Errorf("%v %v", tg.Facts, w.states[tg].tool)
 	}
 	// One that fails: what it said is in the error when nothing else helps.
-	m = bare(t, "fails")
-	bin = strings.TrimPrefix(m.env[0], "PATH=")
+	m = worktest.Bare(t, "fails")
+	bin = strings.TrimPrefix(m.Env[0], "PATH=")
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio' >&2\nexit 100\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = provide(ctxFor(t), m, task.Survey{OS: "linux", Arch: "mips"}, true, Env{})
+	_, err = support.Provide(worktest.CtxFor(t), m, task.Survey{OS: "linux", Arch: "mips"}, true, support.Env{})
 	if err == nil || !strings.Contains(err.Error(), "E: Unable to locate package fio") {
 		t.Errorf("got %v", err)
 	}

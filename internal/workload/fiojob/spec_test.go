@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"errors"
@@ -12,10 +12,8 @@ import (
 	"iotax"
 	"iotax/internal/machine"
 	"iotax/internal/plan"
-	"iotax/internal/published"
-	"iotax/internal/suite"
 	"iotax/internal/volume"
-	"iotax/internal/workload/task"
+	"iotax/internal/workload/support"
 )
 
 func TestSetOption(t *testing.T) {
@@ -230,7 +228,7 @@ func TestSeeds(t *testing.T) {
 
 // A plan with fio workloads reads, resolves, and its resolved form reads back as the same.
 func TestInAPlan(t *testing.T) {
-	k := plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
+	k := plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 	src := "targets:\n  here: {dir: {path: /tmp}}\nworkloads:\n  a: {fio: {rw: randwrite, bs: [4k, 64KiB], direct: true, time: 1}}\n"
 	_, err := plan.Parse("p.yaml", []byte(src), k)
 	if err == nil || !strings.Contains(err.Error(), `unknown key "time" of fio`) {
@@ -265,7 +263,7 @@ func TestInAPlan(t *testing.T) {
 
 // fio's null engine is meant by a bare null too, which YAML takes for nothing.
 func TestNullEngine(t *testing.T) {
-	k := plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
+	k := plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 	for _, word := range []string{"null", `"null"`} {
 		p, err := plan.Parse("p.yaml", []byte("targets: {here: {dir: /tmp}}\nworkloads: {a: {fio: {ioengine: "+word+", norandommap: }}}\n"), k)
 		if err != nil {
@@ -299,7 +297,7 @@ size=1MiB
 		t.Fatal(err)
 	}
 	load := func(spec *Fio) (*fioJob, error) {
-		w, err := New(plan.Workload{Name: "w", Kind: "fio", Spec: spec, Pos: plan.Pos{File: filepath.Join(dir, "plan.yaml")}}, Env{})
+		w, err := Kind.New(plan.Workload{Name: "w", Kind: "fio", Spec: spec, Pos: plan.Pos{File: filepath.Join(dir, "plan.yaml")}}, support.Env{})
 		if err != nil {
 			return nil, err
 		}
@@ -397,7 +395,7 @@ func TestScale(t *testing.T) {
 		for _, by := range c.by {
 			spec.Scale(by)
 		}
-		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, spec, Env{})
+		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, spec, support.Env{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -409,55 +407,6 @@ func TestScale(t *testing.T) {
 	var fe *plan.FieldError
 	if err := bad.Validate(); !errors.As(err, &fe) || fe.Field != "scale" {
 		t.Errorf("a negative scale: %v", err)
-	}
-}
-
-// At every scale each file of each suite holds some blocks: fio completes nothing in less than one.
-func TestScaledSuites(t *testing.T) {
-	kinds := plan.Kinds{Workloads: PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
-	seen := 0
-	for _, name := range suite.Names() {
-		for _, by := range []float64{0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1} {
-			src, _ := suite.Source(name)
-			p, err := plan.Parse(name, src, kinds)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, w := range p.Workloads {
-				if scale := w.Traits().Scale; scale != nil && by != 1 {
-					scale(by)
-				}
-				if err := w.Spec.Validate(); err != nil {
-					t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
-				}
-				spec, ok := w.Spec.(*Fio)
-				if !ok {
-					continue
-				}
-				opened, err := openFio(w, spec, Env{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, err := opened.(*fioJob).resolve(task.Vars())
-				if err != nil {
-					t.Errorf("%s, %s by %v: %v", name, w.Name, by, err)
-					continue
-				}
-				for _, one := range r.all() {
-					get := map[string]string{}
-					for _, s := range one.settings {
-						get[s.Key] = s.Value
-					}
-					seen++
-					if block := surestBlock(get, map[string]int{"bs": 1024}); one.layout.jobs > 0 && one.layout.bytes < scaledBlocks*block {
-						t.Errorf("%s, %s by %v: files of %d bytes for blocks of %d", name, w.Name, by, one.layout.bytes, block)
-					}
-				}
-			}
-		}
-	}
-	if seen < 100 {
-		t.Errorf("only %d jobs of suites", seen)
 	}
 }
 

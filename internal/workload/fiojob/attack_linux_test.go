@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"bytes"
@@ -13,7 +13,9 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
 	"iotax/internal/volume"
+	"iotax/internal/workload/support"
 )
 
 // swap waits in $1 until fio writes a test file of 68 KiB, after the last check. Then it puts another directory in the place of iotax's,
@@ -31,7 +33,7 @@ func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to be the one who is attacked")
 	}
-	top := onDisk(t)
+	top := worktest.OnDisk(t)
 	victim, theirs := filepath.Join(top, "victim"), filepath.Join(top, "theirs")
 	secret := bytes.Repeat([]byte("of root\n"), 17<<9) // as long as the test file: fio would replace a link to a shorter one
 	for _, err := range []error{os.Chmod(top, 0o755), os.WriteFile(victim, secret, 0o600), os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)} {
@@ -48,7 +50,7 @@ func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	defer cancel()
 	args := []string{"-c", swap, "sh", theirs, victim}
 	for _, n := range job.layout.names() {
-		args = append(args, n, n+partial)
+		args = append(args, n, n+support.Partial)
 	}
 	attacker := exec.CommandContext(ctx, "sh", args...)
 	attacker.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

@@ -1,4 +1,5 @@
-package workload
+// Package fiojob is the workload of fio jobs: their options, files, trials, and jobs at several targets at the same time.
+package fiojob
 
 import (
 	"cmp"
@@ -15,6 +16,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -63,11 +65,6 @@ func (f *Fio) Scale(by float64) {
 
 // scaled are the options that hold sizes of files.
 var scaled = []string{"size", "filesize", "io_size", "offset", "offset_increment"}
-
-// scaledSize is n bytes by the factor, in whole blocks of 4 KiB. It does not fall below least, unless n did.
-func scaledSize(n int64, by float64, least int64) int64 {
-	return max(int64(float64(n)*by)&^4095, min(n, least))
-}
 
 // A file that is scaled stays scaledBlocks blocks long. They count as scaledBlock at the least, so that jobs with smaller
 // blocks still have files of one size, and share them.
@@ -376,8 +373,11 @@ func (f *Fio) Options() []plan.Option {
 	return out
 }
 
+// Kind is kind fio.
+var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio)
+
 // openFio makes the workload.
-func openFio(w plan.Workload, spec *Fio, e Env) (iotax.Workload, error) {
+func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) {
 	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
 		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, ScaleBy: spec.ScaleBy} // Validate may not have been called
@@ -587,7 +587,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 				least = scaledBlock
 			}
 			if n, err := fio.ParseSize(s.Value, cmp.Or(s.KBBase, 1024)); err == nil { // else the reading below says why not
-				s.Value = strconv.FormatInt(scaledSize(n, by, least), 10)
+				s.Value = strconv.FormatInt(support.ScaledSize(n, by, least), 10)
 				get[s.Key] = s.Value
 			}
 		}

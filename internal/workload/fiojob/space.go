@@ -1,4 +1,4 @@
-package workload
+package fiojob
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -52,14 +53,14 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 		return needs, nil
 	}
 	var behind *task.Room
-	err := limited(ctx, glanceTime, func(ctx context.Context) (err error) {
+	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
 		behind, err = task.Behind.On(ctx, j.env.Host, t.Place.Backing)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	r, bytes := room{task.Room{Free: -1}, identity(j.env.Host)}, all
+	r, bytes := room{task.Room{Free: -1}, support.Identity(j.env.Host)}, all
 	if behind != nil {
 		r.Room = *behind
 		if size, err := strconv.ParseInt(t.Place.Facts[iotax.FactDiskSize], 10, 64); err == nil && r.Allocated >= 0 { // an image grows up to its size
@@ -122,7 +123,7 @@ func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 		s.claims[key] = map[string]int64{}
 	}
 	for name, bytes := range n.files {
-		s.claims[key][fileKey(t, name)] = bytes
+		s.claims[key][support.FileKey(t, name)] = bytes
 	}
 	for _, bytes := range s.claims[key] {
 		sum += bytes
@@ -136,15 +137,15 @@ func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	defer s.mu.Unlock()
 	for _, claims := range s.claims {
 		for name := range files {
-			delete(claims, fileKey(t, name))
+			delete(claims, support.FileKey(t, name))
 		}
 	}
 }
 
 // roomFor looks again, right before the files (bytes by name) are written: others may have written in the meantime.
 func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
-	own := room{on: identity(t.Machine)}
-	err := limited(ctx, glanceTime, func(ctx context.Context) (err error) {
+	own := room{on: support.Identity(t.Machine)}
+	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
 		own.Room, err = task.RoomOf.On(ctx, t.Machine, t.Place.Path)
 		return err
 	})
