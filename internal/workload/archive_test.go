@@ -105,11 +105,11 @@ func TestArchive(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, _ := out.Value("duration")
-			want(t, out, "operations", 85, 85)
-			want(t, out, "archive.files", 84.9/d.Value, 85.1/d.Value)
-			want(t, out, "archive.bandwidth", 0.86e6/d.Value*0.99, 0.86e6/d.Value*1.01)
+			worktest.Want(t, out, "operations", 85, 85)
+			worktest.Want(t, out, "archive.files", 84.9/d.Value, 85.1/d.Value)
+			worktest.Want(t, out, "archive.bandwidth", 0.86e6/d.Value*0.99, 0.86e6/d.Value*1.01)
 			s, _ := out.Value("sync.duration")
-			want(t, out, "synced.duration", (d.Value+s.Value)*0.99, (d.Value+s.Value)*1.01)
+			worktest.Want(t, out, "synced.duration", (d.Value+s.Value)*0.99, (d.Value+s.Value)*1.01)
 		}
 		if err := w.Cleanup(ctx, here); err != nil {
 			t.Error(err)
@@ -251,7 +251,7 @@ func TestArchiveOfAFile(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		want(t, out, "operations", 20, 20)
+		worktest.Want(t, out, "operations", 20, 20)
 	}
 	for file, why := range map[string]string{plain + ".none": "no such file", "/proc/version": "a tar archive"} {
 		s := newArchive().(*Archive)

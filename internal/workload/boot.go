@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/command"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
@@ -37,7 +38,7 @@ func (s *Boot) Traits() (can plan.Traits) {
 
 // Validate finds what is out of range.
 func (s *Boot) Validate() error {
-	words, err := splitWords(s.Run)
+	words, err := command.SplitWords(s.Run)
 	switch {
 	case s.Timeout <= 0:
 		return &plan.FieldError{Field: "timeout", Msg: "it must be more than nothing", Hint: "as in 5m"}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/workload/command"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
@@ -73,7 +74,7 @@ func (r *rootTree) file() (iotax.File, error) {
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
 	root := &iotax.Root{Type: f["filesystem"], Source: f[iotax.FactFilesystemSource], Options: mountOptions(f), Port: rootPort}
-	words, err := splitWords(r.run)
+	words, err := command.SplitWords(r.run)
 	if err != nil {
 		return nil, err
 	}

@@ -12,13 +12,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/workload/command"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
@@ -131,7 +131,7 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if caps := t.Machine.Caps(); caps.Forward == nil && !caps.Local {
-		hint, err := noWay(t.Machine, "start the web server there yourself, and give url:")
+		hint, err := support.NoWay(t.Machine, "start the web server there yourself, and give url:")
 		return on(err, hint)
 	}
 	if _, err := findNginx(ctx, t.Machine, h.env); err != nil {
@@ -266,44 +266,6 @@ func (s *server) stop(ctx context.Context) error {
 	return err
 }
 
-// guestPort is the last port that was given out on a machine that is not this host.
-var guestPort atomic.Int32
-
-// noWay says why this host does not reach the ports of m, and what can be done; otherwise is what helps with any machine.
-func noWay(m iotax.Machine, otherwise string) (hint string, err error) {
-	if iotax.Outside(m) == m {
-		return otherwise, errors.New("this host has no way to its ports")
-	}
-	return "engine: namespaces or args: [--network=host] gives it the network of its machine, where that is this host or a guest; or " + otherwise,
-		errors.New("the container has a network of its own, or one that this host has no way to")
-}
-
-// freePort finds a TCP port on m that nobody listens on.
-func freePort(m iotax.Machine) (int, error) {
-	if !iotax.IsLocal(iotax.Outside(m)) {
-		return 18000 + int(guestPort.Add(1)%10000), nil
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// reach tells on which address a program on m is to listen, and the one by which this host then reaches that port.
-func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
-	listen = "127.0.0.1"
-	addr = net.JoinHostPort(listen, strconv.Itoa(port))
-	if forward := m.Caps().Forward; forward != nil {
-		addr, err = forward(ctx, port)
-		if !iotax.IsLocal(iotax.Outside(m)) { // what is forwarded comes in from outside there; here it must not be offered to others
-			listen = "0.0.0.0"
-		}
-	}
-	return listen, addr, err
-}
-
 // findNginx finds nginx on m, or copies this host's there.
 func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.Tool, error) {
 	path, err := task.Find.On(ctx, m, "nginx")
@@ -314,7 +276,7 @@ func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.T
 		var said iotax.Capture // on standard error
 		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &said, Stderr: &said})
 		if err == nil {
-			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(lastLine(said.Bytes()), "nginx version: ")}, nil
+			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(command.LastLine(said.Bytes()), "nginx version: ")}, nil
 		}
 	}
 	if ctx.Err() != nil || iotax.IsLocal(m) {
@@ -364,12 +326,12 @@ func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *serve
 			err = errors.Join(err, s.stop(c))
 		}
 	}()
-	port, err := freePort(t.Machine)
+	port, err := support.FreePort(t.Machine)
 	if err != nil {
 		return nil, err
 	}
 	var listen string
-	if listen, s.addr, err = reach(ctx, t.Machine, port); err != nil {
+	if listen, s.addr, err = support.Reach(ctx, t.Machine, port); err != nil {
 		return nil, err
 	}
 	listen = net.JoinHostPort(listen, strconv.Itoa(port))

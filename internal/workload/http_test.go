@@ -61,9 +61,9 @@ func TestHTTP(t *testing.T) {
 	}
 	d, _ := out.Value("duration")
 	n, _ := out.Value("operations")
-	want(t, out, "duration", 0.9, 60)
-	want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
-	want(t, out, "http.errors", 0, 0)
+	worktest.Want(t, out, "duration", 0.9, 60)
+	worktest.Want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
+	worktest.Want(t, out, "http.errors", 0, 0)
 	// On few CPUs the generator may be the limit, which is then said.
 	if n.Value < 20 || slices.ContainsFunc(foundRules(out), func(id string) bool { return id != "generator-bound" }) {
 		t.Errorf("%v requests, %v", n.Value, out.Findings)
@@ -119,8 +119,8 @@ func TestHTTPOpenLoop(t *testing.T) {
 				n++
 			}
 		}
-		want(t, out, "http.requests", 0, rate*1.1)
-		want(t, out, "http.latency.mean", 0.05, 10)
+		worktest.Want(t, out, "http.requests", 0, rate*1.1)
+		worktest.Want(t, out, "http.latency.mean", 0.05, 10)
 		if n != found {
 			t.Errorf("%g/s: %v", rate, out.Findings)
 		}
@@ -142,9 +142,9 @@ func TestHTTPErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		if every == 0 {
-			want(t, out, "http.errors", 0, 0)
+			worktest.Want(t, out, "http.errors", 0, 0)
 		} else {
-			want(t, out, "http.errors", 0.15, 0.35)
+			worktest.Want(t, out, "http.errors", 0.15, 0.35)
 		}
 		if got := slices.Contains(foundRules(out), "http-errors"); got != (every > 0) || got != (out.Facts["errors: status 503"] != "") {
 			t.Errorf("every %d: %v, %v", every, out.Findings, out.Facts)
@@ -179,5 +179,18 @@ func TestHTTPThatFails(t *testing.T) {
 		if web(bad).Validate() == nil {
 			t.Errorf("%+v is accepted", web(bad))
 		}
+	}
+}
+
+// isolated is a container on this host that does not share its network.
+type isolated struct{ iotax.Machine }
+
+func (isolated) Caps() iotax.MachineCaps { return iotax.MachineCaps{Outside: host.Local()} }
+
+func TestHTTPWithoutAWay(t *testing.T) {
+	var refused *iotax.Error
+	_, err := windowed(t, made(t, "http", web(nil)), worktest.Target(isolated{host.Local()}, t.TempDir()), time.Second)
+	if !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") || !strings.Contains(refused.Hint, "url:") {
+		t.Errorf("a web server in a container with a network of its own: %v", err)
 	}
 }

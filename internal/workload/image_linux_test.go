@@ -19,7 +19,7 @@ import (
 // ran makes a workload, takes it through one trial on target, and cleans up.
 func ran(t *testing.T, kind string, spec plan.Spec, target *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
-	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, support.Env{Lodge: lodge})
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, support.Env{Lodge: worktest.Lodge})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/command"
 	"iotax/internal/workload/fiojob"
 	"iotax/internal/workload/support"
 )
@@ -26,12 +27,12 @@ type (
 func Kinds() []Kind {
 	return []Kind{
 		fiojob.Kind,
-		support.KindOf(plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand, Assumed: 10 * time.Second}, openCommand),
+		command.Kind,
 		support.KindOf(plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork),
 		support.KindOf(plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive),
 		support.KindOf(plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP),
 		support.KindOf(plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot),
-		support.KindOf(plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: newApp, Assumed: 3 * time.Second}, openApp),
+		command.AppKind,
 		support.KindOf(plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject, Assumed: 3 * time.Second}, openObject),
 		support.KindOf(plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage, Assumed: 10 * time.Second}, openImage),
 		support.KindOf(plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise, Assumed: 10 * time.Second}, openMaterialise),

@@ -41,7 +41,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"load-not-reached", "an open loop of which 90 % was done", "internal/workload/fiojob", "TestLoadIsJudged"},
 	{"http-errors", "a web server that answers one request of four with 503, and one that answers all", "internal/workload", "TestHTTPErrors"},
 	{"load-not-reached", "1000 requests a second offered to a server that carries 80, and 20", "internal/workload", "TestHTTPOpenLoop"},
-	{"start-dominates", "an empty command on a machine that answers after 50 ms", "internal/workload", "TestStartDominates"},
+	{"start-dominates", "an empty command on a machine that answers after 50 ms", "internal/workload/command", "TestStartDominates"},
 	{"trial-failed", "a place that loses a file, a directory or a byte of an extracted archive", "internal/workload", "TestArchiveThatLosesData"},
 	{"no-governor", "CPUs without cpufreq, and with other governors", "internal/probe", "TestGovernorThatIsNotThere"},
 	{"clone-not-fast", "a VM manager that copies the second volume too; qemu-img, which makes an overlay", "internal/workload", "TestImage"},

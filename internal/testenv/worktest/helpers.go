@@ -15,6 +15,9 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/volume"
+	"iotax/internal/workload/support"
 )
 
 // Cache is kept between the tests, as it is between runs: probes of this host are in it.
@@ -134,4 +137,30 @@ func Again(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, err
 		}()
 	}
 	return out, w.Run(ctx, tgt, out)
+}
+
+// Made makes a workload of a kind from a spec that was filled by hand.
+func Made(t testing.TB, k support.Kind, spec plan.Spec) iotax.Workload {
+	t.Helper()
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := k.New(plan.Workload{Name: "test", Kind: k.Name, Spec: spec}, support.Env{CacheDir: Cache, Log: t.Logf, Lodge: Lodge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Lodge makes a directory as support.Env has it.
+func Lodge(ctx context.Context, m iotax.Machine, l support.Lodging) (string, func(context.Context) error, error) {
+	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
+}
+
+// Want checks that a value of a trial is within bounds.
+func Want(t *testing.T, out *iotax.Trial, name string, lo, hi float64) {
+	t.Helper()
+	if v, ok := out.Value(name); !ok || v.Value < lo || v.Value > hi {
+		t.Errorf("%s is %g (%v), not from %g to %g", name, v.Value, ok, lo, hi)
+	}
 }

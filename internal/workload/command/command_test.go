@@ -1,4 +1,4 @@
-package workload
+package command
 
 import (
 	"context"
@@ -13,33 +13,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/worktest"
-	"iotax/internal/volume"
-	"iotax/internal/workload/support"
 )
-
-// made makes a workload of a kind from a spec that was filled by hand.
-func made(t testing.TB, kind string, spec plan.Spec) iotax.Workload {
-	t.Helper()
-	if err := spec.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf, Lodge: lodge})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
-
-func lodge(ctx context.Context, m iotax.Machine, l support.Lodging) (string, func(context.Context) error, error) {
-	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
-}
-
-func want(t *testing.T, out *iotax.Trial, name string, lo, hi float64) {
-	t.Helper()
-	if v, ok := out.Value(name); !ok || v.Value < lo || v.Value > hi {
-		t.Errorf("%s is %g (%v), not from %g to %g", name, v.Value, ok, lo, hi)
-	}
-}
 
 func commandOf(run string) *Command {
 	s := newCommand().(*Command)
@@ -58,7 +32,7 @@ func TestCommand(t *testing.T) {
 	s.Values = map[string]string{"tps": `([0-9.,]+\d) tps`, "took": `took (?<ms>\d+)ms`}
 	s.Values["tps"] = `(?<per_s>[0-9.,]+) tps`
 	s.Headline = "tps"
-	w := made(t, "command", s)
+	w := worktest.Made(t, Kind, s)
 	if m := strings.Join(w.Metrics(), " "); m != "tps duration took" {
 		t.Errorf("metrics %s", m)
 	}
@@ -66,10 +40,10 @@ func TestCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, out, "duration", 0.2, 60)
-	want(t, out, "operations", 1, 1)
-	want(t, out, "tps", 1234.5, 1234.5)
-	want(t, out, "took", 0.2499, 0.2501)
+	worktest.Want(t, out, "duration", 0.2, 60)
+	worktest.Want(t, out, "operations", 1, 1)
+	worktest.Want(t, out, "tps", 1234.5, 1234.5)
+	worktest.Want(t, out, "took", 0.2499, 0.2501)
 	if v, _ := out.Value("tps"); v.Unit != iotax.PerSecond || v.Better != iotax.Up {
 		t.Errorf("tps is %+v", v)
 	}
@@ -90,15 +64,15 @@ func TestCommandJSONAndShell(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir))
+	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, out, "iops", 12.5, 12.5)
-	want(t, out, "lat", 2.99e-6, 3.01e-6)
+	worktest.Want(t, out, "iops", 12.5, 12.5)
+	worktest.Want(t, out, "lat", 2.99e-6, 3.01e-6)
 	for path, why := range map[string]string{"$.none s": "nothing is at", "$.many[*] s": "2 values", "$.many s": "not a number"} {
 		s.Values = map[string]string{"x": path}
-		if _, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -110,20 +84,20 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 	s := commandOf(`sh -c 'echo run >>log; exit 3'`)
 	s.Setup, s.Prepare, s.Conclude, s.Cleanup = "echo setup >>log", "echo prepare >>log", "echo conclude >>log", "mv log end"
 	s.Warmup, s.Status = 2, []int{1, 3}
-	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir))
+	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := len(out.Values); n < 2 || out.Facts["status"] != "3" {
 		t.Errorf("values %v, facts %v", out.Values, out.Facts)
 	}
-	want(t, out, "operations", 1, 1)
+	worktest.Want(t, out, "operations", 1, 1)
 	log, err := os.ReadFile(filepath.Join(dir, "end"))
 	if want := "setup\n" + strings.Repeat("prepare\nrun\nconclude\n", 3); err != nil || string(log) != want {
 		t.Errorf("%q, %v", log, err)
 	}
 	s.Status = []int{1}
-	if _, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+	if _, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), dir)); err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("a status that is not allowed: %v", err)
 	}
 }
@@ -133,7 +107,7 @@ func TestCommandWarmupTime(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'echo run >>log; sleep 1'`)
 	s.Warmup, s.Timeout = 3, plan.Duration(2*time.Second)
-	w := made(t, "command", s)
+	w := worktest.Made(t, Kind, s)
 	if got, want := w.Caps().Preparation, 4*2*time.Second+6*iotax.StageTime; got != want {
 		t.Errorf("preparing may take %v, want %v", got, want)
 	}
@@ -173,7 +147,7 @@ func TestCommandThatFails(t *testing.T) {
 	} {
 		s := commandOf("true")
 		tt.spec(s)
-		_, err := worktest.Attempt(t, made(t, "command", s), here)
+		_, err := worktest.Attempt(t, worktest.Made(t, Kind, s), here)
 		for _, w := range tt.want {
 			if err == nil || !strings.Contains(err.Error(), w) {
 				t.Errorf("%q: %v", w, err)
@@ -201,7 +175,7 @@ func TestRelativeProgramAtDevice(t *testing.T) {
 	} {
 		s := commandOf("./bench.sh {device}")
 		c.change(s)
-		err := made(t, "command", s).Check(t.Context(), &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none"}})
+		err := worktest.Made(t, Kind, s).Check(t.Context(), &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none"}})
 		if c.fits && err != nil || !c.fits && (err == nil || !strings.Contains(err.Error(), "./bench.sh is a relative path, and the command runs in an empty directory")) {
 			t.Errorf("%s in %q: %v", s.Run, s.Directory, err)
 		}
@@ -220,35 +194,35 @@ func TestCommandsAtDevices(t *testing.T) {
 		s := commandOf("true")
 		change(s)
 		device := &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none", ReadOnly: true}}
-		if err := made(t, "command", s).Check(t.Context(), device); err == nil || !strings.Contains(err.Error(), "may only be read") || !strings.Contains(err.Error(), "--destroy /dev/iotax-none") {
+		if err := worktest.Made(t, Kind, s).Check(t.Context(), device); err == nil || !strings.Contains(err.Error(), "may only be read") || !strings.Contains(err.Error(), "--destroy /dev/iotax-none") {
 			t.Errorf("%s at a device that was not named: %v", name, err)
 		}
 		device.Place.ReadOnly = false
 		device.Place.Guard = func(context.Context) error { return errors.New("it is mounted now") }
 		if name == "cleanup" {
-			if err := made(t, "command", s).Cleanup(t.Context(), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+			if err := worktest.Made(t, Kind, s).Cleanup(t.Context(), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
 				t.Errorf("a clean-up at a device that is in use: %v", err)
 			}
 			continue
 		}
-		if _, err := worktest.Attempt(t, made(t, "command", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+		if _, err := worktest.Attempt(t, worktest.Made(t, Kind, s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
 			t.Errorf("%s at a device that is in use: %v", name, err)
 		}
 		asked := 0
 		device.Place.Guard = func(context.Context) error { asked++; return nil }
-		if _, err := worktest.Attempt(t, made(t, "command", s), device); err != nil || asked == 0 {
+		if _, err := worktest.Attempt(t, worktest.Made(t, Kind, s), device); err != nil || asked == 0 {
 			t.Errorf("%s at a device that was named: %v, asked %d times", name, err, asked)
 		}
 	}
 	device := &iotax.Target{Name: "disk", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDevice, Path: "/dev/iotax-none", ReadOnly: true}}
-	if _, err := worktest.Attempt(t, made(t, "command", commandOf("true")), device); err != nil {
+	if _, err := worktest.Attempt(t, worktest.Made(t, Kind, commandOf("true")), device); err != nil {
 		t.Errorf("a command that does not name it: %v", err)
 	}
-	s := newApp().(*App)
+	s := NewApp().(*App)
 	s.Run, s.Ready = "sh -c 'echo ready; exec sleep 60' {device}", "ready"
 	device.Place.ReadOnly = false
 	device.Place.Guard = func(context.Context) error { return errors.New("it is mounted now") }
-	if _, err := worktest.Attempt(t, made(t, "app", s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
+	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, s), device); err == nil || !strings.Contains(err.Error(), "it is mounted now") {
 		t.Errorf("an application at a device that is in use: %v", err)
 	}
 }
@@ -258,14 +232,14 @@ func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	t.Setenv("APP_TOKEN", "tok-12345678")
 	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")
 	s.Env = map[string]string{"APP_TOKEN": "$APP_TOKEN", "OTHER": "$OTHER"}
-	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir()))
+	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), t.TempDir()))
 	if err != nil || string(out.Raw) != "tok-12345678$OTHER\n" {
 		t.Errorf("%s, %v", out.Raw, err)
 	}
 	for _, name := range []string{"NO_SUCH_TOKEN", "IOTAX_TOKEN"} {
 		t.Setenv("IOTAX_TOKEN", "of iotax alone")
 		s.Env = map[string]string{name: "$" + name}
-		if _, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), name+" is not set") {
+		if _, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), name+" is not set") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -306,7 +280,7 @@ func TestWhereCommandsRun(t *testing.T) {
 			s := commandOf("sh -c 'rm -rf out; pwd; echo run >>log; cat log'")
 			s.Setup, s.Prepare, s.Conclude, s.Cleanup = "rm -rf out; mkdir made", "rm -rf out; echo prepare >>log", "rm -rf out; test -d made", "rm -rf out; test -d made"
 			s.Warmup = 1
-			out, err := worktest.Attempt(t, made(t, "command", s), tgt)
+			out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), tgt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -320,9 +294,9 @@ func TestWhereCommandsRun(t *testing.T) {
 			if _, err := os.Stat(at); (err == nil) != (place.Kind == iotax.PlaceDir) {
 				t.Errorf("after the clean-up, %s: %v", at, err)
 			}
-			apps := newApp().(*App)
+			apps := NewApp().(*App)
 			apps.Run, apps.Shell, apps.Ready = "rm -rf out; pwd; echo ready; exec sleep 60", true, "ready"
-			if out, err := worktest.Attempt(t, made(t, "app", apps), tgt); err != nil || strings.HasPrefix(string(out.Raw), elsewhere) {
+			if out, err := worktest.Attempt(t, worktest.Made(t, AppKind, apps), tgt); err != nil || strings.HasPrefix(string(out.Raw), elsewhere) {
 				t.Errorf("an application: %s, %v", out.Raw, err)
 			}
 			if _, err := os.Stat(elsewhere + "/out"); err != nil {
@@ -331,13 +305,13 @@ func TestWhereCommandsRun(t *testing.T) {
 			other := t.TempDir()
 			s = commandOf("pwd")
 			s.Directory = other
-			if out, err := worktest.Attempt(t, made(t, "command", s), tgt); err != nil || string(out.Raw) != other+"\n" {
+			if out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), tgt); err != nil || string(out.Raw) != other+"\n" {
 				t.Errorf("with directory: %s, %v", out.Raw, err)
 			}
 			refuse = errors.New("it is another one now")
 			for name, s := range map[string]*Command{"run": {Run: "true"}, "setup": {Setup: "true"}, "prepare": {Prepare: "true"}, "directory": {Directory: other}} {
 				s.Run, s.Timeout = "true", plan.Duration(time.Minute)
-				if _, err := worktest.Attempt(t, made(t, "command", s), tgt); !errors.Is(err, refuse) {
+				if _, err := worktest.Attempt(t, worktest.Made(t, Kind, s), tgt); !errors.Is(err, refuse) {
 					t.Errorf("%s of a place that changed: %v", name, err)
 				}
 			}
@@ -347,7 +321,7 @@ func TestWhereCommandsRun(t *testing.T) {
 
 func TestCommandEndsWithItsContext(t *testing.T) {
 	s := commandOf("sleep 60")
-	w := made(t, "command", s)
+	w := worktest.Made(t, Kind, s)
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
@@ -393,12 +367,12 @@ func TestCommandSpec(t *testing.T) {
 
 // Nothing but a shell that is asked for expands anything.
 func TestCommandWords(t *testing.T) {
-	args, err := splitWords(`echo '$HOME' '*' * "a  b" c\ d {dir} ""`)
+	args, err := SplitWords(`echo '$HOME' '*' * "a  b" c\ d {dir} ""`)
 	if err != nil || strings.Join(args, "|") != "echo|$HOME|*|*|a  b|c d|{dir}|" {
 		t.Errorf("%q, %v", args, err)
 	}
 	for _, text := range []string{"echo $HOME", "echo $(ls)", "a | b", "a && b", "a; b", "a >b", "A=b c", "a &", "(a)", "! a", "echo \"`ls`\"", "if a; then b; fi"} {
-		if args, err := splitWords(text); err == nil {
+		if args, err := SplitWords(text); err == nil {
 			t.Errorf("%s became %q", text, args)
 		}
 	}
@@ -421,7 +395,7 @@ func (f far) Run(ctx context.Context, c *iotax.Cmd) error {
 func TestStartDominates(t *testing.T) {
 	m := far{host.Local(), 50 * time.Millisecond}
 	for run, found := range map[string]int{"true": 1, "sleep 3": 0} {
-		out, err := worktest.Attempt(t, made(t, "command", commandOf(run)), worktest.Target(m, t.TempDir()))
+		out, err := worktest.Attempt(t, worktest.Made(t, Kind, commandOf(run)), worktest.Target(m, t.TempDir()))
 		if err != nil {
 			t.Fatal(err)
 		}

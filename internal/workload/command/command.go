@@ -1,4 +1,5 @@
-package workload
+// Package command is the workloads that run a program: a command that is timed, and an app that is started until it answers.
+package command
 
 import (
 	"cmp"
@@ -114,11 +115,11 @@ func (s *Command) args(goos string) ([]string, error) {
 	if s.Shell {
 		return agent.Shell(goos, s.Run), nil
 	}
-	return splitWords(s.Run)
+	return SplitWords(s.Run)
 }
 
-// splitWords splits a command as a shell would, and refuses what only a shell can do with it.
-func splitWords(text string) ([]string, error) {
+// SplitWords splits a command as a shell would, and refuses what only a shell can do with it.
+func SplitWords(text string) ([]string, error) {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be split into words: %w", err)
@@ -159,6 +160,9 @@ type command struct {
 	scratches map[*iotax.Target]*support.Scratch // of targets without a directory
 	extracts  []extract
 }
+
+// Kind is kind command.
+var Kind = support.KindOf(plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand, Assumed: 10 * time.Second}, openCommand)
 
 func openCommand(w plan.Workload, s *Command, e support.Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {

@@ -1,4 +1,4 @@
-package workload
+package command
 
 import (
 	"bytes"
@@ -36,7 +36,7 @@ type App struct {
 	Space     plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
 }
 
-func newApp() plan.Spec { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
+func NewApp() plan.Spec { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
 
 // SetScalar takes the command alone.
 func (s *App) SetScalar(text string) error {
@@ -74,6 +74,9 @@ type app struct {
 	ready *regexp.Regexp
 }
 
+// AppKind is kind app.
+var AppKind = support.KindOf(plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: NewApp, Assumed: 3 * time.Second}, openApp)
+
 func openApp(w plan.Workload, s *App, e support.Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
@@ -89,7 +92,7 @@ func (a *app) Metrics() []string { return []string{iotax.ValueDuration} }
 
 func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 	if caps := t.Machine.Caps(); caps.Forward == nil && a.ready == nil && !caps.Local {
-		hint, err := noWay(t.Machine, "give ready: what it prints")
+		hint, err := support.NoWay(t.Machine, "give ready: what it prints")
 		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	return a.command.Check(ctx, t)
@@ -101,13 +104,13 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	if err != nil {
 		return err
 	}
-	port, err := freePort(t.Machine)
+	port, err := support.FreePort(t.Machine)
 	if err != nil {
 		return err
 	}
 	listen, address := "127.0.0.1", ""
 	if a.ready == nil {
-		if listen, address, err = reach(ctx, t.Machine, port); err != nil {
+		if listen, address, err = support.Reach(ctx, t.Machine, port); err != nil {
 			return err
 		}
 	}
@@ -145,7 +148,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, errEnded) {
-		err = fmt.Errorf("%w: %w; it said: %s", errEnded, orNil(runErr), lastLine(said.text()))
+		err = fmt.Errorf("%w: %w; it said: %s", errEnded, orNil(runErr), LastLine(said.text()))
 	}
 	return support.Failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 }
@@ -159,7 +162,7 @@ func orNil(err error) error {
 	return err
 }
 
-func lastLine(text []byte) string {
+func LastLine(text []byte) string {
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	return string(lines[len(lines)-1])
 }

@@ -1,4 +1,4 @@
-package workload
+package command
 
 import (
 	"context"
@@ -62,17 +62,17 @@ func TestUnikernel(t *testing.T) {
 	}
 	s.Headline = "read.iops"
 	s.Timeout = plan.Duration(3 * time.Minute)
-	out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir()))
+	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), t.TempDir()))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.Raw)
 	}
-	want(t, out, "boot", 0.1, 180)
-	want(t, out, "read.iops", 1, 1e7)
-	want(t, out, "exit", 0, 0)
+	worktest.Want(t, out, "boot", 0.1, 180)
+	worktest.Want(t, out, "read.iops", 1, 1e7)
+	worktest.Want(t, out, "exit", 0, 0)
 
 	// One that fails prints no result: the trial says what is missing.
 	s.Run = boots("fio --no-such-option")
-	if out, err := worktest.Attempt(t, made(t, "command", s), worktest.Target(host.Local(), t.TempDir())); err == nil {
+	if out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), t.TempDir())); err == nil {
 		t.Errorf("a command that fails has values %v", out.Values)
 	}
 }
@@ -117,28 +117,28 @@ func TestConsole(t *testing.T) {
 	s := commandOf("fio --name=x --directory=/tmp --size=4m --rw=randread --bs=4k --ioengine=psync --minimal")
 	s.Values = map[string]string{"read.iops": `3;fio-[0-9.]+;x;0;0;\d+;\d+;(?<per_s>\d+);`}
 	s.Headline = "read.iops"
-	out, err := worktest.Attempt(t, made(t, "command", s), tgt)
+	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), tgt)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.Raw)
 	}
-	want(t, out, "read.iops", 1, 1e7)
+	worktest.Want(t, out, "read.iops", 1, 1e7)
 	boot, _ := out.Value("boot.duration")
 	d, _ := out.Value("duration")
 	if !(boot.Value > 0.05) || !(d.Value > 0) {
 		t.Errorf("booted in %v of %v", boot, d)
 	}
-	want(t, out, "cpu.host", 0.01, 64)
+	worktest.Want(t, out, "cpu.host", 0.01, 64)
 	if strings.Contains(string(out.Raw), "iotax-boot:") {
 		t.Errorf("what stands around the results is among them:\n%s", out.Raw)
 	}
 
 	// A status other than 0 fails the trial; so does a console that lacks what is looked for.
 	var exit *iotax.ExitError
-	if out, err := worktest.Attempt(t, made(t, "command", commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
+	if out, err := worktest.Attempt(t, worktest.Made(t, Kind, commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
 		t.Errorf("a command that fails: %v, %v", out.Values, err)
 	}
 	mute := open(func(s *vm.Spec) { s.Console.Boot = `Booted up in (?<ms>[0-9.]+) ms` })
-	if _, err := worktest.Attempt(t, made(t, "command", commandOf("true")), &iotax.Target{Name: "mute", Machine: mute, Place: tgt.Place}); err == nil || !strings.Contains(err.Error(), "the time of booting") {
+	if _, err := worktest.Attempt(t, worktest.Made(t, Kind, commandOf("true")), &iotax.Target{Name: "mute", Machine: mute, Place: tgt.Place}); err == nil || !strings.Contains(err.Error(), "the time of booting") {
 		t.Errorf("a console without the line: %v", err)
 	}
 
@@ -146,7 +146,7 @@ func TestConsole(t *testing.T) {
 	for _, change := range []func(*Command){func(c *Command) { c.Shell = true }, func(c *Command) { c.Setup = "true" }} {
 		c := commandOf("true")
 		change(c)
-		if err := made(t, "command", c).Check(ctx, tgt); err == nil || !strings.Contains(err.Error(), "no shell") {
+		if err := worktest.Made(t, Kind, c).Check(ctx, tgt); err == nil || !strings.Contains(err.Error(), "no shell") {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
