@@ -114,7 +114,7 @@ func TestTools(t *testing.T) {
 	e := &examiner{root: t.TempDir()}
 	e.Host = scripted{
 		"qemu-system-": {out: "QEMU emulator version 7.2.22 (Debian)\nCopyright\n"}, "busybox": {out: "BusyBox v1.35.0 (Debian) multi-call binary.\n"},
-		"iperf3": {out: "iperf 3.12 (cJSON 1.7.15)\nLinux\n"}, "sh -c PATH": {out: "mke2fs 1.47.0 (5-Feb-2023)\n\tUsing\n"},
+		"iperf3": {out: "iperf 3.12 (cJSON 1.7.15)\nLinux\n"}, "mke2fs": {out: "mke2fs 1.47.0 (5-Feb-2023)\n\tUsing\n"},
 		"qemu-nbd": {out: "qemu-nbd 7.2.22 (Debian 1:7.2)\nWritten by\n"}, "nbdcopy": {out: "nbdcopy 1.14.2\n"},
 	}
 	want(t, "qemu", e.qemu(ctx), OK, "7.2.22")

@@ -263,14 +263,15 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 		return Check{}
 	}
 	// It prints its version on standard error, and for a user its directory may not be in PATH.
-	out, _, err := e.output(ctx, "sh", "-c", `PATH=$PATH:/usr/sbin:/sbin; command -v mke2fs >/dev/null || exit 3; mke2fs -V 2>&1`)
-	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 3 {
+	var out iotax.Capture
+	err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{"mke2fs", "-V"}, Env: []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin"}, Stdout: &out, Stderr: &out})
+	if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 127 {
 		return Check{Status: Missing, Detail: "not found: guest disks with a file system need it", Hint: install("mke2fs")}
 	}
 	if err != nil {
 		return failed(ctx, Warn, err, "")
 	}
-	return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out), "mke2fs ")}
+	return Check{Status: OK, Detail: strings.TrimPrefix(firstLine(out.String()), "mke2fs ")}
 }
 
 func (e *examiner) iperf3(ctx context.Context) Check {

@@ -161,7 +161,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 		return w.runCommands(ctx, t, s, out, add)
 	}
 	convert := func(from, to string, files ...string) (time.Duration, error) {
-		return s.Run(ctx, support.Longest(size), append([]string{"qemu-img", "convert", "-q", "-T", "none", "-t", "none", "-f", from, "-O", to}, files...)...)
+		return s.Run(ctx, support.Longest(size), nil, append([]string{"qemu-img", "convert", "-q", "-T", "none", "-t", "none", "-f", from, "-O", to}, files...)...)
 	}
 	ask := func(op, file string) (time.Duration, error) {
 		begun := time.Now()
@@ -206,14 +206,14 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	add("first.convert", written)
 	add(iotax.ValueFirstDuration, fetched+written)
 	rate("first.bandwidth", fetched+written)
-	cloned, err := s.Run(ctx, time.Minute, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", "base.qcow2", "volume-2.qcow2")
+	cloned, err := s.Run(ctx, time.Minute, nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", "base.qcow2", "volume-2.qcow2")
 	if err != nil {
 		return w.fail(t, err, "")
 	}
 	add(iotax.ValueSecondDuration, cloned)
 	if !w.verified[t] { // once, and timed nowhere: both volumes are the image
 		for file, format := range map[string]string{"volume-1.raw": "raw", "volume-2.qcow2": "qcow2"} {
-			if _, err := s.Run(ctx, support.Longest(size), "qemu-img", "compare", "-q", "-f", "raw", "-F", format, "source.raw", file); err != nil {
+			if _, err := s.Run(ctx, support.Longest(size), nil, "qemu-img", "compare", "-q", "-f", "raw", "-F", format, "source.raw", file); err != nil {
 				return w.fail(t, fmt.Errorf("a volume is not what the image was: %w", err), "")
 			}
 		}
@@ -254,10 +254,8 @@ func (w *imagePath) manager(ctx context.Context, s *support.Scratch, limit time.
 	if err != nil {
 		return 0, err
 	}
-	env := []string{"LC_ALL=C", "SOURCE=" + s.Path + "/source.raw", "NAME=" + path.Base(s.Path)}
-	begun := time.Now()
-	_, err = support.Bounded(ctx, s.M, limit, &iotax.Cmd{Args: agent.Shell(goos, command), Env: env, Dir: s.Path})
-	return time.Since(begun), err
+	env := []string{"SOURCE=" + s.Path + "/source.raw", "NAME=" + path.Base(s.Path)}
+	return s.Run(ctx, limit, env, agent.Shell(goos, command)...)
 }
 
 // clear removes what a trial made.

@@ -166,7 +166,7 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 		return err
 	}
 	if !w.spec.Lazy && !w.verified[t] { // once, and timed nowhere
-		if _, err := s.Run(ctx, 2*support.Longest(size), "qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", t.Place.Path, "copy.raw"); err != nil {
+		if _, err := s.Run(ctx, 2*support.Longest(size), nil, "qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", t.Place.Path, "copy.raw"); err != nil {
 			return w.fail(t, fmt.Errorf("the copy is not what was copied: %w", err), "")
 		}
 		w.verified[t] = true

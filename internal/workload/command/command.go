@@ -307,7 +307,7 @@ func (c *command) environ() []string {
 }
 
 func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
-	err := within(ctx, c.limit(), func(ctx context.Context) error { return c.hook(ctx, t, "set up", c.spec.Setup, 0) })
+	err := support.Limited(ctx, c.limit(), func(ctx context.Context) error { return c.hook(ctx, t, "set up", c.spec.Setup, 0) })
 	if err != nil {
 		return err
 	}
@@ -334,24 +334,13 @@ func (c *command) warm(ctx context.Context, t *iotax.Target) (err error) {
 	var out iotax.Trial
 	defer func() {
 		if ctx.Err() == nil {
-			err = errors.Join(err, within(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Unstage(ctx, t, &out) }))
+			err = errors.Join(err, support.Limited(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Unstage(ctx, t, &out) }))
 		}
 	}()
-	if err := within(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Stage(ctx, t, &out) }); err != nil {
+	if err := support.Limited(ctx, iotax.StageTime, func(ctx context.Context) error { return c.Stage(ctx, t, &out) }); err != nil {
 		return err
 	}
-	return within(ctx, c.limit(), func(ctx context.Context) error { return c.Run(ctx, t, &out) })
-}
-
-// within gives do a limit, which an error tells of.
-func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
-	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
-	defer cancel()
-	err := do(inner)
-	if err != nil && inner.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", context.Cause(inner), err)
-	}
-	return err
+	return support.Limited(ctx, c.limit(), func(ctx context.Context) error { return c.Run(ctx, t, &out) })
 }
 
 func (c *command) Stage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {

@@ -13,8 +13,6 @@ import (
 	"iotax/internal/rules"
 )
 
-// What the workloads share that do a piece of work to its end.
-
 // startShare is the share of a piece of work that reaching the machine may take.
 const startShare = 0.05
 

@@ -18,7 +18,7 @@ type Lodging struct {
 	Create  bool   // In is made if it does not exist
 }
 
-// A scratch is such a directory.
+// A Scratch is such a directory.
 type Scratch struct {
 	M    iotax.Machine
 	Path string
@@ -58,9 +58,9 @@ func Bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax
 var GlanceTime = 30 * time.Second
 
 // Run runs a command in the directory, with a deadline of its own, and returns how long that took, by this host's clock.
-func (s *Scratch) Run(ctx context.Context, limit time.Duration, args ...string) (time.Duration, error) {
+func (s *Scratch) Run(ctx context.Context, limit time.Duration, env []string, args ...string) (time.Duration, error) {
 	begun := time.Now()
-	_, err := Bounded(ctx, s.M, limit, &iotax.Cmd{Args: args, Env: []string{"LC_ALL=C"}, Dir: s.Path})
+	_, err := Bounded(ctx, s.M, limit, &iotax.Cmd{Args: args, Env: append(env, "LC_ALL=C"), Dir: s.Path})
 	return time.Since(begun), err
 }
 
