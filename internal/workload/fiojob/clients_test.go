@@ -1,10 +1,20 @@
 package fiojob
 
 import (
+	"context"
+	"errors"
 	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
+	"iotax"
 	"iotax/fio"
+	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
 )
 
 func TestFairness(t *testing.T) {
@@ -45,5 +55,34 @@ func TestJobFileOfClients(t *testing.T) {
 	}
 	if s, _ := jobs[0].Get("size"); s.Value != "1m" || s.KBBase != 1000 {
 		t.Errorf("size: %+v", s)
+	}
+}
+
+// A server of fio is reached from here wherever it is, ends with its context and leaves nothing.
+func TestServe(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, m := range []iotax.Machine{host.Local(), &worktest.Elsewhere{Machine: host.Local(), Name: "far"}} {
+		j, at, dir := open(t, "size", "1MiB"), worktest.Target(m, t.TempDir()), t.TempDir()
+		for name, argv := range map[string][]string{"c0": {"fio"}, "c1": {"fio", "--no-such-option"}} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var done sync.WaitGroup
+			err := j.serve(ctx, party{j, at, false}, argv, dir, name, cancel, &done)
+			if len(argv) > 1 {
+				if err == nil || !errors.Is(err, context.Cause(ctx)) || !strings.Contains(err.Error(), "unrecognized option '--no-such-option'") {
+					t.Errorf("%v: a server that ends: %v", m, err)
+				}
+			} else if err != nil {
+				t.Errorf("%v: %v", m, err)
+			} else if c, err := net.Dial("unix", filepath.Join(dir, name)); err != nil {
+				t.Errorf("%v: %v", m, err)
+			} else {
+				c.Close()
+			}
+			cancel(nil)
+			done.Wait()
+		}
+	}
+	if left, _ := filepath.Glob(os.TempDir() + "/iotax-log-*"); len(left) > 0 {
+		t.Errorf("left: %v", left)
 	}
 }
