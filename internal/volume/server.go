@@ -89,7 +89,8 @@ func (s *server) stop(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-time.After(25 * time.Second):
 	}
-	if s.alive() {
+	var e *iotax.Error
+	if s.alive() || errors.As(s.err, &e) && errors.Is(s.err, context.Canceled) { // the machine could not end it
 		return &iotax.Error{Op: "end " + s.name, On: fmt.Sprintf("process %d on %v", s.pid, s.host), Err: errors.New("the process did not exit"), Hint: "end it by hand"}
 	}
 	return nil
