@@ -40,7 +40,7 @@ agents:
 
 # All tests, those with real guests, servers and browsers included. Packages that measure, or look at what there is on the whole
 # machine, run one after the other with nothing beside them; of all others two at the same moment.
-ALONE = ./cmd/iotax ./internal/doctor ./fio ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/html ./internal/report/output ./internal/run ./internal/store ./internal/volume ./internal/web ./internal/workload
+ALONE = ./cmd/iotax ./internal/doctor ./fio ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/html ./internal/report/output ./internal/run ./internal/store ./internal/volume ./internal/web ./internal/workload ./internal/workload/command ./internal/workload/fiojob
 test: build kubernetes
 	@bin/iotax kernel --fetch -q >/dev/null
 	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \

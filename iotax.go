@@ -44,6 +44,9 @@ type Cmd struct {
 	Stdin  io.Reader // nil is an empty input
 	Stdout io.Writer // nil discards
 	Stderr io.Writer // nil discards; its end is kept for ExitError either way
+
+	// Started is called with the process id on this host; other machines ignore it.
+	Started func(pid int)
 }
 
 // Command returns the Cmd that runs args.

@@ -137,7 +137,7 @@ func (f Func[In, Out]) here(ctx context.Context, m iotax.Machine, in In) (out Ou
 	}
 	done := make(chan result, 1)
 	go func() {
-		out, err := f.do(ctx, in)
+		out, err := f.do(context.WithValue(ctx, hereKey{}, here{m}), in)
 		done <- result{out, err}
 	}()
 	var r result

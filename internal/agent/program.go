@@ -71,7 +71,7 @@ func programsOf(dir fs.FS) (all []program, err error) {
 // self is the program that runs now.
 func self() (program, error) {
 	p := program{system: runtime.GOOS + "/" + runtime.GOARCH}
-	if !able {
+	if host == nil {
 		return p, errors.New("this program cannot be an agent: its main does not call agent.Main")
 	}
 	file, err := os.Executable()

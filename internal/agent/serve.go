@@ -26,13 +26,25 @@ var errClosed = errors.New("the other end closed the call")
 // endTime is how long calls may take to end when the other end is gone. A command is killed before (see machine.Run).
 const endTime = 15 * time.Second
 
-// able is set by Main. A program whose main does not call it, such as that of a test, would do something else over there.
-var able bool
+// host is that of Main. A program whose main does not call it, such as that of a test, would do something else over there.
+var host iotax.Machine
+
+type (
+	hereKey struct{}
+	here    struct{ iotax.Machine }
+)
+
+// Here returns the machine on which a function runs, for a function that runs commands. Its commands do not inherit the label of
+// the caller's run: see leftover.Environ.
+func Here(ctx context.Context) iotax.Machine {
+	h, _ := ctx.Value(hereKey{}).(here)
+	return h.Machine
+}
 
 // Main serves and exits if the program was started as an agent; else it returns. Commands run on m, which is this host. Every
 // program that calls functions on other machines calls Main first.
 func Main(m iotax.Machine) {
-	able = true
+	host = m
 	words := ""
 	if len(os.Args) > 1 {
 		words = strings.Join(os.Args[1:], " ")
@@ -55,11 +67,11 @@ func Main(m iotax.Machine) {
 	os.Exit(0)
 }
 
-// InProcess returns a session with an agent in this process, for machines that tests make. It runs no commands.
+// InProcess returns a session with an agent in this process, for machines that tests make. It runs commands on this host.
 func InProcess(ctx context.Context) (*Session, error) {
 	here, there := net.Pipe()
 	go func() {
-		_ = Serve(context.WithoutCancel(ctx), nil, there, there)
+		_ = Serve(context.WithoutCancel(ctx), host, there, there)
 		there.Close()
 	}()
 	return Meet(here, here, here.Close)
@@ -122,7 +134,7 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 		s.command(ctx, stream)
 	case kind[0] == kindFunc:
 		defer stream.Close()
-		call(ctx, stream)
+		call(context.WithValue(ctx, hereKey{}, here{s.m}), stream)
 	case kind[0] == kindDial:
 		defer stream.Close()
 		dialed(ctx, stream)

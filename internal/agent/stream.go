@@ -29,7 +29,7 @@ func NewTaker[In, Out any](name string, do func(ctx context.Context, in In, from
 // On runs the function on m, where it reads from. After an error, from may still be read: the caller closes it.
 func (f Taker[In, Out]) On(ctx context.Context, m iotax.Machine, in In, from io.Reader) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
-		return f.do(ctx, in, from)
+		return f.do(context.WithValue(ctx, hereKey{}, here{m}), in, from)
 	}
 	err = with(ctx, m, func(s *Session) error { return result(ctx, s, m, f.name, in, from, &out) })
 	return out, err

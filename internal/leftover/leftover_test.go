@@ -21,7 +21,6 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/leftover/proctable"
 	"iotax/internal/machine/host"
-	"iotax/internal/machine/shell"
 )
 
 // TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits; and a child of one, which waits.
@@ -103,15 +102,15 @@ func endOther(t *testing.T, pid string) error {
 	return EndProcess(t.Context(), n, 1)
 }
 
-// systems does a test with each way of knowing processes that there is here: this host's own, and that of one without /proc and
-// without a POSIX shell, as Windows is.
+// systems does a test with each way of listing processes: this host's own, and that of one without /proc and without a POSIX
+// shell, as Windows is.
 func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
 	t.Run("table", func(t *testing.T) {
 		t.Setenv("LEFTOVER_TEST_TABLE", "1")
 		t.Setenv("PATH", t.TempDir())
 		defer UseTable()()
-		test(t, host.WithShell(shell.Knows, shell.Run))
+		test(t, host.Local())
 	})
 }
 

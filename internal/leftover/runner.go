@@ -169,6 +169,16 @@ func Current() Label {
 	return l
 }
 
+// Environ is the label of this process as environment variables, for a command that does not inherit them.
+func Environ() (env []string) {
+	for _, name := range []string{RunVariable, RunnerVariable} {
+		if v := os.Getenv(name); v != "" {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
 // Mark writes the marker of this run into a directory that it has made, so that the directory is known
 // for what it is when the run cannot remove it.
 func Mark(dir string) error {

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 )
@@ -176,7 +178,7 @@ func TestPrepareCommand(t *testing.T) {
 			var on []string
 			for _, x := range []*scripted{host, guest} {
 				for _, c := range x.ran {
-					if c != iotax.QuoteAll([]string{"sh", "-c", inEmptyDir, "sh", "sync && true"}) {
+					if c != iotax.QuoteAll([]string{"sh", "-c", "sync && true"}) {
 						t.Errorf("ran %s", c)
 					}
 					on = append(on, x.name)
@@ -244,11 +246,25 @@ func TestPrepareCommandInEmptyDir(t *testing.T) {
 	}
 }
 
-// scripted keeps what it is asked to run.
+// scripted keeps what it is asked to run. Its agent is in this process.
 type scripted struct {
 	fakeMachine
-	ran []string
-	err error
+	link *agent.Link
+	ran  []string
+	err  error
+}
+
+func (s *scripted) Caps() iotax.MachineCaps {
+	c := s.fakeMachine.Caps()
+	if s.link == nil {
+		s.link = &agent.Link{Start: func(ctx context.Context) (*agent.Session, error) {
+			here, there := net.Pipe()
+			go func() { _ = agent.Serve(context.WithoutCancel(ctx), s, there, there); there.Close() }()
+			return agent.Meet(here, here, here.Close)
+		}}
+	}
+	c.Agent = s.link
+	return c
 }
 
 func (s *scripted) Run(_ context.Context, c *iotax.Cmd) error {

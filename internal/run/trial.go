@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
+	"iotax/internal/workload/task"
 )
 
 // runTrial runs w once on target and fills t. What goes wrong is written into t.
@@ -129,19 +131,6 @@ func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Findi
 // prepareTime is how long the plan's own command before each trial may take.
 const prepareTime = iotax.StageTime
 
-// inEmptyDir runs the shell command $1 in an empty directory, which carries the label of the run, and removes that. Where none can
-// be made (a container whose root is read-only), the command runs in a directory in which nothing can be changed.
-const inEmptyDir = `d=$(mktemp -u "${TMPDIR:-/tmp}/iotax-XXXXXX")
-trap 'exit 143' HUP INT TERM
-if mkdir -m 700 -- "$d"; then
-	trap 'cd / && rm -rf -- "$d"' EXIT
-	cd -- "$d" || exit
-	[ -z "$IOTAX_RUN" ] || printf 'run=%s runner=%s\n' "$IOTAX_RUN" "$IOTAX_RUNNER" >.iotax
-else
-	cd /proc/self/fdinfo || exit
-fi
-sh -c "$1"`
-
 // prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
 // on both. It runs in no directory that holds anything: the target's may be in a container on that machine.
 func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) error {
@@ -160,7 +149,8 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 	limit, cancel := context.WithTimeoutCause(ctx, prepareTime, fmt.Errorf("no end within %s", phrase(prepareTime)))
 	defer cancel()
 	for _, where := range on {
-		if _, err := iotax.Output(limit, where, "sh", "-c", inEmptyDir, "sh", m.Prepare); err != nil {
+		in := task.EmptyDir{Text: m.Prepare, Env: leftover.Environ(), Label: leftover.Current().String()}
+		if _, err := task.InEmptyDir.On(limit, where, in); err != nil {
 			if cause := context.Cause(limit); cause != nil {
 				err = cause
 			}

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -16,7 +17,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,7 +214,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// The keys are in files that only their owner reads, here and there.
+	// The keys are in a file that only its owner reads, and in the environment of the store.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")
@@ -226,10 +226,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err := os.WriteFile(own.credentials, []byte(text), 0o600); err != nil {
 		return fail(err, "")
 	}
-	keys := fmt.Sprintf("ROOT_ACCESS_KEY=%[1]s ROOT_SECRET_KEY=%[2]s MINIO_ROOT_USER=%[1]s MINIO_ROOT_PASSWORD=%[2]s MINIO_CI_CD=1\nexport ROOT_ACCESS_KEY ROOT_SECRET_KEY MINIO_ROOT_USER MINIO_ROOT_PASSWORD MINIO_CI_CD\n", access, secret)
-	if err := iotax.Put(ctx, m, strings.NewReader(keys), in.Path+"/keys", "600"); err != nil {
-		return fail(err, "")
-	}
+	keys := []string{"ROOT_ACCESS_KEY=" + access, "ROOT_SECRET_KEY=" + secret, "MINIO_ROOT_USER=" + access, "MINIO_ROOT_PASSWORD=" + secret, "MINIO_CI_CD=1"}
 	data := in.Path + "/data"
 	if len(s.Replicas) > 0 {
 		b.copies = &replicated{}
@@ -252,8 +249,8 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		}
 		own.ca = filepath.Join(work, "ca.pem")
 		err = errors.Join(os.WriteFile(own.ca, cert, 0o600),
-			iotax.Put(ctx, m, strings.NewReader(string(cert)), in.Path+"/certs/public.crt", "600"),
-			iotax.Put(ctx, m, strings.NewReader(string(key)), in.Path+"/certs/private.key", "600"))
+			agent.Put(ctx, m, bytes.NewReader(cert), in.Path+"/certs/public.crt", 0o600),
+			agent.Put(ctx, m, bytes.NewReader(key), in.Path+"/certs/private.key", 0o600))
 		if err != nil {
 			return fail(err, "")
 		}
@@ -268,15 +265,12 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 		if s.Server == "minio" {
 			args = append([]string{program, "server", "--quiet", "--address", listen}, append(tls, data)...)
 		}
-		srv, err := startServer(ctx, m, in.Path+"/pid", append([]string{"sh", "-c", `. "$0"; exec "$@"`, in.Path + "/keys"}, args...)...)
+		srv, err := startServer(ctx, m, in.Path+"/pid", keys, args...)
 		if err != nil {
 			return nil, err
 		}
 		srv.name = s.Server
-		return srv, srv.await(ctx, func(ctx context.Context) bool {
-			ready, err := on(ctx, quick, listens.On, m, listener{srv.pid, port})
-			return err == nil && ready
-		})
+		return srv, srv.awaitPort(ctx, port)
 	})
 	if err != nil {
 		return fail(err, "")
@@ -284,17 +278,6 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	b.attached.push(b.server.stop)
 	return own, nil
 }
-
-// A listener is a process that is to listen on a TCP port.
-type listener struct{ PID, Port int }
-
-// listens reports whether the port is open in the network of the process.
-var listens = agent.New("volume.listens", func(_ context.Context, l listener) (bool, error) {
-	tcp, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", l.PID))
-	tcp6, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp6", l.PID)) // a kernel may have no IPv6
-	open := regexp.MustCompile(fmt.Sprintf(`:%04X [0-9A-F]+:0000 0A `, l.Port))
-	return open.Match(append(tcp, tcp6...)), err
-})
 
 // DefaultStore is the program of a store of the run's own, where the plan names none.
 const DefaultStore = "versitygw"

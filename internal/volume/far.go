@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/rules"
 )
 
@@ -96,6 +99,34 @@ func (s *server) await(ctx context.Context, ready func(context.Context) bool) er
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// A listener is a process that is to listen on a TCP port.
+type listener struct{ PID, Port int }
+
+// listens reports whether the process listens on the port.
+var listens = agent.New("volume.listens", func(_ context.Context, l listener) (bool, error) {
+	proc := fmt.Sprintf("/proc/%d/", l.PID)
+	tcp, err := os.ReadFile(proc + "net/tcp")
+	tcp6, _ := os.ReadFile(proc + "net/tcp6") // a kernel may have no IPv6
+	files, _ := filepath.Glob(proc + "fd/*")
+	open := regexp.MustCompile(fmt.Sprintf(`:%04X [0-9A-F]+:0000 0A [0-9A-F]+:[0-9A-F]+ [0-9A-F]+:[0-9A-F]+ [0-9A-F]+ +\d+ +\d+ (\d+) `, l.Port))
+	for _, socket := range open.FindAllSubmatch(append(tcp, tcp6...), -1) {
+		for _, f := range files {
+			if to, err := os.Readlink(f); err == nil && to == fmt.Sprintf("socket:[%s]", socket[1]) {
+				return true, nil
+			}
+		}
+	}
+	return false, err
+})
+
+// awaitPort returns once the server listens on the TCP port.
+func (s *server) awaitPort(ctx context.Context, port int) error {
+	return s.await(ctx, func(ctx context.Context) bool {
+		ready, err := on(ctx, quick, listens.On, s.host, listener{s.pid, port})
+		return err == nil && ready
+	})
 }
 
 // death is a finding about a server that ended while it was needed.

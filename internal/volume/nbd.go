@@ -209,7 +209,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 			}
 			args = append(args, "file", image, "cache="+map[string]string{"none": "none", "writeback": "default"}[s.Cache])
 		}
-		srv, err := startServer(ctx, n.env.Server, dir+"/pid", args...)
+		srv, err := startServer(ctx, n.env.Server, dir+"/pid", nil, args...)
 		if err != nil {
 			return nil, err
 		}

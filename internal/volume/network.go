@@ -73,11 +73,11 @@ func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, err
 		return none, err
 	}
 	s, port, err := serveOnPort(n.spec.Port, func(port int) (*server, error) {
-		s, err := startServer(ctx, n.env.Server, p.Path+"/pid", "iperf3", "--server", "--forceflush", "--port", strconv.Itoa(port))
+		s, err := startServer(ctx, n.env.Server, p.Path+"/pid", nil, "iperf3", "--server", "--port", strconv.Itoa(port))
 		if err != nil {
 			return nil, err
 		}
-		return s, s.await(ctx, func(context.Context) bool { return strings.Contains(s.said.tail(), "Server listening") })
+		return s, s.awaitPort(ctx, port)
 	})
 	if err != nil {
 		return none, &iotax.Error{Op: op, On: n.env.Server.String(), Err: err}

@@ -206,7 +206,7 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 		return &portTaken{n.port, err}
 	}
 	l.Close()
-	s, err := startServer(ctx, e.Host, dir+"/pid", "ganesha.nfsd", "-F", "-f", dir+"/conf", "-L", dir+"/log", "-p", dir+"/lock")
+	s, err := startServer(ctx, e.Host, dir+"/pid", nil, "ganesha.nfsd", "-F", "-f", dir+"/conf", "-L", dir+"/log", "-p", dir+"/lock")
 	if err != nil {
 		return n.refused(dir, err)
 	}

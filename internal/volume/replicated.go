@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 // A replicated is a file system of which several machines have every block: an image on each, exported over NBD, which the
@@ -58,11 +59,11 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 		args = append(args, "--blockdev", "driver=nbd,node-name="+n+","+where)
 		quorum += ",children." + strconv.Itoa(i) + "=" + n
 	}
-	if err := iotax.Put(ctx, m, strings.NewReader(""), dir+"/device", "600"); err != nil {
+	if err := agent.Put(ctx, m, strings.NewReader(""), dir+"/device", 0o600); err != nil {
 		return fail(err, "")
 	}
 	args = append(args, "--blockdev", quorum, "--export", "type=fuse,id=device,node-name=all,mountpoint="+dir+"/device,writable=on")
-	if r.server, err = startServer(ctx, m, dir+"/daemon.pid", args...); err != nil {
+	if r.server, err = startServer(ctx, m, dir+"/daemon.pid", nil, args...); err != nil {
 		return fail(err, "")
 	}
 	r.attached.push(r.server.stop)

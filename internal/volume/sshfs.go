@@ -48,7 +48,6 @@ type sshfs struct {
 	life
 	spec    SSHFSSpec
 	path    string // the directory on the host
-	dir     string // for the server's process id
 	program string // the SFTP server
 }
 
@@ -70,9 +69,6 @@ func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, er
 		err = &iotax.Error{Op: "serve by sshfs", On: s.path, Err: errors.New("this host has no sftp-server"), Hint: "install it: apt install openssh-sftp-server"}
 	}
 	if err != nil {
-		return nil, err
-	}
-	if s.dir, err = workDir(e, "sshfs", &s.made); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -114,12 +110,16 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	// What sshfs asks goes to the server, and what that answers goes to sshfs.
 	asked, ask := io.Pipe()
 	answered, answer := io.Pipe()
-	s.server = &server{}
-	c := iotax.Command("sh", "-c", `echo $$ >"$1" && shift && exec "$@"`, "sh", s.dir+"/pid", s.program, "-e", "-l", "ERROR")
-	c.Stdin, c.Stdout, c.Stderr = asked, answer, &s.server.said
+	started := make(chan int, 1)
+	s.server = newServer(ctx, s.env.Host, s.program, func(ctx context.Context) error {
+		return s.env.Host.Run(ctx, &iotax.Cmd{Args: []string{s.program, "-e", "-l", "ERROR"}, Stdin: asked, Stdout: answer,
+			Started: func(pid int) { started <- pid }})
+	})
 	s.attached.push(func(ctx context.Context) error { ask.Close(); return s.server.stop(ctx) })
-	if err := s.server.start(ctx, s.env.Host, s.dir+"/pid", s.program, c); err != nil {
-		return fail(err, "")
+	select {
+	case s.server.pid = <-started:
+	case <-s.server.done:
+		return fail(s.server.ended(), "")
 	}
 	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that is gone
 
@@ -183,9 +183,9 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	return p, nil
 }
 
-// serverSaid is what the server said when it ended early.
+// serverSaid is why the server ended early.
 func (s *sshfs) serverSaid() error {
-	if s.server.alive() || s.server.said.tail() == "" {
+	if s.server.alive() {
 		return nil
 	}
 	return s.server.ended()

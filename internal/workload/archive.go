@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -87,7 +89,7 @@ type archive struct {
 	content *content
 }
 
-func openArchive(w plan.Workload, s *Archive, _ Env) (iotax.Workload, error) {
+func openArchive(w plan.Workload, s *Archive, _ support.Env) (iotax.Workload, error) {
 	return &archive{name: w.Name, spec: s, path: s.File}, s.Validate()
 }
 
@@ -114,10 +116,10 @@ func (a *archive) contents(ctx context.Context) (*content, error) {
 	if a.path == "" {
 		a.content, err = describeTar(ctx, func(w io.Writer) error { return writeTree(w, a.spec.Files, a.spec.Directories, int64(a.spec.Size)) })
 	} else {
-		a.content, err = describeTar(ctx, func(w io.Writer) error { return copyFile(w, a.path) })
+		a.content, err = describeTar(ctx, func(w io.Writer) error { return support.CopyFile(w, a.path) })
 	}
 	if err != nil {
-		return nil, failed("read the archive of "+a.name, a.path, err, "a tar archive, plain or compressed by gzip, xz or zstd")
+		return nil, support.Failed("read the archive of "+a.name, a.path, err, "a tar archive, plain or compressed by gzip, xz or zstd")
 	}
 	return a.content, nil
 }
@@ -138,14 +140,12 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	if _, err := a.contents(ctx); err != nil {
 		return err
 	}
-	for _, program := range []string{"tar", "sync"} {
-		path, err := task.Find.On(ctx, t.Machine, program)
-		if err != nil {
-			return on(err, "")
-		}
-		if path == "" {
-			return on(fmt.Errorf("it has no %s", program), "install it on "+t.Machine.String()+"; busybox has it too")
-		}
+	tar, err := task.Find.On(ctx, t.Machine, "tar")
+	if err != nil {
+		return on(err, "")
+	}
+	if tar == "" {
+		return on(errors.New("it has no tar"), "install it on "+t.Machine.String()+"; busybox has it too")
 	}
 	found, err := task.CheckPlace.On(ctx, t.Machine, task.Check{Files: task.Files{Dir: t.Place.Path}, Write: true})
 	if err == nil && found.Problem != "" {
@@ -172,22 +172,21 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	fail := func(err error) error {
-		return failed("bring the archive of "+a.name+" to", t.Name, err, "")
+		return support.Failed("bring the archive of "+a.name+" to", t.Name, err, "")
 	}
-	sizes, err := fileSizes(ctx, t, []string{a.file()})
+	sizes, err := support.FileSizes(ctx, t, []string{a.file()})
 	if err != nil {
 		return fail(err)
 	}
 	if sizes[a.file()] != c.packed {
-		r, w := io.Pipe()
-		go func() { w.CloseWithError(c.write(w)) }()
-		err := iotax.Put(ctx, t.Machine, r, filepath.ToSlash(filepath.Join(t.Place.Path, a.file())), "600")
-		_ = r.CloseWithError(io.ErrClosedPipe)
+		err := support.Send(c.write, func(r io.Reader) error {
+			return agent.Put(ctx, t.Machine, r, filepath.ToSlash(filepath.Join(t.Place.Path, a.file())), 0o600)
+		})
 		if err != nil {
 			return fail(err)
 		}
 	}
-	shared.hold(t, []string{a.file()})
+	support.Held.Hold(t, []string{a.file()})
 	if a.spec.Do != "create" {
 		return nil
 	}
@@ -212,15 +211,15 @@ func (a *archive) command(ctx context.Context, t *iotax.Target, out io.Writer, a
 // Stage removes what the trial before has made.
 func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (err error) {
 	if a.spec.Do == "create" {
-		err = removeFiles(ctx, t, []string{archiveNew})
+		err = support.RemoveFiles(ctx, t, []string{archiveNew})
 	} else {
 		_, err = task.Empty.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: []string{archiveTree}})
 	}
 	if err == nil {
-		err = a.command(ctx, t, nil, "sync")
+		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err != nil {
-		return failed("clear the place of "+a.name+" on", t.Name, err, "")
+		return support.Failed("clear the place of "+a.name+" on", t.Name, err, "")
 	}
 	return nil
 }
@@ -236,22 +235,22 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	out.Facts["archive"] = fmt.Sprintf("%d files, %d directories, %v", a.content.files, a.content.dirs, plan.Size(a.content.bytes))
-	raw := &head{limit: rawLimit}
+	raw := &task.Head{Limit: support.RawLimit}
 	fail := func(what string, err error) error {
 		out.Raw = raw.Bytes()
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed(what+" for "+a.name+" on", t.Name, err, "")
+		return support.Failed(what+" for "+a.name+" on", t.Name, err, "")
 	}
-	took, err := timed(ctx, t.Machine, out, func() (int, error) {
+	took, err := support.Timed(ctx, t.Machine, out, func() (int, error) {
 		return a.content.files, t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: t.Place.Path, Stdout: raw, Stderr: raw})
 	})
 	if err != nil {
 		return fail(a.spec.Do, err)
 	}
 	begun := time.Now()
-	if err := a.command(ctx, t, raw, "sync"); err != nil {
+	if _, err := task.Sync.On(ctx, t.Machine, struct{}{}); err != nil {
 		return fail("sync", err)
 	}
 	synced := time.Since(begun)
@@ -290,7 +289,7 @@ func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		return failed("verify what "+a.name+" extracted on", t.Name, err, "the place or its share lost data: trust nothing there")
+		return support.Failed("verify what "+a.name+" extracted on", t.Name, err, "the place or its share lost data: trust nothing there")
 	}
 	return err
 }
@@ -308,7 +307,7 @@ func (a *archive) verifyNew(ctx context.Context, t *iotax.Target) error {
 		err = fmt.Errorf("it lists %d files in place of %d", n, a.content.files)
 	}
 	if err != nil && ctx.Err() == nil {
-		return failed("verify what "+a.name+" created on", t.Name, err, "the place or its share lost data: trust nothing there")
+		return support.Failed("verify what "+a.name+" created on", t.Name, err, "the place or its share lost data: trust nothing there")
 	}
 	return err
 }
@@ -318,12 +317,12 @@ func (a *archive) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if a.content == nil {
 		return nil
 	}
-	err := removeFiles(ctx, t, []string{archiveTree, archiveNew})
-	if files := shared.release(t, []string{a.file()}); len(files) > 0 {
-		err = errors.Join(err, removeFiles(ctx, t, files))
+	err := support.RemoveFiles(ctx, t, []string{archiveTree, archiveNew})
+	if files := support.Held.Release(t, []string{a.file()}); len(files) > 0 {
+		err = errors.Join(err, support.RemoveFiles(ctx, t, files))
 	}
 	if err != nil {
-		return failed("remove what "+a.name+" made on", t.Name, err, "")
+		return support.Failed("remove what "+a.name+" made on", t.Name, err, "")
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
 )
 
 // The archive has the shape that was asked for, and its bytes are the same each time.
@@ -90,8 +91,8 @@ func TestArchive(t *testing.T) {
 	for _, do := range []string{"extract", "create"} {
 		dir := t.TempDir()
 		w := made(t, "archive", smallArchive(do))
-		here := target(host.Local(), dir)
-		ctx := ctxFor(t)
+		here := worktest.Target(host.Local(), dir)
+		ctx := worktest.CtxFor(t)
 		if err := w.Check(ctx, here); err != nil {
 			t.Fatal(err)
 		}
@@ -99,16 +100,16 @@ func TestArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			out, err := again(t, w, here)
+			out, err := worktest.Again(t, w, here)
 			if err != nil {
 				t.Fatal(err)
 			}
 			d, _ := out.Value("duration")
-			want(t, out, "operations", 85, 85)
-			want(t, out, "archive.files", 84.9/d.Value, 85.1/d.Value)
-			want(t, out, "archive.bandwidth", 0.86e6/d.Value*0.99, 0.86e6/d.Value*1.01)
+			worktest.Want(t, out, "operations", 85, 85)
+			worktest.Want(t, out, "archive.files", 84.9/d.Value, 85.1/d.Value)
+			worktest.Want(t, out, "archive.bandwidth", 0.86e6/d.Value*0.99, 0.86e6/d.Value*1.01)
 			s, _ := out.Value("sync.duration")
-			want(t, out, "synced.duration", (d.Value+s.Value)*0.99, (d.Value+s.Value)*1.01)
+			worktest.Want(t, out, "synced.duration", (d.Value+s.Value)*0.99, (d.Value+s.Value)*1.01)
 		}
 		if err := w.Cleanup(ctx, here); err != nil {
 			t.Error(err)
@@ -122,7 +123,7 @@ func TestArchive(t *testing.T) {
 // Two workloads that use the same archive bring it once, and the last removes it.
 func TestArchiveIsShared(t *testing.T) {
 	dir := t.TempDir()
-	here, ctx := target(host.Local(), dir), ctxFor(t)
+	here, ctx := worktest.Target(host.Local(), dir), worktest.CtxFor(t)
 	x, c := made(t, "archive", smallArchive("extract")), made(t, "archive", smallArchive("create"))
 	for _, w := range []iotax.Workload{x, c} {
 		if err := w.Check(ctx, here); err != nil {
@@ -172,7 +173,7 @@ func TestArchiveThatLosesData(t *testing.T) {
 		"printf x | dd conv=notrunc of=$(find iotax-tree -type f | head -n 1)": "not what is in the archive",
 	} {
 		w := made(t, "archive", smallArchive("extract"))
-		here, ctx := target(losing{host.Local(), &agent.Link{Start: agent.InProcess}, script}, t.TempDir()), ctxFor(t)
+		here, ctx := worktest.Target(losing{host.Local(), &agent.Link{Start: agent.InProcess}, script}, t.TempDir()), worktest.CtxFor(t)
 		if err := w.Check(ctx, here); err != nil {
 			t.Fatal(err)
 		}
@@ -245,18 +246,18 @@ func TestArchiveOfAFile(t *testing.T) {
 	for file := range files {
 		s := newArchive().(*Archive)
 		s.File = file
-		out, err := attempt(t, made(t, "archive", s), target(host.Local(), t.TempDir()))
+		out, err := worktest.Attempt(t, made(t, "archive", s), worktest.Target(host.Local(), t.TempDir()))
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		want(t, out, "operations", 20, 20)
+		worktest.Want(t, out, "operations", 20, 20)
 	}
 	for file, why := range map[string]string{plain + ".none": "no such file", "/proc/version": "a tar archive"} {
 		s := newArchive().(*Archive)
 		s.File = file
 		w := made(t, "archive", s)
-		if err := w.Caps().Look(ctxFor(t), host.Local()); err == nil || !strings.Contains(err.Error(), why) {
+		if err := w.Caps().Look(worktest.CtxFor(t), host.Local()); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -282,12 +283,12 @@ func TestArchiveWithBusybox(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, do := range []string{"extract", "create"} {
-		if _, err := attempt(t, made(t, "archive", smallArchive(do)), target(busyboxed{host.Local(), []string{"busybox", "env", "PATH=" + bin, "XDG_CACHE_HOME=" + cache}}, t.TempDir())); err != nil {
+		if _, err := worktest.Attempt(t, made(t, "archive", smallArchive(do)), worktest.Target(busyboxed{host.Local(), []string{"busybox", "env", "PATH=" + bin, "XDG_CACHE_HOME=" + worktest.Cache}}, t.TempDir())); err != nil {
 			t.Error(err)
 		}
 	}
 	t.Setenv("PATH", t.TempDir())
-	_, err := attempt(t, made(t, "archive", smallArchive("extract")), target(host.Local(), t.TempDir()))
+	_, err := worktest.Attempt(t, made(t, "archive", smallArchive("extract")), worktest.Target(host.Local(), t.TempDir()))
 	if err == nil || !strings.Contains(err.Error(), "it has no tar") {
 		t.Errorf("without tar: %v", err)
 	}

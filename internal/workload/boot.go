@@ -10,6 +10,9 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/command"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
 )
 
 // Boot is the spec of `boot: {}`: the target's machine is booted once more, beside itself, and its timeline
@@ -35,7 +38,7 @@ func (s *Boot) Traits() (can plan.Traits) {
 
 // Validate finds what is out of range.
 func (s *Boot) Validate() error {
-	words, err := splitWords(s.Run)
+	words, err := command.SplitWords(s.Run)
 	switch {
 	case s.Timeout <= 0:
 		return &plan.FieldError{Field: "timeout", Msg: "it must be more than nothing", Hint: "as in 5m"}
@@ -60,7 +63,7 @@ type boot struct {
 	root   *rootTree     // nil without one
 }
 
-func openBoot(w plan.Workload, s *Boot, e Env) (iotax.Workload, error) {
+func openBoot(w plan.Workload, s *Boot, e support.Env) (iotax.Workload, error) {
 	b := &boot{name: w.Name, spec: s}
 	if s.Root != "" {
 		b.root = &rootTree{from: s.Root, run: s.Run, env: e, frozen: map[*iotax.Target]bool{}}
@@ -124,7 +127,7 @@ func (b *boot) Check(_ context.Context, t *iotax.Target) error {
 	}
 	if b.root != nil {
 		if _, err := b.root.file(); err != nil {
-			return failed("check "+b.name+" on", t.Name, err, "")
+			return support.Failed("check "+b.name+" on", t.Name, err, "")
 		}
 		if _, err := b.root.on(t); err != nil {
 			return on(err, "root: is for shares, disks and NFS")
@@ -142,7 +145,7 @@ func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if err := b.root.bring(ctx, t); err != nil {
-		return failed("bring the root of "+b.name+" to", t.Name, err, "")
+		return support.Failed("bring the root of "+b.name+" to", t.Name, err, "")
 	}
 	return nil
 }
@@ -178,13 +181,13 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 		if ctx.Err() != nil {
 			return err
 		}
-		return failed("boot for "+b.name+" on", t.Name, err, "")
+		return support.Failed("boot for "+b.name+" on", t.Name, err, "")
 	}
 	b.booted = m
 	caps := m.Caps()
 	phases := caps.Boot
 	if len(phases) == 0 {
-		return failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
+		return support.Failed("boot for "+b.name+" on", t.Name, errors.New("the machine has no timeline"), "")
 	}
 	add := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: d.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
@@ -215,34 +218,21 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 	}
 	took, err := b.mount(ctx, m, t)
 	if err != nil {
-		return failed("mount for "+b.name+" on", t.Name, err, "")
+		return support.Failed("mount for "+b.name+" on", t.Name, err, "")
 	}
 	add("mount.duration", took)
 	return nil
 }
 
-// mount mounts t's share at another place of m, and lists its root, so that it has answered once. Reaching
-// the machine is taken off.
+// mount mounts t's share at another place of m, and lists its root, so that it has answered once. m itself measures how long.
 func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (time.Duration, error) {
 	f := t.Place.Facts
-	const at = "/tmp/iotax-mount"
-	if _, err := iotax.Output(ctx, m, "mkdir", "-p", at); err != nil {
-		return 0, err
-	}
-	args := []string{"mount", "-t", f["filesystem"]}
+	args := []string{"-t", f["filesystem"]}
 	if o := mountOptions(f); o != "" {
 		args = append(args, "-o", o)
 	}
-	args = append(args, f[iotax.FactFilesystemSource], at)
-	start, err := emptyCommand(ctx, m)
-	if err != nil {
-		return 0, err
-	}
-	begun := time.Now()
-	if _, err := iotax.Output(ctx, m, "sh", "-c", iotax.QuoteAll(args)+" && ls "+at+" >/dev/null"); err != nil {
-		return 0, err
-	}
-	return max(time.Microsecond, time.Since(begun)-start), nil
+	took, err := task.MountAndList.On(ctx, m, task.Mount{Args: append(args, f[iotax.FactFilesystemSource]), At: "/tmp/iotax-mount"})
+	return max(time.Microsecond, took), err
 }
 
 // mountOptions are those options of a mounted share that a second mount of it takes: all but those that the
@@ -276,7 +266,7 @@ func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	if rerr := b.root.remove(ctx, t); rerr != nil {
-		err = errors.Join(err, failed("remove the root of "+b.name+" from", t.Name, rerr, "remove it by hand"))
+		err = errors.Join(err, support.Failed("remove the root of "+b.name+" from", t.Name, rerr, "remove it by hand"))
 	}
 	return err
 }
@@ -295,7 +285,7 @@ func (b *boot) end(ctx context.Context, t *iotax.Target) error {
 		err = errors.Join(err, b.root.thaw(ctx, t))
 	}
 	if err != nil {
-		return failed("end what "+b.name+" booted beside", t.Name, err, "")
+		return support.Failed("end what "+b.name+" booted beside", t.Name, err, "")
 	}
 	return nil
 }

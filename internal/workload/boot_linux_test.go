@@ -14,6 +14,8 @@ import (
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/command"
 )
 
 // A real guest boots again beside itself, mounts its share, and starts a program there.
@@ -42,7 +44,7 @@ func TestBoot(t *testing.T) {
 	tgt := &iotax.Target{Name: "9p", Machine: g, Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/tmp",
 		Facts: map[string]string{"filesystem": "9p", "filesystem.source": "share", "filesystem.options": "rw,relatime,access=client,trans=virtio,version=9p2000.L,msize=131072"}}}
 	w := made(t, "boot", &Boot{Mount: true, Timeout: plan.Duration(time.Minute)})
-	out, err := attempt(t, w, tgt)
+	out, err := worktest.Attempt(t, w, tgt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,7 @@ func TestBoot(t *testing.T) {
 		}
 		last = v.Value
 	}
-	want(t, out, "mount.duration", 1e-6, 30)
+	worktest.Want(t, out, "mount.duration", 1e-6, 30)
 	if len(tgt.Serving) > 0 {
 		t.Errorf("a guest that has gone still serves: %v", tgt.Serving)
 	}
@@ -68,11 +70,11 @@ func TestBoot(t *testing.T) {
 	}
 
 	// A program in the guest, reached through a port of this host.
-	out, err = attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), tgt)
+	out, err = worktest.Attempt(t, made(t, "app", webApp()), tgt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, out, "duration", 0.001, 60)
+	worktest.Want(t, out, "duration", 0.001, 60)
 
 	// The same in a container of the guest's files, which has the guest's network; one with a network of its own is
 	// refused before anything is measured.
@@ -82,11 +84,11 @@ func TestBoot(t *testing.T) {
 	}
 	in := *tgt
 	in.Machine = box
-	out, err = attempt(t, made(t, "app", appOf(`exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, func(s *App) { s.Shell = true })), &in)
+	out, err = worktest.Attempt(t, made(t, "app", webApp()), &in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, out, "duration", 0.001, 60)
+	worktest.Want(t, out, "duration", 0.001, 60)
 	if err := box.Close(ctx); err != nil {
 		t.Error(err)
 	}
@@ -97,7 +99,7 @@ func TestBoot(t *testing.T) {
 	if err := w.Check(ctx, tgt); !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "ext4") {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Check(ctx, target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Hint, "guests") {
+	if err := w.Check(ctx, worktest.Target(host.Local(), dir)); !errors.As(err, &e) || !strings.Contains(e.Hint, "guests") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -159,4 +161,11 @@ func TestRootOn(t *testing.T) {
 			t.Errorf("%v: %+v, %v", c.facts, got, err)
 		}
 	}
+}
+
+// webApp answers one request.
+func webApp() *command.App {
+	s := command.NewApp().(*command.App)
+	s.Run, s.Shell = `exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, true
+	return s
 }

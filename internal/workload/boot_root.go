@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -16,6 +15,9 @@ import (
 	"strings"
 
 	"iotax"
+	"iotax/internal/workload/command"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
 )
 
 // pythonRoot is the word for the root that iotax makes.
@@ -28,7 +30,7 @@ const rootPort = 8000
 type rootTree struct {
 	from   string // pythonRoot, or a directory of this host
 	run    string
-	env    Env
+	env    support.Env
 	known  iotax.File // once made
 	frozen map[*iotax.Target]bool
 }
@@ -72,7 +74,7 @@ func (r *rootTree) file() (iotax.File, error) {
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
 	root := &iotax.Root{Type: f["filesystem"], Source: f[iotax.FactFilesystemSource], Options: mountOptions(f), Port: rootPort}
-	words, err := splitWords(r.run)
+	words, err := command.SplitWords(r.run)
 	if err != nil {
 		return nil, err
 	}
@@ -101,17 +103,13 @@ func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	if err != nil || t.Place.ReadOnly {
 		return err
 	}
-	pr, pw := io.Pipe()
-	go func() {
-		w := tar.NewWriter(pw)
-		err := w.AddFS(os.DirFS(f.Tree))
-		if err == nil {
-			err = w.Close()
-		}
-		_ = pw.CloseWithError(err)
-	}()
-	err = t.Machine.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", `rm -rf -- "$1" && mkdir -- "$1" && tar -xof - -C "$1" && sync`, "sh", f.Name}, Dir: t.Place.Path, Stdin: pr})
-	_ = pr.CloseWithError(io.ErrClosedPipe)
+	err = support.RemoveFiles(ctx, t, []string{f.Name})
+	if err == nil {
+		err = support.SendTar(ctx, t.Machine, path.Join(t.Place.Path, f.Name), func(w *tar.Writer) error { return w.AddFS(os.DirFS(f.Tree)) })
+	}
+	if err == nil {
+		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
+	}
 	return err
 }
 
@@ -142,5 +140,5 @@ func (r *rootTree) remove(ctx context.Context, t *iotax.Target) error {
 	if t.Place.ReadOnly || r.known.Name == "" {
 		return nil
 	}
-	return removeFiles(ctx, t, []string{r.known.Name})
+	return support.RemoveFiles(ctx, t, []string{r.known.Name})
 }

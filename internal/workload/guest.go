@@ -17,6 +17,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/plan"
 	"iotax/internal/workload/nested"
+	"iotax/internal/workload/support"
 )
 
 // Guest is `guest: {…}`: a virtual machine on the target's machine that lives on the target's NBD export: its root disk is the
@@ -74,21 +75,14 @@ func (s *Guest) Validate() error {
 	return nil
 }
 
-// A GuestKit is, from this host, what a machine lacks to start guests.
-type GuestKit struct {
-	Sum  string
-	Size int64 // bytes
-	Send func(ctx context.Context, w io.Writer) error
-}
-
-func openGuest(w plan.Workload, s *Guest, e Env) (iotax.Workload, error) {
+func openGuest(w plan.Workload, s *Guest, e support.Env) (iotax.Workload, error) {
 	return &guestOnTop{name: w.Name, spec: *s, env: e, kits: map[*iotax.Target]string{}}, nil
 }
 
 type guestOnTop struct {
 	name string
 	spec Guest
-	env  Env
+	env  support.Env
 	kits map[*iotax.Target]string // sums of what was carried there
 }
 
@@ -107,7 +101,7 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, hint string) error {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
-	if !isNBD(t.Place) {
+	if !support.IsNBD(t.Place) {
 		return on(fmt.Errorf("%s is no NBD export", t.Place.Path), "a target {nbd: …}, and at: its name")
 	}
 	if t.Place.ReadOnly {
@@ -120,7 +114,7 @@ func (w *guestOnTop) Check(ctx context.Context, t *iotax.Target) error {
 	if here := runtime.GOOS + "/" + runtime.GOARCH; system != here {
 		return on(fmt.Errorf("it runs %s, and this host %s", system, here), "measure this workload from a host of the same system: guests are made of what that has")
 	}
-	return missingTool(ctx, t.Machine, guestTools())
+	return support.MissingTool(ctx, t.Machine, guestTools())
 }
 
 // job is what is asked of the agent on t's machine.
@@ -138,7 +132,7 @@ func (w *guestOnTop) job(t *iotax.Target, seed uint64) nested.Job {
 // has it or can fetch it.
 func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
 	fail := func(err error) error {
-		return failed("look for what guests are started from for "+w.name+" on", t.Name, err, "")
+		return support.Failed("look for what guests are started from for "+w.name+" on", t.Name, err, "")
 	}
 	lacks, err := nested.Look.On(ctx, t.Machine, struct{}{})
 	if err != nil {
@@ -156,9 +150,9 @@ func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
 		return fail(err)
 	}
 	if !has {
-		w.env.logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, cmp.Or(lacks.String(), "the plan's kernel"))
+		w.env.Logf("copying what guests are started from to %s (%d MiB, once): it lacks %s", t.Machine, kit.Size>>20, cmp.Or(lacks.String(), "the plan's kernel"))
 		if err := sendKit(ctx, t.Machine, kit); err != nil {
-			return failed("copy what guests are started from for "+w.name+" to", t.Name, err, "")
+			return support.Failed("copy what guests are started from for "+w.name+" to", t.Name, err, "")
 		}
 	}
 	w.kits[t] = kit.Sum
@@ -166,7 +160,7 @@ func (w *guestOnTop) Prepare(ctx context.Context, t *iotax.Target) error {
 }
 
 // kit is what t's machine lacks, from this host. None is one that it does without.
-func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks nested.Lacks) (*GuestKit, error) {
+func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks nested.Lacks) (*support.GuestKit, error) {
 	if w.spec.Kernel != "" {
 		lacks.Kernel = "the plan names one"
 	}
@@ -178,24 +172,18 @@ func (w *guestOnTop) kit(ctx context.Context, t *iotax.Target, lacks nested.Lack
 	case err == nil:
 		return kit, nil
 	case w.spec.Kernel == "" && len(lacks.Programs) == 0 && ctx.Err() == nil:
-		w.env.logf("this host has no kernel for guests either, so %s is left to fetch one: %v", t.Machine, err)
+		w.env.Logf("this host has no kernel for guests either, so %s is left to fetch one: %v", t.Machine, err)
 		return nil, nil
 	}
-	return nil, failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
+	return nil, support.Failed("have what guests are started from for "+w.name+" on", t.Name, fmt.Errorf("%v lacks %s: %w", t.Machine, lacks, err), "")
 }
 
 // sendKit sends a kit to m.
-func sendKit(ctx context.Context, m iotax.Machine, kit *GuestKit) error {
-	r, p := io.Pipe()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.CloseWithError(kit.Send(ctx, p))
-	}()
-	_, err := nested.Keep.On(ctx, m, kit.Sum, r)
-	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
-	<-done
-	return err
+func sendKit(ctx context.Context, m iotax.Machine, kit *support.GuestKit) error {
+	return support.Send(func(w io.Writer) error { return kit.Send(ctx, w) }, func(r io.Reader) error {
+		_, err := nested.Keep.On(ctx, m, kit.Sum, r)
+		return err
+	})
 }
 
 func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil }
@@ -203,7 +191,7 @@ func (w *guestOnTop) Cleanup(context.Context, *iotax.Target) error { return nil 
 // Run starts a guest once, on a root disk that is written before, since other workloads write to the same export.
 func (w *guestOnTop) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	fail := func(op string, err error, hint string) error {
-		return failed(op+" for "+w.name+" on", t.Name, err, hint)
+		return support.Failed(op+" for "+w.name+" on", t.Name, err, hint)
 	}
 	j := w.job(t, out.Seed)
 	if _, err := nested.WriteRoot.Alone(ctx, t.Machine, j); err != nil {

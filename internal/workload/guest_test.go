@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/testenv/worktest"
 	"iotax/internal/workload/nested"
+	"iotax/internal/workload/support"
 )
 
 // A machine of another architecture, and one without QEMU, are refused before guests are brought there.
@@ -22,15 +24,15 @@ func TestGuestElsewhere(t *testing.T) {
 			t.Errorf("%v: %v", m, err)
 		}
 	}
-	m := bare(t, "far")
+	m := worktest.Bare(t, "far")
 	check(m, "it is not installed")
-	m = bare(t, "riscv", "uname")
+	m = worktest.Bare(t, "riscv", "uname")
 	script := "#!/bin/sh\n[ \"$1\" = -s ] && echo Linux || echo riscv64\n"
-	if err := os.WriteFile(filepath.Join(strings.TrimPrefix(m.env[0], "PATH="), "uname"), []byte(script), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(strings.TrimPrefix(m.Env[0], "PATH="), "uname"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	check(m, "it runs Linux/riscv64, and this iotax has agents for ")
-	if left, _ := os.ReadDir(strings.TrimPrefix(m.env[1], "XDG_CACHE_HOME=")); len(left) > 0 {
+	if left, _ := os.ReadDir(strings.TrimPrefix(m.Env[1], "XDG_CACHE_HOME=")); len(left) > 0 {
 		t.Errorf("%v was made there", left)
 	}
 }
@@ -43,11 +45,11 @@ func TestGuestKit(t *testing.T) {
 	}
 	var logged []string
 	none := errors.New("there is none")
-	w := &guestOnTop{name: "guest", env: Env{
+	w := &guestOnTop{name: "guest", env: support.Env{
 		Log:      func(format string, _ ...any) { logged = append(logged, format) },
-		GuestKit: func(context.Context, nested.Lacks, string, int64) (*GuestKit, error) { return nil, none },
+		GuestKit: func(context.Context, nested.Lacks, string, int64) (*support.GuestKit, error) { return nil, none },
 	}}
-	target := &iotax.Target{Name: "t", Machine: bare(t, "far")}
+	target := &iotax.Target{Name: "t", Machine: worktest.Bare(t, "far")}
 	if kit, err := w.kit(t.Context(), target, lacks); kit != nil || !errors.Is(err, none) || !strings.Contains(err.Error(), "far lacks a kernel (none in /boot), fio, tune2fs: there is none") {
 		t.Errorf("a kernel and programs: %v, %v", kit, err)
 	}

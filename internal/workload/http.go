@@ -8,15 +8,18 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
+	"iotax/internal/workload/command"
+	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
 
@@ -82,12 +85,12 @@ func (s *HTTP) sizes() map[string]int64 {
 
 type httpLoad struct {
 	name    string
-	env     Env
+	env     support.Env
 	spec    *HTTP
 	servers map[*iotax.Target]*server
 }
 
-func openHTTP(w plan.Workload, s *HTTP, e Env) (iotax.Workload, error) {
+func openHTTP(w plan.Workload, s *HTTP, e support.Env) (iotax.Workload, error) {
 	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
 }
 
@@ -128,7 +131,7 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if caps := t.Machine.Caps(); caps.Forward == nil && !caps.Local {
-		hint, err := noWay(t.Machine, "start the web server there yourself, and give url:")
+		hint, err := support.NoWay(t.Machine, "start the web server there yourself, and give url:")
 		return on(err, hint)
 	}
 	if _, err := findNginx(ctx, t.Machine, h.env); err != nil {
@@ -144,28 +147,28 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	}
 	want := h.spec.sizes()
 	names := slices.Sorted(maps.Keys(want))
-	shared.hold(t, names)
-	have, err := fileSizes(ctx, t, names)
+	support.Held.Hold(t, names)
+	have, err := support.FileSizes(ctx, t, names)
 	for _, n := range names {
 		if err == nil && have[n] != want[n] {
-			err = runIn(ctx, t, `head -c "$1" /dev/urandom >"$2"`, strconv.FormatInt(want[n], 10), n)
+			_, err = task.Random.On(ctx, t.Machine, task.RandomFile{Path: path.Join(t.Place.Path, n), Data: want[n]})
 		}
 	}
 	if err == nil { // what is still to be written would be so during the first trial
-		err = runIn(ctx, t, "sync")
+		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err == nil {
-		have, err = fileSizes(ctx, t, names)
+		have, err = support.FileSizes(ctx, t, names)
 	}
 	if err == nil && !maps.Equal(have, want) {
 		err = fmt.Errorf("they are of other sizes than they were written in: %v", have)
 	}
 	if err != nil {
-		return failed("write the files of "+h.name+" on", t.Name, err, "")
+		return support.Failed("write the files of "+h.name+" on", t.Name, err, "")
 	}
 	h.servers[t], err = startNginx(ctx, t, h.env)
 	if err != nil {
-		return failed("start the web server of "+h.name+" on", t.Name, err, "")
+		return support.Failed("start the web server of "+h.name+" on", t.Name, err, "")
 	}
 	return nil
 }
@@ -197,12 +200,12 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
 		cancel()
 		if err != nil && (ctx.Err() != nil || ramp.Err() == nil) {
-			return failed("fetch from", t.Name, err, h.hint(t))
+			return support.Failed("fetch from", t.Name, err, h.hint(t))
 		}
 	}
 	r, err := fetch(ctx, urls, h.spec.Workers, h.spec.Rate, out.Length)
 	if err != nil {
-		return failed("fetch from", t.Name, err, h.hint(t))
+		return support.Failed("fetch from", t.Name, err, h.hint(t))
 	}
 	r.report(out, h.spec.Rate)
 	return nil
@@ -224,9 +227,9 @@ func (h *httpLoad) Cleanup(ctx context.Context, t *iotax.Target) error {
 		err = s.stop(ctx)
 		delete(h.servers, t)
 	}
-	files := shared.release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
-	if err = errors.Join(err, removeFiles(ctx, t, files)); err != nil {
-		return failed("remove what "+h.name+" made on", t.Name, err, "")
+	files := support.Held.Release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
+	if err = errors.Join(err, support.RemoveFiles(ctx, t, files)); err != nil {
+		return support.Failed("remove what "+h.name+" made on", t.Name, err, "")
 	}
 	return nil
 }
@@ -239,7 +242,7 @@ type server struct {
 	dir     string // its own directory over there
 	cancel  context.CancelFunc
 	done    chan struct{}
-	stderr  *head
+	stderr  *task.Head
 	err     error // once done
 }
 
@@ -259,73 +262,35 @@ func (s *server) stop(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	_, err := iotax.Output(ctx, s.m, "rm", "-rf", "--", s.dir)
+	_, err := task.Remove.On(ctx, s.m, task.Files{Dir: path.Dir(s.dir), Names: []string{path.Base(s.dir)}})
 	return err
 }
 
-// guestPort is the last port that was given out on a machine that is not this host.
-var guestPort atomic.Int32
-
-// noWay says why this host does not reach the ports of m, and what can be done; otherwise is what helps with any machine.
-func noWay(m iotax.Machine, otherwise string) (hint string, err error) {
-	if iotax.Outside(m) == m {
-		return otherwise, errors.New("this host has no way to its ports")
-	}
-	return "engine: namespaces or args: [--network=host] gives it the network of its machine, where that is this host or a guest; or " + otherwise,
-		errors.New("the container has a network of its own, or one that this host has no way to")
-}
-
-// freePort finds a TCP port on m that nobody listens on.
-func freePort(m iotax.Machine) (int, error) {
-	if !iotax.IsLocal(iotax.Outside(m)) {
-		return 18000 + int(guestPort.Add(1)%10000), nil
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// reach tells on which address a program on m is to listen, and the one by which this host then reaches that port.
-func reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
-	listen = "127.0.0.1"
-	addr = net.JoinHostPort(listen, strconv.Itoa(port))
-	if forward := m.Caps().Forward; forward != nil {
-		addr, err = forward(ctx, port)
-		if !iotax.IsLocal(iotax.Outside(m)) { // what is forwarded comes in from outside there; here it must not be offered to others
-			listen = "0.0.0.0"
-		}
-	}
-	return listen, addr, err
-}
-
 // findNginx finds nginx on m, or copies this host's there.
-func findNginx(ctx context.Context, m iotax.Machine, env Env) (tool, error) {
+func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.Tool, error) {
 	path, err := task.Find.On(ctx, m, "nginx")
 	if err != nil {
-		return tool{}, err
+		return support.Tool{}, err
 	}
 	if path != "" {
 		var said iotax.Capture // on standard error
 		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &said, Stderr: &said})
 		if err == nil {
-			return tool{argv: []string{path}, version: strings.TrimPrefix(lastLine(said.Bytes()), "nginx version: ")}, nil
+			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(command.LastLine(said.Bytes()), "nginx version: ")}, nil
 		}
 	}
 	if ctx.Err() != nil || iotax.IsLocal(m) {
-		return tool{}, errors.Join(ctx.Err(), errors.New("nginx is not installed"))
+		return support.Tool{}, errors.Join(ctx.Err(), errors.New("nginx is not installed"))
 	}
-	s, err := survey(ctx, m)
+	s, err := support.Survey(ctx, m)
 	if err != nil {
-		return tool{}, err
+		return support.Tool{}, err
 	}
-	b, err := nginxBundle()
+	b, err := support.NginxBundle()
 	if err != nil {
-		return tool{}, err
+		return support.Tool{}, err
 	}
-	return pushBundle(ctx, m, s, env, b, "-v")
+	return support.PushBundle(ctx, m, s, env, b, "-v")
 }
 
 // nginxConfig serves a directory and writes nowhere but into its own one. One process for each CPU, as
@@ -339,7 +304,7 @@ http {
 }
 `
 
-func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err error) {
+func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *server, err error) {
 	tool, err := findNginx(ctx, t.Machine, env)
 	if err != nil {
 		return nil, err
@@ -349,7 +314,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		return nil, err
 	}
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &server{version: tool.version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &head{limit: 4096}}
+	s := &server{version: tool.Version, m: t.Machine, dir: dir, cancel: cancel, done: make(chan struct{}), stderr: &task.Head{Limit: 4096}}
 	begun := false
 	defer func() {
 		if err != nil {
@@ -361,12 +326,12 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 			err = errors.Join(err, s.stop(c))
 		}
 	}()
-	port, err := freePort(t.Machine)
+	port, err := support.FreePort(t.Machine)
 	if err != nil {
 		return nil, err
 	}
 	var listen string
-	if listen, s.addr, err = reach(ctx, t.Machine, port); err != nil {
+	if listen, s.addr, err = support.Reach(ctx, t.Machine, port); err != nil {
 		return nil, err
 	}
 	listen = net.JoinHostPort(listen, strconv.Itoa(port))
@@ -386,13 +351,13 @@ func startNginx(ctx context.Context, t *iotax.Target, env Env) (_ *server, err e
 		user = " master_process off;"
 	}
 	conf := fmt.Sprintf(nginxConfig, s.dir, listen, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(t.Place.Path), user)
-	if err := iotax.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", "600"); err != nil {
+	if err := agent.Put(ctx, t.Machine, strings.NewReader(conf), s.dir+"/conf", 0o600); err != nil {
 		return nil, err
 	}
 	begun = true
 	go func() {
 		defer close(s.done)
-		args := append(slices.Clone(tool.argv), "-p", s.dir, "-e", "stderr", "-c", s.dir+"/conf")
+		args := append(slices.Clone(tool.Argv), "-p", s.dir, "-e", "stderr", "-c", s.dir+"/conf")
 		if s.err = t.Machine.Run(inner, &iotax.Cmd{Args: args, Stderr: s.stderr}); s.err == nil {
 			s.err = errors.New("exit status 0")
 		}

@@ -14,6 +14,7 @@ import (
 
 	"iotax"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
 )
 
 func web(spec func(*HTTP)) *HTTP {
@@ -27,7 +28,7 @@ func web(spec func(*HTTP)) *HTTP {
 
 func windowed(t *testing.T, w iotax.Workload, tgt *iotax.Target, length time.Duration) (*iotax.Trial, error) {
 	t.Helper()
-	ctx := ctxFor(t)
+	ctx := worktest.CtxFor(t)
 	if err := w.Check(ctx, tgt); err != nil {
 		return nil, err
 	}
@@ -54,15 +55,15 @@ func foundRules(out *iotax.Trial) (ids []string) {
 func TestHTTP(t *testing.T) {
 	dir := t.TempDir()
 	before, _ := os.ReadDir("/tmp")
-	out, err := windowed(t, made(t, "http", web(nil)), target(host.Local(), dir), time.Second)
+	out, err := windowed(t, made(t, "http", web(nil)), worktest.Target(host.Local(), dir), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d, _ := out.Value("duration")
 	n, _ := out.Value("operations")
-	want(t, out, "duration", 0.9, 60)
-	want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
-	want(t, out, "http.errors", 0, 0)
+	worktest.Want(t, out, "duration", 0.9, 60)
+	worktest.Want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
+	worktest.Want(t, out, "http.errors", 0, 0)
 	// On few CPUs the generator may be the limit, which is then said.
 	if n.Value < 20 || slices.ContainsFunc(foundRules(out), func(id string) bool { return id != "generator-bound" }) {
 		t.Errorf("%v requests, %v", n.Value, out.Findings)
@@ -108,7 +109,7 @@ func TestHTTPOpenLoop(t *testing.T) {
 		if m := w.Metrics()[0]; m != "http.latency.mean" {
 			t.Errorf("metric %s", m)
 		}
-		out, err := windowed(t, w, target(host.Local(), t.TempDir()), 2*time.Second)
+		out, err := windowed(t, w, worktest.Target(host.Local(), t.TempDir()), 2*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +119,8 @@ func TestHTTPOpenLoop(t *testing.T) {
 				n++
 			}
 		}
-		want(t, out, "http.requests", 0, rate*1.1)
-		want(t, out, "http.latency.mean", 0.05, 10)
+		worktest.Want(t, out, "http.requests", 0, rate*1.1)
+		worktest.Want(t, out, "http.latency.mean", 0.05, 10)
 		if n != found {
 			t.Errorf("%g/s: %v", rate, out.Findings)
 		}
@@ -136,14 +137,14 @@ func TestHTTPErrors(t *testing.T) {
 			}
 		}))
 		defer s.Close()
-		out, err := windowed(t, made(t, "http", web(func(h *HTTP) { h.URL = s.URL })), target(host.Local(), t.TempDir()), 500*time.Millisecond)
+		out, err := windowed(t, made(t, "http", web(func(h *HTTP) { h.URL = s.URL })), worktest.Target(host.Local(), t.TempDir()), 500*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if every == 0 {
-			want(t, out, "http.errors", 0, 0)
+			worktest.Want(t, out, "http.errors", 0, 0)
 		} else {
-			want(t, out, "http.errors", 0.15, 0.35)
+			worktest.Want(t, out, "http.errors", 0.15, 0.35)
 		}
 		if got := slices.Contains(foundRules(out), "http-errors"); got != (every > 0) || got != (out.Facts["errors: status 503"] != "") {
 			t.Errorf("every %d: %v, %v", every, out.Findings, out.Facts)
@@ -156,7 +157,7 @@ func TestHTTPThatFails(t *testing.T) {
 	url := gone.URL
 	gone.Close()
 	w := made(t, "http", web(func(s *HTTP) { s.URL = url }))
-	if _, err := windowed(t, w, target(host.Local(), t.TempDir()), 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), "no request was answered") {
+	if _, err := windowed(t, w, worktest.Target(host.Local(), t.TempDir()), 300*time.Millisecond); err == nil || !strings.Contains(err.Error(), "no request was answered") {
 		t.Errorf("a server that is gone: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
@@ -170,7 +171,7 @@ func TestHTTPThatFails(t *testing.T) {
 	defer hang.Close()
 	begun := time.Now()
 	w = made(t, "http", web(func(s *HTTP) { s.URL = hang.URL }))
-	err := w.Run(ctx, target(host.Local(), t.TempDir()), &iotax.Trial{Length: time.Minute})
+	err := w.Run(ctx, worktest.Target(host.Local(), t.TempDir()), &iotax.Trial{Length: time.Minute})
 	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
 		t.Errorf("a cancelled load: %v after %v", err, time.Since(begun))
 	}
@@ -178,5 +179,18 @@ func TestHTTPThatFails(t *testing.T) {
 		if web(bad).Validate() == nil {
 			t.Errorf("%+v is accepted", web(bad))
 		}
+	}
+}
+
+// isolated is a container on this host that does not share its network.
+type isolated struct{ iotax.Machine }
+
+func (isolated) Caps() iotax.MachineCaps { return iotax.MachineCaps{Outside: host.Local()} }
+
+func TestHTTPWithoutAWay(t *testing.T) {
+	var refused *iotax.Error
+	_, err := windowed(t, made(t, "http", web(nil)), worktest.Target(isolated{host.Local()}, t.TempDir()), time.Second)
+	if !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") || !strings.Contains(refused.Hint, "url:") {
+		t.Errorf("a web server in a container with a network of its own: %v", err)
 	}
 }

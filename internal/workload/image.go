@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/object"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
 )
 
 // Image is `image: {…}`: the way of a disk image through an object store. A raw image becomes qcow2 and goes up; the first
@@ -63,15 +66,15 @@ func (s *Image) Validate() error {
 	return errors.Join(errs...)
 }
 
-func openImage(w plan.Workload, s *Image, e Env) (iotax.Workload, error) {
-	return &imagePath{name: w.Name, spec: *s, env: e, scratches: map[*iotax.Target]*scratch{}, verified: map[*iotax.Target]bool{}}, nil
+func openImage(w plan.Workload, s *Image, e support.Env) (iotax.Workload, error) {
+	return &imagePath{name: w.Name, spec: *s, env: e, scratches: map[*iotax.Target]*support.Scratch{}, verified: map[*iotax.Target]bool{}}, nil
 }
 
 type imagePath struct {
 	name      string
 	spec      Image
-	env       Env
-	scratches map[*iotax.Target]*scratch
+	env       support.Env
+	scratches map[*iotax.Target]*support.Scratch
 	verified  map[*iotax.Target]bool
 }
 
@@ -81,7 +84,7 @@ func (w *imagePath) Metrics() []string {
 
 func (w *imagePath) Caps() iotax.WorkloadCaps {
 	size := int64(w.spec.Size)
-	return iotax.WorkloadCaps{Space: func() int64 { return size }, Limit: 3 * longest(size)}
+	return iotax.WorkloadCaps{Space: func() int64 { return size }, Limit: 3 * support.Longest(size)}
 }
 
 func (w *imagePath) fail(t *iotax.Target, err error, hint string) error {
@@ -100,7 +103,7 @@ func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	if w.spec.Import != "" {
 		return nil
 	}
-	if err := missingTool(ctx, t.Machine, imageTools); err != nil {
+	if err := support.MissingTool(ctx, t.Machine, imageTools); err != nil {
 		return err
 	}
 	inner, cancel := context.WithTimeout(ctx, 2*object.DefaultTimeout)
@@ -120,12 +123,15 @@ func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 			return err
 		}
 	}
-	s, err := newScratch(ctx, w.env, t.Machine, Lodging{Need: 3*data + int64(w.spec.Size)})
+	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{Need: 3*data + int64(w.spec.Size)})
 	if err != nil {
 		return w.fail(t, err, "")
 	}
 	w.scratches[t] = s
-	_, err = s.sh(ctx, longest(data), `umask 077; head -c "$1" /dev/urandom >source.raw && truncate -s "$2" source.raw && sync source.raw`, strconv.FormatInt(data, 10), strconv.FormatInt(int64(w.spec.Size), 10))
+	err = support.Limited(ctx, support.Longest(data), func(ctx context.Context) error {
+		_, err := task.Random.On(ctx, t.Machine, task.RandomFile{Path: s.Path + "/source.raw", Data: data, Size: int64(w.spec.Size)})
+		return err
+	})
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -154,17 +160,19 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	if w.spec.Import != "" {
 		return w.runCommands(ctx, t, s, out, add)
 	}
-	const convert = `umask 077; qemu-img convert -q -T none -t none -f "$1" -O "$2" "$3" "$4"`
+	convert := func(from, to string, files ...string) (time.Duration, error) {
+		return s.Run(ctx, support.Longest(size), nil, append([]string{"qemu-img", "convert", "-q", "-T", "none", "-t", "none", "-f", from, "-O", to}, files...)...)
+	}
 	ask := func(op, file string) (time.Duration, error) {
 		begun := time.Now()
 		_, _, err := askStore(ctx, t, w.env, op, func(j *object.Job) {
-			j.File, j.Object = s.path+"/"+file, "image.qcow2"
+			j.File, j.Object = s.Path+"/"+file, "image.qcow2"
 			j.Batch = object.Batch{Part: 16 << 20, Concurrency: 8}
-			j.Endpoint.Timeout = longest(size)
+			j.Endpoint.Timeout = support.Longest(size)
 		})
 		return time.Since(begun), err
 	}
-	converted, err := s.timed(ctx, longest(size), convert, "raw", "qcow2", "source.raw", "image.qcow2")
+	converted, err := convert("raw", "qcow2", "source.raw", "image.qcow2")
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -175,14 +183,11 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	add("import.convert", converted)
 	add("import.upload", sent)
 	add("import.duration", converted+sent)
-	text, err := s.sh(ctx, time.Minute, `wc -c <image.qcow2`)
+	sizes, err := task.Sizes.On(ctx, t.Machine, task.Files{Dir: s.Path, Names: []string{"image.qcow2"}})
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	moved, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		return w.fail(t, fmt.Errorf("wc answered %q", text), "")
-	}
+	moved := sizes["image.qcow2"]
 	out.Facts["moved"] = plan.Size(moved).String()
 	// What went over the line by the time of the whole step, conversions included: held against the line, it tells which of them limits.
 	rate := func(name string, d time.Duration) {
@@ -193,7 +198,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	if err != nil {
 		return w.fail(t, err, "")
 	}
-	written, err := s.timed(ctx, longest(size), convert, "qcow2", "raw", "base.qcow2", "volume-1.raw")
+	written, err := convert("qcow2", "raw", "base.qcow2", "volume-1.raw")
 	if err != nil {
 		return w.fail(t, err, "")
 	}
@@ -201,14 +206,16 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	add("first.convert", written)
 	add(iotax.ValueFirstDuration, fetched+written)
 	rate("first.bandwidth", fetched+written)
-	cloned, err := s.timed(ctx, time.Minute, `umask 077; qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 volume-2.qcow2`)
+	cloned, err := s.Run(ctx, time.Minute, nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", "base.qcow2", "volume-2.qcow2")
 	if err != nil {
 		return w.fail(t, err, "")
 	}
 	add(iotax.ValueSecondDuration, cloned)
 	if !w.verified[t] { // once, and timed nowhere: both volumes are the image
-		if _, err := s.sh(ctx, 2*longest(size), `qemu-img compare -q -f raw -F raw source.raw volume-1.raw && qemu-img compare -q -f raw -F qcow2 source.raw volume-2.qcow2`); err != nil {
-			return w.fail(t, fmt.Errorf("a volume is not what the image was: %w", err), "")
+		for file, format := range map[string]string{"volume-1.raw": "raw", "volume-2.qcow2": "qcow2"} {
+			if _, err := s.Run(ctx, support.Longest(size), nil, "qemu-img", "compare", "-q", "-f", "raw", "-F", format, "source.raw", file); err != nil {
+				return w.fail(t, fmt.Errorf("a volume is not what the image was: %w", err), "")
+			}
 		}
 		w.verified[t] = true
 	}
@@ -227,10 +234,10 @@ func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
 }
 
 // runCommands goes the way of a VM manager of the plan.
-func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch, out *iotax.Trial, add func(string, time.Duration)) error {
+func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *support.Scratch, out *iotax.Trial, add func(string, time.Duration)) error {
 	took := map[string]time.Duration{}
 	for _, step := range []struct{ value, command string }{{"import.duration", w.spec.Import}, {iotax.ValueFirstDuration, w.spec.First}, {iotax.ValueSecondDuration, w.spec.Second}} {
-		d, err := s.timed(ctx, longest(int64(w.spec.Size)), manager, step.command)
+		d, err := w.manager(ctx, s, support.Longest(int64(w.spec.Size)), step.command)
 		if err != nil {
 			return w.fail(t, fmt.Errorf("%s: %w", step.command, err), "")
 		}
@@ -241,16 +248,23 @@ func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *scratch
 	return nil
 }
 
-// manager runs the command $1 with what it may need.
-const manager = `SOURCE=$PWD/source.raw NAME=${PWD##*/}; export SOURCE NAME; sh -c "$1"`
+// manager runs a command of the VM manager with what it may need.
+func (w *imagePath) manager(ctx context.Context, s *support.Scratch, limit time.Duration, command string) (time.Duration, error) {
+	goos, err := support.System(ctx, s.M)
+	if err != nil {
+		return 0, err
+	}
+	env := []string{"SOURCE=" + s.Path + "/source.raw", "NAME=" + path.Base(s.Path)}
+	return s.Run(ctx, limit, env, agent.Shell(goos, command)...)
+}
 
 // clear removes what a trial made.
-func (w *imagePath) clear(ctx context.Context, t *iotax.Target, s *scratch) error {
+func (w *imagePath) clear(ctx context.Context, t *iotax.Target, s *support.Scratch) error {
 	if w.spec.Import != "" {
-		_, err := s.sh(ctx, time.Minute, manager, w.spec.Remove)
+		_, err := w.manager(ctx, s, time.Minute, w.spec.Remove)
 		return err
 	}
-	_, err := s.sh(ctx, time.Minute, `rm -f -- image.qcow2 base.qcow2 volume-1.raw volume-2.qcow2`)
+	_, err := task.Remove.On(ctx, t.Machine, task.Files{Dir: s.Path, Names: []string{"image.qcow2", "base.qcow2", "volume-1.raw", "volume-2.qcow2"}})
 	_, _, cerr := askStore(ctx, t, w.env, object.OpClean, func(j *object.Job) { j.Keep = true })
 	return errors.Join(err, cerr)
 }
@@ -262,5 +276,5 @@ func (w *imagePath) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if w.spec.Import == "" {
 		err = cleanStore(ctx, t, w.env)
 	}
-	return errors.Join(err, s.remove(ctx))
+	return errors.Join(err, s.Remove(ctx))
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +12,14 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 // ran makes a workload, takes it through one trial on target, and cleans up.
 func ran(t *testing.T, kind string, spec plan.Spec, target *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
-	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, Env{Lodge: lodge})
+	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, support.Env{Lodge: worktest.Lodge})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,47 +122,17 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// anExport serves a raw image of 16 MiB of random bytes.
-func anExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
-	t.Helper()
-	dir := t.TempDir()
-	image, socket, pid := dir+"/disk.raw", dir+"/s", dir+"/pid"
-	if out, err := exec.Command("sh", "-c", `head -c 16777216 /dev/urandom >"$0"`, image).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	server = exec.Command("qemu-nbd", "--persistent", "--shared=8", "--format=raw", "--socket="+socket, "--pid-file="+pid, image)
-	return serves(t, server, socket, pid), server
-}
-
 // mute serves 16 MiB and answers no read. Each client needs a server of its own: nbdkit 1.32 may fail an assertion
 // (connections.c: sock >= 0) when one is killed that it owes answers.
 func mute(t *testing.T) *iotax.Target {
 	t.Helper()
 	socket, pid := t.TempDir()+"/s", t.TempDir()+"/pid"
 	server := exec.Command("nbdkit", "--foreground", "--unix="+socket, "--pidfile="+pid, "--filter=delay", "pattern", "16M", "rdelay=600")
-	return serves(t, server, socket, pid)
-}
-
-// serves starts a server, which writes its process id once it can be connected to.
-func serves(t testing.TB, server *exec.Cmd, socket, pid string) *iotax.Target {
-	t.Helper()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if b, err := os.ReadFile(pid); err == nil && len(b) > 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s does not serve", server)
-		}
-	}
-	return &iotax.Target{Name: "export", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceURL, Path: "nbd+unix:///?socket=" + socket}}
+	return worktest.Serves(t, server, socket, pid)
 }
 
 func TestMaterialise(t *testing.T) {
-	target, server := anExport(t)
+	target, server := worktest.AnExport(t)
 	path := t.TempDir()
 	spec := func(tool string, lazy bool, path string) *Materialise {
 		s := newMaterialise().(*Materialise)
@@ -267,26 +238,4 @@ func TestGuestSpec(t *testing.T) {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-}
-
-// BenchmarkNBDByHand is BenchmarkAgainstByHand for fio's engine of NBD. fio and the server have a CPU each, on both sides alike: where the
-// scheduler puts them differs from one run to the next by more than what is sought.
-// go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./workload
-func BenchmarkNBDByHand(b *testing.B) {
-	target, server := anExport(b)
-	if out, err := exec.Command("taskset", "--all-tasks", "--pid", "--cpu-list", "0", strconv.Itoa(server.Process.Pid)).CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
-	for b.Loop() {
-		hand, ours := alternate(b, 200, 400*time.Millisecond, target.Place.Path, total, "size", "16MiB", "iodepth", "16", "cpus_allowed", "1")
-		r := medianRatio(hand, ours, func(r rates) float64 { return r.wall })
-		b.ReportMetric(r.Estimate, "ratio")
-		b.ReportMetric(r.Lo, "ratio-from")
-		b.ReportMetric(r.Hi, "ratio-to")
-		c := medianRatio(hand, ours, func(r rates) float64 { return r.cpu })
-		b.ReportMetric(c.Estimate, "cpu-ratio")
-		b.ReportMetric(c.Lo, "cpu-ratio-from")
-		b.ReportMetric(c.Hi, "cpu-ratio-to")
-	}
-	b.ReportMetric(0, "ns/op")
 }

@@ -9,11 +9,12 @@ import (
 	"iotax"
 	"iotax/internal/leftover"
 	"iotax/internal/object"
+	"iotax/internal/workload/support"
 )
 
 // markStore writes the label of the run under its prefix of t's bucket, before anything else is written there. A store of the run's
 // own goes with it and needs none.
-func markStore(ctx context.Context, t *iotax.Target, env Env) error {
+func markStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	label := leftover.Current().String()
 	if label == "" || ownStore(t.Place) {
 		return nil

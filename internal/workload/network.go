@@ -12,6 +12,8 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
 )
 
 // Network is `network: {…}`: a stream over TCP between the two machines of a target of kind network, by iperf3.
@@ -32,7 +34,7 @@ func (n *Network) Validate() error {
 
 func (n *Network) Traits() plan.Traits { return plan.Traits{Tools: []string{"iperf3"}} }
 
-func openNetwork(w plan.Workload, s *Network, _ Env) (iotax.Workload, error) {
+func openNetwork(w plan.Workload, s *Network, _ support.Env) (iotax.Workload, error) {
 	return &stream{name: w.Name, spec: *s}, nil
 }
 
@@ -88,7 +90,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	}
 	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
 	out.Facts["streams"] = strconv.Itoa(s.spec.Streams)
-	stdout, stderr := iotax.Capture{}, head{limit: messageLimit}
+	stdout, stderr := iotax.Capture{}, task.Head{Limit: support.MessageLimit}
 	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stdout, Stderr: &stderr})
 	out.Raw = stdout.Bytes()
 	if err != nil && ctx.Err() != nil {

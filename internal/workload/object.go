@@ -20,6 +20,7 @@ import (
 	"iotax"
 	"iotax/internal/object"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 )
 
 // Object is `object: {…}`: a batch of objects of one size, uploaded to a bucket and downloaded again.
@@ -62,14 +63,14 @@ func (o *Object) Validate() error {
 	return errors.Join(errs...)
 }
 
-func openObject(w plan.Workload, s *Object, e Env) (iotax.Workload, error) {
+func openObject(w plan.Workload, s *Object, e support.Env) (iotax.Workload, error) {
 	return &objects{name: w.Name, spec: *s, env: e}, nil
 }
 
 type objects struct {
 	name string
 	spec Object
-	env  Env
+	env  support.Env
 }
 
 func (o *objects) Metrics() []string {
@@ -145,7 +146,7 @@ func storeError(op, on string, err error) error {
 }
 
 // askStore does a job at the bucket of t, from t's machine.
-func askStore(ctx context.Context, t *iotax.Target, env Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
+func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
 	s, err := storeOf(t.Place)
 	if err != nil {
 		return nil, nil, storeError(op+" at", t.Name, err)
@@ -193,7 +194,7 @@ func (o *objects) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return cleanStore(ctx, t, o.env)
 }
 
-func cleanStore(ctx context.Context, t *iotax.Target, env Env) error {
+func cleanStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if ownStore(t.Place) {

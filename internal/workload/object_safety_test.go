@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/internal/object"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 )
 
 // What lies in a bucket beside the run's own prefix stays, under prefixes that begin alike, too; and a bucket that keeps
@@ -39,7 +40,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	}
 	spec := newObject().(*Object)
 	spec.Size, spec.Count = 1<<10, 3
-	w, err := New(plan.Workload{Name: "objects", Kind: "object", Spec: spec}, Env{})
+	w, err := New(plan.Workload{Name: "objects", Kind: "object", Spec: spec}, support.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	if err := w.Check(t.Context(), &locked); err == nil || !strings.Contains(err.Error(), "or locks them") || !strings.Contains(err.Error(), "versioned: true") {
 		t.Errorf("a bucket that locks objects: %v", err)
 	}
-	if r, _, err := askStore(t.Context(), &iotax.Target{Name: "locked", Machine: locked.Machine, Place: iotax.Place{Kind: iotax.PlaceURL, Path: locked.Place.Path + "&versioned=yes"}}, Env{}, object.OpLook, nil); err != nil || r.Facts["object lock"] != "Enabled" {
+	if r, _, err := askStore(t.Context(), &iotax.Target{Name: "locked", Machine: locked.Machine, Place: iotax.Place{Kind: iotax.PlaceURL, Path: locked.Place.Path + "&versioned=yes"}}, support.Env{}, object.OpLook, nil); err != nil || r.Facts["object lock"] != "Enabled" {
 		t.Errorf("%+v, %v", r, err)
 	}
 

@@ -14,6 +14,7 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/workload/support"
 )
 
 // aStore starts a real S3 server with the bucket bench, and returns a target at it.
@@ -72,7 +73,7 @@ func TestObject(t *testing.T) {
 	target, data := aStore(t)
 	spec := newObject().(*Object)
 	spec.Size, spec.Count, spec.Clients = 1<<20, 20, 4
-	w, err := New(plan.Workload{Name: "objects", Kind: "object", Spec: spec}, Env{})
+	w, err := New(plan.Workload{Name: "objects", Kind: "object", Spec: spec}, support.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,6 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
-	"iotax/internal/machine/shell"
 	"iotax/internal/machine/ssh"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
@@ -32,24 +31,21 @@ import (
 	"iotax/internal/testenv/sshtest"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
+	"iotax/internal/workload/fiojob"
 )
 
-// This program also plays what stands on a host without a POSIX shell: the login shell, as little of one as cmd.exe and
-// PowerShell have in common, and iotax as the agent, with the shell inside of it and no tools but that.
+// This program also plays the login shell of a host without a POSIX shell, as little of one as cmd.exe and PowerShell have in
+// common, and iotax as the agent.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "plain-shell":
 		plainShell(os.Args[len(os.Args)-1])
-	case "iotax", "iotax-with-sh":
-		there := host.WithShell(shell.Knows, shell.Run)
-		if filepath.Base(os.Args[0]) != "iotax" {
-			there = host.Local()
-		}
+	case "iotax":
 		if strings.Join(os.Args[1:], " ") != agent.Command {
 			fmt.Fprintln(os.Stderr, "iotax: unknown command", os.Args[1:])
 			os.Exit(2)
 		}
-		if err := agent.Serve(context.Background(), there, os.Stdin, os.Stdout); err != nil {
+		if err := agent.Serve(context.Background(), host.Local(), os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -82,7 +78,7 @@ func server(t *testing.T, programs ...string) *sshtest.Server {
 		t.Fatal(err)
 	}
 	bin, home := t.TempDir(), t.TempDir()
-	for name, file := range map[string]string{"plain-shell": self, "iotax": self, "iotax-with-sh": self} {
+	for name, file := range map[string]string{"plain-shell": self, "iotax": self} {
 		if err := os.Symlink(file, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +130,7 @@ func TestMachine(t *testing.T) {
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
 		s := server(t)
 		s.Env = append(os.Environ(), "PATH="+filepath.Dir(s.Shell[0])+":"+os.Getenv("PATH"))
-		m := mustOpen(t, s, "iotax-with-sh")
+		m := mustOpen(t, s, "iotax")
 		servers[m] = s
 		return m
 	}, machinetest.Options{Patience: 30 * time.Second, Lasts: true,
@@ -153,7 +149,7 @@ func TestNobodyThere(t *testing.T) {
 // A command ends with the connection of who asked for it.
 func TestEndsWithTheConnection(t *testing.T) {
 	s := server(t, "sleep")
-	m := mustOpen(t, s, "iotax-with-sh")
+	m := mustOpen(t, s, "iotax")
 	failed := make(chan error, 1)
 	go func() {
 		_, err := iotax.Output(context.Background(), m, "sleep", "571")
@@ -187,7 +183,7 @@ func TestEndsWithTheConnection(t *testing.T) {
 
 // More commands run at once than an SSH server allows sessions, beside one whose caller does not read its output.
 func TestManyCommands(t *testing.T) {
-	m := mustOpen(t, server(t, "cat", "yes", "true"), "iotax-with-sh")
+	m := mustOpen(t, server(t, "cat", "yes", "true"), "iotax")
 	defer end(t, m)
 	ctx, cancel := context.WithCancel(t.Context())
 	stuck, release := make(chan error, 1), make(chan struct{})
@@ -263,7 +259,7 @@ func TestNoShell(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(place.Path, ".iotax")); err != nil {
 		t.Errorf("the place %s is not marked: %v", place.Path, err)
 	}
-	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &workload.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}}, workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
+	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &fiojob.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}}, workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"iotax"
 	"iotax/internal/agent"
+	"iotax/internal/leftover"
 	"iotax/internal/machine/internal/proc"
 )
 
@@ -207,11 +207,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}()
 	o := agent.Order{Args: cmd.Args, Env: cmd.Env, Dir: cmd.Dir}
 	if err == nil {
-		for _, name := range proc.LabelNames { // leftovers of a crashed run are found by them
-			if v := os.Getenv(name); v != "" {
-				o.Env = append(o.Env[:len(o.Env):len(o.Env)], name+"="+v)
-			}
-		}
+		o.Env = append(o.Env[:len(o.Env):len(o.Env)], leftover.Environ()...)
 		o.Data, o.Err = ss[1].StreamID(), ss[2].StreamID()
 		err = agent.Send(ss[0], o)
 	}

@@ -29,21 +29,10 @@ var Kind = kind.Of("host", "this host", Spec{}, func(context.Context, *Spec, kin
 	return Local(), nil
 }).WithoutDevices()
 
-// WithShell is this host as one without a POSIX shell and its tools, whatever it has: run, of the package shell, runs what
-// knows recognizes.
-func WithShell(knows func(args []string) bool, run Shell) iotax.Machine {
-	return local{&posix{knows, run}}
-}
+// Local returns this host.
+func Local() iotax.Machine { return local{} }
 
-// A Shell runs a command by itself, and others that it needs by start.
-type Shell = func(ctx context.Context, c *iotax.Cmd, start func(context.Context, *iotax.Cmd) error) error
-
-type posix struct {
-	knows func(args []string) bool
-	run   Shell
-}
-
-type local struct{ shell *posix } // nil where the host has one
+type local struct{}
 
 func (local) String() string { return "host" }
 
@@ -62,9 +51,6 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	if l.shell != nil && l.shell.knows(c.Args) {
-		return l.shell.run(ctx, c, local{}.Run)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -145,6 +131,9 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 		ends.close()
 		outputs.Wait()
 		return notRun(c, err)
+	}
+	if c.Started != nil {
+		c.Started(cmd.Process.Pid)
 	}
 	g := newGroup(cmd, tag)
 	defer g.release()

@@ -23,6 +23,7 @@ import (
 	"iotax/internal/testenv/sshtest"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
+	"iotax/internal/workload/fiojob"
 )
 
 // This program also plays the iotax that is copied to other machines.
@@ -218,7 +219,7 @@ func oneTrial(t testing.TB, spec *Spec, home string) {
 	place, err := v.Attach(ctx, m)
 	must(err)
 	at("attached")
-	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &workload.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}},
+	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &fiojob.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}},
 		workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
 	must(err)
 	target := &iotax.Target{Name: "far", Machine: m, Place: place}

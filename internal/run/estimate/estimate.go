@@ -21,6 +21,7 @@ import (
 	"iotax/internal/store"
 	"iotax/internal/terminal"
 	"iotax/internal/workload"
+	"iotax/internal/workload/fiojob"
 	"iotax/stat"
 )
 
@@ -87,7 +88,7 @@ func Assumed(p *plan.Plan) schedule.Costs {
 			c.Around[schedule.Cell{Workload: w.Name, Target: t.Name}] = around
 			if id := t.Name + "\x00" + works[i].pilot; works[i].pilot != "" && !piloted[id] {
 				piloted[id] = true
-				c.Open += workload.PilotTime + around
+				c.Open += fiojob.PilotTime + around
 			}
 		}
 	}

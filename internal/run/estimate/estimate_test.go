@@ -15,7 +15,7 @@ import (
 	"iotax/internal/plan/schedule"
 	"iotax/internal/run/saved"
 	"iotax/internal/store"
-	"iotax/internal/workload"
+	"iotax/internal/workload/fiojob"
 )
 
 // A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other
@@ -172,7 +172,7 @@ func TestAssumedCosts(t *testing.T) {
 	if more := renewed.Around[cell] - stays.Around[cell]; more < guest.boot+time.Second {
 		t.Errorf("a guest for each trial costs only %v more around it", more)
 	}
-	if more := costs("", "b: {dir: /var/tmp/b}", "rw: randread, load: 50%").Open - local.Open; more != 2*(workload.PilotTime+here.around) {
+	if more := costs("", "b: {dir: /var/tmp/b}", "rw: randread, load: 50%").Open - local.Open; more != 2*(fiojob.PilotTime+here.around) {
 		t.Errorf("an open loop takes %v more to prepare", more)
 	}
 	together := costs("", "c: {dir: /var/tmp/c}, d: {dir: /var/tmp/d}, b: {group: {of: [c, d]}}", "rw: read")

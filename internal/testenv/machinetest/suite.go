@@ -349,7 +349,7 @@ var errStream = errors.New("the caller's stream failed")
 func (s *suite) failingInput(t *testing.T) {
 	file := s.dir + "/broken"
 	in := io.MultiReader(strings.NewReader("half a file"), errReader{})
-	err := iotax.Put(t.Context(), s, in, file, "644")
+	err := put(t.Context(), s, in, file, "644")
 	var e *iotax.ExitError
 	if !errors.Is(err, errStream) || errors.As(err, &e) {
 		t.Errorf("got %v, want the reader's error", err)
@@ -382,7 +382,7 @@ func (errWriter) Write([]byte) (int, error) { return 0, errStream }
 
 func (s *suite) largeOutput(t *testing.T) {
 	file := s.dir + "/large"
-	if err := iotax.Put(t.Context(), s, noise(large), file, "600"); err != nil {
+	if err := put(t.Context(), s, noise(large), file, "600"); err != nil {
 		t.Fatal(err)
 	}
 	got := &digest{Hash: sha256.New()}
@@ -458,12 +458,12 @@ func (s *suite) files(t *testing.T) {
 		{"it's a \"file\"; $HOME `x` ü\n.bin", "755", every},
 	} {
 		file := s.dir + "/" + f.name
-		if err := iotax.Put(t.Context(), s, bytes.NewReader(f.data), file, f.mode); err != nil {
+		if err := put(t.Context(), s, bytes.NewReader(f.data), file, f.mode); err != nil {
 			t.Errorf("Put %q: %v", f.name, err)
 			continue
 		}
 		var got bytes.Buffer
-		if err := iotax.Get(t.Context(), s, file, &got); err != nil {
+		if err := get(t.Context(), s, file, &got); err != nil {
 			t.Errorf("Get %q: %v", f.name, err)
 		} else if !bytes.Equal(got.Bytes(), f.data) {
 			t.Errorf("%q came back as %d other bytes, want %d", f.name, got.Len(), len(f.data))
@@ -475,17 +475,17 @@ func (s *suite) files(t *testing.T) {
 		}
 	}
 	script := s.dir + "/script"
-	if err := iotax.Put(t.Context(), s, strings.NewReader("#!/bin/sh\necho \"ran $1\"\n"), script, "755"); err != nil {
+	if err := put(t.Context(), s, strings.NewReader("#!/bin/sh\necho \"ran $1\"\n"), script, "755"); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.must(t, iotax.Command(script, "well")); got != "ran well\n" {
 		t.Errorf("a program that was put there says %q", got)
 	}
-	err := iotax.Get(t.Context(), s, s.dir+"/missing", io.Discard)
+	err := get(t.Context(), s, s.dir+"/missing", io.Discard)
 	if e := exit(t, err, 1, ""); !strings.Contains(e.Stderr, "missing") {
 		t.Errorf("the error of a missing file does not name it: %v", err)
 	}
-	if err := iotax.Put(t.Context(), s, strings.NewReader("x"), s.dir+"/no/such/dir/file", "644"); err == nil {
+	if err := put(t.Context(), s, strings.NewReader("x"), s.dir+"/no/such/dir/file", "644"); err == nil {
 		t.Error("Put into a missing directory succeeded")
 	}
 }
@@ -568,7 +568,7 @@ func (s *suite) environment(t *testing.T) {
 
 	// The program is looked for in the PATH that it gets.
 	name := "iotax-suite-program"
-	if err := iotax.Put(t.Context(), s, strings.NewReader("#!/bin/sh\necho found\n"), s.dir+"/"+name, "755"); err != nil {
+	if err := put(t.Context(), s, strings.NewReader("#!/bin/sh\necho found\n"), s.dir+"/"+name, "755"); err != nil {
 		t.Fatal(err)
 	}
 	c = iotax.Command(name)
@@ -618,7 +618,7 @@ func (s *suite) unicode(t *testing.T) {
 	if err := s.run(t, "mkdir", dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := iotax.Put(t.Context(), s, strings.NewReader("naïve"), file, "644"); err != nil {
+	if err := put(t.Context(), s, strings.NewReader("naïve"), file, "644"); err != nil {
 		t.Fatal(err)
 	}
 	c := iotax.Command("cat", "🦀 données.txt")
@@ -874,4 +874,16 @@ func WantHint(t *testing.T, err error, cause, hint string) {
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), cause) || !strings.Contains(err.Error(), hint) {
 		t.Errorf("got %v\nwant %s and the hint %s", err, cause, hint)
 	}
+}
+
+// put writes r to a file of m, whole or not at all.
+func put(ctx context.Context, m iotax.Machine, r io.Reader, path, mode string) error {
+	q := iotax.Quote(path)
+	script := "umask 077; t=" + q + ".part$$; trap 'rm -f \"$t\"' EXIT; cat >\"$t\" && chmod " + iotax.Quote(mode) + " \"$t\" && mv -f \"$t\" " + q
+	return m.Run(ctx, &iotax.Cmd{Args: []string{"sh", "-c", script}, Stdin: r})
+}
+
+// get copies a file of m to w.
+func get(ctx context.Context, m iotax.Machine, path string, w io.Writer) error {
+	return m.Run(ctx, &iotax.Cmd{Args: []string{"cat", "--", path}, Stdout: w})
 }

@@ -22,6 +22,7 @@ import (
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
+	"iotax/internal/workload/task"
 )
 
 // A Job is a guest. Its root disk is the start of the export, its data disk follows.
@@ -151,16 +152,6 @@ func writeRoot(ctx context.Context, j Job) error {
 	return nil
 }
 
-// seeDisk waits for the disk of the serial $1 and reads its first block.
-const seeDisk = `
-for b in /sys/block/*; do
-	s=; [ -r "$b/serial" ] && read -r s <"$b/serial"
-	[ "$s" = "$1" ] && dd if="/dev/${b##*/}" of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null && { echo "/dev/${b##*/}"; exit 0; }
-done
-exit 41`
-
-const mountDisk = `mkfs.ext4 -q -F -b 4096 -m 0 -E lazy_itable_init=0,lazy_journal_init=0,nodiscard "$1" && mkdir -p "$2" && mount "$1" "$2"`
-
 // The guest's disks, and where files are measured on them.
 const (
 	dataSerial = "iotax-data"
@@ -215,15 +206,14 @@ func measure(ctx context.Context, j Job, r *Result) (err error) {
 		}
 		r.Phases = append(r.Phases, p)
 	}
-	var device string
-	for end := time.Now().Add(30 * time.Second); device == ""; {
-		text, err := iotax.Output(ctx, m, "sh", "-c", seeDisk, "sh", dataSerial)
-		if device = strings.TrimSpace(string(text)); err != nil && time.Now().After(end) {
-			return fmt.Errorf("the guest does not see its data disk: %w", err)
-		}
+	seen, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("it did not appear within 30 s"))
+	defer cancel()
+	device, err := task.AwaitDisk.On(seen, m, dataSerial)
+	if err != nil {
+		return fmt.Errorf("the guest does not see its data disk: %w", err)
 	}
 	mark(PhaseSeen)
-	if _, err := iotax.Output(ctx, m, "sh", "-c", mountDisk, "sh", device, dataAt); err != nil {
+	if _, err := task.MakeExt4.On(ctx, m, task.NewFS{Device: device, At: dataAt}); err != nil {
 		return fmt.Errorf("make a file system on the guest's data disk: %w", err)
 	}
 	for _, job := range []struct {

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func deviceOf(dir string) string {
@@ -21,3 +23,5 @@ func allocated(st fs.FileInfo) int64 { return st.Sys().(*syscall.Stat_t).Blocks 
 
 // ownedByUser reports whether a directory is this user's.
 func ownedByUser(st fs.FileInfo) bool { return int(st.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() }
+
+func syncDisks() { unix.Sync() }

@@ -102,17 +102,8 @@ func online() int {
 }
 
 func find(program string) string {
-	if path, err := exec.LookPath(program); err == nil {
-		return path
-	}
-	if !strings.ContainsRune(program, filepath.Separator) {
-		for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/local/sbin"} {
-			if path, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
-				return path
-			}
-		}
-	}
-	return ""
+	path, _ := agent.Tool(program) // "" where there is none
+	return path
 }
 
 // toolDirs are the directories that may hold copied tools, best first.

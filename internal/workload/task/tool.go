@@ -79,38 +79,49 @@ func unpack(_ context.Context, dir string, from io.Reader) (_ struct{}, err erro
 	return struct{}{}, err
 }
 
-// extract writes files and directories; other kinds are refused.
+// extract writes files, directories and symbolic links with their permissions. Other kinds are refused.
 func extract(root *os.Root, from io.Reader) error {
 	z, err := gzip.NewReader(from)
 	if err != nil {
 		return err
 	}
 	t := tar.NewReader(z)
+	dirs := map[string]fs.FileMode{}
 	for {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			_, err = io.Copy(io.Discard, z) // a stream that breaks off is found at its end
-			return err
+			break
 		}
 		if err != nil {
 			return err
 		}
+		name, mode := filepath.Clean(h.Name), h.FileInfo().Mode().Perm()
 		switch h.Typeflag {
 		case tar.TypeDir:
-			err = root.MkdirAll(filepath.Clean(h.Name), 0o700)
+			err = root.MkdirAll(name, 0o700)
+			dirs[name] = mode
+		case tar.TypeSymlink:
+			err = root.Symlink(h.Linkname, name)
 		case tar.TypeReg:
 			var f *os.File
-			if f, err = root.OpenFile(filepath.Clean(h.Name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700); err == nil {
+			if f, err = root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o700); err == nil {
 				_, err = io.Copy(f, t)
-				err = errors.Join(err, f.Close())
+				err = errors.Join(err, f.Chmod(mode), f.Close())
 			}
 		default:
-			err = fmt.Errorf("%s is neither a file nor a directory", h.Name)
+			err = fmt.Errorf("%s is neither a file, a directory nor a symbolic link", h.Name)
 		}
 		if err != nil {
 			return err
 		}
 	}
+	for name, mode := range dirs { // once everything is in them
+		if err := root.Chmod(name, mode); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(io.Discard, z) // a stream that breaks off is found at its end
+	return err
 }
 
 var installers = [][]string{

@@ -9,8 +9,9 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/host"
-	_ "iotax/internal/probe" // its functions, as those of volume
+	_ "iotax/internal/probe" // its functions, as those of the others
 	_ "iotax/internal/volume"
+	_ "iotax/internal/workload/task"
 )
 
 func main() {

@@ -1,0 +1,102 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"iotax"
+)
+
+// putTime is the limit of Put where the caller's context has no deadline.
+const putTime = time.Hour
+
+type newFile struct {
+	Path string
+	Mode os.FileMode
+}
+
+var put = NewTaker("put file", func(_ context.Context, f newFile, from io.Reader) (struct{}, error) {
+	return struct{}{}, iotax.WriteWhole(f.Path, f.Mode, func(w io.Writer) error {
+		_, err := io.Copy(w, from)
+		return err
+	})
+})
+
+// Put writes r to the file path on m, whole or not at all.
+func Put(ctx context.Context, m iotax.Machine, r io.Reader, path string, mode os.FileMode) error {
+	ctx, cancel := context.WithTimeout(ctx, putTime)
+	defer cancel()
+	_, err := put.On(ctx, m, newFile{path, mode}, r)
+	return err
+}
+
+// Shell returns the arguments that run a command of the user by the shell of a system ("windows", else a POSIX one).
+func Shell(goos, text string) []string {
+	if goos != "windows" {
+		return []string{"sh", "-c", text}
+	}
+	// PowerShell itself exits with 0 or 1 only.
+	return []string{"powershell.exe", "-NoProfile", "-NonInteractive", "-OutputFormat", "Text", "-Command",
+		text + "\nif (-not $?) { if ($LASTEXITCODE) { exit $LASTEXITCODE }; exit 1 }"}
+}
+
+// A Kept is a program that lasts.
+type Kept struct {
+	Args, Env []string
+	Dir       string
+	PIDFile   string // its process id is written there; "" if that is not needed
+}
+
+var keep = New("keep", func(ctx context.Context, k Kept) (none struct{}, err error) {
+	if path, err := Tool(k.Args[0]); err == nil {
+		k.Args[0] = path
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var out tail
+	c := &iotax.Cmd{Args: k.Args, Env: append(k.Env, "LC_ALL=C"), Dir: k.Dir, Stdout: &out, Stderr: &out}
+	if k.PIDFile != "" {
+		c.Started = func(pid int) {
+			if err := os.WriteFile(k.PIDFile, fmt.Appendln(nil, pid), 0o600); err != nil {
+				cancel(err)
+			}
+		}
+	}
+	err = Here(ctx).Run(inner, c)
+	var exit *iotax.ExitError
+	switch {
+	case err == nil:
+		err = errors.New("exit status 0: " + out.String())
+	case errors.As(err, &exit) && exit.Stderr == "":
+		exit.Stderr = out.String()
+	}
+	return none, err
+})
+
+// A tail keeps the end of what a program prints. It has one writer, and is read when that has ended.
+type tail struct{ buf []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	const limit = 4 << 10
+	t.buf = append(t.buf, p...)
+	t.buf = t.buf[max(0, len(t.buf)-limit):]
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.TrimSpace(string(t.buf)) }
+
+// Keep runs k on m until it ends, or ctx is done, which ends it with its children. It returns how the program ended. The program
+// does not outlive this process either, however that ends: on this host another process runs it.
+func Keep(ctx context.Context, m iotax.Machine, k Kept) (err error) {
+	if iotax.IsLocal(m) {
+		_, err = keep.Alone(ctx, m, k)
+	} else {
+		_, err = keep.On(ctx, m, k)
+	}
+	return err
+}

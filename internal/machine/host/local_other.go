@@ -1,8 +1,0 @@
-//go:build !windows
-
-package host
-
-import "iotax"
-
-// Local returns this host.
-func Local() iotax.Machine { return local{} }

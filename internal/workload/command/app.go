@@ -1,0 +1,239 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
+)
+
+// App is the spec of `app: {run: …}`: a program is started, and the time until it is of use is told: until
+// it answers an HTTP request, or prints what ready: says. Then it is ended.
+type App struct {
+	Run       string            `yaml:"run" doc:"the command that starts it; {dir} is the target's place, {address} and {port} where it is to listen"`
+	Shell     bool              `yaml:"shell" doc:"run it by the machine's shell"`
+	Ready     string            `yaml:"ready" doc:"a regular expression of what it prints once it is of use; empty asks its port"`
+	Path      string            `yaml:"path" doc:"what is requested of it"`
+	Setup     string            `yaml:"setup" doc:"shell command that is run once on each target, before the first trial"`
+	Prepare   string            `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
+	Cleanup   string            `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
+	Directory string            `yaml:"directory" doc:"absolute path of another directory in which these commands run; see command"`
+	Env       map[string]string `yaml:"env" doc:"environment of the program; a secret is taken from that of iotax, as in PGPASSWORD: $PGPASSWORD"`
+	Timeout   plan.Duration     `yaml:"timeout" doc:"how long it may take"`
+	Space     plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
+}
+
+func NewApp() plan.Spec { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
+
+// SetScalar takes the command alone.
+func (s *App) SetScalar(text string) error {
+	s.Run = text
+	return nil
+}
+
+// command is what it has in common with the workload command.
+func (s *App) command() *Command {
+	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Directory: s.Directory, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
+}
+
+func (s *App) Traits() plan.Traits { return plan.Traits{} }
+
+// Validate finds what is wrong with the words and the pattern.
+func (s *App) Validate() error {
+	err := s.command().Validate()
+	if s.Ready != "" {
+		if _, perr := regexp.Compile(s.Ready); perr != nil {
+			err = errors.Join(err, &plan.FieldError{Field: "ready", Msg: perr.Error(), Hint: "the syntax is that of RE2"})
+		}
+	} else if !strings.Contains(s.Run, "{port}") && s.Run != "" {
+		err = errors.Join(err, &plan.FieldError{Field: "run", Msg: "nothing says when it is of use", Hint: "put {port} where its port is told, or give ready: what it prints"})
+	}
+	if !strings.HasPrefix(s.Path, "/") {
+		err = errors.Join(err, &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q does not begin with /", s.Path)})
+	}
+	return err
+}
+
+// An app is a command that does not end by itself.
+type app struct {
+	command
+	app   *App
+	ready *regexp.Regexp
+}
+
+// AppKind is kind app.
+var AppKind = support.KindOf(plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: NewApp, Assumed: 3 * time.Second}, openApp)
+
+func openApp(w plan.Workload, s *App, e support.Env) (iotax.Workload, error) {
+	if err := s.Validate(); err != nil {
+		return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
+	}
+	a := &app{command: command{name: w.Name, spec: s.command(), env: e, scratches: map[*iotax.Target]*support.Scratch{}}, app: s}
+	if s.Ready != "" {
+		a.ready = regexp.MustCompile("(?m)" + s.Ready)
+	}
+	return a, nil
+}
+
+func (a *app) Metrics() []string { return []string{iotax.ValueDuration} }
+
+func (a *app) Check(ctx context.Context, t *iotax.Target) error {
+	if caps := t.Machine.Caps(); caps.Forward == nil && a.ready == nil && !caps.Local {
+		hint, err := support.NoWay(t.Machine, "give ready: what it prints")
+		return &iotax.Error{Op: "check " + a.name + " on", On: t.Name, Err: err, Hint: hint}
+	}
+	return a.command.Check(ctx, t)
+}
+
+// Run starts the program, waits until it is of use, and ends it.
+func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	dir, err := a.enter(ctx, t)
+	if err != nil {
+		return err
+	}
+	port, err := support.FreePort(t.Machine)
+	if err != nil {
+		return err
+	}
+	listen, address := "127.0.0.1", ""
+	if a.ready == nil {
+		if listen, address, err = support.Reach(ctx, t.Machine, port); err != nil {
+			return err
+		}
+	}
+	args, err := a.words(ctx, t, out.Seed, strings.NewReplacer("{port}", strconv.Itoa(port), "{address}", listen))
+	if err != nil {
+		return err
+	}
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(args)
+	said := &saying{pattern: a.ready, found: make(chan struct{})}
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan struct{})
+	var runErr error
+	begun := false
+	_, err = support.Timed(ctx, t.Machine, out, func() (int, error) {
+		begun = true
+		go func() {
+			defer close(ended)
+			runErr = t.Machine.Run(inner, &iotax.Cmd{Args: args, Env: a.environ(), Dir: dir, Stdout: said, Stderr: said})
+		}()
+		return 1, a.await(ctx, said, address, ended)
+	})
+	cancel()
+	if begun {
+		<-ended // Run ends the command over there before it returns
+	}
+	out.Raw = said.text()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, errEnded) {
+		err = fmt.Errorf("%w: %w; it said: %s", errEnded, orNil(runErr), LastLine(said.text()))
+	}
+	return support.Failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
+}
+
+var errEnded = errors.New("it ended before it was of use")
+
+func orNil(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+func LastLine(text []byte) string {
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(lines[len(lines)-1])
+}
+
+// askEvery is the pause between two requests: it bounds how late the first answer is seen.
+const askEvery = 5 * time.Millisecond
+
+// await returns when the program is of use.
+func (a *app) await(ctx context.Context, said *saying, address string, ended <-chan struct{}) error {
+	if a.ready != nil {
+		select {
+		case <-said.found:
+			return nil
+		case <-ended:
+			select {
+			case <-said.found: // its last word
+				return nil
+			default:
+				return errEnded
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	client := &http.Client{Timeout: time.Duration(a.app.Timeout), Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+a.app.Path, nil)
+		if err != nil {
+			return err
+		}
+		if r, err := client.Do(req); err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+			_ = r.Body.Close()
+			if err == nil && r.StatusCode < 500 { // 503 is one that still starts
+				return nil
+			}
+		}
+		select {
+		case <-ended:
+			return errEnded
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// saying is what a program prints, watched for a pattern.
+type saying struct {
+	pattern *regexp.Regexp
+	found   chan struct{}
+	mu      sync.Mutex
+	kept    task.Head
+	seen    bool
+}
+
+func (s *saying) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept.Limit = support.RawLimit
+	had := s.kept.Len()
+	_, _ = s.kept.Write(p)
+	if s.pattern != nil && !s.seen && s.kept.Len() > had && s.pattern.Match(s.kept.Bytes()) {
+		s.seen = true
+		close(s.found)
+	}
+	return len(p), nil
+}
+
+func (s *saying) text() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.kept.Bytes())
+}

@@ -1,0 +1,87 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+)
+
+func appOf(run string, spec func(*App)) *App {
+	s := NewApp().(*App)
+	s.Run = run
+	if spec != nil {
+		spec(s)
+	}
+	return s
+}
+
+// slowServer is a web server that takes its time before it listens.
+const slowServer = `sleep 0.5; exec python3 -u -m http.server --bind {address} {port}`
+
+// The time is that until the first answer, and the program is gone after it.
+func TestApp(t *testing.T) {
+	dir := t.TempDir()
+	w := worktest.Made(t, AppKind, appOf(slowServer, func(s *App) { s.Shell = true }))
+	out, err := worktest.Attempt(t, w, worktest.Target(host.Local(), dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worktest.Want(t, out, "duration", 0.5, 60)
+	port := out.Facts["command"][strings.LastIndex(out.Facts["command"], " ")+1:]
+	if _, err := iotax.Output(worktest.CtxFor(t), host.Local(), "pgrep", "-f", "http.server --bind 127.0.0.1 "+strings.Trim(port, "'")); err == nil {
+		t.Error("it still runs")
+	}
+}
+
+func TestAppThatSaysItIsReady(t *testing.T) {
+	w := worktest.Made(t, AppKind, appOf(`echo begin; sleep 0.3; printf 'Started in '; echo 12 ms; exec sleep 60`, func(s *App) { s.Shell, s.Ready = true, `^Started in \d+ ms` }))
+	out, err := worktest.Attempt(t, w, worktest.Target(far{host.Local(), 0}, t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	worktest.Want(t, out, "duration", 0.3, 30)
+	if !strings.Contains(string(out.Raw), "Started in 12 ms") {
+		t.Errorf("it said %s", out.Raw)
+	}
+}
+
+func TestAppThatFails(t *testing.T) {
+	here := worktest.Target(host.Local(), t.TempDir())
+	_, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf(`echo no such class >&2; exit 3`, func(s *App) { s.Shell, s.Ready = true, "ready" })), here)
+	if err == nil || !strings.Contains(err.Error(), "ended before it was of use") || !strings.Contains(err.Error(), "no such class") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("one that ends: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	err = worktest.Made(t, AppKind, appOf("sleep 60 {port}", func(s *App) { s.Run = "sh -c 'sleep 60' {port}" })).Run(ctx, here, &iotax.Trial{})
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > 30*time.Second {
+		t.Errorf("one that never answers: %v after %v", err, time.Since(begun))
+	}
+	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
+		t.Errorf("a machine without a way to its ports: %v", err)
+	}
+	// A container with a network of its own is told apart from a machine, and what gives it another.
+	var refused *iotax.Error
+	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
+		t.Errorf("a container without a way to its ports: %v", err)
+	}
+	for _, bad := range []*App{appOf("server", nil), appOf("", nil), appOf("server {port}", func(s *App) { s.Path = "x" }), appOf("server", func(s *App) { s.Ready = "(" })} {
+		var fe *plan.FieldError
+		if err := bad.Validate(); !errors.As(err, &fe) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// boxed is a container on this host that does not share its network.
+type boxed struct{ far }
+
+func (boxed) Caps() iotax.MachineCaps { return iotax.MachineCaps{Outside: host.Local()} }

@@ -1,0 +1,101 @@
+package fiojob
+
+import (
+	"maps"
+	"strings"
+
+	"iotax/fio"
+)
+
+// Jobs that run at the same time, as fio runs those that no stonewall parts: one process, one workload.
+
+// A part is one of several jobs that run at the same time.
+type part struct {
+	name     string
+	index    int // from 1: the first job is the workload itself
+	settings []fio.Setting
+	file     string // the file that the job file names, or ""
+}
+
+// all lists the jobs.
+func (r *resolved) all() []*resolved { return append([]*resolved{r}, r.beside...) }
+
+func (r *resolved) writes() bool { return r.some(func(o *resolved) bool { return writes(o.rw) }) }
+
+func (r *resolved) anyDirect() bool { return r.some(func(o *resolved) bool { return o.direct }) }
+
+func (r *resolved) some(is func(*resolved) bool) bool {
+	for _, o := range r.all() {
+		if is(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// asked is the engine that all jobs ask for; "" when one leaves it to iotax. A job that asks for another gets
+// it all the same: see line.settings.
+func (r *resolved) asked() string {
+	for _, o := range r.all() {
+		if o.engine == "" {
+			return ""
+		}
+	}
+	return r.engine
+}
+
+// files counts the test files without naming them.
+func (r *resolved) files() (n int) {
+	for _, o := range r.all() {
+		n += o.layout.count()
+	}
+	return n
+}
+
+// sizes has the size of each test file by its name.
+func (r *resolved) sizes() map[string]int64 {
+	out := map[string]int64{}
+	for _, o := range r.all() {
+		for _, name := range o.layout.names() {
+			out[name] = o.layout.bytes
+		}
+	}
+	return out
+}
+
+// total is the size of all test files.
+func (r *resolved) total() (n int64) {
+	if len(r.beside) == 0 {
+		return r.layout.total()
+	}
+	for _, size := range r.sizes() {
+		n += size
+	}
+	return n
+}
+
+// facts are the options that a reader wants to know; of several jobs, "4k + 64k".
+func (r *resolved) facts() map[string]string {
+	out := map[string]string{}
+	keys := []string{"bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"}
+	for i, o := range r.all() {
+		own := map[string]string{"rw": o.rw, "iodepth": "1", "numjobs": "1"}
+		for _, key := range keys {
+			for _, s := range o.settings {
+				if s.Key == key {
+					own[key] = s.Value
+				}
+			}
+		}
+		if i == 0 {
+			maps.Copy(out, own)
+			continue
+		}
+		for _, key := range append(keys, "rw") {
+			if out[key] != "" || own[key] != "" {
+				out[key] = strings.TrimSpace(out[key] + " + " + own[key])
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,436 @@
+package fiojob
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/internal/agent"
+	"iotax/internal/leftover"
+	"iotax/internal/rules"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
+)
+
+// A job at several targets at the same moment is done by fio's own means: a server of fio on each machine, and one
+// client here, which sends each its job and starts them together. A server does for everybody who reaches it
+// whatever they ask, as the user it runs as. So it never listens on a network: it has a socket in a
+// directory that its user alone may enter, and the way there from here is a connection of the agent.
+
+// Joins returns nil if the job can run at several targets at once.
+func (j *fioJob) Joins() error {
+	switch {
+	case j.spec.BySize:
+		return errors.New("its trials end by their size, each at a time of its own")
+	case j.share > 0:
+		return errors.New("an open loop is loaded as the slowest target alone can carry it")
+	}
+	return nil
+}
+
+// A party is one job at one target of several.
+type party struct {
+	job    *fioJob
+	target *iotax.Target
+	noise  bool
+}
+
+// parties are all that do something at t at the same moment, those that are measured first.
+func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
+	var out []party
+	for _, m := range t.Together {
+		out = append(out, party{j, m, false})
+	}
+	if t.Noise != nil {
+		work, ok := t.Noise.Work.(*fioJob)
+		if !ok || len(work.beside) > 0 || work.share > 0 || work.spec.BySize {
+			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is no plain fio job, and only such can be started together with others", t.Noise.Name), Hint: "doing: a workload of kind fio, without load: and jointly:"}
+		}
+		for _, m := range t.Noise.At {
+			out = append(out, party{work, m, true})
+		}
+	}
+	return out, nil
+}
+
+// each calls f for all parties and joins what goes wrong, with the first error alone where stop is set.
+func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
+	all, err := j.parties(t)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range all {
+		if err := f(p); err != nil {
+			if stop {
+				return err
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkTogether finds what the machines lack, and versions of fio that do not understand each other.
+func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
+	all, err := j.parties(t)
+	if err != nil {
+		return err
+	}
+	if err := j.each(t, true, func(p party) error { return p.job.check(ctx, p.target) }); err != nil {
+		return err
+	}
+	mine, version, err := clientFio(ctx)
+	if err != nil {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: support.InstallHint("linux")}
+	}
+	err = j.each(t, true, func(p party) error {
+		st := p.job.states[p.target]
+		on := func(err error, hint string) error {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
+		}
+		if st.tool.Version != version {
+			return on(fmt.Errorf("%s has %s, and %s here is %s: a client and a server of fio must be of one version", p.target.Machine, st.tool.Version, mine, version), "install the same version, or none there: this host's is copied then")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return claimAll(all)
+}
+
+// clientFio is this host's fio.
+func clientFio(ctx context.Context) (path, version string, err error) {
+	if path, err = exec.LookPath("fio"); err != nil {
+		return "", "", errors.New("this host has no fio, which is the client of those that work together")
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	var stderr iotax.Capture
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.WaitDelay, cmd.Stderr = time.Second, &stderr
+	out, err := iotax.ExecOutput(cmd)
+	if text := strings.TrimSpace(stderr.String()); err != nil && text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return path, strings.TrimSpace(string(out)), err
+}
+
+// clientTime is how much longer than ramp and window the client may take: a flush on a slow target.
+const clientTime = 90 * time.Second
+
+// startTime is how long a server may take to listen.
+const startTime = 30 * time.Second
+
+// serve starts argv, a server of fio, at p's machine and makes it reachable as the socket name in dir. The server ends with ctx, and
+// has ended when done is. lost is called when it ends before.
+func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name string, lost func(error), done *sync.WaitGroup) error {
+	m := p.target.Machine
+	on := func(err error) error {
+		return &iotax.Error{Op: "start a server of fio for " + j.name + " on", On: p.target.Name, Err: err}
+	}
+	// The directory's name is that of others that a crashed run may leave.
+	own, err := task.TempDir.On(ctx, m, task.Temp{Prefix: "iotax-log-", Label: leftover.Current().String()})
+	if err != nil {
+		return on(err)
+	}
+	socket := own + "/s"
+	listening, stop := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it does not listen after %s", startTime))
+	defer stop()
+	done.Go(func() {
+		err := agent.Keep(ctx, m, agent.Kept{Args: append(argv, "--aux-path="+own, "--server=sock:"+socket), Env: leftover.Environ(), Dir: cmp.Or(support.WorkDir(p.target), own)})
+		if ctx.Err() == nil {
+			var exit *iotax.ExitError
+			if errors.As(err, &exit) {
+				if text := fioMessage(exit.Stderr); text != "" {
+					err = fmt.Errorf("%s: %s", exitStatus(exit), text)
+				}
+			}
+			lost(on(err))
+		}
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), support.GlanceTime)
+		defer cancel()
+		if _, err := task.Remove.On(clean, m, task.Files{Dir: path.Dir(own), Names: []string{path.Base(own)}}); err != nil {
+			j.env.Logf("remove %s on %v: %v", own, m, err)
+		}
+	})
+	if _, err := task.AwaitFile.On(listening, m, socket); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return on(err)
+	}
+	near := filepath.Join(dir, name)
+	if iotax.IsLocal(m) {
+		return os.Symlink(socket, near)
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", near)
+	if err != nil {
+		return on(err)
+	}
+	done.Go(func() { <-ctx.Done(); l.Close() })
+	done.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			done.Go(func() {
+				defer conn.Close()
+				defer context.AfterFunc(ctx, func() { conn.Close() })()
+				if err := join(ctx, conn, m, socket); err != nil && ctx.Err() == nil {
+					lost(&iotax.Error{Op: "reach the server of fio on", On: p.target.Name, Err: err})
+				}
+			})
+		}
+	})
+	return nil
+}
+
+// join joins conn with a socket of m until the server there ends the connection, or ctx is done.
+func join(ctx context.Context, conn net.Conn, m iotax.Machine, socket string) error {
+	there, err := agent.Dial(ctx, m, "unix", socket)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	defer context.AfterFunc(ctx, func() { there.Close() })()
+	go func() {
+		_, _ = io.Copy(there, conn)
+		_ = there.CloseWrite()
+	}()
+	_, err = io.Copy(conn, there)
+	return err
+}
+
+// jobFile writes the jobs as fio reads them from a file.
+func jobFile(jobs []fio.JobSpec) string {
+	var b strings.Builder
+	for _, j := range jobs {
+		fmt.Fprintf(&b, "[%s]\n", j.Name)
+		if i := slices.IndexFunc(j.Settings, func(s fio.Setting) bool { return s.KBBase > 0 && s.KBBase != 1024 }); i >= 0 {
+			fmt.Fprintf(&b, "kb_base=%d\n", j.Settings[i].KBBase)
+		}
+		for _, s := range j.Settings {
+			fmt.Fprintln(&b, strings.TrimPrefix(s.String(), "--"))
+		}
+	}
+	return b.String()
+}
+
+// runTogether does the job at all of t.Together and the noise beside it, and fills out with their sum, with each
+// client's own figures and with how fairly they shared.
+func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
+	fail := func(err error) error {
+		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
+	}
+	all, err := j.parties(t)
+	if err != nil {
+		return err
+	}
+	program, _, err := clientFio(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	dir, err := leftover.MkdirTemp("")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	inner, cancel := context.WithCancelCause(ctx)
+	var servers sync.WaitGroup
+	defer func() {
+		cancel(nil)
+		servers.Wait()
+	}()
+	args := []string{"--output-format=json+", "--eta=never"}
+	for i, p := range all {
+		if err := support.GuardFio(ctx, p.target, p.job.states[p.target].job.writes()); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("c%d", i)
+		l := p.job.line(p.target, p.job.states[p.target], out)
+		jobs := l.jobs()
+		for k := range jobs {
+			jobs[k].Settings = append(jobs[k].Settings, fio.Setting{Key: "unique_filename", Value: "0"}, // a server would put the client's name before that of the file
+				fio.Setting{Key: "write_bw_log", Value: "s"}, fio.Setting{Key: "write_iops_log", Value: "s"}, fio.Setting{Key: "log_avg_msec", Value: "1000"})
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+".fio"), []byte(jobFile(jobs)), 0o600); err != nil {
+			return fail(err)
+		}
+		argv := slices.Clone(p.job.states[p.target].tool.Argv)
+		if l.onlyReads() {
+			argv = append(argv, "--readonly") // of a client it would stay with the client
+		}
+		if err := j.serve(inner, p, argv, dir, name, cancel, &servers); err != nil {
+			return err
+		}
+		args = append(args, "--client=sock:"+name, name+".fio")
+	}
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	first := j.states[t.Together[0]]
+	j.facts(out.Facts, first, out)
+	out.Facts[iotax.FactCommand] = iotax.QuoteAll(append([]string{"fio"}, args...))
+	out.Facts["command.client"] = typed(t.Together[0], j.line(t.Together[0], first, out).args())
+	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
+
+	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
+	// In its directory: fio names the logs that it fetches after the server, whose name may have no slash then.
+	limit := out.Ramp + out.Length + clientTime
+	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
+	defer done()
+	cmd := exec.CommandContext(bounded, program, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &stdout, &stderr, 5*time.Second
+	err = cmd.Run()
+	out.Raw = stdout.Bytes()
+	if over := stdout.Err(); over != nil {
+		out.Raw = bytes.Clone(out.Raw[:min(len(out.Raw), support.RawLimit)])
+		return fail(outputError(over))
+	}
+	if cause := context.Cause(bounded); cause != nil && err != nil {
+		return cause
+	}
+	r, perr := fio.Parse(out.Raw)
+	if err != nil {
+		if msg := fioMessage(stderr.String() + "\n" + serversSaid(r.Notes)); msg != "" {
+			err = fmt.Errorf("%s (%w)", msg, err)
+		}
+		return fail(err)
+	}
+	if perr != nil {
+		return fail(perr)
+	}
+	if err := r.Err(); err != nil {
+		return fail(err)
+	}
+	return j.tally(t, all, r, dir, out, fail)
+}
+
+// serversSaid is what servers told their client besides what they are about to do.
+func serversSaid(notes []string) string {
+	var out []string
+	for line := range strings.Lines(strings.Join(notes, "\n")) {
+		line = strings.TrimSpace(line)
+		if host, rest, ok := strings.Cut(line, "> "); ok && strings.HasPrefix(host, "<") {
+			line = strings.TrimSpace(rest)
+		} else if strings.HasPrefix(line, "<") && strings.HasSuffix(line, ">") {
+			continue
+		}
+		if strings.Contains(line, ": (g=") || strings.HasPrefix(line, "Starting ") || strings.Contains(line, ": Laying out IO file") {
+			continue
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// tally fills out from the rows of all parties.
+func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, out *iotax.Trial, fail func(error) error) error {
+	of := func(keep func(i int) bool) *fio.Result {
+		s := *r
+		s.Jobs = slices.DeleteFunc(slices.Clone(r.Jobs), func(row fio.Job) bool {
+			var i int
+			if _, err := fmt.Sscanf(row.Host, "c%d", &i); err != nil {
+				return true
+			}
+			return !keep(i)
+		})
+		return &s
+	}
+	n := len(t.Together)
+	measured := of(func(i int) bool { return i < n })
+	out.Values = append(out.Values, measured.Values()...)
+	out.Histograms = append(out.Histograms, measured.Histograms()...)
+	out.Findings = append(out.Findings, rules.FioErrors(iotax.AboutTrial(out), measured.Err(), measured.Damaged())...)
+	out.Facts[iotax.FactFio], out.Facts["latency"] = r.Version, measured.Latencies
+	l := logs{}
+	var rates []float64
+	for i := range all {
+		own := of(func(k int) bool { return k == i })
+		if len(own.Jobs) == 0 {
+			return fail(fmt.Errorf("fio told nothing of %s", all[i].target.Name))
+		}
+		rate := 0.0
+		for _, v := range own.Values() {
+			if v.Name == "iops" {
+				rate = v.Value
+			}
+			if _, what, _ := strings.Cut(v.Name, "."); i < n && n > 1 && slices.Contains([]string{"iops", "bandwidth", "latency.mean", "latency.p99"}, what) {
+				v.Name = fmt.Sprintf("client.%d.%s", i+1, v.Name)
+				out.Values = append(out.Values, v)
+			}
+		}
+		if rate == 0 {
+			return fail(fmt.Errorf("fio completed no I/O at %s in the measured window", all[i].target.Name))
+		}
+		if i >= n {
+			continue
+		}
+		rates = append(rates, rate)
+		for kind, name := range map[fio.LogKind]string{fio.BandwidthLog: "bw", fio.IOPSLog: "iops"} {
+			files, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("s_%s.*.log.c%d", name, i)))
+			if err != nil {
+				return fail(err)
+			}
+			for _, f := range files {
+				text, err := iotax.ReadFile(f, int64(outputLimit))
+				if err != nil {
+					return fail(err)
+				}
+				l[kind] = append(l[kind], text)
+			}
+		}
+	}
+	if len(rates) > 1 {
+		least, jain := Fairness(rates)
+		out.Values = append(out.Values,
+			iotax.Value{Name: "fairness.min-max", Value: least, Unit: iotax.RatioUnit, Better: iotax.Up},
+			iotax.Value{Name: iotax.ValueFairnessJain, Value: jain, Unit: iotax.RatioUnit, Better: iotax.Up})
+	}
+	if len(all) > n {
+		for _, v := range of(func(i int) bool { return i >= n }).Values() {
+			if v.Name == "iops" || v.Name == "bandwidth" {
+				v.Name, v.Better = "noise."+v.Name, iotax.Neither
+				out.Values = append(out.Values, v)
+			}
+		}
+	}
+	series, err := l.series(1)
+	if err != nil {
+		return fail(err)
+	}
+	out.Series = append(out.Series, series...)
+	return nil
+}
+
+// Fairness is how alike the rates of several clients are: the least over the greatest, and Jain's index
+// (Σx)² ÷ (n·Σx²), which is 1 when all are alike and 1/n when one has all (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+func Fairness(rates []float64) (minMax, jain float64) {
+	var sum, squares float64
+	for _, x := range rates {
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 1, 1 // nobody has anything
+	}
+	return slices.Min(rates) / slices.Max(rates), sum * sum / (float64(len(rates)) * squares)
+}

@@ -1,0 +1,161 @@
+package fiojob
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
+)
+
+// openLoop makes an open loop from options, as open does a closed one.
+func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
+	t.Helper()
+	spec := &Fio{Load: load}
+	for i := 0; i < len(options); i += 2 {
+		if err := spec.SetOption(options[i], options[i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.(*fioJob), nil
+}
+
+func TestLoad(t *testing.T) {
+	for text, want := range map[string]float64{"": 0, "open": 0.6, "50%": 0.5, "70%": 0.7} {
+		if got, err := parseLoad(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"0%", "100%", "-3%", "NaN", "much", "5000", "0.7"} {
+		if got, err := parseLoad(text); err == nil {
+			t.Errorf("%q is taken as %v", text, got)
+		}
+	}
+	for field, options := range map[string][]string{
+		"rw": {"rw", "read"}, "iodepth": {"iodepth", "4"}, "rate_iops": {"rate_iops", "100"}, "io_submit_mode": {"io_submit_mode", "offload"},
+		"thinktime": {"thinktime", "5"}, "nrfiles": {"nrfiles", "2"},
+	} {
+		_, err := openLoop(t, "open", options...)
+		var fe *plan.FieldError
+		if !errors.As(err, &fe) || fe.Field != field || fe.Hint == "" {
+			t.Errorf("%v: %v", options, err)
+		}
+	}
+	if err := (&Fio{Load: "open", File: "x.fio"}).Validate(); err == nil {
+		t.Error("an open loop of a job file")
+	}
+}
+
+func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
+	j, err := openLoop(t, "50%", "size", "16MiB", "numjobs", "16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(j.Metrics(), " "); got != "read.latency.mean" {
+		t.Errorf("metrics %s", got)
+	}
+	ctx, m := worktest.CtxFor(t), host.Local()
+	disk, memory := worktest.Target(m, worktest.OnDisk(t)), worktest.Target(m, worktest.TempIn(t, "/dev/shm"))
+	memory.Name = "memory"
+	targets := []*iotax.Target{disk, memory}
+	for _, x := range targets {
+		if err := j.Check(ctx, x); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Prepare(ctx, x); err != nil {
+			t.Fatal(err)
+		}
+		defer j.Cleanup(ctx, x)
+	}
+	if got := names(t, disk.Place.Path); len(got) != 1 {
+		t.Errorf("the sources share one file: %q", got)
+	}
+	facts, err := j.Pilot(ctx, targets, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate := j.states[disk].rate
+	if rate < 1 || j.states[memory].rate != rate || facts["load.rate"] == "" || facts["capacity.here"] == "" || facts["capacity.memory"] == "" {
+		t.Fatalf("rates %d and %d, %v", rate, j.states[memory].rate, facts)
+	}
+	slow := math.Min(number(t, facts["capacity.here"]), number(t, facts["capacity.memory"]))
+	if offered := number(t, facts["load.offered"]); math.Abs(offered/slow-0.5) > 0.01 {
+		t.Errorf("%v offered of %v", offered, slow)
+	}
+
+	// Gently, so that a busy machine carries it: what is done is what is offered, at random times.
+	for _, x := range targets {
+		j.states[x].rate = 50
+		out := &iotax.Trial{Length: time.Second, Ramp: 200 * time.Millisecond, Seed: 5}
+		if err := j.Run(ctx, x, out); err != nil {
+			t.Fatal(err)
+		}
+		done, _ := out.Value("read.iops")
+		offered, ok := out.Value("load.offered")
+		late, _ := out.Value("load.late")
+		if !ok || offered.Value != 800 || math.Abs(done.Value/800-1) > 0.3 || !(late.Value > 0 && late.Value < 1) {
+			t.Errorf("%s: %v of %v done, %v late", x.Name, done.Value, offered.Value, late.Value)
+		}
+		if out.Facts["load"] != "50 %" || !strings.Contains(out.Facts["load.job"], "rw=randread") || !strings.Contains(out.Facts["command"], "--rate_process=poisson") {
+			t.Errorf("facts %v", out.Facts)
+		}
+	}
+
+	// A resumed run offers what it offered before, without another look.
+	again, err := j.Pilot(ctx, targets, map[string]string{"load.rate": "77", "load.offered": "1232"})
+	if err != nil || j.states[disk].rate != 77 || again["load.offered"] != "1232" {
+		t.Errorf("rate %d, %v, %v", j.states[disk].rate, again, err)
+	}
+}
+
+func number(t *testing.T, s string) float64 {
+	t.Helper()
+	p, err := time.ParseDuration(s + "ns") // whole numbers only
+	if err != nil {
+		t.Fatal(err)
+	}
+	return float64(p)
+}
+
+func TestLoadIsJudged(t *testing.T) {
+	j, err := openLoop(t, "60%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := &fioState{rate: 100, job: &resolved{layout: layout{jobs: 10}}} // 1000/s
+	judge := func(done, latency float64) string {
+		out := &iotax.Trial{Values: []iotax.Value{{Name: "read.iops", Value: done}, {Name: "read.latency.mean", Value: latency}}}
+		j.judgeLoad(st, out)
+		var rules []string
+		for _, f := range out.Findings {
+			rules = append(rules, f.Rule)
+		}
+		return strings.Join(rules, " ")
+	}
+	for _, c := range []struct {
+		done, latency float64
+		want          string
+	}{
+		{995, 100e-6, ""},                              // 0.1 in flight of 10
+		{995, 1e-3, "arrivals-late"},                   // 1 in flight of 10
+		{900, 100e-6, "load-not-reached"},              //
+		{900, 10e-3, "load-not-reached arrivals-late"}, // saturated
+	} {
+		if got := judge(c.done, c.latency); got != c.want {
+			t.Errorf("%v/s at %v s: %q, want %q", c.done, c.latency, got, c.want)
+		}
+	}
+}

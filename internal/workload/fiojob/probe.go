@@ -1,0 +1,172 @@
+package fiojob
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
+)
+
+type probeKey struct {
+	machine any
+	place   string
+	fio     string
+	engine  string
+	direct  bool
+	write   bool
+}
+
+func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey, error) {
+	s.mu.Lock()
+	known, ok := s.surveys[support.Identity(m)]
+	s.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	found, err := support.Survey(ctx, m)
+	if err == nil && found.Fio != "" { // without fio it may come, by being installed
+		s.mu.Lock()
+		s.surveys[support.Identity(m)] = found
+		s.mu.Unlock()
+	}
+	return found, err
+}
+
+// probeTime bounds a probe: an engine that hangs (a FUSE file system whose server is stuck) does not
+// work.
+const probeTime = 20 * time.Second
+
+// probe does one small I/O through the engine at the place. What worked on this host stays known
+// until it boots, because a probe costs 0.3 s, most of it fio calibrating its clock.
+func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Target, st *fioState, engine string) error {
+	if diskless(engine) {
+		return nil
+	}
+	write := !t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDir
+	key := probeKey{support.Identity(t.Machine), t.Place.Path, strings.Join(st.tool.Argv, " "), engine, st.job.anyDirect(), write}
+	s.mu.Lock()
+	err, known := s.probes[key]
+	s.mu.Unlock()
+	if known {
+		return err
+	}
+	mark := ""
+	if !support.IsNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.Key != "" {
+		parts := []string{st.survey.Key, st.tool.Version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
+		for _, k := range slices.Sorted(maps.Keys(t.Place.Facts)) {
+			parts = append(parts, k+"="+t.Place.Facts[k])
+		}
+		mark = filepath.Join(env.CacheDir, "engines", fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:32])
+		if _, err := os.Stat(mark); err == nil {
+			return nil
+		}
+	}
+	inner, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
+	defer cancel()
+	err = probeEngine(inner, t, st, engine, write)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if inner.Err() != nil && err != nil {
+		err = context.Cause(inner)
+	}
+	s.mu.Lock()
+	s.probes[key] = err
+	s.mu.Unlock()
+	if mark != "" && err == nil {
+		if os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
+			_ = os.WriteFile(mark, []byte(engine+"\n"), 0o600) // lost, it costs a probe
+		}
+	}
+	return err
+}
+
+// accept asks, with parse, whether the fio on a target takes the job's options. Whether it does depends
+// on its version and the options alone, so it is asked once for all targets and runs: fio calibrates
+// its clock before it looks at its options, which takes longer than everything else before the first
+// trial.
+func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) error {
+	parts := []string{st.tool.Version, st.survey.OS, st.survey.Arch, st.engine}
+	for _, r := range st.job.all() {
+		parts = append(parts, r.name)
+		for _, o := range r.settings {
+			parts = append(parts, o.String())
+		}
+	}
+	key := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:32]
+	s.mu.Lock()
+	known := s.accepted[key]
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	mark := ""
+	if env.CacheDir != "" {
+		mark = filepath.Join(env.CacheDir, "options", key)
+	}
+	_, missing := os.Stat(mark)
+	if mark == "" || missing != nil {
+		if err := parse(); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.accepted[key] = true
+	s.mu.Unlock()
+	if mark != "" && missing != nil && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
+		_ = os.WriteFile(mark, nil, 0o600) // lost, it costs a start of fio
+	}
+	return nil
+}
+
+func probeEngine(ctx context.Context, t *iotax.Target, st *fioState, engine string, write bool) (err error) {
+	const size = "65536"
+	args := slices.Clone(st.tool.Argv)
+	file := ""
+	if !write {
+		args = append(args, "--readonly")
+	}
+	args = append(args, "--name=probe", "--ioengine="+engine, "--bs=4096", "--io_size=4096", "--size="+size, "--eta=never", "--minimal")
+	if st.job.anyDirect() {
+		args = append(args, "--direct=1")
+	}
+	switch {
+	case write:
+		file = "iotax-probe." + engine + ".dat"
+		args = append(args, "--rw=write", "--filename="+file)
+	case support.IsNBD(t.Place):
+		args = append(args, "--rw=read", "--uri="+t.Place.Path)
+	case t.Place.Kind == iotax.PlaceDevice:
+		args = append(args, "--rw=read", "--filename="+t.Place.Path)
+	default:
+		args = append(args, "--rw=read", "--allow_file_create=0", "--filename="+slices.Min(slices.Collect(maps.Keys(st.job.sizes()))))
+	}
+	if file != "" {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTime)
+			defer cancel()
+			err = cmp.Or(err, support.RemoveFiles(ctx, t, []string{file}))
+		}()
+	}
+	stderr := task.Head{Limit: support.MessageLimit}
+	err = t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: support.WorkDir(t), Stderr: &stderr})
+	if err == nil {
+		return nil
+	}
+	if msg := fioMessage(stderr.String()); msg != "" && ctx.Err() == nil {
+		return errors.New(msg)
+	}
+	return err
+}

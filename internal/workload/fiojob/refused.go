@@ -1,0 +1,186 @@
+package fiojob
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"iotax/fio"
+	"iotax/internal/plan"
+)
+
+// What a fio job may not do. fio takes whatever stands in a job file: files to write anywhere, commands, libraries. A job here
+// stays in its target, so that what would leave it is refused before fio is started for the first time. What is listed is
+// what fio 3.33 to 3.42 have; an option that is not known cannot be judged, and is refused too.
+
+// A bar says why something is refused, and what to do in place of it.
+type bar struct{ why, hint string }
+
+var (
+	runsCommand = bar{"it would run a command of its own", "run the command before iotax, or measure it as a workload: command"}
+	writesFile  = bar{"it would write to a file beside the target", "remove it"}
+	readsFile   = bar{"it would read a file beside the target", "remove it"}
+	replays     = bar{"replaying a log is not supported", "remove it"}
+	whole       = bar{"it would change the machine for all that runs there", "set it before iotax, and remove it here"}
+)
+
+// barred are the options that reach beyond the target, and those with which nothing could be measured.
+var barred = map[string]bar{
+	"write_iolog": writesFile,
+
+	"read_iolog":             replays,
+	"replay_redirect":        replays,
+	"merge_blktrace_file":    replays,
+	"merge_blktrace_scalars": replays,
+	"merge_blktrace_iters":   replays,
+
+	"exec_prerun":  runsCommand,
+	"exec_postrun": runsCommand,
+
+	"verify_state_load": readsFile,
+	"dp_scheme":         readsFile,
+
+	"ioscheduler":     whole,
+	"cgroup":          whole,
+	"cgroup_weight":   whole,
+	"cgroup_nodelete": whole,
+
+	"profile":     {"it would run other jobs than these", "remove it"},
+	"opendir":     {decided["opendir"], "remove it"},
+	"fill_device": {decided["fill_device"], "remove it"},
+	"verify_only": {decided["verify_only"], "remove it"},
+	"create_only": {decided["create_only"], "remove it"},
+}
+
+// engines are those that do I/O on the files of a directory, on a device or an export, and nowhere else.
+var engines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "aio", "linuxaio", "posixaio", "solarisaio", "windowsaio", "io_uring", "mmap",
+	"splice", "libpmem", "libcufile", "falloc", "filestat", "null", "cpuio", nbdEngine}
+
+var (
+	network  = bar{"it goes over the network, to no target", "measure a line with the workload network, an object store with the workload object"}
+	spoils   = bar{"it would make, cut or remove files where others have their test files", "measure it with the workload command"}
+	pastTree = bar{"it goes to a store or device that it names itself, past the target", "another engine, as in ioengine=libaio"}
+)
+
+// barredEngines say why the other engines of fio are refused.
+var barredEngines = map[string]bar{
+	"exec":     runsCommand,
+	"external": {"it would load a library", "another engine, as in ioengine=libaio"},
+	"net":      network, "netsplice": network, "rdma": network, "http": network, "librpma_apm_client": network, "librpma_apm_server": network,
+	"librpma_gpspm_client": network, "librpma_gpspm_server": network,
+	"ftruncate": spoils, "filecreate": spoils, "filedelete": spoils, "dircreate": spoils, "dirstat": spoils, "dirdelete": spoils, "fileoperations": spoils, "e4defrag": spoils,
+	"rbd": pastTree, "rados": pastTree, "gfapi": pastTree, "gfapi_async": pastTree, "libhdfs": pastTree, "nfs": pastTree, "dfs": pastTree, "libiscsi": pastTree,
+	"libblkio": pastTree, "xnvme": pastTree, "mtd": pastTree, "dev-dax": pastTree, "pmemblk": pastTree, "ime_sync": pastTree, "ime_psync": pastTree, "ime_aio": pastTree,
+	"io_uring_cmd": pastTree,
+	"sg":           {"a partition is the whole disk to it", "another engine, as in ioengine=libaio"},
+}
+
+// memories are the places of fio's buffers that are no file.
+var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"}
+
+// refuse says why a job may not have an option with that value, or nil. The value of a job file may still hold variables:
+// it is asked again when they are replaced.
+func refuse(s fio.Setting) *plan.FieldError {
+	no := func(hint, format string, args ...any) *plan.FieldError {
+		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}
+	}
+	if e := keepsSecret(s.Key); e != nil {
+		return e
+	}
+	o, known := fio.LookupOption(s.Key)
+	if b, ok := barred[fio.Canonical(s.Key)]; ok {
+		return no(b.hint, "%s: %s", s.Key, b.why)
+	}
+	if !known {
+		return unknown(s.Key)
+	}
+	_, ours := decided[o.Name]
+	open := strings.Contains(s.Value, "$")
+	switch {
+	case ours || slices.Contains(order, o.Name): // not handed on
+	case s.Bare && !strings.HasPrefix(o.Type, "empty or"):
+		return no("write "+s.Key+"=VALUE", "%s has no value: fio would take what stands behind it", s.Key)
+	case strings.ContainsFunc(s.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return no("write it in one line", "%s=%q has control characters", s.Key, s.Value)
+	case strings.ContainsAny(s.Value, "#;"):
+		return no("write it without # and ;", "%s=%s: fio reads a comment from # or ; on", s.Key, s.Value)
+	case o.Engine != "" && !slices.Contains(engines, o.Engine):
+		b := barredEngine(o.Engine)
+		return no("remove it", "%s is an option of the engine %s: %s", s.Key, o.Engine, b.why)
+	case o.Name == "ioengine" && !open && !slices.Contains(engines, s.Value):
+		b := barredEngine(s.Value)
+		return no(b.hint, "ioengine=%s: %s", s.Value, b.why)
+	case o.Name == "mem" && !open && !slices.Contains(memories, s.Value):
+		return no("one of "+strings.Join(memories, ", "), "%s=%s: buffers are kept in memory, not in a file", s.Key, s.Value)
+	case (o.Name == "buffer_pattern" || o.Name == "verify_pattern") && strings.Contains(s.Value, "'"):
+		return no(`write the bytes, as in 0xdeadbeef or "text"`, "%s=%s: %s", s.Key, s.Value, readsFile.why)
+	}
+	return nil
+}
+
+// unclear refuses a value that has variables where they are all replaced: fio would replace them by others.
+func unclear(s fio.Setting) *plan.FieldError {
+	if slices.Contains([]string{"ioengine", "mem", "buffer_pattern", "verify_pattern"}, fio.Canonical(s.Key)) && strings.Contains(s.Value, "$") {
+		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf("%s=%s: a variable of a variable", s.Key, s.Value), Hint: "write the value itself"}
+	}
+	return refuse(s)
+}
+
+func barredEngine(name string) bar {
+	kind, _, _ := strings.Cut(name, ":")
+	if b, ok := barredEngines[kind]; ok {
+		return b
+	}
+	b := bar{"no engine that iotax knows", "one of " + strings.Join(engines, ", ")}
+	if n := plan.Nearest(name, engines); n != "" {
+		b.hint = fmt.Sprintf("did you mean %q?", n)
+	}
+	return b
+}
+
+// unknown refuses a name that is no option of a job. On its command line, where jobs are handed to it, fio takes a name that is
+// cut short for the whole one, and its own options for what they are.
+func unknown(key string) *plan.FieldError {
+	full, own := fio.Completed(key)
+	if own {
+		return &plan.FieldError{Field: key, Msg: key + " is an option of fio itself, not of a job", Hint: "remove it"}
+	}
+	e := &plan.FieldError{Field: key, Msg: "fio has no option " + key, Hint: "remove it; iotax hands on only what it knows"}
+	if full == "" {
+		full = plan.Nearest(key, fio.OptionNames())
+	}
+	if b, ok := barred[full]; ok {
+		e.Hint = fmt.Sprintf("remove it; fio would take it for %q: %s", full, b.why)
+	} else if full != "" {
+		e.Hint = fmt.Sprintf("did you mean %q?", full)
+	}
+	return e
+}
+
+// refusals says what a job file or a command may not have, and the slips that can be seen before fio is asked. Errors are
+// *fio.JobError.
+func refusals(jobs []fio.JobSpec) error {
+	for _, job := range jobs {
+		for _, s := range job.Settings {
+			fail := func(msg, hint string) error {
+				return &fio.JobError{File: s.File, Line: s.Line, Column: s.Column, Msg: msg, Hint: hint}
+			}
+			if e := refuse(s); e != nil {
+				return fail(e.Msg, e.Hint)
+			}
+			if at := strings.TrimLeft(s.Value, " \t"); at != s.Value && strings.Trim(at, "0123456789") != "" {
+				return fail(fmt.Sprintf("%s=%q: the space behind the = is a part of the value to fio", s.Key, s.Value), "write "+s.Key+"="+at)
+			}
+			switch key := fio.Canonical(s.Key); {
+			case key == "rw" && !strings.Contains(s.Value, "$"):
+				if err := checkOption("rw", s.Value); err != nil {
+					slip := fieldError(key, err)
+					return fail(slip.Msg, slip.Hint)
+				}
+			case key == "kb_base" && s.Value != "1000" && s.Value != "1024":
+				return fail("kb_base is 1000 or 1024", "kb_base=1024")
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,822 @@
+package fiojob
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/fio"
+	"iotax/internal/leftover"
+	"iotax/internal/plan"
+	"iotax/internal/rules"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
+)
+
+// fioJob is the workload: one fio job on any number of targets.
+type fioJob struct {
+	name       string
+	env        support.Env
+	spec       *Fio
+	settings   []fio.Setting // of the job, without what iotax decides
+	sharedFile bool          // the job file names one file for all jobs
+	overridden []fio.Setting // what the job file says and iotax decides
+	share      float64       // of the slowest target's capacity that is offered in an open loop; 0 is a closed one
+	file       string        // the file that the job file names, or ""
+	beside     []part        // jobs that run at the same time
+
+	states   map[*iotax.Target]*fioState
+	prepared map[*iotax.Target]int   // how often, less how often it was cleaned up
+	unready  map[*iotax.Target]error // what preparing it came to
+}
+
+// fioState is what is known of the job on one target.
+type fioState struct {
+	survey  task.Survey
+	tool    support.Tool
+	job     *resolved
+	engine  string
+	engines map[string]error // what was probed; nil works
+	held    []string         // files that this workload keeps alive
+	needs   []need           // space that the missing test files take
+	claimed bool             // whether the needs are, or were, among the claims
+	rate    int64            // I/Os per second that each job offers; 0 is as many as it can
+	err     error            // why the target can't do it; Check says it
+}
+
+// state finds out, once for each target, what the job needs to know of it.
+func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) {
+	if st := j.states[t]; st != nil {
+		return st, st.err
+	}
+	st := &fioState{engines: map[string]error{}}
+	st.err = func() (err error) {
+		if err := j.suits(t); err != nil {
+			return err
+		}
+		if st.survey, err = shared.survey(ctx, t.Machine); err != nil {
+			return err
+		}
+		if st.job, err = j.resolve(st.survey.Vars); err != nil {
+			return err
+		}
+		if t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDevice && st.job.writes() {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New("block devices are only read, and the job writes"),
+				Hint: "rw: randread, or a directory on a file system of the device; if all that is on the device may be lost: iotax run --destroy " + iotax.Quote(cmp.Or(t.Device, t.Place.Path))}
+		}
+		if t.Place.ReadOnly && st.job.writes() && st.job.total() > 0 {
+			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),
+				Hint: "rw: randread, or a target that can be written"}
+		}
+		// Before fio is run for the first time: it makes directories that are missing.
+		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 {
+			if err := j.checkPlace(ctx, t, st); err != nil {
+				return err
+			}
+		}
+		st.tool, err = support.Provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
+		return err
+	}()
+	if err := ctx.Err(); err != nil && st.err != nil {
+		return st, st.err // a cancelled look is not remembered
+	}
+	j.states[t] = st
+	return st, st.err
+}
+
+// Look tells whether fio is there, or may be brought there.
+func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
+	s, err := shared.survey(ctx, m)
+	if err != nil || s.Fio != "" || j.spec.Install {
+		return err
+	}
+	_, err = support.Provide(ctx, m, s, false, j.env)
+	return err
+}
+
+func (j *fioJob) suits(t *iotax.Target) error {
+	if t.Place.Kind != iotax.PlaceDir && t.Place.Kind != iotax.PlaceDevice && !support.IsNBD(t.Place) {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("fio jobs run in a directory, on a block device or over NBD, not at the %s %s", t.Place.Kind, t.Place.Path)}
+	}
+	if err := checkExact(t.Place); err != nil {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: "give the device or export another name"}
+	}
+	return nil
+}
+
+// candidates are the engines of an operating system, best first.
+func candidates(os string) []string {
+	switch os {
+	case "linux":
+		return []string{"io_uring", "libaio", "posixaio", "psync"}
+	case "windows":
+		return []string{"windowsaio", "psync"}
+	}
+	return []string{"posixaio", "psync"}
+}
+
+// nbdEngine is fio's engine for NBD exports, and the only one.
+const nbdEngine = "nbd"
+
+// candidates are the engines for t, best first.
+func (st *fioState) candidates(t *iotax.Target) []string {
+	if support.IsNBD(t.Place) {
+		return []string{nbdEngine}
+	}
+	return candidates(st.survey.OS)
+}
+
+// waiting are the engines that wait for each I/O, whatever the depth.
+var waiting = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
+
+// first returns the first engine among those from index from that works on t.
+func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from int) (int, error) {
+	list := st.candidates(t)
+	var errs []error
+	for i := from; i < len(list); i++ {
+		err := j.probe(ctx, t, st, list[i])
+		if err == nil {
+			return i, nil
+		}
+		if ctx.Err() != nil {
+			return 0, err
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", list[i], err))
+	}
+	hint := "if the file system refuses direct I/O: direct: 0"
+	if support.IsNBD(t.Place) {
+		hint = "see that the export is there (nbdinfo " + iotax.Quote(t.Place.Path) + "), and that fio was built with libnbd (fio --enghelp)"
+	}
+	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Hint: hint}
+}
+
+// probe tells whether fio can do I/O through the engine at the place, by doing some.
+func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engine string) error {
+	if err, known := st.engines[engine]; known {
+		return err
+	}
+	err := shared.probe(ctx, j.env, t, st, engine)
+	if ctx.Err() == nil {
+		st.engines[engine] = err
+	}
+	return err
+}
+
+// Settle chooses one engine that works on every target, because another engine is another workload.
+// A target that can't do the job at all is left to Check.
+func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
+	type candidate struct {
+		t     *iotax.Target
+		st    *fioState
+		index int
+	}
+	var open []candidate
+	found := j.findings()
+	versions := map[string][]string{}
+	for _, t := range targets {
+		st, err := j.state(ctx, t)
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		if err != nil {
+			continue
+		}
+		versions[st.tool.Version] = append(versions[st.tool.Version], t.Name)
+		if support.IsNBD(t.Place) {
+			st.engine = nbdEngine // whatever the others use: there is but one
+			continue
+		}
+		if st.engine = st.job.asked(); st.engine != "" {
+			continue
+		}
+		i, err := j.first(ctx, t, st, 0)
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		if err != nil {
+			st.err = err
+			continue
+		}
+		st.engine = candidates(st.survey.OS)[i]
+		open = append(open, candidate{t, st, i})
+	}
+	if len(versions) > 1 {
+		var parts []string
+		for v, names := range versions {
+			parts = append(parts, v+" on "+strings.Join(names, ", "))
+		}
+		slices.Sort(parts)
+		found = append(found, rules.FioVersionDiffers.Found(iotax.AboutRun(), "%s", strings.Join(parts, "; ")))
+	}
+	if len(open) < 2 {
+		return found, nil
+	}
+	worst := slices.MaxFunc(open, func(a, b candidate) int { return cmp.Compare(a.index, b.index) })
+	best := slices.MinFunc(open, func(a, b candidate) int { return cmp.Compare(a.index, b.index) })
+	if best.st.engine == worst.st.engine {
+		return found, nil
+	}
+	why, hint := unavailable(best.st.engine, worst.t, worst.st.engines[best.st.engine])
+	for _, engine := range candidates(worst.st.survey.OS)[worst.index:] {
+		works := true
+		for _, c := range open {
+			if works = slices.Contains(candidates(c.st.survey.OS), engine) && j.probe(ctx, c.t, c.st, engine) == nil; !works {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			return found, context.Cause(ctx)
+		}
+		if works {
+			for _, c := range open {
+				c.st.engine = engine
+			}
+			return append(found, rules.EngineCommon.Hinting(hint).Found(iotax.AboutWorkload(j.name), "%s: every target uses %s, because not all can do better (%s)", j.name, engine, why)), nil
+		}
+	}
+	var parts []string
+	for _, c := range open {
+		parts = append(parts, c.st.engine+" on "+c.t.Name)
+	}
+	return append(found, rules.EngineDiffers.Found(iotax.AboutWorkload(j.name), "%s: %s (%s)", j.name, strings.Join(parts, ", "), why)), nil
+}
+
+// unavailable says why an engine does not work at t, and what mends it, if that is known. A container's
+// seccomp profile answers io_uring_setup(2) with ENOSYS or EPERM, and fio blames the kernel.
+func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
+	why = fmt.Sprintf("%s on %s: %v", engine, t.Name, err)
+	profile := t.Facts["seccomp"]
+	if engine != "io_uring" || profile == "" || profile == "unconfined" || err == nil {
+		return why, ""
+	}
+	is, key := "is", "security: [seccomp=unconfined], or a profile that allows it"
+	if t.Facts["engine"] == "kubernetes" {
+		key = "seccomp: Unconfined; for a pod that exists, seccompProfile: {type: Unconfined} in its own spec"
+		if profile == "the node's default" { // which is no profile on many
+			is = "may be"
+		}
+	}
+	return fmt.Sprintf("%s on %s %s blocked by the container's seccomp profile (%s), which fio cannot tell from a kernel without it: %v", engine, t.Name, is, profile, err),
+		"to measure io_uring there: " + key
+}
+
+// Check tells what t lacks: fio, an engine, a place that can be written, options that the fio over
+// there knows, space.
+func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		return j.checkTogether(ctx, t)
+	}
+	if err := j.check(ctx, t); err != nil {
+		return err
+	}
+	return claimAll([]party{{job: j, target: t}})
+}
+
+// check is Check of a single target, without what the others need of the same space.
+func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
+	st, err := j.state(ctx, t)
+	if err != nil {
+		return err
+	}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
+	}
+	if st.engine == "" && !support.IsNBD(t.Place) {
+		st.engine = st.job.asked()
+	}
+	if st.engine == "" || support.IsNBD(t.Place) { // an export that does not answer is found before the first trial
+		i, err := j.first(ctx, t, st, 0)
+		if err != nil {
+			return err
+		}
+		st.engine = st.candidates(t)[i]
+	}
+	var stderr task.Head
+	err = shared.accept(j.env, st, func() error {
+		// In front: at the second --name fio would already make the first job.
+		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.Argv), "--parse-only")
+		stderr = task.Head{Limit: support.MessageLimit}
+		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		msg := fioMessage(stderr.String())
+		if msg == "" {
+			return on(err, "")
+		}
+		hint, err := j.refused(st, msg)
+		return on(err, hint)
+	}
+	if t.Facts == nil {
+		t.Facts = map[string]string{}
+	}
+	t.Facts[iotax.FactFio] = st.tool.Version
+	if st.tool.Pushed != "" {
+		t.Facts["fio.pushed"] = st.tool.Pushed
+	}
+	return nil
+}
+
+// maxFiles bounds the test files of a job: all their names are on a command line.
+const maxFiles = 1000
+
+func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) error {
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: err, Hint: hint}
+	}
+	if n := st.job.files(); n > maxFiles {
+		return on(fmt.Errorf("the job has %d files; %d are the most", n, maxFiles), "fewer numjobs or nrfiles")
+	}
+	sizes := st.job.sizes()
+	names := slices.Sorted(maps.Keys(sizes))
+	var found task.Place
+	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
+		found, err = task.CheckPlace.On(ctx, t.Machine, task.Check{Files: task.Files{Dir: t.Place.Path, Names: names}, Write: !t.Place.ReadOnly})
+		return err
+	})
+	if err != nil {
+		return on(err, "")
+	}
+	switch found.Problem {
+	case task.Missing:
+		return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrNotExist), "make the directory, or name another")
+	case task.NoDir:
+		return on(fmt.Errorf("%s is not a directory", t.Place.Path), "name a directory")
+	case task.Denied:
+		return on(fmt.Errorf("%s: %w", t.Place.Path, fs.ErrPermission), "run as a user who may enter it")
+	case task.Unwritable:
+		return on(fmt.Errorf("%s cannot be written", t.Place.Path), "a directory this user can write, on a file system mounted rw")
+	}
+	own, missing := room{found.Room, support.Identity(t.Machine)}, maps.Clone(sizes)
+	maps.DeleteFunc(missing, func(name string, size int64) bool { return found.Sizes[name] == size })
+	if t.Place.ReadOnly {
+		if len(missing) > 0 {
+			return on(fmt.Errorf("%s is read-only and does not hold the test file %s", t.Place.Path, names[0]), "a target that can be written")
+		}
+		return nil
+	}
+	if st.needs, err = j.needs(ctx, t, own, missing); err != nil {
+		return on(err, "")
+	}
+	for _, n := range st.needs {
+		if err := n.room.short(n.bytes, n.where); err != nil {
+			return on(err, hintSpace(err, st.job.total()))
+		}
+	}
+	return nil
+}
+
+// approx rounds a size down so that it is short to read.
+func approx(n int64) string {
+	for _, unit := range []int64{1 << 30, 1 << 20, 1 << 10} {
+		if n >= unit {
+			return plan.Size(n / unit * unit).String()
+		}
+	}
+	return plan.Size(n).String()
+}
+
+func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
+	length := max(out.Length, time.Millisecond)
+	switch {
+	case j.spec.BySize:
+		length = 0
+	case out.Length <= 0:
+		length = time.Duration(plan.Defaults().Trial)
+	}
+	return line{
+		fio: st.tool.Argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice, export: support.IsNBD(t.Place),
+		engine: st.engine, seed: out.Seed, runtime: length.Milliseconds(), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
+	}
+}
+
+// Prepare writes the test files with random data, through a temporary name: what has the real name
+// and the right size is whole. Files that are there already are used as they are.
+func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		return j.each(t, true, func(p party) error { return p.job.Prepare(ctx, p.target) })
+	}
+	if j.prepared[t]++; j.prepared[t] > 1 {
+		return j.unready[t] // it is a part of several targets
+	}
+	j.unready[t] = j.prepare(ctx, t)
+	return j.unready[t]
+}
+
+func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
+	st, err := j.state(ctx, t)
+	if err != nil {
+		return err
+	}
+	want := st.job.sizes()
+	defer shared.settle(t, want)
+	if t.Place.Kind != iotax.PlaceDir || len(want) == 0 {
+		return nil
+	}
+	on := func(err error, hint string) error {
+		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Hint: hint}
+	}
+	names := slices.Sorted(maps.Keys(want))
+	st.held = support.Held.Hold(t, names)
+	sizes, err := support.FileSizes(ctx, t, names)
+	if err != nil {
+		return on(err, "")
+	}
+	missing := map[int64][]string{} // by size
+	for _, n := range names {
+		if sizes[n] != want[n] {
+			missing[want[n]] = append(missing[want[n]], n)
+		}
+	}
+	if len(missing) > 0 && t.Place.ReadOnly {
+		return on(errors.New("the place is read-only"), "")
+	}
+	// One process writes a few files at once: each costs fio's start, and many at once would
+	// interleave on the disk.
+	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
+		for batch := range slices.Chunk(missing[bytes], 8) {
+			files := map[string]int64{}
+			for _, n := range batch {
+				files[n] = bytes
+			}
+			if err := j.roomFor(ctx, t, files); err != nil {
+				return on(err, hintSpace(err, st.job.total()))
+			}
+			if err := support.GuardFio(ctx, t, true); err != nil {
+				return err
+			}
+			if err := j.fill(ctx, t, st, batch, bytes); err != nil {
+				return on(err, hintSpace(err, st.job.total()))
+			}
+		}
+	}
+	return nil
+}
+
+func hintSpace(err error, total int64) string {
+	var short *noRoom
+	if errors.As(err, &short) || strings.Contains(err.Error(), "No space left") {
+		return fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(total))
+	}
+	return ""
+}
+
+func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names []string, size int64) (err error) {
+	parts := make([]string, len(names))
+	for i, n := range names {
+		parts[i] = n + support.Partial
+	}
+	defer func() {
+		if err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+			defer cancel()
+			err = errors.Join(err, support.RemoveFiles(ctx, t, parts))
+		}
+	}()
+	engine := st.engine
+	if engine == "" || slices.Contains([]string{"mmap", "splice", "exec"}, engine) {
+		engine = "psync"
+	}
+	out, stderr := iotax.Capture{}, task.Head{Limit: support.MessageLimit}
+	on, in, args := t.Machine, support.WorkDir(t), fillArgs(st.tool.Argv, engine, st.job.anyDirect(), parts, size)
+	if dir, tool := j.behind(t); dir != "" {
+		on, in, args = j.env.Host, dir, fillArgs([]string{tool}, "psync", false, parts, size)
+	}
+	err = on.Run(ctx, &iotax.Cmd{Args: args, Dir: in, Stdout: &out, Stderr: &stderr})
+	if ctx.Err() != nil && err != nil {
+		return err
+	}
+	r, perr := fio.Parse(out.Bytes())
+	switch msg := fioMessage(stderr.String() + "\n" + strings.Join(r.Notes, "\n")); {
+	case err != nil && msg != "":
+		return errors.New(msg)
+	case err != nil:
+		return err
+	case perr != nil:
+		return perr
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	var written uint64
+	for i := range r.Jobs {
+		written += r.Jobs[i].Write.Bytes
+	}
+	if want := uint64(size) * uint64(len(names)); written != want {
+		return fmt.Errorf("fio wrote %d bytes in place of %d", written, want)
+	}
+	sizes, err := support.FileSizes(ctx, t, parts)
+	if err != nil {
+		return err
+	}
+	for _, n := range parts {
+		if sizes[n] != size {
+			return fmt.Errorf("%s has %d bytes in place of %d", path.Join(t.Place.Path, n), sizes[n], size)
+		}
+	}
+	_, err = task.Rename.On(ctx, t.Machine, task.Renaming{Files: task.Files{Dir: t.Place.Path, Names: parts}, Ending: support.Partial})
+	return err
+}
+
+// behind is the directory of this host that t's machine sees as its place, through a share, and the fio that
+// writes there: many times as fast as through the share. It is "" where there is none.
+func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
+	f := t.Place.Facts
+	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f[iotax.FactShareType]) {
+		return "", ""
+	}
+	// Another system's root could put links into the share, which fio would follow here. iotax's own guest does not.
+	if os.Geteuid() == 0 && t.Machine.Caps().Facts[iotax.FactKernelFile] == "" {
+		return "", ""
+	}
+	inside, err := filepath.Rel(f[iotax.FactFilesystemMount], t.Place.Path)
+	if err != nil || !filepath.IsLocal(inside) {
+		return "", ""
+	}
+	if tool, err = exec.LookPath("fio"); err != nil {
+		return "", ""
+	}
+	dir = filepath.Join(t.Place.Backing, inside)
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return "", ""
+	}
+	return dir, tool
+}
+
+// Cleanup removes the test files, unless another workload on the target still has a use for them.
+func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
+	if len(t.Together) > 0 {
+		return j.each(t, false, func(p party) error { return p.job.Cleanup(ctx, p.target) })
+	}
+	if j.prepared[t] > 1 {
+		j.prepared[t]--
+		return nil
+	}
+	delete(j.prepared, t)
+	st := j.states[t]
+	if st == nil {
+		return nil
+	}
+	if st.job != nil { // of one that was checked and never prepared
+		shared.settle(t, st.job.sizes())
+	}
+	files := support.Held.Release(t, st.held)
+	st.held = nil
+	if len(files) == 0 || t.Place.ReadOnly { // what a read-only place holds was made with it
+		return nil
+	}
+	if err := support.RemoveFiles(ctx, t, files); err != nil {
+		return &iotax.Error{Op: "remove test files of " + j.name + " on", On: t.Name, Err: err}
+	}
+	return nil
+}
+
+var (
+	outputLimit = 60 << 20 // of what fio prints, with its logs; an answer of the agent has at most 64 MiB
+	logLimit    = 48 << 20 // of its logs
+)
+
+// logStep is the time between the lines of fio's logs, in seconds: 1, or more where the logs of that many jobs over that long a
+// trial would be larger than logLimit.
+func (l line) logStep() int {
+	seconds := cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds())
+	bytes := 0.0
+	for _, r := range l.job.all() {
+		const lineSize = 40 // at most
+		logs := 2           // per process and direction
+		if reads(r.rw) && writes(r.rw) || strings.Contains(r.rw, "trimwrite") {
+			logs *= 2
+		}
+		bytes += float64(logs*r.processes*lineSize) * seconds
+	}
+	return max(1, int(math.Ceil(bytes/float64(logLimit))))
+}
+
+func outputError(err error) error {
+	return fmt.Errorf("fio's output with its logs: %w (fewer numjobs or a shorter trial make less)", err)
+}
+
+// Run runs one fio process and fills out.
+func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	if len(t.Together) > 0 {
+		return j.runTogether(ctx, t, out)
+	}
+	st, err := j.state(ctx, t)
+	if err != nil {
+		return err
+	}
+	l := j.line(t, st, out)
+	args := l.args()
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	j.facts(out.Facts, st, out)
+	out.Facts[iotax.FactCommand] = typed(t, args)
+
+	step := l.logStep()
+	if err := support.GuardFio(ctx, t, st.job.writes()); err != nil {
+		return err
+	}
+	ran, err := task.Fio.On(ctx, t.Machine, task.FioRun{Args: args, Env: leftover.Environ(), Dir: support.WorkDir(t), Label: leftover.Current().String(),
+		Step: step * 1000, Limit: outputLimit, Messages: support.MessageLimit})
+	out.Raw = ran.Stdout
+	fail := func(err error) error {
+		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return fail(err)
+	case ran.Over:
+		out.Raw = bytes.Clone(ran.Stdout[:min(len(ran.Stdout), support.RawLimit)])
+		return fail(outputError(&iotax.LimitError{Limit: int64(outputLimit)}))
+	}
+	r, perr := fio.Parse(ran.Stdout)
+	msg := fioMessage(string(ran.Stderr) + "\n" + strings.Join(r.Notes, "\n"))
+	switch {
+	case ran.Exit != nil && msg != "":
+		return fail(fmt.Errorf("%s (%s)", msg, exitStatus(ran.Exit)))
+	case ran.Exit != nil:
+		return fail(ran.Exit)
+	case perr != nil:
+		return fail(perr)
+	}
+	if err := r.Err(); err != nil {
+		if msg != "" {
+			err = errors.New(msg)
+		}
+		return fail(err)
+	}
+	out.Values = append(out.Values, r.Values()...)
+	j.judgeLoad(st, out)
+	out.Histograms = append(out.Histograms, r.Histograms()...)
+	out.Findings = append(out.Findings, rules.FioErrors(iotax.AboutTrial(out), r.Err(), r.Damaged())...)
+	series, err := logsOf(ran.Logs).series(step)
+	out.Series = append(out.Series, series...)
+	if err != nil {
+		return fail(err)
+	}
+	out.Facts[iotax.FactFio] = r.Version
+	out.Facts["latency"] = r.Latencies
+	var ios uint64
+	for i := range r.Jobs {
+		ios += r.Jobs[i].Read.IOs + r.Jobs[i].Write.IOs + r.Jobs[i].Trim.IOs + r.Jobs[i].Mixed.IOs
+	}
+	if ios == 0 {
+		return fail(errors.New("fio completed no I/O in the measured window"))
+	}
+	return nil
+}
+
+// typed is what a user would type to run args at t.
+func typed(t *iotax.Target, args []string) string {
+	text := iotax.QuoteAll(args)
+	if dir := support.WorkDir(t); dir != "" {
+		text = "cd " + iotax.Quote(dir) + " && " + text
+	}
+	return text
+}
+
+// facts are what a reader wants to know of the job without its command line.
+func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
+	facts[iotax.FactFio] = st.tool.Version
+	facts[iotax.FactIOEngine] = st.engine
+	j.loadFacts(facts, st)
+	facts[iotax.FactJob] = iotax.JobText(j.normal(st))
+	facts["ramp"] = out.Ramp.String()
+	for key, value := range st.job.facts() {
+		facts[key] = value
+	}
+	if len(j.overridden) > 0 {
+		var said []string
+		for _, s := range j.overridden {
+			said = append(said, strings.TrimPrefix(s.String(), "--"))
+		}
+		facts["overridden"] = strings.Join(said, ", ")
+	}
+	if n, _ := strconv.Atoi(facts[iotax.FactIODepth]); n > 1 && slices.Contains(waiting, st.engine) {
+		out.Findings = append(out.Findings, rules.DepthOfSyncEngine.Found(iotax.AboutTrial(out), "iodepth %d with the engine %s, which waits for each I/O: the depth is 1", n, st.engine))
+	}
+}
+
+// normal is the work of the jobs, the same wherever and however long they run. The options of those beside the first have
+// their number before them.
+func (j *fioJob) normal(st *fioState) map[string]string {
+	out := map[string]string{"kind": "fio"}
+	l := line{job: st.job, engine: st.engine}
+	for i, r := range st.job.all() {
+		prefix := ""
+		if i > 0 {
+			prefix = strconv.Itoa(i+1) + "."
+		}
+		for k, v := range fio.Normal(slices.Concat(r.settings, []fio.Setting{{Key: "ioengine", Value: l.engineOf(r)}})) {
+			out[prefix+k] = v
+		}
+	}
+	if j.share > 0 {
+		out["load"] = strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %"
+	}
+	if j.spec.BySize {
+		out["by_size"] = "true"
+	}
+	return out
+}
+
+// logs are fio's logs by kind.
+type logs map[fio.LogKind][][]byte
+
+// logsOf sorts the files by kind.
+func logsOf(files map[string][]byte) logs {
+	l := logs{}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		switch {
+		case strings.HasPrefix(name, "s_bw."):
+			l[fio.BandwidthLog] = append(l[fio.BandwidthLog], files[name])
+		case strings.HasPrefix(name, "s_iops."):
+			l[fio.IOPSLog] = append(l[fio.IOPSLog], files[name])
+		}
+	}
+	return l
+}
+
+// series has one value every step seconds.
+func (l logs) series(step int) ([]iotax.Series, error) {
+	var out []iotax.Series
+	for _, kind := range []fio.LogKind{fio.IOPSLog, fio.BandwidthLog} {
+		var jobs [][]fio.Sample
+		for _, text := range l[kind] {
+			s, err := fio.ParseLog(text)
+			if err != nil {
+				return out, err
+			}
+			jobs = append(jobs, s)
+		}
+		out = append(out, fio.Rates(kind, float64(step), jobs...)...)
+	}
+	return out, nil
+}
+
+// fioMessage picks what fio says about an error out of its output. fio says it up to three times, the
+// same for every request in flight: the line that names the file is kept, once.
+func fioMessage(text string) string {
+	var said []string
+	why := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "fio:"))
+		switch {
+		case line == "" || slices.Contains(said, line):
+		case strings.HasPrefix(line, "pid="):
+			// "pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
+			if _, w, ok := strings.Cut(line, "error="); ok && why == "" {
+				why = w
+			}
+		case strings.HasPrefix(line, "io_u error") && slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "io_u error") }):
+		default:
+			said = append(said, line)
+		}
+	}
+	said = said[:min(len(said), 5)]
+	if why != "" && !strings.Contains(strings.Join(said, "\n"), why) {
+		said = append(said, why)
+	}
+	return strings.Join(said, "; ")
+}
+
+func exitStatus(e *iotax.ExitError) string {
+	if e.Signal != "" {
+		return "signal " + e.Signal
+	}
+	return "exit status " + strconv.Itoa(e.Code)
+}
+
+// shared is what the jobs of one process share about machines and places: a plan with ten workloads looks at each machine once.
+var shared = &sharedState{surveys: map[any]task.Survey{}, probes: map[probeKey]error{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
+
+type sharedState struct {
+	mu       sync.Mutex
+	surveys  map[any]task.Survey
+	probes   map[probeKey]error
+	accepted map[string]bool // jobs that a version of fio could parse
+
+	claims map[claimKey]map[string]int64 // what is to be written, by file system and file, B
+
+	capacities map[string]float64 // what a job does on a target when nothing holds it back, 1/s
+}

@@ -1,0 +1,165 @@
+package fiojob
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/workload/support"
+	"iotax/internal/workload/task"
+)
+
+// A room is a file system of a machine.
+type room struct {
+	task.Room
+	on any // the machine, as identity has it
+}
+
+// short says how the bytes do not fit into the room, or nil. What iotax.Reserve says stays free.
+func (r room) short(need int64, where string) error {
+	if reserve := iotax.Reserve(r.Size); r.Free >= 0 && need > 0 && need+reserve > r.Free {
+		return &noRoom{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.Free), approx(reserve))}
+	}
+	return nil
+}
+
+type noRoom struct{ msg string }
+
+func (e *noRoom) Error() string { return e.msg }
+
+// A need is what missing test files take of a room.
+type need struct {
+	room  room
+	where string           // the path that an error names
+	bytes int64            // of all of them together
+	files map[string]int64 // the bytes of each
+}
+
+// needs are those of missing test files at t (bytes by name): of its own file system, and of the one of this host that holds the image
+// or directory behind it.
+func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing map[string]int64) ([]need, error) {
+	var all int64
+	for _, n := range missing {
+		all += n
+	}
+	if all == 0 {
+		return nil, nil
+	}
+	needs := []need{{own, t.Place.Path, all, missing}}
+	if j.env.Host == nil || iotax.IsLocal(t.Machine) || t.Place.Backing == "" {
+		return needs, nil
+	}
+	var behind *task.Room
+	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
+		behind, err = task.Behind.On(ctx, j.env.Host, t.Place.Backing)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, bytes := room{task.Room{Free: -1}, support.Identity(j.env.Host)}, all
+	if behind != nil {
+		r.Room = *behind
+		if size, err := strconv.ParseInt(t.Place.Facts[iotax.FactDiskSize], 10, 64); err == nil && r.Allocated >= 0 { // an image grows up to its size
+			bytes = min(bytes, max(0, size-r.Allocated))
+		}
+	}
+	if bytes == 0 {
+		return needs, nil // an image that has all its space
+	}
+	files := map[string]int64{}
+	for name, n := range missing {
+		files[name] = int64(float64(n) / float64(all) * float64(bytes))
+	}
+	return append(needs, need{r, path.Dir(t.Place.Backing), bytes, files}), nil
+}
+
+// claimAll says whether the missing files of all the parties fit, together with those of the targets that passed their Check before,
+// and remembers them until they are written, or until it is known that they will not be (settle): those of all of them, or of none.
+func claimAll(parties []party) error {
+	var fresh []party // not a part of another target, whose claim stays
+	for _, p := range parties {
+		st := p.job.states[p.target]
+		if st.claimed {
+			continue
+		}
+		st.claimed, fresh = true, append(fresh, p)
+		for _, n := range st.needs {
+			where, sum := n.where, shared.claim(p.target, n)
+			if sum > n.bytes {
+				where += " and by other targets on its file system"
+			}
+			if err := n.room.short(sum, where); err != nil {
+				for _, f := range fresh {
+					st := f.job.states[f.target]
+					shared.settle(f.target, st.job.sizes())
+					st.claimed = false
+				}
+				return &iotax.Error{Op: "check " + p.job.name + " on", On: p.target.Name, Err: err, Hint: hintSpace(err, st.job.total())}
+			}
+		}
+	}
+	return nil
+}
+
+// A claimKey is a file system; a claim is a file that will be written there.
+type claimKey struct {
+	on     any
+	device string
+}
+
+// claim notes the files of a need at t, and returns the sum of the bytes that are to be written to its room.
+func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := claimKey{n.room.on, n.room.Device}
+	if n.room.Device == "" {
+		key.device = t.Place.Path
+	}
+	if s.claims[key] == nil {
+		s.claims[key] = map[string]int64{}
+	}
+	for name, bytes := range n.files {
+		s.claims[key][support.FileKey(t, name)] = bytes
+	}
+	for _, bytes := range s.claims[key] {
+		sum += bytes
+	}
+	return sum
+}
+
+// settle forgets claims of files: they are written, or will not be.
+func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, claims := range s.claims {
+		for name := range files {
+			delete(claims, support.FileKey(t, name))
+		}
+	}
+}
+
+// roomFor looks again, right before the files (bytes by name) are written: others may have written in the meantime.
+func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
+	own := room{on: support.Identity(t.Machine)}
+	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
+		own.Room, err = task.RoomOf.On(ctx, t.Machine, t.Place.Path)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	needs, err := j.needs(ctx, t, own, files)
+	if err != nil {
+		return err
+	}
+	for _, n := range needs {
+		if err := n.room.short(n.bytes, n.where); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+package workload
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+)
+
+func TestMain(m *testing.M) { os.Exit(worktest.RunTests(m)) }
+
+// made makes a workload of a kind from a spec that was filled by hand.
+func made(t testing.TB, kind string, spec plan.Spec) iotax.Workload {
+	t.Helper()
+	kinds := Kinds()
+	return worktest.Made(t, kinds[slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == kind })], spec)
+}

@@ -1,0 +1,129 @@
+package support
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+	"iotax/internal/rules"
+)
+
+// startShare is the share of a piece of work that reaching the machine may take.
+const startShare = 0.05
+
+// Timed runs f between two readings of this host's clock and adds duration, and operations (the number that
+// f returns), to out. On machines other than this host it times an empty command first: start, the part of
+// the duration that is no work.
+func Timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
+	var start time.Duration
+	if !iotax.IsLocal(m) {
+		var err error
+		if start, err = emptyCommand(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	begun := time.Now()
+	n, err := f()
+	took := time.Since(begun)
+	if err != nil {
+		return took, err
+	}
+	out.Values = append(out.Values,
+		iotax.Value{Name: iotax.ValueDuration, Value: took.Seconds(), Unit: iotax.Seconds, Better: iotax.Down},
+		iotax.Value{Name: iotax.ValueOperations, Value: float64(n), Unit: iotax.Count})
+	if start > 0 {
+		out.Values = append(out.Values, iotax.Value{Name: "start", Value: start.Seconds(), Unit: iotax.Seconds})
+	}
+	judgeStart(out, start, took)
+	return took, nil
+}
+
+// emptyCommand is how long a command that does nothing takes on m.
+func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
+	args := []string{"true"}
+	if goos, err := System(ctx, m); err != nil {
+		return 0, err
+	} else if goos == "windows" {
+		args = []string{"cmd.exe", "/c", "exit 0"}
+	}
+	begun := time.Now()
+	if _, err := Bounded(ctx, m, GlanceTime, iotax.Command(args...)); err != nil {
+		return 0, err
+	}
+	return time.Since(begun), nil
+}
+
+// System returns the operating system of m, as in runtime.GOOS, or "". A machine without a session of its own is a POSIX one: its agents
+// are started by sh.
+func System(ctx context.Context, m iotax.Machine) (string, error) {
+	if agent.LinkOf(m) == nil && !iotax.IsLocal(m) {
+		return "", nil
+	}
+	s, err := agent.System(ctx, m)
+	goos, _, _ := strings.Cut(s, "/")
+	return goos, err
+}
+
+func judgeStart(out *iotax.Trial, start, took time.Duration) {
+	if share := start.Seconds() / took.Seconds(); share > startShare {
+		out.Findings = append(out.Findings, rules.StartDominates.Found(iotax.AboutTrial(out), "an empty command takes %v there, %.2g %% of %v", start.Round(time.Millisecond), 100*share, took.Round(time.Millisecond)))
+	}
+}
+
+// Placeholders are what stands for the place in a command.
+var Placeholders = map[iotax.PlaceKind]string{
+	iotax.PlaceDir: "{dir}", iotax.PlaceDevice: "{device}", iotax.PlaceURL: "{url}",
+}
+
+// Holds reports whether p stands in one of texts.
+func Holds(p string, texts ...string) bool {
+	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
+}
+
+// GuardFio asks whether fio may be run at t's place. In a directory it makes what is missing also for a job that only reads.
+func GuardFio(ctx context.Context, t *iotax.Target, writes bool) error {
+	if t.Place.Guard == nil || !writes && t.Place.Kind != iotax.PlaceDir {
+		return nil
+	}
+	return t.Place.Guard(ctx)
+}
+
+// Misplaced is the first placeholder in texts that t's place cannot fill, or "".
+func Misplaced(t *iotax.Target, texts ...string) string {
+	for kind, p := range Placeholders {
+		if kind != t.Place.Kind && Holds(p, texts...) {
+			return p
+		}
+	}
+	return ""
+}
+
+// FillIn puts the place and the seed of the block into a text; quote is applied to what is put in.
+func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
+	r := strings.NewReplacer(Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed))
+	return r.Replace(text)
+}
+
+func AsItIs(s string) string { return s }
+
+// WorkDir is the directory in which commands of t run: its own, or the machine's choice.
+func WorkDir(t *iotax.Target) string {
+	if t.Place.Kind == iotax.PlaceDir {
+		return t.Place.Path
+	}
+	return ""
+}
+
+// Failed turns the end of a command into an error for the user.
+func Failed(op, on string, err error, hint string) error {
+	var already *iotax.Error
+	if errors.As(err, &already) && already.Hint != "" {
+		hint = ""
+	}
+	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
+}

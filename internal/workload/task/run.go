@@ -1,0 +1,221 @@
+package task
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// A Head keeps the first Limit bytes of a stream, and counts the rest.
+type Head struct {
+	bytes.Buffer
+	Limit int
+	More  int64
+}
+
+func (h *Head) Write(p []byte) (int, error) {
+	n := min(len(p), h.Limit-h.Len())
+	h.Buffer.Write(p[:n])
+	h.More += int64(len(p) - n)
+	return len(p), nil
+}
+
+// ReadFrom hides that of the buffer, which has no limit.
+func (h *Head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
+
+// An EmptyDir is a directory of its own for a command, which is removed after it.
+type EmptyDir struct {
+	Text  string   // command of the user, for the shell of the machine
+	Env   []string // of the command
+	Label string   // of the run
+}
+
+var (
+	// InEmptyDir runs a command in an empty directory. Where none can be made (a container whose root is read-only), it runs in one
+	// in which nothing can be changed.
+	InEmptyDir = agent.New("in empty directory", inEmptyDir)
+	// Installed reports whether a program can be run in a directory.
+	Installed = quick("installed", func(p Program) (bool, error) {
+		name := p.Name
+		if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
+			name = filepath.Join(p.Dir, name)
+		}
+		return find(name) != "", nil
+	})
+	// Random writes a file of random bytes, to the disk.
+	Random = agent.New("write random file", random)
+	// Sync writes the caches of the machine to its disks.
+	Sync = quick("sync", func(nothing) (nothing, error) { syncDisks(); return nothing{}, nil })
+	// AwaitFile returns once a file exists.
+	AwaitFile = agent.New("await file", func(ctx context.Context, path string) (nothing, error) {
+		for {
+			if _, err := os.Lstat(path); err == nil {
+				return nothing{}, nil
+			}
+			select {
+			case <-ctx.Done():
+				return nothing{}, context.Cause(ctx)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+	// AwaitDisk waits for the disk with a serial number, reads its first block, and returns its device.
+	AwaitDisk = agent.New("await disk", awaitDisk)
+	// MakeExt4 makes a file system and mounts it.
+	MakeExt4 = agent.New("make ext4", func(ctx context.Context, n NewFS) (nothing, error) {
+		_, err := agent.Exec(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", n.Device)
+		if err == nil {
+			err = os.MkdirAll(n.At, 0o755)
+		}
+		if err == nil {
+			_, err = agent.Exec(ctx, "mount", n.Device, n.At)
+		}
+		return nothing{}, err
+	})
+	// MountAndList mounts a file system and lists its root. It returns how long both took together.
+	MountAndList = agent.New("mount and list", func(ctx context.Context, m Mount) (took time.Duration, err error) {
+		if err = os.MkdirAll(m.At, 0o755); err != nil {
+			return 0, err
+		}
+		begun := time.Now()
+		if _, err = agent.Exec(ctx, append(append([]string{"mount"}, m.Args...), m.At)...); err == nil {
+			_, err = os.ReadDir(m.At)
+		}
+		return time.Since(begun), err
+	})
+)
+
+// A Program is one that is run in a directory.
+type Program struct{ Name, Dir string }
+
+// A NewFS is a file system that is made on a device.
+type NewFS struct{ Device, At string }
+
+func awaitDisk(ctx context.Context, serial string) (string, error) {
+	for {
+		files, err := filepath.Glob("/sys/block/*/serial")
+		for _, file := range files {
+			if text, rerr := os.ReadFile(file); rerr != nil || strings.TrimSpace(string(text)) != serial {
+				continue
+			}
+			device := "/dev/" + filepath.Base(filepath.Dir(file))
+			if _, err = agent.Exec(ctx, "dd", "if="+device, "of=/dev/null", "bs=4096", "count=1", "iflag=direct"); err == nil {
+				return device, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return "", errors.Join(context.Cause(ctx), err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// A Mount is a file system that is mounted at a directory, by arguments of mount(8).
+type Mount struct {
+	Args []string
+	At   string
+}
+
+func inEmptyDir(ctx context.Context, e EmptyDir) (_ nothing, err error) {
+	dir, err := tempDir(ctx, Temp{Prefix: "iotax-", Label: e.Label})
+	if err == nil {
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	} else if dir = "/proc/self/fdinfo"; runtime.GOOS != "linux" {
+		return nothing{}, err
+	}
+	return nothing{}, agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: agent.Shell(runtime.GOOS, e.Text), Env: e.Env, Dir: dir})
+}
+
+// A RandomFile has Data random bytes, and a hole up to Size if that is larger.
+type RandomFile struct {
+	Path       string
+	Data, Size int64
+}
+
+func random(ctx context.Context, r RandomFile) (_ nothing, err error) {
+	f, err := os.OpenFile(r.Path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nothing{}, err
+	}
+	for left := r.Data; left > 0 && err == nil; {
+		var n int64
+		n, err = io.CopyN(f, rand.Reader, min(left, 1<<20))
+		left -= n
+		err = cmp.Or(err, context.Cause(ctx))
+	}
+	if err == nil && r.Size > r.Data {
+		err = f.Truncate(r.Size)
+	}
+	return nothing{}, errors.Join(err, f.Sync(), f.Close())
+}
+
+// A FioRun is a command line of fio that writes logs.
+type FioRun struct {
+	Args, Env []string
+	Dir       string // "" is one of its own
+	Label     string // of the run
+	Step      int    // ms of which the logs have averages
+	Limit     int    // bytes of its output and its logs
+	Messages  int    // bytes of standard error that are kept
+}
+
+// A FioOutput is what fio wrote.
+type FioOutput struct {
+	Stdout, Stderr []byte
+	Logs           map[string][]byte // by the name of the file, without the directory
+	Exit           *iotax.ExitError
+	Over           bool // there is more than the limit
+}
+
+// Fio runs fio once. fio keeps its logs in memory and writes them when it ends, so they cost the I/O nothing (status-interval would
+// print the whole histogram each second). They are never at the place that is measured.
+var Fio = agent.New("run fio", runFio)
+
+func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {
+	dir, err := tempDir(ctx, Temp{Prefix: "iotax-log-", Label: f.Label})
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	logs := filepath.Join(dir, "s")
+	stdout, stderr := iotax.Capture{Limit: f.Limit}, Head{Limit: f.Messages}
+	args := append(f.Args, "--aux-path="+dir, "--write_bw_log="+logs, "--write_iops_log="+logs, fmt.Sprintf("--log_avg_msec=%d", f.Step))
+	err = agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: args, Env: f.Env, Dir: cmp.Or(f.Dir, dir), Stdout: &stdout, Stderr: &stderr})
+	out.Stdout, out.Stderr, out.Over = stdout.Bytes(), stderr.Bytes(), stdout.Err() != nil
+	if out.Over || errors.As(err, &out.Exit) {
+		err = nil
+	}
+	if err != nil || out.Over {
+		return out, err
+	}
+	out.Logs = map[string][]byte{}
+	files, err := filepath.Glob(logs + "_*.log")
+	left := int64(f.Limit - len(out.Stdout))
+	for _, file := range files {
+		text, err := iotax.ReadFile(file, left)
+		if out.Over = errors.As(err, new(*iotax.LimitError)); err != nil && !out.Over {
+			return out, err
+		}
+		if out.Over {
+			break
+		}
+		left -= int64(len(text))
+		out.Logs[filepath.Base(file)] = text
+	}
+	return out, err
+}
