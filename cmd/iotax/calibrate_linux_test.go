@@ -57,19 +57,6 @@ func TestCalibratesByItself(t *testing.T) {
 	}
 }
 
-// The run of a calibration is saved with its paths in full: what it leaves is found from anywhere, and so is the image of a guest.
-func TestCalibrate(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.env["XDG_CACHE_HOME"], s.env[storeVariable] = s.mkdir("cache"), s.path("runs.db")
-	s.iotax("calibrate", "dir:a", "--rounds", "6", "--trial", "100ms", "--ramp", "0s", "--size", "1MiB").works(t, exitOK, "A/A ratio")
-	s.saved(func(_ *store.Store, run *iotax.Run) {
-		if !strings.Contains(string(run.Plan), "path: "+s.path("a")+"\n") {
-			t.Errorf("its plan is\n%s", run.Plan)
-		}
-	})
-}
-
 // saved calls f with the store, which storeVariable names, and its newest run.
 func (s *stage) saved(f func(*store.Store, *iotax.Run)) {
 	s.t.Helper()

@@ -159,7 +159,8 @@ measure: {protocol: "fixed:2x3s", ramp: 500ms, cold: false}
 	}
 }
 
-// A block device that a container was given is read, and written when the command line names it.
+// A block device that a container was given is read, and written when the command line names it. What is on the device is seen also where
+// the container's own tools know no signatures.
 func deviceInContainer(t *testing.T, s *stage, name string, e *engine.Engine) {
 	device := s.bare("image")
 	s.write("device.yaml", fmt.Sprintf(`
@@ -168,7 +169,7 @@ machines: {raw: {%s: {image: %s, pull: never, host: %q, devices: [%s]}}}
 targets: {host: {dir: a}, device: {on: raw, device: %[4]s}}
 workloads: {work: {fio: {rw: randread, bs: 4k, size: 8MiB}}}
 measure: {protocol: "fixed:1x300ms", ramp: 50ms}
-`, name, fioImage, e.Host, device))
+`, name, boxImage, e.Host, device))
 	run := func(more ...string) result {
 		return s.iotax(append([]string{"run", "device.yaml", "--calibrate=no"}, more...)...)
 	}

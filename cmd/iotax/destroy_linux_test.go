@@ -7,8 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"iotax/internal/testenv/engine"
 )
 
 // bare makes a block device of an empty file.
@@ -107,61 +105,4 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1}
 		t.Fatalf("blkdiscard: %s", out)
 	}
 	s.iotax("run", "plan.yaml", "--destroy", "there:"+dev).works(t, 0, "everything on "+dev, "of ssh://127.0.0.1 will be overwritten")
-}
-
-// In a guest the devices that are in use are refused as well.
-func TestDestroyInGuest(t *testing.T) {
-	s := newStage(t)
-	s.write("plan.yaml", `
-baseline: host
-machines: {guest: {qemu: {memory: 512MiB}}}
-targets:
-  host: {dir: a}
-  disk: {on: guest, disk: {of: host}}
-  raw:  {on: guest, disk: {of: host, filesystem: none, size: 32MiB}}
-  used: {on: guest, device: /dev/vda}
-workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 50ms, rounds: 1}
-`)
-	r := s.iotax("run", "plan.yaml", "--keep-going", "--destroy", "guest:/dev/vda").works(t, 0, "overwrite block device /dev/vda", "it is mounted on ")
-	// A disk that iotax made for the guest needs nobody's leave.
-	_, trials := s.trials()
-	n := 0
-	for _, tr := range trials {
-		if v, ok := tr.Value("write.iops"); ok && v.Value > 0 && tr.Target == "raw" && tr.Err == "" {
-			n++
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d trials wrote to the bare disk: %s", n, r)
-	}
-}
-
-// In a container, whose file systems are its own and whose tools know no signatures, what is on a device is seen as well.
-func TestDestroyInContainer(t *testing.T) {
-	e := engine.Docker(t)
-	e.Load(t, boxImage, false)
-	s := newStage(t)
-	dev := s.bare("image")
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", dev).CombinedOutput(); err != nil {
-		t.Fatalf("mkfs.ext4: %s", out)
-	}
-	s.write("plan.yaml", fmt.Sprintf(`
-baseline: host
-machines: {box: {docker: {image: %s, pull: never, host: %q, devices: [%[3]s]}}}
-targets:
-  host: {dir: a}
-  box:  {on: box, device: %[3]s}
-workloads: {write: {fio: {rw: randwrite, bs: 4k, size: 8MiB}}}
-measure: {trial: 300ms, ramp: 0s, rounds: 1}
-`, boxImage, e.Host, dev))
-	full := s.sum("image")
-	s.iotax("run", "plan.yaml", "--destroy", "box:"+dev).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext")
-	if s.sum("image") != full {
-		t.Fatal("the device has changed")
-	}
-	if out, err := exec.Command("blkdiscard", "--force", "--zeroout", dev).CombinedOutput(); err != nil {
-		t.Fatalf("blkdiscard: %s", out)
-	}
-	s.iotax("run", "plan.yaml", "--destroy", "box:"+dev, "--calibrate=no").works(t, 0, "everything on "+dev)
 }

@@ -85,6 +85,9 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
+// errInterrupted reports that a run was interrupted, and how to continue it.
+type errInterrupted struct{ error }
+
 // Main runs the command line args and returns the exit status.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := &app{in: stdin, out: stdout, err: stderr}
@@ -101,9 +104,12 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return exitOK
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, new(errInterrupted)):
+		printError(stderr, err.Error(), err, exitInterrupted, a.json)
+		return exitInterrupted
 	case ctx.Err() != nil:
 		mustUndo() // or main has printed it, and ends the process
-		fmt.Fprintln(stderr, "iotax: interrupted")
+		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):
 		text := argumentCount(command, terminal.CleanLines(err.Error()))

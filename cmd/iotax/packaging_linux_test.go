@@ -26,6 +26,9 @@ func TestContainerImage(t *testing.T) {
 	}
 	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
 		t.Run(name, func(t *testing.T) {
+			if name == "podman" {
+				repeats(t, "TestContainerImage/docker")
+			}
 			e := start(t)
 			e.Load(t, boxImage, true)
 			const image = "localhost/iotax:built"

@@ -260,8 +260,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	}
 	n := len(rep.Trials)
 	if n == 0 && r.Status == iotax.Interrupted {
-		fmt.Fprintf(a.err, "iotax: interrupted before the first trial ended; begin anew with: %s\n", saved.Continue(r))
-		return exitCode(exitInterrupted)
+		return errInterrupted{fmt.Errorf("interrupted before the first trial ended; begin anew with: %s", saved.Continue(r))}
 	}
 	if n == 0 && runErr != nil {
 		return runErr
@@ -281,8 +280,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 		if n == 1 {
 			kept = "the one finished trial is saved"
 		}
-		fmt.Fprintf(a.err, "iotax: interrupted; %s; continue with: %s\n", kept, saved.Continue(r))
-		return exitCode(exitInterrupted)
+		return errInterrupted{fmt.Errorf("interrupted; %s; continue with: %s", kept, saved.Continue(r))}
 	case runErr != nil:
 		return runErr
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,27 @@ func TestNoComparison(t *testing.T) {
 		if err := noComparison(r); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "see the notes of the report") {
 			t.Errorf("%d of %d trials failed: %v, want %q", c.failed, c.ran, err, c.want)
 		}
+	}
+}
+
+// An interrupted run has an error of its own, also as JSON.
+func TestInterruptedRun(t *testing.T) {
+	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
+	r, err := db.Get(t.Context(), "a1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{out: io.Discard, err: io.Discard}
+	err = a.finish(t.Context(), db, r, &outlet{format: "txt"}, nil)
+	if !errors.As(err, new(errInterrupted)) {
+		t.Fatalf("%v", err)
+	}
+	var text, js bytes.Buffer
+	printError(&text, err.Error(), err, exitInterrupted, false)
+	printError(&js, err.Error(), err, exitInterrupted, true)
+	if text.String() != "iotax: interrupted before the first trial ended; begin anew with: iotax run --resume=a1\n" ||
+		!strings.Contains(js.String(), `"status": 130`) || !strings.Contains(js.String(), `"error": "interrupted before the first trial ended`) {
+		t.Errorf("%s%s", &text, &js)
 	}
 }
 

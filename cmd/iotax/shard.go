@@ -50,7 +50,7 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 	}
 	if whole.Status != iotax.Running {
 		// A scheduler would repeat this shard for the failures of others.
-		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) {
+		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) || errors.As(err, new(errInterrupted)) {
 			fmt.Fprintf(a.err, "iotax: %s\n", terminal.CleanLines(err.Error()))
 			err = nil
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,22 +167,16 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	if s.settle == nil {
 		return nil, nil
 	}
-	rows, err := tx.QueryContext(ctx, s.selectRuns()+` WHERE status = $1`, string(iotax.Running))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	out := map[string]iotax.Status{}
-	for rows.Next() {
+	err := forEach(ctx, tx, s.selectRuns()+` WHERE status = $1`, []any{string(iotax.Running)}, func(rows *sql.Rows) error {
 		var r iotax.Run
-		if _, err := s.scanRun(rows, &r); err != nil {
-			return nil, err
-		}
+		_, err := s.scanRun(rows, &r)
 		if r.Status != iotax.Running {
 			out[r.ID] = r.Status
 		}
-	}
-	return out, rows.Err()
+		return err
+	})
+	return out, err
 }
 
 // chosen returns the ids that q chooses, in its order. Ten thousand ids are less work than a second query
@@ -254,20 +247,11 @@ func (s *Store) summaries(ctx context.Context, tx *sql.Tx, ids []string) ([]Summ
 		ids = ids[len(part):]
 		list, args := marks(part)
 		byID := map[string]Summary{}
-		rows, err := tx.QueryContext(ctx, `SELECT id, name, status, started, ended, baseline, environment, targets, workloads FROM runs WHERE id IN (`+list+`)`, args...)
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
+		if err := forEach(ctx, tx, `SELECT id, name, status, started, ended, baseline, environment, targets, workloads FROM runs WHERE id IN (`+list+`)`, args, func(rows *sql.Rows) error {
 			sum, err := scanSummary(rows)
-			if err != nil {
-				rows.Close()
-				return nil, err
-			}
 			byID[sum.ID] = sum
-		}
-		rows.Close()
-		if err := rows.Err(); err != nil {
+			return err
+		}); err != nil {
 			return nil, err
 		}
 		for _, id := range part {
@@ -303,33 +287,22 @@ func scanSummary(row interface{ Scan(...any) error }) (s Summary, err error) {
 		return s, err
 	}
 	s.Host = host.Hostname
-	if s.Targets, err = names(targets); err != nil {
-		return s, at.damaged("targets", err)
-	}
 	var infos []iotax.TargetInfo
-	if err := json.Unmarshal(targets, &infos); err != nil {
-		return s, at.damaged("targets", err)
+	var works []struct{ Name string }
+	if err := cmp.Or(at.unmarshal("targets", targets, &infos), at.unmarshal("workloads", workloads, &works)); err != nil {
+		return s, err
 	}
+	s.Targets, s.Workloads = []string{}, []string{} // not null in JSON
 	for _, t := range infos {
+		s.Targets = append(s.Targets, t.Name)
 		if t.Emulated() {
 			s.Emulated++
 		}
 	}
-	s.Workloads, err = names(workloads)
-	return s, at.damaged("workloads", err)
-}
-
-// names returns the names in a JSON list of objects.
-func names(text []byte) ([]string, error) {
-	var all []struct{ Name string }
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
+	for _, w := range works {
+		s.Workloads = append(s.Workloads, w.Name)
 	}
-	out := make([]string, len(all))
-	for i, n := range all {
-		out[i] = n.Name
-	}
-	return out, nil
+	return s, nil
 }
 
 // marks are the placeholders $1, $2… for values.
@@ -390,25 +363,18 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
 		// From one cell to the next through the index: DISTINCT would walk through every trial, and so would
 		// SQLite's comparison of rows, (workload, target) > ($1, $2), of which the index serves the first half.
-		rows, err := tx.QueryContext(ctx, `WITH RECURSIVE cell (workload, target) AS (
+		return forEach(ctx, tx, `WITH RECURSIVE cell (workload, target) AS (
 				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
 			UNION ALL
 				SELECT t.workload, t.target FROM cell c, trials t WHERE t.id = coalesce(
 					(SELECT n.id FROM trials n WHERE n.workload = c.workload AND n.target > c.target ORDER BY n.target LIMIT 1),
 					(SELECT n.id FROM trials n WHERE n.workload > c.workload ORDER BY n.workload, n.target LIMIT 1)))
-			SELECT workload, target FROM cell`)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+			SELECT workload, target FROM cell`, nil, func(rows *sql.Rows) error {
 			var c Cell
-			if err := rows.Scan(&c.Workload, &c.Target); err != nil {
-				return err
-			}
+			err := rows.Scan(&c.Workload, &c.Target)
 			cells = append(cells, c)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	return cells, err
 }

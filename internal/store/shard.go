@@ -28,15 +28,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
 	}
 	return s.write(ctx, "save run "+part.ID, func(ctx context.Context, tx *sql.Tx) error {
-		row, err := runRow(part)
-		if err != nil {
-			return err
-		}
-		inserted, err := tx.ExecContext(ctx, insertRun+` ON CONFLICT DO NOTHING`, row...)
-		if err != nil {
-			return err
-		}
-		made, err := inserted.RowsAffected()
+		made, err := putRun(ctx, tx, insertRun+` ON CONFLICT DO NOTHING`, part)
 		if err != nil {
 			return err
 		}
@@ -79,10 +71,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		}
 		whole := merge(all)
 		whole.Plan = plan
-		if row, err = runRow(whole); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, updateRun, row...)
+		_, err = putRun(ctx, tx, updateRun, whole)
 		return err
 	})
 }
@@ -104,23 +93,16 @@ func dividedInto(ctx context.Context, tx *sql.Tx, id string) (count int, err err
 
 // partsOf reads the parts of a run in the order of their index, without the plan.
 func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT data FROM shards WHERE run = $1 ORDER BY shard`, id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = forEach(ctx, tx, `SELECT data FROM shards WHERE run = $1 ORDER BY shard`, []any{id}, func(rows *sql.Rows) error {
 		var data []byte
 		r := new(iotax.Run)
 		if err := rows.Scan(&data); err != nil {
-			return nil, err
-		}
-		if err := (spot{run: id}).unmarshal("a shard", data, r); err != nil {
-			return nil, err
+			return err
 		}
 		parts = append(parts, r)
-	}
-	return parts, rows.Err()
+		return spot{run: id}.unmarshal("a shard", data, r)
+	})
+	return parts, err
 }
 
 // RunParts returns what the processes that measure the run id have said of it, in the order of their index and without the plan; none

@@ -117,7 +117,7 @@ func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepar
 	defer cancel()
 	if ok, err := lock.TryLockContext(wait, 10*time.Millisecond); err != nil || !ok {
 		if ctx.Err() == nil && wait.Err() != nil {
-			return d.locked("open")
+			return d.locked("open store", d.path)
 		}
 		return err
 	}
@@ -169,8 +169,8 @@ func (d *sqliteDriver) runner(column string) string {
 	return "CASE WHEN json_valid(" + column + ") THEN json_extract(" + column + ", '$.environment." + runnerKey + "') END" // of damaged text json_extract fails
 }
 
-func (d *sqliteDriver) locked(op string) error {
-	return &iotax.Error{Op: op + " store", On: d.path, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Hint: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
+func (d *sqliteDriver) locked(op, on string) error {
+	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Hint: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
 }
 
 func (d *sqliteDriver) explain(op string, err error) error {
@@ -185,8 +185,7 @@ func (d *sqliteDriver) explain(op string, err error) error {
 	}
 	switch code & 0xff {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		out.Err = fmt.Errorf("another process keeps it locked for longer than %s", patience)
-		out.Hint = "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), " + elsewhere
+		return d.locked(out.Op, out.On)
 	case sqlite3.SQLITE_FULL:
 		out.Err = errors.New("the disk is full")
 		out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere

@@ -229,6 +229,21 @@ func (p *pauses) wait(ctx context.Context) bool {
 	}
 }
 
+// forEach calls f for each row of a query.
+func forEach(ctx context.Context, tx *sql.Tx, query string, args []any, f func(*sql.Rows) error) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
 // explain leaves alone what is explained already, and the caller's own cancel.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {
@@ -248,8 +263,8 @@ const (
 	updateRun = `UPDATE runs SET (` + runColumns + `, words) = ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WHERE id = $1`
 )
 
-// runRow returns the values of runColumns, and what a search looks in.
-func runRow(r *iotax.Run) ([]any, error) {
+// putRun writes r with a statement that takes runColumns and the words of a search, and returns how many rows it changed.
+func putRun(ctx context.Context, tx *sql.Tx, statement string, r *iotax.Run) (int64, error) {
 	row := []any{
 		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
 		string(r.Status), r.Baseline, r.Precision, r.Margin, r.Alpha,
@@ -257,11 +272,15 @@ func runRow(r *iotax.Run) ([]any, error) {
 	for _, v := range []any{r.Environment, r.Targets, r.Workloads, r.Findings, r.Calibration, r.Presentation} {
 		b, err := json.Marshal(v)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		row = append(row, string(b))
 	}
-	return append(row, searched(r)), nil
+	res, err := tx.ExecContext(ctx, statement, append(row, searched(r))...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 // Create adds r, which has no trials yet.
@@ -270,11 +289,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 		return &iotax.Error{Op: "save run", On: r.ID, Err: err}
 	}
 	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
-		row, err := runRow(r)
-		if err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, insertRun, row...)
+		_, err := putRun(ctx, tx, insertRun, r)
 		return err
 	})
 }
@@ -282,18 +297,11 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 // Update replaces what is known of the run r.ID.
 func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
-		row, err := runRow(r)
-		if err != nil {
-			return err
-		}
-		res, err := tx.ExecContext(ctx, updateRun, row...)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err == nil && n == 0 {
+		n, err := putRun(ctx, tx, updateRun, r)
+		if err == nil && n == 0 {
 			return s.gone(r.ID)
 		}
-		return nil
+		return err
 	})
 }
 
@@ -438,19 +446,12 @@ func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
 // list returns the runs that a query of selectRuns finds.
 func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs []iotax.Run, err error) {
 	err = s.read(ctx, op, func(ctx context.Context, tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
+		return forEach(ctx, tx, query, args, func(rows *sql.Rows) error {
 			var r iotax.Run
-			if _, err := s.scanRun(rows, &r); err != nil {
-				return err
-			}
+			_, err := s.scanRun(rows, &r)
 			runs = append(runs, r)
-		}
-		return rows.Err()
+			return err
+		})
 	})
 	return runs, err
 }
@@ -502,22 +503,16 @@ func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
 }
 
 func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[string]Tally, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT run, count(*), sum(CASE WHEN err <> '' THEN 1 ELSE 0 END),
-		sum(CASE WHEN err = '' AND discarded <> '' THEN 1 ELSE 0 END) FROM trials`+where+` GROUP BY run`, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	tallies := map[string]Tally{}
-	for rows.Next() {
+	err := forEach(ctx, tx, `SELECT run, count(*), sum(CASE WHEN err <> '' THEN 1 ELSE 0 END),
+		sum(CASE WHEN err = '' AND discarded <> '' THEN 1 ELSE 0 END) FROM trials`+where+` GROUP BY run`, args, func(rows *sql.Rows) error {
 		var id string
 		var t Tally
-		if err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Discarded); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&id, &t.Trials, &t.Failed, &t.Discarded)
 		tallies[id] = t
-	}
-	return tallies, rows.Err()
+		return err
+	})
+	return tallies, err
 }
 
 // Get returns the run that ref means: an id, the beginning of exactly one id, "latest", the newest
@@ -558,21 +553,14 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 		return id, err
 	}
 	const most = 8
-	rows, err := tx.QueryContext(ctx, `SELECT id, name FROM runs WHERE substr(id, 1, length($1)) = $1
-		ORDER BY CASE WHEN id = $1 THEN 0 ELSE 1 END, id DESC LIMIT $2`, ref, most+1)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
 	var ids, lines []string
-	for rows.Next() {
+	if err := forEach(ctx, tx, `SELECT id, name FROM runs WHERE substr(id, 1, length($1)) = $1
+		ORDER BY CASE WHEN id = $1 THEN 0 ELSE 1 END, id DESC LIMIT $2`, []any{ref, most + 1}, func(rows *sql.Rows) error {
 		var name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return "", err
-		}
+		err := rows.Scan(&id, &name)
 		ids, lines = append(ids, id), append(lines, strings.TrimSpace(id+" "+name))
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}); err != nil {
 		return "", err
 	}
 	switch {
@@ -779,24 +767,16 @@ func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) err
 	if !errors.Is(err, errUnknownMetric) {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT id, name, unit, better FROM metrics`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	all := map[metric]int64{}
-	for rows.Next() {
+	if err := forEach(ctx, tx, `SELECT id, name, unit, better FROM metrics`, nil, func(rows *sql.Rows) error {
 		var id int64
 		var m metric
-		if err := rows.Scan(&id, &m.name, &m.unit, (*string)(&m.better)); err != nil {
-			return err
-		}
+		err := rows.Scan(&id, &m.name, &m.unit, (*string)(&m.better))
 		all[m] = id
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}); err != nil {
 		return err
 	}
-	rows.Close()
 	s.learn(all)
 	return f()
 }
@@ -804,23 +784,16 @@ func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) err
 // readSeries fills in the series of trials of a run, by their Seq.
 func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials map[int]*iotax.Trial) error {
 	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Collect(maps.Keys(trials))), " ", ","), "[]")
-	rows, err := tx.QueryContext(ctx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
-		WHERE t.run = $1 AND t.seq IN (`+list+`)`, run, kindSeries)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
+		WHERE t.run = $1 AND t.seq IN (`+list+`)`, []any{run, kindSeries}, func(rows *sql.Rows) (err error) {
 		var seq int
 		var data sql.RawBytes
 		if err := rows.Scan(&seq, &data); err != nil {
 			return spot{run, seq}.scanned(err)
 		}
-		if trials[seq].Series, err = unpackSeries(data); err != nil {
-			return spot{run, seq}.damaged(kindSeries, err)
-		}
-	}
-	return rows.Err()
+		trials[seq].Series, err = unpackSeries(data)
+		return spot{run, seq}.damaged(kindSeries, err)
+	})
 }
 
 // Raw returns the output of the tool that trial seq of a run kept, byte for byte; nil when the
@@ -861,11 +834,7 @@ func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run,
 		if err := f(r, heard); err != nil {
 			return err
 		}
-		row, err := runRow(r)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, updateRun, row...); err != nil || !s.Shared() {
+		if _, err := putRun(ctx, tx, updateRun, r); err != nil || !s.Shared() {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, s.drv.beat(), id, runner) // other hosts see a runner that was heard of
