@@ -138,45 +138,6 @@ func (a *assessing) notesInOrder() []report.Note {
 	return out
 }
 
-// doubts tells the warnings that no other sentence has told.
-func (a *assessing) doubts() {
-	var parts []string
-	var numbers []int
-	for _, n := range a.General {
-		if n.Severity == iotax.Warning || n.Severity == iotax.Invalid {
-			parts = append(parts, n.Rule)
-		}
-	}
-	for _, n := range a.Found() {
-		if n.Severity == iotax.Info {
-			continue
-		}
-		if a.told[n] || slices.Contains(tellsItself, n.Rule) {
-			continue
-		}
-		var cells []string
-		for _, it := range n.Items {
-			for _, c := range it.Cells {
-				if !slices.Contains(cells, c.String()) {
-					cells = append(cells, c.String())
-				}
-			}
-		}
-		if n.Number > 0 {
-			numbers = append(numbers, n.Number)
-			parts = append(parts, fmt.Sprintf("%s (%s)", n.Rule, strings.Join(format.Cut(cells, 1, "cell"), ", ")))
-		} else {
-			parts = append(parts, n.Rule+" (all)")
-		}
-	}
-	if len(parts) > 0 {
-		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("More warnings, see the notes: %s.", strings.Join(uniq(parts), ", "))})
-	}
-}
-
-// tellsItself are warnings about trials that count for nothing any more, which the table shows.
-var tellsItself = []string{rules.TrialDiscarded.ID, rules.TrialFailed.ID, rules.TargetNotOpened.ID, rules.DurabilityDiffers.ID}
-
 func uniq(words []string) []string {
 	var out []string
 	for _, w := range words {
