@@ -15,9 +15,10 @@ import (
 
 // A Difference is a fact that is not the same in both runs; "" is a run that does not tell it.
 type Difference struct {
-	Where []string // names of targets; none is the host, or the run as a whole
-	Key   string   // "kernel", "queue.scheduler"
-	A, B  string
+	Where []string `json:"where"` // names of targets; none is the host, or the run as a whole
+	Key   string   `json:"key"`   // "kernel", "queue.scheduler"
+	A     string   `json:"a"`
+	B     string   `json:"b"`
 }
 
 // passing are facts that differ between any two runs, or repeat another fact.
@@ -54,12 +55,12 @@ func differencesOf(a, b *report.Report) []Difference {
 			return
 		}
 		if where == "" {
-			out = append(out, Difference{Key: key, A: va, B: vb})
+			out = append(out, Difference{Where: []string{}, Key: key, A: va, B: vb})
 			return
 		}
 		i := slices.IndexFunc(out, func(d Difference) bool { return len(d.Where) > 0 && d.Key == key && d.A == va && d.B == vb })
 		if i < 0 {
-			out = append(out, Difference{Key: key, A: va, B: vb})
+			out = append(out, Difference{Where: []string{}, Key: key, A: va, B: vb})
 			i = len(out) - 1
 		}
 		out[i].Where = append(out[i].Where, where)
