@@ -91,9 +91,9 @@ type Change struct {
 	B        stat.Interval `json:"value"`
 
 	Ratio *stat.Change `json:"ratio"`            // B to A, higher is better; nil where one has no values
-	Loss  *stat.Change `json:"against_baseline"` // (B to its baseline) to (A to its baseline); nil for the baseline, and without a common one
+	Loss  *stat.Change `json:"against_baseline"` // the same of their ratios to the baseline; nil without a common one
 
-	P        iotax.Number    `json:"p"`          // of the hypothesis that the change is within the margin; NaN where nothing is judged
+	P        iotax.Number    `json:"p"`          // that the change is within the margin; NaN where nothing is judged
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm
 	Verdict  stat.Verdict    `json:"verdict"`
 	Holm     bool            `json:"-"`    // the interval alone would have been worse or better

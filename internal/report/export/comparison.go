@@ -40,8 +40,10 @@ func toRun(r *report.Report) jsonRun {
 // JSONComparison writes the comparison as one JSON object, a contract like that of Report.JSON; run, environment,
 // value, ratio and verdict mean B, held against A. What does not exist is null.
 func JSONComparison(w io.Writer, c *compare.Comparison) error {
-	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B), Environment: c.B.Run.Environment, Answer: c.Answer, Banner: compare.BannerOfAll([]*compare.Comparison{c}),
-		By: c.By, Margin: number64(c.Margin), Alpha: number64(c.Alpha), Cells: some(c.Rows), OnlyA: some(c.OnlyA), OnlyB: some(c.OnlyB),
+	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B),
+		Environment: c.B.Run.Environment, Answer: c.Answer,
+		Banner: compare.BannerOfAll([]*compare.Comparison{c}),
+		By:     c.By, Margin: number64(c.Margin), Alpha: number64(c.Alpha), Cells: some(c.Rows), OnlyA: some(c.OnlyA), OnlyB: some(c.OnlyB),
 		Differences: some(c.Differences), Findings: some(c.Findings)}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}
