@@ -2,6 +2,7 @@ package stat
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -33,6 +34,18 @@ type Effect struct {
 // A Change is an Effect that Unpaired or EstimateChange made. Its interval knows the noise inside each sample; a drift from
 // one to the other is in the estimate, and nothing shows it.
 type Change = Effect
+
+// MarshalJSON writes what a reader quotes: the interval, n, the Hodges-Lehmann estimate and p.
+func (e Effect) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Estimate      iotax.Number `json:"estimate"`
+		Lo            iotax.Number `json:"lo"`
+		Hi            iotax.Number `json:"hi"`
+		N             int          `json:"n"`
+		HodgesLehmann iotax.Number `json:"hodges_lehmann"`
+		P             iotax.Number `json:"p"`
+	}{iotax.Number(e.Estimate), iotax.Number(e.Lo), iotax.Number(e.Hi), e.N, iotax.Number(e.HodgesLehmann), iotax.Number(e.P)})
+}
 
 func noEffect(n int) Effect {
 	return Effect{Interval: none(n), T: none(n), Rank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}

@@ -48,7 +48,7 @@ func TestClientsTogether(t *testing.T) {
 	if code := Main(t.Context(), []string{"run", file, "--store", filepath.Join(dir, "db"), "--calibrate=no", "--json"}, strings.NewReader(""), &out, &stderr); code != exitOK {
 		t.Fatalf("exit status %d\n%s\n%s", code, out.String(), stderr.String())
 	}
-	type value struct{ Median float64 }
+	type value struct{ Estimate float64 }
 	var r struct {
 		Cells []struct {
 			Target, Workload, Metric string
@@ -75,9 +75,9 @@ func TestClientsTogether(t *testing.T) {
 		if c.Workload != "4k random read" {
 			t.Errorf("%s is measured by itself", c.Workload)
 		}
-		cells[c.Target] = map[string]float64{c.Metric: c.Value.Median}
+		cells[c.Target] = map[string]float64{c.Metric: c.Value.Estimate}
 		for _, f := range c.Secondary {
-			cells[c.Target][f.Name] = f.Value.Median
+			cells[c.Target][f.Name] = f.Value.Estimate
 		}
 		if c.Baseline != (c.Target == "together clients=1") {
 			t.Errorf("baseline %v of %s", c.Baseline, c.Target)

@@ -29,7 +29,7 @@ type Hop struct {
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Ratio   stat.Interval `json:"ratio"` // of To to From, paired by round, higher is better
-	Share   iotax.Number  `json:"share"` // of the total on the logarithmic scale; NaN where the total is not sure to be a loss or a gain
+	Share   iotax.Number  `json:"share"` // of the logarithm of the total; NaN where that is not sure to be a loss or a gain
 	Verdict stat.Verdict  `json:"verdict"`
 	Value   stat.Interval `json:"value"` // of To: the median over its trials
 	Notes   []int         `json:"-"`     // numbers of what the checks said of either side, ascending

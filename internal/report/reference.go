@@ -18,7 +18,7 @@ import (
 type Reference struct {
 	Name      string         `json:"name"`                          // of the data set: "lima-mounts"
 	Source    string         `json:"source"`                        // where the figures are from
-	Reference string         `json:"reference,omitempty"`           // this run's target that the ratios on both sides are to; "" where no two targets match
+	Reference string         `json:"reference,omitempty"`           // this run's target that all ratios are to; "" where no two targets match
 	Theirs    string         `json:"published_reference,omitempty"` // what the publication calls it
 	Rows      []ReferenceRow `json:"rows"`
 	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run that the publication has nothing for
@@ -35,7 +35,7 @@ type ReferenceRow struct {
 	Unit      string         `json:"unit"`
 	Better    iotax.Better   `json:"-"`
 	Value     stat.Interval  `json:"value"` // median over the trials
-	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better; nil for the reference itself and where there is none
+	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better; nil where there is none
 	Published PublishedCell  `json:"published"`
 	Agree     Agreement      `json:"agree,omitempty"`
 }
@@ -231,7 +231,8 @@ func (b *referrer) rows() {
 			found = true
 			published := b.theirs[referenceKey{p.their.Workload, p.their.Target, theirs[i]}]
 			row := ReferenceRow{Workload: p.cell.Workload, Target: p.cell.Target, Metric: metric, Label: format.Label(metric), Unit: unit, Better: better,
-				Value: stat.Median(counted(dots)), Published: PublishedCell{Target: p.their.Target, Workload: p.their.Workload, Value: stat.Median(published)}}
+				Value:     stat.Median(counted(dots)),
+				Published: PublishedCell{Target: p.their.Target, Workload: p.their.Workload, Value: stat.Median(published)}}
 			if p.cell.Target != b.Reference.Reference && better != iotax.Neither {
 				base, _, _ := b.values(Cell{b.Reference.Reference, p.cell.Workload}, metric)
 				row.Ratio = b.ratio(base, dots, better)
@@ -264,7 +265,8 @@ func (b *referrer) singles() {
 			b.single[Cell{k.target, k.workload}] = true
 			b.unmatched = slices.DeleteFunc(b.unmatched, func(c string) bool { return c == cell.String() })
 			b.Reference.Rows = append(b.Reference.Rows, ReferenceRow{Workload: o[1], Target: o[0], Metric: o[2], Label: format.Label(o[2]), Unit: unit, Better: better,
-				Value: stat.Median(counted(dots)), Published: PublishedCell{Target: k.target, Workload: k.workload, Value: stat.Median(b.theirs[k])}})
+				Value:     stat.Median(counted(dots)),
+				Published: PublishedCell{Target: k.target, Workload: k.workload, Value: stat.Median(b.theirs[k])}})
 		}
 	}
 }

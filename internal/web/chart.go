@@ -73,7 +73,7 @@ func (d *trendData) chart(width float64) chart.Plot {
 	}
 	p.Lines = append(d.levels(), line)
 	for _, c := range d.changes {
-		label, _ := parted(format.Ratio(c.change))
+		label, _ := format.Split(format.Ratio(c.change))
 		p.Rules = append(p.Rules, chart.Rule{X: float64(c.after), Label: label, Tone: document.VerdictTone(c.verdict)})
 	}
 	return p

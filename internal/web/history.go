@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +58,7 @@ func queryOf(v url.Values) (store.Query, error) {
 	if len(q.Text) > 500 || len(q.Name) > 500 {
 		return q, wrong("a search of more than 500 characters")
 	}
-	if q.Status != "" && !knownStatus(q.Status) {
+	if q.Status != "" && !slices.Contains(statuses, q.Status) {
 		return q, wrong("there is no status %q", q.Status)
 	}
 	switch q.Order {
@@ -73,15 +74,6 @@ func queryOf(v url.Values) (store.Query, error) {
 		q.Offset = n
 	}
 	return q, nil
-}
-
-func knownStatus(s iotax.Status) bool {
-	for _, k := range statuses {
-		if k == s {
-			return true
-		}
-	}
-	return false
 }
 
 // address is the page that shows q.

@@ -177,10 +177,10 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		for i, row := range sec.Rows {
 			c := cellView{Workload: format.Clean(sec.Workload), Label: sec.Label, Target: format.Clean(row.Target), First: i == 0, Baseline: row.Baseline, Trials: row.Ran, Failed: row.Failed}
 			if row.Value.N > 0 {
-				c.Value, c.Bounds = parted(format.Value(row.Value, sec.Unit))
+				c.Value, c.Bounds = format.Split(format.Value(row.Value, sec.Unit))
 			}
 			if row.Ratio != nil {
-				c.Ratio, c.RatioBounds = parted(format.Ratio(row.Ratio.Interval))
+				c.Ratio, c.RatioBounds = format.Split(format.Ratio(row.Ratio.Interval))
 			}
 			v.Cells = append(v.Cells, c)
 		}
@@ -244,15 +244,6 @@ func widest(sec report.Section) float64 {
 		out = math.Max(out, row.Ratio.HalfWidth())
 	}
 	return out
-}
-
-// parted parts "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
-func parted(s string) (value, brackets string) {
-	i, j := strings.Index(s, " ["), strings.Index(s, "]")
-	if i < 0 || j < i {
-		return s, ""
-	}
-	return s[:i] + s[j+1:], s[i+1 : j+1]
 }
 
 // feeds are the live views, one feed a run, however many watch it.

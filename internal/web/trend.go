@@ -414,10 +414,12 @@ func (d *trendData) document(q url.Values) block.Document {
 	if points < len(d.dots) {
 		what += " Hollow dots take no part: see the table."
 	}
-	add(block.Charts{Charts: []block.Chart{{Name: "trend", Drawing: d.chart(wideTrend), Narrow: d.chart(narrowTrend), Caption: what}}},
+	add(block.Charts{Charts: []block.Chart{{Name: "trend", Drawing: d.chart(wideTrend), Narrow: d.chart(narrowTrend),
+		Caption: what}}},
 		block.Heading{Text: "Changes", ID: "changes"})
 
-	changes := block.Table{Head: []string{"since the run of", "new level to old", "p", "verdict (± " + format.Percent(d.margin) + ")",
+	changes := block.Table{Head: []string{"since the run of", "new level to old", "p",
+		"verdict (± " + format.Percent(d.margin) + ")",
 		"what differs from the run before"}, Wraps: []int{4}}
 	for _, c := range slices.Backward(d.changes) {
 		before, after := d.dots[c.before].run, d.dots[c.after].run
@@ -506,7 +508,8 @@ func (d *trendData) choices(q url.Values) (out []block.Block) {
 		}
 	}
 	if more != nil {
-		out = append(out, block.Fold{Summary: format.Plural(len(more), "more number"), Blocks: []block.Block{block.Paragraph{Links: more}}})
+		out = append(out, block.Fold{Summary: format.Plural(len(more), "more number"),
+			Blocks: []block.Block{block.Paragraph{Links: more}}})
 	}
 	return out
 }

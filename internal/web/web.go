@@ -100,7 +100,7 @@ func New(o Options) (*Server, error) {
 	s.js = s.static("js", "text/javascript; charset=utf-8", appJS)
 	s.static("svg", "image/svg+xml", icon)
 	var err error
-	if s.pages, err = template.New("").Funcs(functions).ParseFS(pageFiles, "pages/*.html"); err != nil {
+	if s.pages, err = template.New("").ParseFS(pageFiles, "pages/*.html"); err != nil {
 		return nil, err
 	}
 	if s.gate, err = newGate(o.Token, o.Hosts); err != nil {
@@ -112,12 +112,6 @@ func New(o Options) (*Server, error) {
 	s.feeds.init(s)
 	s.points.all = map[pointKey]point{}
 	return s, nil
-}
-
-// functions are what templates may call.
-var functions = template.FuncMap{
-	"f":   func(x float64) string { return strings.TrimSuffix(fmt.Sprintf("%.2f", x), ".00") },
-	"add": func(a, b float64) float64 { return a + b },
 }
 
 func (s *Server) static(ending, kind, text string) string {

@@ -47,10 +47,9 @@ const (
 	SaysGain    SentenceKind = "gain"         // a target is surely better
 	SaysSame    SentenceKind = "same"         // inside the margin
 	SaysNoise   SentenceKind = "noise"        // figures that vary
-	SaysDoubt   SentenceKind = "doubt"        // warnings of checks, which no other sentence tells
 )
 
-var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise, SaysDoubt}
+var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise}
 
 // An Figure is a number that a sentence tells.
 type Figure struct {
@@ -70,8 +69,7 @@ type Cause struct {
 // assessing is the state of making an Assessment.
 type assessing struct {
 	*report.Report
-	out  []Sentence
-	told map[*report.Note]bool // notes that a sentence has told
+	out []Sentence
 
 	reasons map[*report.Row][]reason // of the rows that were asked about
 }
@@ -94,7 +92,7 @@ func (c assessed) name() string { return c.r.Target + " / " + c.s.Workload }
 
 // Of tells a report in sentences.
 func Of(r *report.Report) Assessment {
-	a := &assessing{Report: r, told: map[*report.Note]bool{}, reasons: map[*report.Row][]reason{}}
+	a := &assessing{Report: r, reasons: map[*report.Row][]reason{}}
 	cells := a.cells()
 	first := a.answer(cells)
 	a.sum(cells)
@@ -111,7 +109,6 @@ func Of(r *report.Report) Assessment {
 	a.materialised()
 	a.same(cells)
 	a.noise()
-	a.doubts()
 	slices.SortStableFunc(a.out, func(x, y Sentence) int {
 		return slices.Index(sentenceOrder, x.Kind) - slices.Index(sentenceOrder, y.Kind)
 	})
@@ -152,12 +149,11 @@ func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 
 func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 
-// notes are the numbers of the row's notes of those rules, which count as told.
+// notes are the numbers of the row's notes of those rules.
 func (a *assessing) notes(r *report.Row, ids ...string) []int {
 	var out []int
 	for _, n := range a.Found() {
 		if slices.Contains(ids, n.Rule) && a.Concerns(n, r) {
-			a.told[n] = true
 			if n.Number > 0 {
 				out = append(out, n.Number)
 			}

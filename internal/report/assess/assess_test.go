@@ -314,7 +314,6 @@ func sentenceCases() map[string]assessCase {
 			}},
 		"never measured": {cells: []reporttest.CellSpec{disk, loss, {Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}}}, kind: SaysFailed,
 			want: "a / copy could not be measured: nbdcopy is missing.", change: notMeasured("copy")},
-		"measured in another process": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "cell-not-measured (a / 4k read)", change: notMeasured("4k read")},
 		"not opened": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysFailed, want: "b could not be opened: no such device.",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Targets = append(r.Targets, iotax.TargetInfo{Name: "b", Err: "open b: no such device\n  hint: buy one"})
@@ -379,26 +378,13 @@ func sentenceCases() map[string]assessCase {
 				}
 			}
 		}},
-		"lazy":             {cells: volume(.03, "1"), kind: SaysLazy, want: "export, used lazily: its first I/O comes in 0.997 %", change: kinds("*", "materialise")},
-		"lazy, whole":      {cells: volume(.03, "1"), kind: SaysLazy, want: "all of it is there in 199 %", change: kinds("*", "materialise")},
-		"lazy, reads":      {cells: volume(.03, "1"), kind: SaysLazy, want: "reads then reach 49.8 %", change: kinds("*", "materialise")},
-		"another volume":   {cells: volume(.03, "2"), kind: SaysLazy, change: kinds("*", "materialise")},
-		"no volume":        {cells: volume(.03, "1"), kind: SaysLazy},
-		"fast path unsure": {cells: append(both("disk", 1, 1), reporttest.CellSpec{Target: "a", Workload: "clone", Values: map[string]float64{"volume.first.duration": 10, "volume.second.duration": 1}, Noise: .3}), kind: SaysPath, want: "; whether that is 10 times is not decided."},
-		"no two things":    {cells: []reporttest.CellSpec{disk, loss}, kind: SaysPath},
-		"doubt":            {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.NotSteady))}, kind: SaysDoubt, want: "More warnings, see the notes: not-steady (b / 4k read)."},
-		"doubt of the run": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "More warnings, see the notes: unlike-depth.",
-			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Findings = []iotax.Finding{reporttest.Warn(rules.UnlikeDepth)} }},
-		"a cause is no doubt besides": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 7000, func(c *reporttest.CellSpec) {
-			c.Findings, c.Values["cpu.host.steal"] = []iotax.Finding{reporttest.Warn(rules.Steal)}, .2
-		})}, kind: SaysDoubt},
-		"doubt of all": {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt, want: "not-steady (all)",
-			change: func(_ *iotax.Run, ts []*iotax.Trial) {
-				for _, x := range ts {
-					x.Findings = []iotax.Finding{reporttest.Warn(rules.NotSteady)}
-				}
-			}},
-		"no doubt":              {cells: []reporttest.CellSpec{disk, loss}, kind: SaysDoubt},
+		"lazy":                  {cells: volume(.03, "1"), kind: SaysLazy, want: "export, used lazily: its first I/O comes in 0.997 %", change: kinds("*", "materialise")},
+		"lazy, whole":           {cells: volume(.03, "1"), kind: SaysLazy, want: "all of it is there in 199 %", change: kinds("*", "materialise")},
+		"lazy, reads":           {cells: volume(.03, "1"), kind: SaysLazy, want: "reads then reach 49.8 %", change: kinds("*", "materialise")},
+		"another volume":        {cells: volume(.03, "2"), kind: SaysLazy, change: kinds("*", "materialise")},
+		"no volume":             {cells: volume(.03, "1"), kind: SaysLazy},
+		"fast path unsure":      {cells: append(both("disk", 1, 1), reporttest.CellSpec{Target: "a", Workload: "clone", Values: map[string]float64{"volume.first.duration": 10, "volume.second.duration": 1}, Noise: .3}), kind: SaysPath, want: "; whether that is 10 times is not decided."},
+		"no two things":         {cells: []reporttest.CellSpec{disk, loss}, kind: SaysPath},
 		"fair":                  {cells: []reporttest.CellSpec{disk, loss}, kind: SaysSum, want: "No check found a problem."},
 		"not fair":              {cells: []reporttest.CellSpec{disk, loss, cond(reporttest.Warn(rules.NotSteady))}, kind: SaysSum, want: "Of 2 comparisons: 2 worse. Warnings: not-steady."},
 		"condemned":             {cells: []reporttest.CellSpec{disk, loss, cond(bad)}, kind: SaysSum, want: "Of 2 comparisons: 1 worse, 1 without a verdict. Invalid results: cache-served."},

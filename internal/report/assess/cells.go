@@ -183,7 +183,6 @@ func (a *assessing) invalid(cells []assessed) {
 		return n, n != nil
 	}) {
 		n := a.condemns(group[0])
-		a.told[n] = true
 		evidence := cmp.Or(conditions[n.Rule], n.Rule)
 		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule, Text: evidence}}}
 		var names []string

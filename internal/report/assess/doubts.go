@@ -47,29 +47,45 @@ func (a *assessing) noise() {
 	a.say(s)
 }
 
+// An Outcome is a way in which comparisons end.
+type Outcome struct {
+	Word string
+	Of   []stat.Verdict
+}
+
+// Count counts the outcomes of verdicts: "5 worse", "1 too noisy to call".
+func Count(verdicts []stat.Verdict, outcomes []Outcome) (out []string) {
+	for _, o := range outcomes {
+		n := 0
+		for _, v := range verdicts {
+			if slices.Contains(o.Of, v) {
+				n++
+			}
+		}
+		if n > 0 {
+			out = append(out, fmt.Sprintf("%d %s", n, o.Word))
+		}
+	}
+	return out
+}
+
 // sum tells in one sentence how the comparisons ended, and in another whether it was fair: what a reader
 // wants to know before any detail.
 func (a *assessing) sum(cells []assessed) {
 	if len(a.Trials) == 0 {
 		return
 	}
-	counts := map[string]int{}
-	order := []string{"worse", "better", "the same within ± " + format.Percent(a.Margin), "too noisy to call", "too few " + a.Counted() + "s", "without a verdict"}
-	words := map[stat.Verdict]string{stat.Worse: order[0], stat.Better: order[1], stat.Equivalent: order[2], stat.BelowMargin: order[2],
-		stat.Inconclusive: order[3], stat.TooFew: order[4]}
-	n := 0
+	var verdicts []stat.Verdict
 	for _, c := range cells {
 		if c.r.Verdict != stat.NoVerdict {
-			counts[cmp.Or(words[c.r.Verdict], order[5])]++
-			n++
+			verdicts = append(verdicts, c.r.Verdict)
 		}
 	}
-	var parts []string
-	for _, word := range order {
-		if counts[word] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[word], word))
-		}
-	}
+	n := len(verdicts)
+	parts := Count(verdicts, []Outcome{{"worse", []stat.Verdict{stat.Worse}}, {"better", []stat.Verdict{stat.Better}},
+		{"the same within ± " + format.Percent(a.Margin), []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
+		{"too noisy to call", []stat.Verdict{stat.Inconclusive}}, {"too few " + a.Counted() + "s", []stat.Verdict{stat.TooFew}},
+		{"without a verdict", []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded, stat.NotRanked, stat.NoResult}}})
 	text := ""
 	if n > 1 {
 		text = fmt.Sprintf("Of %d comparisons: %s. ", n, strings.Join(parts, ", "))
@@ -137,45 +153,6 @@ func (a *assessing) notesInOrder() []report.Note {
 	}
 	return out
 }
-
-// doubts tells the warnings that no other sentence has told.
-func (a *assessing) doubts() {
-	var parts []string
-	var numbers []int
-	for _, n := range a.General {
-		if n.Severity == iotax.Warning || n.Severity == iotax.Invalid {
-			parts = append(parts, n.Rule)
-		}
-	}
-	for _, n := range a.Found() {
-		if n.Severity == iotax.Info {
-			continue
-		}
-		if a.told[n] || slices.Contains(tellsItself, n.Rule) {
-			continue
-		}
-		var cells []string
-		for _, it := range n.Items {
-			for _, c := range it.Cells {
-				if !slices.Contains(cells, c.String()) {
-					cells = append(cells, c.String())
-				}
-			}
-		}
-		if n.Number > 0 {
-			numbers = append(numbers, n.Number)
-			parts = append(parts, fmt.Sprintf("%s (%s)", n.Rule, strings.Join(format.Cut(cells, 1, "cell"), ", ")))
-		} else {
-			parts = append(parts, n.Rule+" (all)")
-		}
-	}
-	if len(parts) > 0 {
-		a.say(Sentence{Kind: SaysDoubt, Notes: numbers, Text: fmt.Sprintf("More warnings, see the notes: %s.", strings.Join(uniq(parts), ", "))})
-	}
-}
-
-// tellsItself are warnings about trials that count for nothing any more, which the table shows.
-var tellsItself = []string{rules.TrialDiscarded.ID, rules.TrialFailed.ID, rules.TargetNotOpened.ID, rules.DurabilityDiffers.ID}
 
 func uniq(words []string) []string {
 	var out []string

@@ -163,8 +163,6 @@ var everySentence = []struct{ says, stands, silent string }{
 	{". Warnings: ", "sentence/condemned and doubted", "sentence/condemned"},
 	{" (%s: one at a time takes %s)", "sentence/memory below", "sentence/a device"},
 	{"%s is the memory of the machine below, not a device%s: of a device's speed the others would keep more.", "sentence/memory below", "sentence/memory of the others"},
-	{" (all)", "sentence/doubt of all", "sentence/doubt"},
-	{"More warnings, see the notes: %s.", "sentence/doubt", "sentence/no doubt"},
 
 	{"%s: of %d ways to upload %s in parts, %s uploads fastest, %s", "sentence/best parts", "sentence/one part size"},
 	{"; it makes no difference: all are within %s of it.", "sentence/parts the same", "sentence/parts alike"},

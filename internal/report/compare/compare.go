@@ -83,25 +83,30 @@ type Options struct {
 // A Change is one cell and metric in both runs.
 type Change struct {
 	CellMetric
-	Label    string
-	Unit     string // base unit
-	Better   iotax.Better
-	Baseline bool          // the target is the baseline that both runs share
-	A, B     stat.Interval // median over the trials that count
+	Label    string        `json:"-"`
+	Unit     string        `json:"unit"` // base unit
+	Better   iotax.Better  `json:"better"`
+	Baseline bool          `json:"baseline"` // the target is the baseline that both runs share
+	A        stat.Interval `json:"before"`   // median over the trials that count
+	B        stat.Interval `json:"value"`
 
-	Ratio *stat.Change // B to A, higher is better; nil where one has no values
-	Loss  *stat.Change // (B to its baseline) to (A to its baseline); nil for the baseline, and without a common one
+	Ratio *stat.Change `json:"ratio"`            // B to A, higher is better; nil where one has no values
+	Loss  *stat.Change `json:"against_baseline"` // the same of their ratios to the baseline; nil without a common one
 
-	Verdict  stat.Verdict
-	P        float64 // of the hypothesis that the change is within the margin; NaN where nothing is judged
-	Adjusted float64 // P after Holm
-	Holm     bool    // the interval alone would have been worse or better
-	Lost     bool    // A's number may be quoted, and B has none to hold against it
-	Findings []iotax.Finding
+	P        iotax.Number    `json:"p"`          // that the change is within the margin; NaN where nothing is judged
+	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm
+	Verdict  stat.Verdict    `json:"verdict"`
+	Holm     bool            `json:"-"`    // the interval alone would have been worse or better
+	Lost     bool            `json:"lost"` // A's number may be quoted, and B has none to hold against it
+	Findings []iotax.Finding `json:"findings"`
 }
 
 // A CellMetric names a number of a run.
-type CellMetric struct{ Target, Workload, Metric string }
+type CellMetric struct {
+	Target   string `json:"target"`
+	Workload string `json:"workload"`
+	Metric   string `json:"metric"`
+}
 
 // String names the cell and what the metric is to people.
 func (c CellMetric) String() string {
@@ -237,7 +242,8 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	keys := [2]CellMetric{k, c.inB(k)}
 	a, b := sides[0].rows[k], sides[1].rows[keys[1]]
 	ch := Change{CellMetric: k, Label: b.Label, Unit: cmp.Or(b.Unit, a.Unit), Better: cmp.Or(b.Better, a.Better),
-		Baseline: c.A.Baseline == k.Target && c.B.Baseline == k.Target, A: a.Value, B: b.Value, P: math.NaN(), Adjusted: math.NaN()}
+		Baseline: c.A.Baseline == k.Target && c.B.Baseline == k.Target, A: a.Value, B: b.Value,
+		P: iotax.Number(math.NaN()), Adjusted: iotax.Number(math.NaN()), Findings: []iotax.Finding{}}
 	about := iotax.AboutCell(k.Target, k.Workload)
 	refuse := func(v stat.Verdict, f iotax.Finding) {
 		ch.Verdict = cmp.Or(ch.Verdict, v)
@@ -315,7 +321,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	if !r.Bounded() {
 		return
 	}
-	ch.P = report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) })
+	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
 // losses are the log ratios to the common baseline, one a round, of both runs; none where they share no
@@ -360,14 +366,14 @@ func (c *Comparison) autocorrelation() float64 {
 func (c *Comparison) holm() {
 	p := make([]float64, len(c.Rows))
 	for i, r := range c.Rows {
-		p[i] = r.P
-		if !math.IsNaN(r.P) {
+		p[i] = float64(r.P)
+		if !math.IsNaN(p[i]) {
 			c.Family++
 		}
 	}
 	for i, q := range stat.Holm(p) {
 		r := &c.Rows[i]
-		if r.Adjusted = q; (r.Verdict == stat.Worse || r.Verdict == stat.Better) && q > c.Alpha {
+		if r.Adjusted = iotax.Number(q); (r.Verdict == stat.Worse || r.Verdict == stat.Better) && q > c.Alpha {
 			r.Verdict, r.Holm = stat.Inconclusive, true
 		}
 	}

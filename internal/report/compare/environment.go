@@ -15,9 +15,10 @@ import (
 
 // A Difference is a fact that is not the same in both runs; "" is a run that does not tell it.
 type Difference struct {
-	Where []string // names of targets; none is the host, or the run as a whole
-	Key   string   // "kernel", "queue.scheduler"
-	A, B  string
+	Where []string `json:"where"` // names of targets; none is the host, or the run as a whole
+	Key   string   `json:"key"`   // "kernel", "queue.scheduler"
+	A     string   `json:"a"`
+	B     string   `json:"b"`
 }
 
 // passing are facts that differ between any two runs, or repeat another fact.
@@ -54,12 +55,12 @@ func differencesOf(a, b *report.Report) []Difference {
 			return
 		}
 		if where == "" {
-			out = append(out, Difference{Key: key, A: va, B: vb})
+			out = append(out, Difference{Where: []string{}, Key: key, A: va, B: vb})
 			return
 		}
 		i := slices.IndexFunc(out, func(d Difference) bool { return len(d.Where) > 0 && d.Key == key && d.A == va && d.B == vb })
 		if i < 0 {
-			out = append(out, Difference{Key: key, A: va, B: vb})
+			out = append(out, Difference{Where: []string{}, Key: key, A: va, B: vb})
 			i = len(out) - 1
 		}
 		out[i].Where = append(out[i].Where, where)
@@ -96,10 +97,9 @@ func differencesOf(a, b *report.Report) []Difference {
 		add(t.Name, "durability", string(t.Durability), string(u.Durability))
 		compare(t.Name, "", t.Facts, u.Facts)
 	}
-	fa, fb := trialFacts(a.Trials), trialFacts(b.Trials)
 	for _, t := range a.Run.Targets {
 		for _, key := range told {
-			x, y := fa[report.Cell{Target: t.Name}][key], fb[report.Cell{Target: t.Name}][key]
+			x, y := trialFact(a, t.Name, key), trialFact(b, t.Name, key)
 			known := slices.ContainsFunc(out, func(d Difference) bool { return d.Key == key && slices.Contains(d.Where, t.Name) })
 			if x != "" && y != "" && !known {
 				add(t.Name, key, x, y)
@@ -116,37 +116,16 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// trialFacts are the facts that trials tell, by cell and (without a workload) by target; several
-// values are joined.
-func trialFacts(trials []*report.Trial) map[report.Cell]map[string]string {
-	sets := map[report.Cell]map[string][]string{}
-	for _, t := range trials {
-		if t.Err != "" {
-			continue
-		}
-		for _, c := range []report.Cell{{Target: t.Target, Workload: t.Workload}, {Target: t.Target}} {
-			if sets[c] == nil {
-				sets[c] = map[string][]string{}
-			}
-			put := func(k, v string) {
-				if v != "" && !slices.Contains(sets[c][k], v) {
-					sets[c][k] = append(sets[c][k], v)
-				}
-			}
-			for _, k := range told {
-				put(k, t.Facts[k])
-			}
+// trialFact is a fact that the trials of a target have; several values are joined.
+func trialFact(r *report.Report, target, key string) string {
+	var values []string
+	for _, t := range r.Trials {
+		if v := t.Facts[key]; t.Target == target && t.Err == "" && v != "" && !slices.Contains(values, v) {
+			values = append(values, v)
 		}
 	}
-	out := map[report.Cell]map[string]string{}
-	for c, facts := range sets {
-		out[c] = map[string]string{}
-		for k, vs := range facts {
-			slices.Sort(vs)
-			out[c][k] = strings.Join(vs, ", ")
-		}
-	}
-	return out
+	slices.Sort(values)
+	return strings.Join(values, ", ")
 }
 
 // Place names where a difference is: "guest disk, guest share", or "4 targets" where there are more than limit (0 is no

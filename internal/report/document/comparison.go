@@ -34,7 +34,8 @@ type ComparisonOptions struct {
 func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	one := all[0]
 	alone, loss := len(all) == 1, one.By == compare.ByLoss
-	d := block.Document{Title: "B against A", Source: "iotax " + one.B.Run.Version, Blocks: []block.Block{block.Answer{Text: one.Answer}}}
+	d := block.Document{Title: "B against A", Source: "iotax " + one.B.Run.Version,
+		Blocks: []block.Block{block.Answer{Text: one.Answer}}}
 	what, favour, method := "B over A", "B", one.Method()
 	if loss {
 		what = "B’s ratio to " + one.B.Baseline + " over A’s"
@@ -75,7 +76,8 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 		p := block.Paragraph{Tone: block.Quiet, Text: "Verdicts are about the values.",
 			Links: []block.Link{{Text: "Judge by the ratio to the baseline, out of which a change of the host cancels", Href: o.Other}}}
 		if loss {
-			p.Text, p.Links[0].Text = "Verdicts are about the ratio to the baseline, out of which a change of the host cancels.", "Judge by value"
+			p.Text = "Verdicts are about the ratio to the baseline, out of which a change of the host cancels."
+			p.Links[0].Text = "Judge by value"
 		}
 		add(p)
 	}

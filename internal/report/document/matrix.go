@@ -292,37 +292,18 @@ func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sente
 
 // sum counts how the comparisons ended.
 func (m *making) sum() []string {
-	counts := map[string]int{}
-	invalid, same, few := "invalid", "the same within ± "+format.Percent(m.Margin), "with too few "+m.Counted()+"s"
-	order := []string{"confirmed slower (95 % confidence)", "confirmed faster", same, "too noisy to call", few, invalid, "not ranked", "failed"}
+	slower, faster := "confirmed slower (95 % confidence)", "confirmed faster"
 	if m.plain {
-		order[0], order[1] = "confirmed worse (95 % confidence)", "confirmed better"
+		slower, faster = "confirmed worse (95 % confidence)", "confirmed better"
 	}
+	var verdicts []stat.Verdict
 	for _, c := range m.cells {
-		switch c.r.Verdict {
-		case stat.Worse:
-			counts[order[0]]++
-		case stat.Better:
-			counts[order[1]]++
-		case stat.Equivalent, stat.BelowMargin:
-			counts[same]++
-		case stat.Inconclusive:
-			counts["too noisy to call"]++
-		case stat.TooFew:
-			counts[few]++
-		case stat.NotComparable, stat.TooManyDiscarded:
-			counts[invalid]++
-		case stat.NotRanked:
-			counts["not ranked"]++
-		case stat.NoResult:
-			counts["failed"]++
-		}
+		verdicts = append(verdicts, c.r.Verdict)
 	}
-	var out []string
-	for _, word := range order {
-		if counts[word] > 0 {
-			out = append(out, fmt.Sprintf("%d %s", counts[word], word))
-		}
-	}
-	return out
+	return assess.Count(verdicts, []assess.Outcome{{Word: slower, Of: []stat.Verdict{stat.Worse}}, {Word: faster, Of: []stat.Verdict{stat.Better}},
+		{Word: "the same within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
+		{Word: "too noisy to call", Of: []stat.Verdict{stat.Inconclusive}},
+		{Word: "with too few " + m.Counted() + "s", Of: []stat.Verdict{stat.TooFew}},
+		{Word: "invalid", Of: []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded}},
+		{Word: "not ranked", Of: []stat.Verdict{stat.NotRanked}}, {Word: "failed", Of: []stat.Verdict{stat.NoResult}}})
 }

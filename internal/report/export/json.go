@@ -68,7 +68,7 @@ type jsonCell struct {
 	Unit      string          `json:"unit"`
 	Better    iotax.Better    `json:"better"`
 	Baseline  bool            `json:"baseline"`
-	Value     jsonValue       `json:"value"`
+	Value     stat.Interval   `json:"value"`
 	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and where there is none
 	Verdict   stat.Verdict    `json:"verdict"`
 	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // by the interval itself, where Holm's adjustment took it back
@@ -76,13 +76,6 @@ type jsonCell struct {
 	Trials    jsonTrials      `json:"trials"`
 	Findings  []iotax.Finding `json:"findings"`
 	Secondary []jsonFigure    `json:"secondary"`
-}
-
-type jsonValue struct {
-	Median number64 `json:"median"`
-	Lo     number64 `json:"lo"`
-	Hi     number64 `json:"hi"`
-	N      int      `json:"n"`
 }
 
 type jsonRatio struct {
@@ -104,19 +97,15 @@ type jsonTrials struct {
 }
 
 type jsonFigure struct {
-	Name   string       `json:"name"`
-	Unit   string       `json:"unit"`
-	Better iotax.Better `json:"better"`
-	Value  jsonValue    `json:"value"`
-	Merged bool         `json:"merged,omitempty"`
-	Beyond *int         `json:"beyond,omitempty"` // of a merged quantile: observations beyond it; below 100 its value is null
+	Name   string        `json:"name"`
+	Unit   string        `json:"unit"`
+	Better iotax.Better  `json:"better"`
+	Value  stat.Interval `json:"value"`
+	Merged bool          `json:"merged,omitempty"`
+	Beyond *int          `json:"beyond,omitempty"` // of a merged quantile: observations beyond it; below 100 its value is null
 }
 
 type number64 = iotax.Number
-
-func toJSON(i stat.Interval) jsonValue {
-	return jsonValue{number64(i.Estimate), number64(i.Lo), number64(i.Hi), i.N}
-}
 
 // JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
 // environment, cells}. A bound or estimate that does not exist is null.
@@ -134,7 +123,7 @@ func JSON(w io.Writer, r *report.Report) error {
 	for _, s := range r.Sections {
 		for _, row := range s.Rows {
 			c := jsonCell{Target: row.Target, Storage: storage[row.Target], Workload: s.Workload, Metric: s.Metric, Unit: s.Unit, Better: s.Better,
-				Baseline: row.Baseline, Value: toJSON(row.Value), Verdict: row.Verdict, Error: row.Err,
+				Baseline: row.Baseline, Value: row.Value, Verdict: row.Verdict, Error: row.Err,
 				Trials: jsonTrials{row.Ran, row.Failed, row.Discarded}, Findings: r.Findings(s, row), Secondary: []jsonFigure{}}
 			if e := row.Ratio; e != nil {
 				c.Ratio = &jsonRatio{Estimate: number64(e.Estimate), Lo: number64(e.Lo), Hi: number64(e.Hi), N: e.N,
@@ -148,7 +137,7 @@ func JSON(w io.Writer, r *report.Report) error {
 				c.Ratio.WithDiscarded = row.WithDiscarded
 			}
 			for _, f := range row.Secondary {
-				j := jsonFigure{Name: f.Name, Unit: f.Unit, Better: f.Better, Value: toJSON(f.Value), Merged: f.Merged}
+				j := jsonFigure{Name: f.Name, Unit: f.Unit, Better: f.Better, Value: f.Value, Merged: f.Merged}
 				if f.Merged {
 					j.Beyond = &f.Beyond
 				}
@@ -157,6 +146,10 @@ func JSON(w io.Writer, r *report.Report) error {
 			out.Cells = append(out.Cells, c)
 		}
 	}
+	return encode(w, out)
+}
+
+func encode(w io.Writer, out any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

@@ -20,7 +20,8 @@ func Waterfall(w report.Waterfall) block.Table {
 		levels = append(levels, levels[len(levels)-1]*h.Ratio.Estimate)
 		top = math.Max(top, levels[len(levels)-1])
 	}
-	t := block.Table{Title: "Layers · " + format.Subject(w.Workload, w.Label), Head: []string{"layer", "value", "hop", "share", "left", "verdict"},
+	t := block.Table{Title: "Layers · " + format.Subject(w.Workload, w.Label),
+		Head:  []string{"layer", "value", "hop", "share", "left", "verdict"},
 		Wraps: []int{0}, Right: []int{1, 3}, Least: 3}
 	add := func(name, value string, h *report.Hop, bar ...block.Part) {
 		row := block.Words(name, value, "", "", "", "")
@@ -64,7 +65,8 @@ func Curve(c report.Curve) block.Table {
 		}
 	}
 	out := block.Table{Title: "Load and latency · " + strings.Join(job, " ") + ", open loop: latency counts from the intended time",
-		Head: []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9"}, Wraps: []int{1}, Right: []int{0, 2, 3, 4, 5, 6}, Least: 4}
+		Head: []string{"offered IOPS", "target", "done", "mean", "p50", "p99", "p99.9"}, Wraps: []int{1},
+		Right: []int{0, 2, 3, 4, 5, 6}, Least: 4}
 	for _, p := range c.Points {
 		for i, cell := range p.Cells {
 			if math.IsNaN(cell.Done) {
@@ -93,7 +95,8 @@ func Scaling(c report.Scaling) block.Table {
 		return format.Share(i)
 	}
 	t := block.Table{Title: fmt.Sprintf("Clients · %s · %s", c.Target, format.Subject(c.Workload, c.Label)),
-		Head:  []string{"clients", "together", "to " + format.Plural(c.Points[0].Clients, "client"), "each", "slowest to fastest", "Jain's index"},
+		Head: []string{"clients", "together", "to " + format.Plural(c.Points[0].Clients, "client"), "each",
+			"slowest to fastest", "Jain's index"},
 		Right: []int{0, 1, 2, 3, 4, 5}, Least: 3}
 	for i, p := range c.Points {
 		ratio, each := "1", "100 %"
@@ -105,7 +108,8 @@ func Scaling(c report.Scaling) block.Table {
 			ratio = format.Ratio(p.Ratio)
 			each = share(stat.Interval{Estimate: f * p.Ratio.Estimate, Lo: f * p.Ratio.Lo, Hi: f * p.Ratio.Hi, N: p.Ratio.N})
 		}
-		t.Rows = append(t.Rows, block.Words(strconv.Itoa(p.Clients), format.Value(p.Value, c.Unit), ratio, each, share(p.MinMax), share(p.Jain)))
+		t.Rows = append(t.Rows, block.Words(strconv.Itoa(p.Clients), format.Value(p.Value, c.Unit), ratio, each, share(p.MinMax),
+			share(p.Jain)))
 	}
 	return t
 }

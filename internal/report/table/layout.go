@@ -115,8 +115,8 @@ func weight(s *report.Section, row *report.Row) float64 {
 // are medians over the trials; the deviation is that inside a trial.
 func tartTables(r *report.Report) []block.Table {
 	t := block.Table{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
-		Head: []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)", "latency (write)",
-			"latency (sync)", "notes"},
+		Head: []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)",
+			"latency (write)", "latency (sync)", "notes"},
 		Right: []int{2, 3, 4, 5, 6, 7, 8}, Wraps: []int{0, 1}, Grouped: true}
 	for _, s := range first(r) {
 		for j := range s.Rows {
@@ -237,8 +237,8 @@ func sectionTables(r *report.Report) []block.Table {
 		k := slices.IndexFunc(out, func(t block.Table) bool { return t.Title == title })
 		if k < 0 {
 			k = len(out)
-			out = append(out, block.Table{Title: title, Head: []string{"workload", "target", "value", "of its baseline", "reaches", "verdict"},
-				Right: []int{2, 3}, Wraps: []int{0, 1, 3, 4}, Grouped: true})
+			out = append(out, block.Table{Title: title, Right: []int{2, 3}, Wraps: []int{0, 1, 3, 4}, Grouped: true,
+				Head: []string{"workload", "target", "value", "of its baseline", "reaches", "verdict"}})
 		}
 		for j := range s.Rows {
 			row := &s.Rows[j]
@@ -283,7 +283,8 @@ func directionTables(r *report.Report) []block.Table {
 			for _, d := range []struct{ value, word string }{{"read", "read"}, {"write", "write"}, {"trim", "trim"}, {"mixed", "sum"}} {
 				iops, rate := r.Figure(s.Workload, row, d.value+".iops"), r.Figure(s.Workload, row, d.value+".bandwidth")
 				if iops.Estimate > 0 || rate.Estimate > 0 {
-					lines = append(lines, result(s, row, row.Target, d.word, format.Value(iops, iotax.PerSecond), inUnits(rate, 1e6), inUnits(rate, 1<<20)))
+					lines = append(lines, result(s, row, row.Target, d.word, format.Value(iops, iotax.PerSecond),
+						inUnits(rate, 1e6), inUnits(rate, 1<<20)))
 				}
 			}
 			if lines == nil {
