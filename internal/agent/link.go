@@ -258,10 +258,14 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		kill()
 		<-ended
 		var exit *iotax.ExitError
+		var failed *iotax.Error // of the machine
 		if silent && ctx.Err() == nil {
 			err = fmt.Errorf("it did not answer within %v", limit)
-		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
-			err = died
+		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &failed) ||
+			errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
+			if err = died; !errors.As(died, &exit) {
+				hint = "" // it is the machine that failed
+			}
 		}
 		return fail(err)
 	}
@@ -276,7 +280,10 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 			if !stop() || !silence.Stop() {
 				return abandon(context.Cause(ctx))
 			}
-			s.end = end
+			s.end = func(ctx context.Context) {
+				s.sendEnd(ctx)
+				end(ctx)
+			}
 			s.died = func(ctx context.Context) error {
 				select {
 				case <-ended:

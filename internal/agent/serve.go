@@ -129,6 +129,9 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 		s.slot(stream.StreamID()) <- stream // buffered
 	case kind[0] == kindAlive:
 		go s.alive(stream) // ends with the session, which does not wait for it
+	case kind[0] == kindEnd:
+		stream.Close()
+		s.end(errClosed)
 	case kind[0] == kindCommand:
 		defer stream.Close()
 		s.command(ctx, stream)

@@ -28,6 +28,7 @@ const (
 	kindData    = 'd'
 	kindFunc    = 'f'
 	kindDial    = 'n'
+	kindEnd     = 'e' // asks the agent to end, for transports that do not carry the end of standard input
 )
 
 // An Order asks for a command. A missing Cmd field is as in iotax.Cmd.
@@ -142,6 +143,22 @@ func (s *Session) open(kind byte) (*yamux.Stream, error) {
 	return stream, nil
 }
 
+// sendEnd asks the agent to end. It waits no longer than a second for a connection that is stuck.
+func (s *Session) sendEnd(ctx context.Context) {
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		if stream, err := s.open(kindEnd); err == nil { // else it has ended
+			stream.Close()
+		}
+	}()
+	select {
+	case <-sent:
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
 // Streams opens the three streams of a command, the call first. The caller closes those that it returns, also with an error.
 func (s *Session) Streams() (all []*yamux.Stream, err error) {
 	for _, kind := range []byte{kindCommand, kindData, kindData} {
@@ -154,10 +171,13 @@ func (s *Session) Streams() (all []*yamux.Stream, err error) {
 	return all, nil
 }
 
+// reasonTime is how long a transport may look for the reason for which the agent ended: that the pod is gone.
+const reasonTime = 5 * time.Second
+
 // gone is err with the reason for which the agent ended, if it has.
 func (s *Session) gone(err error) error {
 	if s.died != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), reasonTime)
 		defer cancel()
 		if why := s.died(ctx); why != nil {
 			err = why

@@ -51,6 +51,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	agent.Main(host.Local())
 	os.Exit(m.Run())
 }
 

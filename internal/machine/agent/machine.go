@@ -48,6 +48,13 @@ func New(t agent.Transport, program string) *Machine {
 	return m
 }
 
+// Begin starts the agent, so that what is wrong shows before the first command. log receives what happens, for the user.
+func (m *Machine) Begin(ctx context.Context, log func(format string, args ...any)) error {
+	m.link.Log = log
+	_, err := m.link.Session(ctx, m)
+	return err
+}
+
 func (m *Machine) String() string { return m.over.String() }
 
 // Close ends the agent with its commands, and the transport.
@@ -119,7 +126,9 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	case err == nil && last != nil:
 		m.remade = append(m.remade, fmt.Sprintf("%s: %v; made again within %v", m.over, why, time.Since(began).Round(100*time.Millisecond)))
 	case err != nil && last != nil && ctx.Err() == nil:
-		err = &iotax.Error{Op: "connect to", On: m.String(), Err: fmt.Errorf("%w; it cannot be made again: %w", why, err)}
+		if reason := strings.TrimPrefix(why.Error(), "the agent is gone: "); !strings.Contains(err.Error(), reason) {
+			err = &iotax.Error{Op: "connect to", On: m.String(), Err: fmt.Errorf("%w; it cannot be made again: %w", why, err)}
+		}
 		m.refused, m.until = err, time.Now().Add(m.patience)
 	}
 	if err == nil {
@@ -135,7 +144,7 @@ func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 	stale, asked := m.stale, m.asked == session
 	m.stale, m.asked = "", session
 	m.mu.Unlock()
-	if !asked {
+	if !asked && m.link.Program == "" { // else no script gave it an identity
 		m.asking.Go(func() {
 			id, err := agent.Identity.On(context.WithoutCancel(ctx), m, struct{}{})
 			m.mu.Lock()

@@ -22,7 +22,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -107,7 +107,7 @@ func of(engine, doc string) kind.Kind {
 
 // A box is a container that commands run in.
 type box struct {
-	*execx.Machine
+	*remote.Machine
 	api     *link
 	id      string
 	user    string
@@ -169,7 +169,10 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 		}
 	}
 	label := engine + "://" + cmp.Or(s.Container, s.Image)
-	b.Machine = execx.New(label, b.exec)
+	b.Machine = remote.New(&remote.Exec{Name: label, Run: b.exec, Hint: made.NoShell, Remove: b.remove}, "")
+	if err := b.Begin(ctx, o.Log); err != nil {
+		return nil, err
+	}
 	return b, nil
 }
 
@@ -274,7 +277,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 	if _, err := b.api.ContainerStart(ctx, b.id, client.ContainerStartOptions{}); err != nil {
 		hint := "try it by hand: " + engine + " run --rm " + s.Image + " sh -c true"
 		if strings.Contains(err.Error(), `"sh": executable file not found`) {
-			hint = "use an image that has a POSIX shell (busybox will do)"
+			hint = made.NoShell
 		}
 		return &iotax.Error{Op: "start container", On: "of " + s.Image, Err: err, Hint: hint}
 	}
@@ -385,7 +388,7 @@ func stateOf(s *container.State) string {
 // outside.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
-	c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
+	c.Alone, c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = true, b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
 	return c
 }
 
@@ -415,8 +418,8 @@ func (b *box) Weakens(path, _ string) iotax.Durability {
 	return iotax.Durable
 }
 
-// exec is an execx.Exec.
-func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, error) {
+// exec is a remote.Run.
+func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, error) {
 	x, err := b.api.ExecCreate(ctx, b.id, client.ExecCreateOptions{Cmd: args, User: b.user, AttachStdin: true, AttachStdout: true, AttachStderr: true})
 	if err != nil {
 		return 0, b.why(ctx, err)
@@ -427,7 +430,7 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 	}
 	defer at.Close()
 	go func() {
-		_, _ = io.Copy(at.Conn, s.In) // a command need not read what it is given
+		_, _ = io.Copy(at.Conn, s.In) // a program need not read what it is given
 		_ = at.CloseWrite()
 	}()
 	copied := make(chan error, 1)
@@ -438,7 +441,7 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 	select {
 	case err = <-copied:
 		if errors.Is(err, syscall.ECONNRESET) {
-			// The engine closed its end with input unread, after the command's own end; a Unix socket has
+			// The engine closed its end with input unread, after the program's own end; a Unix socket has
 			// delivered all output before it says so.
 			err = nil
 		}
@@ -453,7 +456,7 @@ func (b *box) exec(ctx context.Context, args []string, s execx.Streams) (int, er
 			return 0, b.why(ctx, cmp.Or(err, ierr))
 		}
 		if !in.Running {
-			// The container's end looks like the command's: its first process is killed, and all others with
+			// The container's end looks like the program's: its first process is killed, and all others with
 			// it (137), or the runtime cannot enter it any more (126). The engine takes a moment to notice.
 			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
@@ -498,12 +501,7 @@ func (b *box) why(ctx context.Context, err error) error {
 	return err
 }
 
-// Close removes the container if it was made for the run.
-func (b *box) Close(ctx context.Context) error {
-	err := b.Machine.Close(ctx)
-	return errors.Join(err, b.remove(ctx))
-}
-
+// remove removes the container if it was made for the run.
 func (b *box) remove(ctx context.Context) error {
 	defer b.api.Close()
 	var errs []error

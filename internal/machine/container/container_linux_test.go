@@ -27,7 +27,7 @@ func TestContainers(t *testing.T) {
 				}
 				return m
 			}
-			machinetest.Run(t, open, machinetest.Options{Patience: 30 * time.Second, UnreadInput: name == "podman", Kill: func(m iotax.Machine) error {
+			machinetest.Run(t, open, machinetest.Options{Patience: 30 * time.Second, Kill: func(m iotax.Machine) error {
 				e.CLI(t, "kill", e.CLIFirst(t, "ps", "-q", "--latest"))
 				return nil
 			}})

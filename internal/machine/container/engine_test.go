@@ -15,7 +15,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -105,7 +105,7 @@ func TestEngineAddress(t *testing.T) {
 }
 
 func TestCapsKept(t *testing.T) {
-	x := execx.New("x", nil)
+	x := remote.New(&remote.Exec{Name: "x"}, "")
 	machinetest.Keeps(t, &box{Machine: x}, x)
 }
 

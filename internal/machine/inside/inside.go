@@ -20,7 +20,8 @@ import (
 
 	"iotax"
 	"iotax/internal/agent"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
+	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/internal/proc"
 )
 
@@ -62,7 +63,7 @@ const (
 
 // A container is the machine in which the work is done.
 type container struct {
-	*execx.Machine
+	*remote.Machine
 	on      iotax.Machine
 	network bool     // it has that of its machine
 	prefix  []string // before the words of a command
@@ -90,7 +91,14 @@ func (c *container) Caps() iotax.MachineCaps {
 	if c.remove != nil { // an engine made its control group, which may be outside of the machine's
 		caps.DeviceBytes = nil
 	}
-	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, own.Alone, own.Agent, c.facts
+	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
+	caps.Reconnected = func() []string {
+		all := own.Reconnected()
+		if outer := c.on.Caps().Reconnected; outer != nil {
+			all = append(outer(), all...)
+		}
+		return all
+	}
 	// The place is removed from outside. Without an engine, the root is that of the machine or a directory there.
 	caps.Perishes = c.remove != nil
 	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
@@ -147,14 +155,19 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 	} else {
 		c.enter(ready.text(), cfg)
 	}
-	c.Machine = execx.New(m.String()+", container of "+cfg.Name, c.exec)
+	var program string
 	if !cfg.named() && cfg.Image == "" { // the machine's files are there, but for those of /tmp
-		if c.Program, err = agent.Program(ctx, m); err != nil {
+		if program, err = agent.Program(ctx, m); err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(c.Program, "/tmp/") {
-			c.Program = ""
+		if strings.HasPrefix(program, "/tmp/") {
+			program = ""
 		}
+	}
+	c.Machine = remote.New(&remote.Exec{Name: m.String() + ", container of " + cfg.Name, Run: remote.Through(m, c.prefix, c.ended),
+		Hint: made.NoShell, Remove: c.stop}, program)
+	if err := c.Begin(ctx, nil); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -221,31 +234,15 @@ func (c *container) enter(told string, cfg Config) {
 	c.prefix = append(c.prefix, "nsenter", "-t", pid, "-m", "-p", "-i", "-u", "chroot", root)
 }
 
-// exec is an execx.Exec.
-func (c *container) exec(ctx context.Context, args []string, s execx.Streams) (int, error) {
-	// A command that a signal ends may have no exit status for what carries it: a shell between gives it one.
-	words := slices.Concat(c.prefix, []string{"sh", "-c", `"$@"; exit $?`, "sh"}, args)
-	err := c.on.Run(ctx, &iotax.Cmd{Args: words, Stdin: s.In, Stdout: s.Out, Stderr: s.Err})
-	var exit *iotax.ExitError
-	switch {
-	case err == nil:
-		return 0, nil
-	case !errors.As(err, &exit):
-		return 0, err
-	}
-	pause := time.Duration(0)
-	if exit.Signal != "" || exit.Code > 128 { // the container's end is the command's, and is told a moment later
-		pause = time.Second / 2
-	}
+// ended returns why the container ended, if it has: that shows a moment after the end of its programs.
+func (c *container) ended(ctx context.Context) error {
 	select {
 	case <-c.done:
-		return 0, fmt.Errorf("the container ended: %w", c.why())
-	case <-time.After(pause):
+		return fmt.Errorf("the container ended: %w", c.why())
+	case <-time.After(time.Second / 2):
+	case <-ctx.Done():
 	}
-	if exit.Signal != "" {
-		return 0, fmt.Errorf("%s was ended by signal %s", c.prefix[0], exit.Signal)
-	}
-	return exit.Code, nil
+	return nil
 }
 
 // why says what ended the container.
@@ -259,12 +256,7 @@ func (c *container) why() error {
 	return errors.New("its first process is gone")
 }
 
-// Close ends the container, and with it everything in it.
-func (c *container) Close(ctx context.Context) error {
-	err := c.Machine.Close(ctx)
-	return errors.Join(err, c.stop(ctx))
-}
-
+// stop ends the container, and with it everything in it.
 func (c *container) stop(ctx context.Context) error {
 	defer c.leave()
 	c.hold.Close()

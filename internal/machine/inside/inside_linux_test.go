@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/vm"
@@ -79,7 +79,7 @@ func TestEngines(t *testing.T) {
 				machinetest.Run(t, func(t *testing.T) iotax.Machine {
 					m, _ := onHost(t, Config{Engine: words, Image: image})
 					return m
-				}, machinetest.Options{Brief: true, Patience: 30 * time.Second, UnreadInput: true})
+				}, machinetest.Options{Brief: true, Patience: 30 * time.Second})
 			})
 
 			m, dir := onHost(t, Config{Engine: words, Image: image})
@@ -169,7 +169,7 @@ func TestNetworkShared(t *testing.T) {
 		{Config{Engine: []string{"docker"}, Args: []string{"--network", "bridge", "--ipc", "host"}}, false},
 		{Config{Engine: []string{"docker"}, Args: []string{"--network"}}, false},
 	} {
-		forward := (&container{Machine: execx.New("box", nil), on: host.Local(), network: c.config.sharesNetwork()}).Caps().Forward
+		forward := (&container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: host.Local(), network: c.config.sharesNetwork()}).Caps().Forward
 		got := forward != nil
 		if got != c.want {
 			t.Errorf("%v %v: %v", c.config.Engine, c.config.Args, got)
@@ -204,8 +204,8 @@ func TestRefused(t *testing.T) {
 
 // A container has what its machine has, but for its boot, its files and, with a network of its own, that.
 func TestCapsKept(t *testing.T) {
-	changed := []string{"Local", "Outside", "Agent", "Facts", "Boot", "Started", "Restart", "BootFiles", "RunOnConsole", "HostPath", "Home"}
-	c := &container{Machine: execx.New("box", nil), on: machinetest.Full{}, network: true, remove: []string{"rm"}}
+	changed := []string{"Local", "Outside", "Agent", "Facts", "Boot", "Started", "Restart", "BootFiles", "RunOnConsole", "HostPath", "Home", "Reconnected"}
+	c := &container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: machinetest.Full{}, network: true, remove: []string{"rm"}}
 	machinetest.Keeps(t, c, c.on, append(changed, "DeviceBytes")...)
 	c.network = false
 	machinetest.Keeps(t, c, c.on, append(changed, "DeviceBytes", "HostAddress", "Address", "LinkRate", "Forward")...)

@@ -27,7 +27,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	"iotax/internal/agent"
+	remote "iotax/internal/machine/agent"
 )
 
 // Config says which cluster is meant, and as whom.
@@ -86,48 +87,64 @@ func Connect(c Config) (*Client, error) {
 	return &Client{Core: core, REST: conf, Namespace: ns, Server: conf.Host}, nil
 }
 
-// Exec returns what runs commands in a container of a pod. gone says why the pod is not what it was, or
-// nil: the news of its end come in many forms, and this is the one that explains them.
-func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) execx.Exec {
-	return execx.Told(func(ctx context.Context, args []string, s execx.Streams) (int, error) {
+// Exec returns what runs programs in a container of a pod. gone returns why the pod is not what it was, or nil: its end shows
+// in many forms, and this is the one that explains them.
+func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) remote.Run {
+	return func(ctx context.Context, args []string, s remote.Streams) (int, error) {
 		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
 			VersionedParams(&corev1.PodExecOptions{Container: container, Command: args, Stdin: true, Stdout: true, Stderr: true}, parameters)
 		run, err := c.executor(req)
 		if err != nil {
 			return 0, err
 		}
-		err = run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Out, Stderr: s.Err})
+		wanted, done := context.WithCancel(ctx) // until the caller has ended the input
+		defer done()
+		err = run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: &input{s.In, done}, Stdout: s.Out, Stderr: s.Err})
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case err == nil:
+		case wanted.Err() != nil:
 			return 0, nil
 		}
-		// The pod's end explains whatever else is said, and the cluster takes a moment to notice it.
-		if why := noticed(ctx, gone); why != nil {
+		// The cluster takes a moment to notice the end of a pod.
+		if why := noticed(wanted, gone); why != nil {
 			return 0, why
 		}
 		var exit clientexec.CodeExitError
-		if errors.As(err, &exit) {
+		var network net.Error
+		switch {
+		case err == nil: // so it reports a connection that broke between its own parts
+			return 0, unreachable{errors.New("Kubernetes ended the connection")}
+		case errors.As(err, &exit):
 			return exit.Code, nil
-		}
-		if lost(err) {
-			return 0, fmt.Errorf("%w (%w)", execx.ErrBroke, err)
+		case errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+			errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "websocket: close "):
+			return 0, unreachable{fmt.Errorf("the connection to the pod broke (%w)", err)}
 		}
 		return 0, Plain(err)
-	})
-}
-
-// lost reports whether a connection that there was is no more, in one of the forms that this takes.
-func lost(err error) bool {
-	var network net.Error
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
-		return false // there was none
 	}
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "websocket: close ")
 }
 
-// noticeTime is how long the end of a pod may take to show.
+// input reports its end.
+type input struct {
+	io.Reader
+	end func()
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	n, err := i.Reader.Read(p)
+	if err != nil {
+		i.end()
+	}
+	return n, err
+}
+
+// unreachable is the error of a connection that can be made again.
+type unreachable struct{ error }
+
+func (unreachable) Is(target error) bool { return target == agent.ErrUnreachable }
+
+// noticeTime is how long the end of a pod may take to show. An agent's session waits a little longer for the reason.
 const noticeTime = 3 * time.Second
 
 func noticed(ctx context.Context, gone func(context.Context) error) error {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"iotax"
+	"iotax/internal/machine/internal/made"
 )
 
 // pollTime is the pause between two looks at a pod: one pod a few times a second is nothing to a cluster,
@@ -108,7 +109,7 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 			if s.LastTerminationState.Terminated != nil {
 				return "", ended(s.LastTerminationState.Terminated)
 			}
-			return "", &iotax.Error{Err: errors.New("its container does not start: " + text), Hint: "use an image that has a POSIX shell (busybox will do)"}
+			return "", &iotax.Error{Err: errors.New("its container does not start: " + text), Hint: made.NoShell}
 		}
 		return cmp.Or(text, "its container waits"), nil
 	}
@@ -149,7 +150,7 @@ func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	case t.Reason == "OOMKilled":
 		e.Hint = "give it more memory:"
 	case strings.Contains(t.Message, "executable file not found"):
-		e.Hint = "use an image that has a POSIX shell (busybox will do)"
+		e.Hint = made.NoShell
 	default:
 		e.Hint = "kubectl describe pod tells more"
 	}

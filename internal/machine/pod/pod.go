@@ -17,7 +17,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/kube"
@@ -132,7 +132,7 @@ func allNodes(c kube.Config) ([]string, error) {
 
 // A pod is a container in a pod that commands run in.
 type pod struct {
-	*execx.Machine
+	*remote.Machine
 	api       *kube.Client
 	ns, name  string
 	job       string // that the pod is of; "" is none
@@ -195,7 +195,11 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 	if err := p.inspect(ctx, s, found, o); err != nil {
 		return nil, err
 	}
-	p.Machine = execx.New("k8s://pod/"+p.ns+"/"+p.name, api.Exec(p.ns, p.name, p.container, p.gone))
+	p.Machine = remote.New(&remote.Exec{Name: "k8s://pod/" + p.ns + "/" + p.name, Run: api.Exec(p.ns, p.name, p.container, p.gone),
+		Hint: made.NoShell, Remove: p.remove}, "")
+	if err := p.Begin(ctx, o.Log); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -410,16 +414,11 @@ func seccompFact(s *corev1.SeccompProfile) string {
 // Caps are those of a pod. The files of an NFS export outlive it.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
-	c.Facts, c.VolumeFacts, c.Perishes = p.facts, p.volumes, p.ours && !p.exports
+	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports
 	return c
 }
 
-// Close removes the pod and its claims if they were made for the run.
-func (p *pod) Close(ctx context.Context) error {
-	err := p.Machine.Close(ctx)
-	return errors.Join(err, p.remove(ctx))
-}
-
+// remove removes the pod and its claims if they were made for the run.
 func (p *pod) remove(ctx context.Context) error {
 	if !p.ours {
 		return nil

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/machine/execx"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/kube"
@@ -69,12 +68,15 @@ func TestPods(t *testing.T) {
 		err := <-ended
 		var exit *iotax.ExitError
 		var e *iotax.Error
-		if errors.As(err, &exit) || !errors.As(err, &e) || !errors.Is(err, execx.ErrBroke) {
+		if errors.As(err, &exit) || !errors.As(err, &e) || !strings.Contains(err.Error(), "the agent is gone") {
 			t.Errorf("the connection broke, and it says %v", err)
 		}
 		awaitSleeps(t, m, 0)
 		if err := m.Run(t.Context(), iotax.Command("true")); err != nil {
 			t.Errorf("the pod is there, and %v", err)
+		}
+		if again := m.Caps().Reconnected(); len(again) != 1 || !strings.Contains(again[0], "made again within") {
+			t.Errorf("connections that were made again: %q", again)
 		}
 	})
 

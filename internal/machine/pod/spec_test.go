@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
 	"iotax/internal/testenv/machinetest"
 )
@@ -54,6 +54,6 @@ func TestVolumes(t *testing.T) {
 }
 
 func TestCapsKept(t *testing.T) {
-	x := execx.New("x", nil)
+	x := remote.New(&remote.Exec{Name: "x"}, "")
 	machinetest.Keeps(t, &pod{Machine: x}, x)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -92,7 +92,7 @@ func (s *Lima) create(name string) []string {
 
 // A limaInstance runs commands through limactl shell.
 type limaInstance struct {
-	*execx.Machine
+	*remote.Machine
 	lima  tool
 	name  string
 	home  string // where Lima keeps the disks of its instances
@@ -120,7 +120,7 @@ func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 
 func (m *limaInstance) Caps() iotax.MachineCaps {
 	c := m.Machine.Caps()
-	c.Facts, c.Weakens = m.facts, m.Weakens
+	c.Alone, c.Facts, c.Weakens = true, m.facts, m.Weakens
 	return c
 }
 
@@ -156,17 +156,19 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 		return nil, err
 	}
 	m := &limaInstance{lima: lima, name: s.Instance, home: limaHome(), facts: map[string]string{"lima.version": version, "lima.instance": s.Instance}}
-	open := func() error {
+	open := func() (err error) {
 		// Without a directory of its own, limactl would try to enter the one that this process is in.
-		m.Machine = execx.New(cmp.Or(o.Name, m.name), lima.into(m.alive, "shell", "--workdir", "/", m.name))
-		_, err := iotax.Output(ctx, m, "true")
+		m.Machine, err = lima.into(ctx, cmp.Or(o.Name, m.name), o.Log, m.alive, "shell", "--workdir", "/", m.name)
 		return err
 	}
 	if s.Instance != "" {
 		if err := m.alive(ctx); err != nil {
 			return nil, err
 		}
-		return m, open()
+		if err := open(); err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	m.name = made.Name()
 	m.facts["lima.instance"], m.facts["lima.template"] = m.name, s.Template

@@ -5,14 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/internal/far"
 	"iotax/internal/plan"
 )
 
@@ -65,29 +67,20 @@ func (t tool) look(ctx context.Context, name string, version ...string) (string,
 	return t.run(ctx, toolQuick, version...)
 }
 
-// into runs commands through the tool: prefix stands before the command's own words. A tool that answers
-// with an exit status of its own when the machine is gone is found out by alive.
-func (t tool) into(alive func(context.Context) error, prefix ...string) execx.Exec {
-	return func(ctx context.Context, args []string, s execx.Streams) (int, error) {
-		// A command that a signal ends has no exit status for such a tool: a shell between gives it one.
-		c := iotax.Command(slices.Concat([]string{t.program}, prefix, []string{"sh", "-c", `"$@"; exit $?`, "sh"}, args)...)
-		c.Stdin, c.Stdout, c.Stderr = s.In, s.Out, s.Err
-		err := host.Local().Run(ctx, c)
-		var exit *iotax.ExitError
-		switch {
-		case err == nil:
-			return 0, nil
-		case !errors.As(err, &exit):
-			return 0, err
-		case exit.Signal != "":
-			return 0, fmt.Errorf("%s was ended by signal %s", t.program, exit.Signal)
-		case alive != nil && (exit.Code == 255 || exit.Code == 1):
-			if err := alive(ctx); err != nil {
-				return 0, err
-			}
-		}
-		return exit.Code, nil
+// into opens the machine that the tool runs commands in: prefix stands before their words. When a command fails, lost returns
+// the reason if that machine does not run.
+func (t tool) into(ctx context.Context, name string, log func(string, ...any), lost func(context.Context) error, prefix ...string) (*remote.Machine, error) {
+	through := remote.Through(host.Local(), slices.Concat([]string{t.program}, prefix, []string{"sh", "-c", far.Script}), lost)
+	run := func(ctx context.Context, args []string, s remote.Streams) (int, error) {
+		// The words go over standard input: such tools change some of what a command line may contain.
+		s.In = io.MultiReader(strings.NewReader(far.Exec(args)), s.In)
+		return through(ctx, nil, s)
 	}
+	m := remote.New(&remote.Exec{Name: name, Run: run}, "")
+	if err := m.Begin(ctx, log); err != nil {
+		return nil, errors.Join(err, m.Close(context.WithoutCancel(ctx)))
+	}
+	return m, nil
 }
 
 // stillCtx is a context for undoing, with time of its own when ctx has ended.

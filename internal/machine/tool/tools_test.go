@@ -14,7 +14,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
@@ -304,7 +304,7 @@ func TestToolsWeaken(t *testing.T) {
 
 // What runs commands in the machines of the tools keeps what it can do.
 func TestCapsKept(t *testing.T) {
-	x := execx.New("x", nil)
+	x := remote.New(&remote.Exec{Name: "x"}, "")
 	machinetest.Keeps(t, &limaMade{limaInstance: &limaInstance{Machine: x}}, x)
 	machinetest.Keeps(t, &wslMachine{Machine: x}, x)
 	full := named{machinetest.Full{}, "name"}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"iotax"
-	"iotax/internal/machine/execx"
+	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
 )
@@ -53,13 +53,13 @@ func (s *WSL) prefix() (a []string) {
 }
 
 type wslMachine struct {
-	*execx.Machine
+	*remote.Machine
 	facts map[string]string
 }
 
 func (m *wslMachine) Caps() iotax.MachineCaps {
 	c := m.Machine.Caps()
-	c.Facts = m.facts
+	c.Alone, c.Facts = true, m.facts
 	return c
 }
 
@@ -68,7 +68,7 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 	if _, err := wsl.look(ctx, o.Name); err != nil {
 		return nil, err
 	}
-	m := &wslMachine{Machine: execx.New(cmp.Or(o.Name, s.Distribution, "wsl"), wsl.into(nil, s.prefix()...)), facts: map[string]string{"wsl.distribution": s.Distribution}}
+	m := &wslMachine{facts: map[string]string{"wsl.distribution": s.Distribution}}
 	out, err := wsl.run(ctx, toolSlow, append(s.prefix(), "uname", "-r")...)
 	if err != nil {
 		var exit *iotax.ExitError
@@ -78,6 +78,10 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 		return nil, &iotax.Error{Op: "open machine", On: cmp.Or(o.Name, "WSL "+s.Distribution), Err: err, Hint: "wsl.exe --list --verbose shows the distributions"}
 	}
 	m.facts["wsl.kernel"] = strings.TrimSpace(out)
+	lost := func(context.Context) error { return nil } // wsl.exe starts a distribution that does not run
+	if m.Machine, err = wsl.into(ctx, cmp.Or(o.Name, s.Distribution, "wsl"), o.Log, lost, s.prefix()...); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 

@@ -38,10 +38,6 @@ type Options struct {
 	// news of a death. 0 is 15 s; a guest under emulation may need more.
 	Patience time.Duration
 
-	// UnreadInput leaves out that a program may leave much of its input unread. Podman 4.3 gives up the
-	// output, and sometimes the command, when it cannot write all of the input.
-	UnreadInput bool
-
 	// Brief runs a few of the tests, for a machine that adds little to a channel which another machine's
 	// whole suite judges.
 	Brief bool
@@ -55,7 +51,6 @@ type suite struct {
 	iotax.Machine
 	dir      string
 	patience time.Duration
-	unread   bool
 }
 
 // Run runs the suite as subtests of t. open is called once for most of them and once more for the
@@ -70,7 +65,7 @@ func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options
 	}
 	start := func(t *testing.T) *suite {
 		m := open(t)
-		s := &suite{Machine: m, patience: o.Patience, unread: o.UnreadInput, dir: fmt.Sprintf("/tmp/iotax-suite-%08x", rand.Uint32())}
+		s := &suite{Machine: m, patience: o.Patience, dir: fmt.Sprintf("/tmp/iotax-suite-%08x", rand.Uint32())}
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
@@ -315,9 +310,6 @@ func (s *suite) unreadInput(t *testing.T) {
 	endless, w := io.Pipe()
 	defer w.Close()
 	inputs := map[string]io.Reader{"large": noise(large), "one that blocks": endless}
-	if s.unread {
-		delete(inputs, "large")
-	}
 	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

@@ -21,6 +21,9 @@ func Sleep() []string {
 	return []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"}
 }
 
+// NoShell is the hint for an image in which no agent can be started.
+const NoShell = "use an image that has a POSIX shell (busybox will do)"
+
 // Mount is where a container finds the mount with that id; package volume looks there.
 func Mount(id string) string { return "/mnt/" + id }
 

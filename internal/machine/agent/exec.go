@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/agent"
+	"iotax/internal/machine/internal/proc"
+)
+
+// Streams are the standard streams of a program. None is nil.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// A Run runs a program on a machine, carries its streams, and returns its exit status once it has ended and all its output is
+// written. An error is the reason for which the status is unknown. Once ctx is done, Run leaves the streams and returns, although
+// the program may go on. It may be called from several goroutines at once.
+type Run = func(ctx context.Context, args []string, s Streams) (code int, err error)
+
+// An Exec is a Transport for what runs a whole program at a time, such as the exec of a container engine.
+type Exec struct {
+	Name   string
+	Run    Run
+	Hint   string                      // for a machine on which the program is missing or cannot run
+	Remove func(context.Context) error // of what was made for the machine; nil is nothing
+}
+
+func (e *Exec) String() string { return e.Name }
+
+func (e *Exec) Close(ctx context.Context) error {
+	if e.Remove == nil {
+		return nil
+	}
+	return e.Remove(ctx)
+}
+
+// Start starts argv. What fails shows in the Wait of the program.
+func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error) {
+	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
+	stdin, in := io.Pipe()
+	out, stdout := io.Pipe()
+	context.AfterFunc(ctx, func() { // wakes what still uses a stream
+		_ = stdin.CloseWithError(io.ErrClosedPipe)
+		stdout.Close()
+	})
+	ended := make(chan struct{})
+	var failed error
+	go func() {
+		defer close(ended)
+		defer kill()
+		var said proc.Tail
+		code, err := e.Run(ctx, argv, Streams{In: stdin, Out: stdout, Err: &said})
+		if failed = err; err == nil && code != 0 {
+			failed = &iotax.ExitError{Args: argv, Code: code, Stderr: said.String()}
+		}
+		missing := code == 126 || code == 127 || err != nil && strings.Contains(err.Error(), "executable file not found")
+		if missing && e.Hint != "" {
+			failed = &iotax.Error{Op: "run " + argv[0], On: "on " + e.Name, Err: errors.New(failed.Error()), Hint: e.Hint}
+		}
+	}()
+	return &agent.Running{Stdin: in, Stdout: out, Wait: func() error { <-ended; return failed }, Kill: kill}, nil
+}
+
+// Through is a Run by a command of another machine, such as nsenter(1), docker exec or limactl shell: prefix stands before the
+// words of the program. When the command fails, lost returns the reason if what it leads to has ended, else nil.
+func Through(on iotax.Machine, prefix []string, lost func(context.Context) error) Run {
+	return func(ctx context.Context, args []string, s Streams) (int, error) {
+		err := on.Run(ctx, &iotax.Cmd{Args: slices.Concat(prefix, args), Stdin: s.In, Stdout: s.Out, Stderr: s.Err})
+		var exit *iotax.ExitError
+		if !errors.As(err, &exit) {
+			return 0, err
+		}
+		if err := lost(ctx); err != nil {
+			return 0, err
+		}
+		if exit.Signal != "" {
+			return 0, fmt.Errorf("%s was ended by signal %s", prefix[0], exit.Signal)
+		}
+		return exit.Code, nil
+	}
+}
