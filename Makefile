@@ -111,7 +111,7 @@ packages: package-files
 	cd packaging/goreleaser && $(GO) run . $(CURDIR)/.goreleaser.yaml
 
 # All that a release has, in dist, and a look at each part of it: of the tag that is checked out, and of a commit without one.
-# docs/release.md has what came of it. Not in CI: goreleaser alone compiles for many minutes.
+# docs/dev/release.md has what came of it. Not in CI: goreleaser alone compiles for many minutes.
 release: RELEASE = release --clean
 release-snapshot: RELEASE = release --snapshot --clean
 release release-snapshot: reproducible

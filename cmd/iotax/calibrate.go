@@ -66,7 +66,7 @@ func (a *app) calibrator(mode calibrating, p *plan.Plan, d run.Deps, show *progr
 	}
 }
 
-// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/decisions/0010
+// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/dev/decisions/0010
 // explains why iotax does not use it by itself.
 func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {

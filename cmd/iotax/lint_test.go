@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,13 +37,9 @@ NAME="/dev/zram0" PKNAME="" TYPE="disk" FSTYPE="swap" PTTYPE="" MOUNTPOINT="[SWA
 
 // A document that quotes a plan is not a plan.
 func TestLintOfTheDocs(t *testing.T) {
-	docs, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(docs) < 10 {
-		t.Fatal(docs, err)
-	}
-	for _, name := range append(docs, "../../README.md") {
+	for name := range userPages(t) {
 		l := &linter{}
-		if err := l.lint(name); err != nil && !strings.Contains(err.Error(), "it contains no fio command") && !strings.Contains(err.Error(), "it is not a job file") {
+		if err := l.lint("../../" + name); err != nil && !strings.Contains(err.Error(), "it contains no fio command") && !strings.Contains(err.Error(), "it is not a job file") {
 			t.Error(err)
 		}
 		for _, f := range l.found {

@@ -198,6 +198,6 @@ var NotAJob = add(Rule{ID: "not-a-job", Severity: iotax.Invalid, In: JobFile, Ti
 
 var NotAPlan = add(Rule{ID: "not-a-plan", Severity: iotax.Invalid, In: Plan, Title: "the plan cannot be read",
 	Why:  "Nothing is measured from a plan with a mistake in it: an unknown key, a unit that does not exist, a target that is not there.",
-	Hint: "see docs/plan.md, or let an editor check the file by `iotax schema`",
+	Hint: "see docs/reference/plan.md, or let an editor check the file by `iotax schema`",
 	Bad:  "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodpeth: 4}}",
 	Good: "targets:\n  a: {dir: /var/tmp}\nworkloads:\n  w: {fio: {rw: randread, iodepth: 4}}"})

@@ -48,7 +48,7 @@ func add(r Rule) Rule {
 	return r
 }
 
-// All lists every rule, in the order of docs/rules.md.
+// All lists every rule, in the order of docs/reference/rules.md.
 func All() []Rule { return slices.Clone(all) }
 
 // Explain returns the rule of that id.
