@@ -13,6 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/cli.md and docs/reference/environment.md")
 
+const madeBy = "`go test ./cmd/iotax -run TestReferencePages -update`"
+
 // helpOf returns the help of a command as a terminal of 80 columns shows it, apart from the flags that all commands have.
 func helpOf(t *testing.T, args ...string) (own, common string) {
 	t.Helper()
@@ -29,8 +31,9 @@ func cliPage(t *testing.T) string {
 	var b strings.Builder
 	own, _ := helpOf(t)
 	_, common := helpOf(t, "version")
-	fmt.Fprintf(&b, "# Commands\n\nThe help of every command. `go test ./cmd/iotax -run TestReferencePages -update` makes this page.\n\n```text\n%s\n```\n", own)
-	fmt.Fprintf(&b, "\n## Flags of all commands\n\n```text\n%s\n```\n", strings.TrimRight(strings.ReplaceAll(common, "for version", "for the command"), "\n"))
+	common = strings.TrimRight(strings.ReplaceAll(common, "for version", "for the command"), "\n")
+	b.WriteString("# Commands\n\nThe help of every command. " + madeBy + " makes this page.\n")
+	fmt.Fprintf(&b, "\n```text\n%s\n```\n\n## Flags of all commands\n\n```text\n%s\n```\n", own, common)
 	var list func(c *cobra.Command, path ...string)
 	list = func(c *cobra.Command, path ...string) {
 		for _, s := range c.Commands() {
@@ -52,8 +55,8 @@ func cliPage(t *testing.T) string {
 // environmentPage is docs/reference/environment.md.
 func environmentPage() string {
 	var b strings.Builder
-	b.WriteString("# Exit status, environment and files\n\n`iotax help exit-status`, `environment` and `files` print this page. " +
-		"`go test ./cmd/iotax -run TestReferencePages -update` makes it.\n")
+	b.WriteString("# Exit status, environment and files\n\n`iotax help exit-status`, `environment` and `files` print this page.\n" +
+		madeBy + " makes it.\n")
 	for _, topic := range topics {
 		fmt.Fprintf(&b, "\n## %s\n\n| | |\n|---|---|\n", topic.title)
 		for _, e := range topic.entries {
@@ -73,7 +76,7 @@ func TestReferencePages(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != text {
-			t.Errorf("docs/reference/%s.md differs from the program; run go test ./cmd/iotax -run TestReferencePages -update (%v)", name, err)
+			t.Errorf("docs/reference/%s.md differs from the program; run %s (%v)", name, madeBy, err)
 		}
 	}
 }

@@ -113,15 +113,17 @@ func keysPage(t *testing.T) string {
 	all := schema(root)
 	const head = "| key | values | default | meaning |\n|---|---|---|---|\n"
 	var b strings.Builder
-	b.WriteString("# Keys of plan files\n\nEvery key of every kind. The grammar is on [another page](plan.md). A list of values where one is expected is an [axis](plan.md#axes). " +
-		"`iotax schema` prints the same as a JSON Schema. `go test ./internal/plan -run TestKeysPage -update` makes this page.\n\n## The file\n\n" + head)
+	b.WriteString("# Keys of plan files\n\nEvery key of every kind. The grammar is on [another page](plan.md). " +
+		"A list of values where one is expected is an [axis](plan.md#axes).\n`iotax schema` prints the same as a JSON Schema. " +
+		"`go test ./internal/plan -run TestKeysPage -update` makes this page.\n\n## The file\n\n" + head)
 	for _, e := range all.sub("properties") {
 		fmt.Fprintf(&b, "| `%v` | | | %s |\n", e.Key, schema(e.Value.(yaml.MapSlice)).text("description"))
 	}
 	b.WriteString("\n## measure\n\n" + head)
 	keyRows(&b, all.sub("properties").sub("measure"), "")
 	for _, section := range []string{"machine", "target", "workload"} {
-		fmt.Fprintf(&b, "\n## %ss\n\nKeys of every %s, next to the one of its kind:\n\n%s", strings.ToUpper(section[:1])+section[1:], section, head)
+		title := strings.ToUpper(section[:1]) + section[1:] + "s"
+		fmt.Fprintf(&b, "\n## %s\n\nKeys of every %s, next to the one of its kind:\n\n%s", title, section, head)
 		entry := all.sub("$defs").sub(section)
 		var kinds []string
 		for _, e := range entry.sub("properties") {
