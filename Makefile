@@ -66,7 +66,7 @@ kubernetes:
 # The words of english.md, and the checks of .golangci.yaml, vet, staticcheck and gosec among them.
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
-	$(GO) test -count=1 -run '^TestPlainWords$$' .
+	$(GO) test -count=1 -run '^TestPlain' .
 	$(GOLANGCI) run ./...
 
 # Where goroutines share memory. Guests and servers are left out: what runs in them is not seen, and all is ten times as slow.
@@ -111,7 +111,7 @@ packages: package-files
 	cd packaging/goreleaser && $(GO) run . $(CURDIR)/.goreleaser.yaml
 
 # All that a release has, in dist, and a look at each part of it: of the tag that is checked out, and of a commit without one.
-# docs/release.md has what came of it. Not in CI: goreleaser alone compiles for many minutes.
+# docs/dev/release.md has what came of it. Not in CI: goreleaser alone compiles for many minutes.
 release: RELEASE = release --clean
 release-snapshot: RELEASE = release --snapshot --clean
 release release-snapshot: reproducible

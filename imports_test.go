@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// floors is docs/architecture.md as a table: what each package may import of this module. Only the
+// floors is docs/dev/architecture.md as a table: what each package may import of this module. Only the
 // command sees everything. The folder internal/ is left out.
 var floors = map[string]string{
 	"iotax":              "",
@@ -104,7 +104,7 @@ func TestImportsPointOneWay(t *testing.T) {
 			if strings.HasPrefix(name, "cmd/") || strings.Contains(name, "/internal/") || strings.HasPrefix(name, "testenv/") {
 				continue
 			}
-			t.Errorf("package %s is not in the table: give it a floor here and a line in docs/architecture.md", name)
+			t.Errorf("package %s is not in the table: give it a floor here and a line in docs/dev/architecture.md", name)
 			continue
 		}
 		seen++

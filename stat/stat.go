@@ -6,7 +6,7 @@
 // (a round is one trial of every target), on the logarithm of their ratio, so that whatever a round's
 // trials share cancels.
 //
-// docs/method.md explains the choices; each function names the source of its formula.
+// docs/dev/method.md explains the choices; each function names the source of its formula.
 package stat
 
 import (

@@ -1,4 +1,4 @@
-// Command iotax-statsim simulates studies to find how often the statistics of iotax are right. It generates docs/evaluation.md.
+// Command iotax-statsim simulates studies to find how often the statistics of iotax are right. It generates docs/dev/evaluation.md.
 package main
 
 import (
@@ -53,7 +53,7 @@ Names of models and policies may be prefixes: --models M0,M2 --policies iotax.
 Exit status 3 means that the promised coverage was not reached.`,
 		Args: cobra.NoArgs,
 		Example: `  iotax-statsim --models M0,M5-one --policies iotax,P0 --studies 2000
-  iotax-statsim --out docs/evaluation.md`,
+  iotax-statsim --out docs/dev/evaluation.md`,
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := statsim.Run(c.Context(), o)
@@ -83,7 +83,7 @@ Exit status 3 means that the promised coverage was not reached.`,
 	f.StringSliceVar(&o.Models, "models", nil, "noise models, by name prefix (default all)")
 	f.StringSliceVar(&o.Policies, "policies", nil, "policies, by name prefix or id (default all)")
 	f.IntVar(&o.Workers, "workers", 0, "goroutines (default one per CPU); the result does not depend on it")
-	f.StringVar(&out, "out", "", "also write the page docs/evaluation.md to this file")
+	f.StringVar(&out, "out", "", "also write the page docs/dev/evaluation.md to this file")
 	c.PersistentFlags().Uint64Var(&o.Seed, "seed", 1, "seed of the simulation")
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print results as JSON")
 	c.AddCommand(replayCommand(&o.Seed, &asJSON))

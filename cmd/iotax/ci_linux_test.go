@@ -16,11 +16,11 @@ import (
 // tooFew matches the reasons of a gate that has too few rounds for a verdict.
 var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
-// TestWorkflowAsPrinted runs what a runner would: the steps of docs/ci.md on the plan that the page shows, as printed. Both
+// TestWorkflowAsPrinted runs what a runner would: the steps of docs/how-to/ci.md on the plan that the page shows, as printed. Both
 // branches are the same, and what else this machine does must not fail a step that measures.
 func TestWorkflowAsPrinted(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/ci.md")
+	page, err := os.ReadFile("../../docs/how-to/ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}

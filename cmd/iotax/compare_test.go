@@ -11,10 +11,10 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// TestWorkflow runs the step of docs/ci.md that looks for the tools, with one of them and with both, and the one that compares,
+// TestWorkflow runs the step of docs/how-to/ci.md that looks for the tools, with one of them and with both, and the one that compares,
 // on two runs of which the second is worse.
 func TestWorkflow(t *testing.T) {
-	page, err := os.ReadFile("../../docs/ci.md")
+	page, err := os.ReadFile("../../docs/how-to/ci.md")
 	if err != nil {
 		t.Fatal(err)
 	}

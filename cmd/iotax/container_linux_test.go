@@ -326,7 +326,7 @@ func fioIn(t *testing.T, id string, want bool) {
 	}
 }
 
-// containerFaults makes the rows of containers in the table of docs/reliability.md.
+// containerFaults makes the rows of containers in the table of docs/dev/reliability.md.
 func containerFaults(s *stage, e *engine.Engine) {
 	in := " (" + map[string]string{"docker": "Docker", "podman": "Podman"}[e.Name] + ")"
 	setup := func(s *stage) []string {

@@ -494,7 +494,7 @@ func (a *aftermath) row(fault string) string {
 
 // TestFaults does to small real runs what happens to runs. A trial that was told of must be in the store, what
 // is left must be found by clean, and the run must go on. With IOTAX_FAULTS=N each fault is tried N times, and with
-// IOTAX_FAULTS_DOC=FILE the table of docs/reliability.md is written there.
+// IOTAX_FAULTS_DOC=FILE the table of docs/dev/reliability.md is written there.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	needsRoot(t)

@@ -337,7 +337,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 	})
 
-	// The pod's rows of the table in docs/reliability.md.
+	// The pod's rows of the table in docs/dev/reliability.md.
 	t.Run("faults", func(t *testing.T) {
 		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What iotax promises about its own cost. The figures are in docs/numbers.md.
+// What iotax promises about its own cost. The figures are in docs/dev/numbers.md.
 
 // During a trial iotax sleeps: it uses at most 1 % of a core, and little memory.
 func TestCostDuringATrial(t *testing.T) {

@@ -224,7 +224,7 @@ func (w recorded) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// drawSoak writes the pictures of docs/reliability.md.
+// drawSoak writes the pictures of docs/dev/reliability.md.
 func drawSoak(t *testing.T, fake, real []level) {
 	for name, p := range map[string]struct {
 		label string

@@ -80,7 +80,7 @@ func Time(aa *plan.Plan) time.Duration {
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }
 
-// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/decisions/0010
+// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/dev/decisions/0010
 // explains why iotax does not use it by itself.
 func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {

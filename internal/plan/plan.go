@@ -91,7 +91,7 @@ type Workload struct {
 	origin origin
 }
 
-// Measure says how the plan is measured. See docs/method.md.
+// Measure says how the plan is measured. See docs/dev/method.md.
 type Measure struct {
 	Precision Percent  `yaml:"precision" doc:"stop when the interval of the ratio is this narrow (half width)"`
 	Margin    Percent  `yaml:"margin" doc:"differences inside this margin count as equivalent"`

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// text has the rules in the order of docs/rules.md: a header each, with an empty line between. A longer field goes on in the next
+// text has the rules in the order of docs/reference/rules.md: a header each, with an empty line between. A longer field goes on in the next
 // line, behind spaces. In Bad and Good, \n is the end of a line. {least} is stat.LeastTrials.
 //
 //go:embed rules.txt

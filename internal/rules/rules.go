@@ -40,7 +40,7 @@ const (
 	DuringRun = Trial | Run | Work | Report
 )
 
-// All lists every rule, in the order of docs/rules.md.
+// All lists every rule, in the order of docs/reference/rules.md.
 func All() []Rule { return slices.Clone(all) }
 
 // Explain returns the rule of that id.

@@ -20,23 +20,24 @@ import (
 	"iotax"
 )
 
-var update = flag.Bool("update", false, "write docs/rules.md and docs/rules")
+var update = flag.Bool("update", false, "write docs/reference/rules.md and docs/reference/rules")
 
-// index is docs/rules.md.
+// index is docs/reference/rules.md.
 func index() string {
 	var b strings.Builder
 	b.WriteString(`# Rules
 
-What iotax checks by itself. A finding stands beside the number it is about, as a footnote in the report and under ` + "`findings`" + ` in JSON;
-it has the rule's id, its severity, its subject (the run, a target, a workload, a cell or a trial), what was seen, and what to do. Each rule has a page, which ` + "`iotax lint --explain RULE`" + ` prints as well. A finding gives the advice of its page, without the parts that the job already follows. Where a plan
-has a budget, ` + "`--trial` and `--rounds`" + ` come with the ` + "`--budget`" + ` that they need.
+What iotax checks. A finding is a footnote next to its number in the report, and under ` + "`findings`" + ` in JSON. It has the rule's id, its
+severity, its subject (the run, a target, a workload, a cell or a trial), the evidence, and a hint. Each rule has a page, which
+` + "`iotax lint --explain RULE`" + ` prints too. A hint leaves out what the job already follows. If the plan has a budget, hints with
+` + "`--trial` and `--rounds`" + ` name the ` + "`--budget`" + ` that they need.
 
-These pages are made from the registry in ` + "`internal/rules`" + ` by ` + "`go test ./internal/rules -update`" + `.
+` + "`go test ./internal/rules -update`" + ` makes these pages from the registry in ` + "`internal/rules`" + `.
 
 ## Before a run
 
-Mistakes in plans, job files and command lines, which ` + "`iotax lint`" + ` and every run look for. *error* means that fio would stop, or that
-data would be lost or nothing measured; *info* is a note that may well be meant so.
+Mistakes in plans, job files and command lines. ` + "`iotax lint`" + ` and every run look for them. *error*: fio would stop, data would be lost, or
+nothing would be measured. *info*: a note about something that may be intended.
 
 | rule | severity | what is wrong |
 |---|---|---|
@@ -49,8 +50,8 @@ data would be lost or nothing measured; *info* is a note that may well be meant 
 	b.WriteString(`
 ## In and after a run
 
-*error* means that the number must not be quoted: it is printed, labelled, and not ranked. A rule that *discards* takes the
-trial, and so its round, out of the result; the round is run again. Such a rule never looks at the ratio of target to baseline.
+*error*: the number is invalid. It is printed, labelled, and not ranked. A rule that *discards* takes the trial, and so its round, out of
+the result, and the round is measured again. Such a rule never reads the ratio of target to baseline.
 
 | rule | severity | looks at | discards | what is wrong |
 |---|---|---|---|---|
@@ -67,7 +68,7 @@ trial, and so its round, out of the result; the round is run again. Such a rule 
 	return b.String()
 }
 
-// pages are docs/rules.md and the page of every rule, by their path below docs.
+// pages are docs/reference/rules.md and the page of every rule, by their path below docs/reference.
 func pages() map[string]string {
 	all := map[string]string{"rules.md": index()}
 	for _, r := range All() {
@@ -77,7 +78,7 @@ func pages() map[string]string {
 }
 
 func TestPages(t *testing.T) {
-	const docs = "../../docs/"
+	const docs = "../../docs/reference/"
 	all := pages()
 	if *update {
 		if err := errors.Join(os.RemoveAll(docs+"rules"), os.MkdirAll(docs+"rules", 0o755)); err != nil {
@@ -91,12 +92,12 @@ func TestPages(t *testing.T) {
 	}
 	for name, text := range all {
 		if got, err := os.ReadFile(docs + name); err != nil || string(got) != text {
-			t.Errorf("docs/%s is not what the rules say; run go test ./internal/rules -update (%v)", name, err)
+			t.Errorf("docs/reference/%s differs from the rules; run go test ./internal/rules -update (%v)", name, err)
 		}
 	}
 	there, err := os.ReadDir(docs + "rules")
 	if err != nil || len(there) != len(all)-1 {
-		t.Errorf("docs/rules has %d pages for %d rules; run go test ./internal/rules -update (%v)", len(there), len(all)-1, err)
+		t.Errorf("docs/reference/rules has %d pages for %d rules; run go test ./internal/rules -update (%v)", len(there), len(all)-1, err)
 	}
 }
 
@@ -115,7 +116,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: unknown severity %q", r.ID, r.Severity)
 		}
 		if during := r.In & DuringRun; during&(during-1) != 0 {
-			t.Errorf("%s: docs/rules.md has one column for what a rule looks at during a run", r.ID)
+			t.Errorf("%s: docs/reference/rules.md has one column for what a rule looks at during a run", r.ID)
 		}
 		if got, ok := Explain(r.ID); !ok || !reflect.DeepEqual(got, r) {
 			t.Errorf("Explain(%q) = %+v, %v", r.ID, got, ok)

@@ -37,7 +37,7 @@ func resetPeak(t *testing.T) {
 
 // A thousand targets are orchestrated by one process, 30,000 trials with all that fio's have, in little memory; and what
 // the orchestrator takes from one trial to the next is no more at the end than at the start. The figures are in
-// docs/scale.md.
+// docs/dev/scale.md.
 func TestThousandTargets(t *testing.T) {
 	const targets, rounds = 1000, 30
 	w := newWorld()

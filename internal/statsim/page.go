@@ -128,7 +128,7 @@ func (p *page) print(name string) string {
 
 func (p *page) M9() string { return p.print("M9") }
 
-// Markdown is the page docs/evaluation.md: what was simulated, what came of it, and what a user must know
+// Markdown is the page docs/dev/evaluation.md: what was simulated, what came of it, and what a user must know
 // where it falls short. It depends on the result alone, so that the same options make the same page.
 func (r *Result) Markdown() string { return r.page().print("page") + "\n" }
 

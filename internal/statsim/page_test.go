@@ -10,7 +10,7 @@ import (
 
 // What the page says is what the code does: a cell of it is made again.
 func TestPage(t *testing.T) {
-	b, err := os.ReadFile("../../docs/evaluation.md")
+	b, err := os.ReadFile("../../docs/dev/evaluation.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 			continue
 		}
 		if !strings.Contains(page, row) {
-			t.Errorf("the page lacks %q: make it again with go run ./cmd/iotax-statsim --studies %d --seed %d --out docs/evaluation.md", row, studies, seed)
+			t.Errorf("the page lacks %q: make it again with go run ./cmd/iotax-statsim --studies %d --seed %d --out docs/dev/evaluation.md", row, studies, seed)
 		}
 	}
 	for _, m := range Models() {

@@ -57,14 +57,14 @@ func TestReadersOfParquet(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	doc, err := os.ReadFile("../../docs/export.md")
+	doc, err := os.ReadFile("../../docs/how-to/share.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	documented := func(pattern string) string {
 		m := regexp.MustCompile("(?s)" + pattern).FindSubmatch(doc)
 		if m == nil {
-			t.Fatalf("docs/export.md has no %s", pattern)
+			t.Fatalf("docs/how-to/share.md has no %s", pattern)
 		}
 		return string(m[1])
 	}

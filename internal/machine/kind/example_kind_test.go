@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,15 +126,18 @@ func TestContributingFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := filepath.Glob(filepath.Join(top, "docs/*.md"))
+	var docs []string
+	err = filepath.WalkDir(filepath.Join(top, "docs"), func(name string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(name, ".md") {
+			docs = append(docs, name)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob(filepath.Join(top, "docs/machines/*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range slices.Concat(strings.Fields(string(out)), docs, pages, []string{top + "/go.mod", top + "/go.sum"}) {
+	docs = append(docs, filepath.Join(top, "README.md"))
+	for _, file := range slices.Concat(strings.Fields(string(out)), docs, []string{top + "/go.mod", top + "/go.sum"}) {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -185,12 +189,12 @@ func TestContributingFollowed(t *testing.T) {
 	}
 	write("internal/machine/nice/nice.go", "package nice\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"strconv\"\n\n\t\"iotax\"\n\t\"iotax/internal/machine/host\"\n\t\"iotax/internal/machine/kind\"\n\t\"iotax/internal/plan\"\n)\n\n"+shown("// Spec is that of kind nice"))
 	write("internal/machine/nice/nice_test.go", "package nice\n\nimport (\n\t\"testing\"\n\n\t\"iotax\"\n\t\"iotax/internal/machine/kind\"\n\t\"iotax/internal/testenv/machinetest\"\n)\n\n"+shown("func TestNice"))
-	write("docs/machines/nice.md", shown("# `nice`"))
+	write("docs/reference/machines/nice.md", shown("# `nice`"))
 	edit("internal/machine/machine.go", "\t\tfake.Kind,\n", "\t\tfake.Kind,\n\t\tnice.Kind,\n")
 	edit("internal/machine/machine.go", "\t\"iotax/internal/machine/node\"\n", "\t\"iotax/internal/machine/nice\"\n\t\"iotax/internal/machine/node\"\n")
 	edit("imports_test.go", " machine/tool machine/fake\",\n", " machine/tool machine/fake machine/nice\",\n"+shown(`"machine/nice":`))
-	edit("docs/machines.md", "| [`node`]", shown("| [`nice`]")+"| [`node`]")
-	edit("docs/architecture.md", "| `internal/machine/node/` |", shown("| `internal/machine/nice/`")+"| `internal/machine/node/` |")
+	edit("docs/reference/machines.md", "| [`node`]", shown("| [`nice`]")+"| [`node`]")
+	edit("docs/dev/architecture.md", "| `internal/machine/node/` |", shown("| `internal/machine/nice/`")+"| `internal/machine/node/` |")
 
 	test := exec.Command("go", "test", ".", "./internal/plan", "./internal/machine/nice", "-run", "TestImportsPointOneWay|TestMachinePages|TestRealKinds|TestNothing")
 	test.Dir = tree

@@ -12,7 +12,7 @@ const (
 	// tick is how often a Watcher looks; what it says of lengths is right to half of it.
 	tick = 100 * time.Millisecond
 
-	// Least is the length from which on a pause is told; how it was chosen is in docs/method.md.
+	// Least is the length from which on a pause is told; how it was chosen is in docs/dev/method.md.
 	Least = time.Second
 )
 

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/rules"
 )
 
-var update = flag.Bool("update", false, "write docs/planted.md")
+var update = flag.Bool("update", false, "write docs/dev/planted.md")
 
 // plantedElsewhere are faults that tests of other packages plant; those of the command in real parts (fio,
 // loop devices, guests), the others in what they are given.
@@ -49,13 +49,13 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"left-behind", "a share that hangs, a guest that dies", "internal/run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 
-// plantedPage is docs/planted.md.
+// plantedPage is docs/dev/planted.md.
 func plantedPage() string {
 	var b strings.Builder
 	b.WriteString(`# Planted faults
 
-A check that was never seen to find anything is worth nothing, and so is one that always does. Each fault below is planted
-by a test, beside a clean twin in which the rule must keep silent. This page is made by ` + "`go test ./internal/rules/check -update`" + `.
+Each fault below is planted by a test, next to a clean twin in which the rule must be silent. ` + "`go test ./internal/rules/check -update`" + `
+makes this page.
 
 ## In real parts
 
@@ -65,7 +65,7 @@ by a test, beside a clean twin in which the rule must keep silent. This page is 
 	other := func(real bool) {
 		for _, p := range plantedElsewhere {
 			if (p.dir == "cmd/iotax") == real {
-				fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | `%s` `%s` |\n", p.rule, p.rule, p.fault, p.dir, p.test)
+				fmt.Fprintf(&b, "| [%s](../reference/rules/%s.md) | %s | `%s` `%s` |\n", p.rule, p.rule, p.fault, p.dir, p.test)
 			}
 		}
 	}
@@ -81,7 +81,7 @@ drifts by half a percent); of the others the edges are tried here.
 |---|---|---|
 `)
 	row := func(test, rule, name string) {
-		fmt.Fprintf(&b, "| [%s](rules/%s.md) | %s | `check` `%s` |\n", rule, rule, name, test)
+		fmt.Fprintf(&b, "| [%s](../reference/rules/%s.md) | %s | `check` `%s` |\n", rule, rule, name, test)
 	}
 	for _, p := range planted {
 		row("TestPlanted", p.rule, p.name)
@@ -94,14 +94,14 @@ drifts by half a percent); of the others the edges are tried here.
 }
 
 func TestPlantedPage(t *testing.T) {
-	const file = "../../../docs/planted.md"
+	const file = "../../../docs/dev/planted.md"
 	if *update {
 		if err := os.WriteFile(file, []byte(plantedPage()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != plantedPage() {
-		t.Errorf("docs/planted.md is not what the tests do; run go test ./internal/rules/check -update (%v)", err)
+		t.Errorf("docs/dev/planted.md differs from the tests; run go test ./internal/rules/check -update (%v)", err)
 	}
 	for _, p := range plantedElsewhere {
 		if _, ok := rules.Explain(p.rule); !ok {

@@ -2,7 +2,7 @@
 // on those of a whole run (Run). It only reads, and returns findings.
 package check
 
-// Limits of the rules. Their sources are in docs/method.md.
+// Limits of the rules. Their sources are in docs/dev/method.md.
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove    = 0.02  // share of the device's operations

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write docs/fio-examples.md")
+var update = flag.Bool("update", false, "write docs/reference/fio-examples.md")
 
 // exampleDirs are where the example jobs of fio are: Debian's place for them, and where scripts/need
 // puts them on machines that leave out documentation.
@@ -51,7 +51,7 @@ func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 }
 
 // TestFioExamples lints every job that fio ships as an example. Each finding has to be argued in the
-// file of arguments; docs/fio-examples.md is the table of both.
+// file of arguments; docs/reference/fio-examples.md is the table of both.
 func TestFioExamples(t *testing.T) {
 	var files []string
 	for _, dir := range exampleDirs {
@@ -108,14 +108,14 @@ func TestFioExamples(t *testing.T) {
 		}
 	}
 	page := fmt.Sprintf(examplesHead, jobs, rows, jobs-clean, clean) + b.String()
-	const file = "../../../docs/fio-examples.md"
+	const file = "../../../docs/reference/fio-examples.md"
 	if *update && !t.Failed() {
 		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != page {
-		t.Errorf("%s is not what is found; run go test ./internal/rules/lint -update (%v)", file, err)
+		t.Errorf("%s differs from what is found; run go test ./internal/rules/lint -update (%v)", file, err)
 	}
 }
 
@@ -123,14 +123,15 @@ func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
 const examplesHead = `# fio's own example jobs under lint
 
-What ` + "`iotax lint`" + ` says about the %d job files that fio ships as examples (Debian's package fio-examples 3.33-3), without knowing the machine
-that they would run on, and why each of its %d findings is no false alarm. %d files have findings, %d have none.
+What ` + "`iotax lint`" + ` finds in the %d job files that fio ships as examples (Debian's package fio-examples 3.33-3), without facts about the
+machine that runs them, and why each of its %d findings is not a false alarm. %d files have findings, %d have none.
 
-- **slip**: the example does not do what it says.
-- **true**: anyone who takes the numbers of this job for those of the storage is misled.
-- **meant**: the job does so on purpose; who copies it should know.
+- **slip**: the example does not do what its comment describes.
+- **true**: the numbers of this job mislead as numbers of the storage.
+- **meant**: the job does so on purpose. If you copy it, keep that in mind.
 
-This page is made by ` + "`go test ./internal/rules/lint -update`" + ` from what is found and from the arguments in ` + "`internal/rules/lint/" + argued + "`" + `.
+` + "`go test ./internal/rules/lint -update`" + ` makes this page from the findings and from the arguments in
+` + "`internal/rules/lint/" + argued + "`" + `.
 
 | file | rule | severity | what was found | argument |
 |---|---|---|---|---|

@@ -38,7 +38,7 @@ func TestHeld(t *testing.T) {
 
 // A document that quotes a plan is not a plan.
 func TestLintOfTheDocs(t *testing.T) {
-	docs, err := filepath.Glob("../../../../docs/*.md")
+	docs, err := filepath.Glob("../../../../docs/*/*.md")
 	if err != nil || len(docs) < 10 {
 		t.Fatal(docs, err)
 	}
