@@ -191,7 +191,7 @@ func TestMaterialise(t *testing.T) {
 	for _, lazy := range []bool{false, true} {
 		spec := spec("nbdcopy", lazy, path)
 		spec.Stall = plan.Duration(2 * time.Second)
-		if _, err := ran(t, "materialise", spec, mute(t)); err == nil || !strings.Contains(err.Error(), "nothing came for 2 s") || !strings.Contains(err.Error(), "hint: see that the export serves") {
+		if _, err := ran(t, "materialise", spec, mute(t)); err == nil || !strings.Contains(err.Error(), "nothing came for 2s") || !strings.Contains(err.Error(), "hint: see that the export serves") {
 			t.Errorf("an export that hangs, lazily %v: %v", lazy, err)
 		}
 		if out, err := exec.Command("pgrep", "-af", "qemu-nbd.*"+path).Output(); err == nil {
