@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -100,6 +101,8 @@ type Session struct {
 	mux  *yamux.Session
 	end  func(ctx context.Context)       // ends the program; nil if closing the streams does
 	died func(ctx context.Context) error // why the program ended, waiting for that
+
+	silent atomic.Bool // Watch has ended it
 }
 
 // A Refused is the first line of a program that is not an agent of this version.
@@ -176,6 +179,9 @@ const reasonTime = 5 * time.Second
 
 // gone is err with the reason for which the agent ended, if it has.
 func (s *Session) gone(err error) error {
+	if s.silent.Load() {
+		return fmt.Errorf("no sign of life for %v", watchMisses*watchEvery)
+	}
 	if s.died != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), reasonTime)
 		defer cancel()

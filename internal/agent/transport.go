@@ -93,6 +93,37 @@ func (s *Session) KeepAlive() error {
 	return nil
 }
 
+// How often Watch asks, and how many times in a row an answer may be missing. A guest that is short of CPU answers late.
+const (
+	watchEvery  = 5 * time.Second
+	watchMisses = 4
+)
+
+// Watch ends the session when the agent stops answering, as that of a machine that hangs.
+func (s *Session) Watch() { go s.watch(watchEvery) }
+
+func (s *Session) watch(every time.Duration) {
+	answers := make(chan error, 1)
+	waiting, missed := false, 0
+	for t := time.NewTicker(every); ; {
+		select {
+		case <-s.mux.CloseChan():
+			t.Stop()
+			return
+		case <-answers: // an error comes with the end of the session
+			waiting, missed = false, 0
+		case <-t.C:
+			if !waiting {
+				waiting = true
+				go func() { _, err := s.mux.Ping(); answers <- err }()
+			} else if missed++; missed == watchMisses {
+				s.silent.Store(true)
+				_ = s.mux.Close()
+			}
+		}
+	}
+}
+
 // alive ends the session when the signs of life stay away.
 func (s *server) alive(stream *yamux.Stream) {
 	defer stream.Close()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,27 @@ func TestSignsOfLife(t *testing.T) {
 		}
 		here.Close()
 		there.Close()
+
+		// A session whose agent stops answering ends too. yamux shares timers, so that a test of its own would be another bubble's.
+		here, there = net.Pipe()
+		way = &silencer{Conn: here}
+		go func() { _ = agent.Serve(t.Context(), nil, there, there); there.Close() }()
+		s, err = agent.Meet(here, way, here.Close)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Watch()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.Closed() {
+			t.Fatalf("it ended while the agent answered: %v", s.Lost(nil))
+		}
+		way.silent.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := s.Lost(errors.New("lost")); !s.Closed() || !strings.Contains(err.Error(), "no sign of life for 20s") {
+			t.Errorf("a minute after the last answer: %v, %v", s.Closed(), err)
+		}
 	})
 }
 

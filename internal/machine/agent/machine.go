@@ -20,6 +20,9 @@ import (
 // A Machine runs commands by the agent at the other end of a transport. It is still there when the connection has broken:
 // the next call makes it again. Commands under way fail, and their agent ends them.
 type Machine struct {
+	// Bound is set, before the first call, for a machine that ends with its connection: a second one is not tried.
+	Bound bool
+
 	link     agent.Link
 	over     agent.Transport
 	patience time.Duration // how long the machine may refuse connections before it counts as gone
@@ -109,6 +112,9 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	var why error
 	if last != nil {
 		why = last.Lost(errors.New("the session ended"))
+		if m.Bound {
+			return nil, &iotax.Error{Op: "connect to", On: m.String(), Err: why}
+		}
 	}
 	began := time.Now()
 	s, err := m.open(ctx)
@@ -164,7 +170,11 @@ func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 // open starts the agent once.
 func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	s, err := m.link.Over(ctx, m.over)
-	if err == nil {
+	switch {
+	case err == nil && m.Bound:
+		s.Watch()
+		return s, nil
+	case err == nil:
 		return s, s.KeepAlive()
 	}
 	var e, inner *iotax.Error
@@ -176,6 +186,8 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	switch {
 	case errors.As(e.Err, &inner): // of the transport, which never reached the machine
 		return nil, inner
+	case m.Bound:
+		e.Hint = ""
 	case m.link.Program != "":
 		e.Err = fmt.Errorf("no iotax of this version answers there as %q: %w", m.link.Program, e.Err)
 		e.Hint = "put this version of iotax there, into the PATH of this login, or give its path: agent: C:/tools/iotax.exe; " +
@@ -199,7 +211,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	op := "run " + proc.Name(cmd)
 	session, err := m.link.Session(ctx, m)
-	if err == nil {
+	if err == nil && !m.Bound {
 		err = m.tidy(ctx, session)
 	}
 	if err != nil {

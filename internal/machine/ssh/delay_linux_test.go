@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -14,16 +13,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
-	"iotax/internal/machine/kind"
-	"iotax/internal/plan"
-	"iotax/internal/probe"
 	"iotax/internal/testenv/sshtest"
-	"iotax/internal/volume"
-	"iotax/internal/workload"
-	"iotax/internal/workload/fiojob"
 )
 
 // This program also plays the iotax that is copied to other machines.
@@ -183,65 +175,18 @@ func BenchmarkSSHDelayed(b *testing.B) {
 		proxy := delay(b, addr, d)
 		write(b, known, knownLine(net.JoinHostPort("127.0.0.1", strconv.Itoa(proxy.port())), key))
 		if d == 0 {
-			oneTrial(b, &Spec{Host: "127.0.0.1", Port: proxy.port(), Config: "none", KnownHosts: known}, home)
+			OneTrial(b, &Spec{Host: "127.0.0.1", Port: proxy.port(), Config: "none", KnownHosts: known}, home)
 			continue
 		}
 		for b.Loop() {
-			oneTrial(b, &Spec{Host: "127.0.0.1", Port: proxy.port(), Config: "none", KnownHosts: known}, home)
+			OneTrial(b, &Spec{Host: "127.0.0.1", Port: proxy.port(), Config: "none", KnownHosts: known}, home)
 		}
 	}
 }
 
-// oneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes what it made.
-func oneTrial(t testing.TB, spec *Spec, home string) {
-	t.Helper()
-	begin := time.Now()
-	at := func(what string) {
-		t.Logf("%8.3f s  %s", time.Since(begin).Seconds(), what)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, err := Kind.Open(ctx, spec, kind.Options{Name: "far"})
-	must(err)
-	at("opened")
-	_, err = probe.Environment(ctx, m)
-	must(err)
-	at("environment")
-	v, err := volume.Prepare(ctx, plan.Target{Name: "far", Kind: "dir", Spec: &volume.DirSpec{Path: filepath.Join(home, "work"), Create: true}},
-		volume.Env{Host: host.Local(), ID: "t0", Need: 1 << 20})
-	must(err)
-	place, err := v.Attach(ctx, m)
-	must(err)
-	at("attached")
-	w, err := workload.New(plan.Workload{Name: "read", Kind: "fio", Spec: &fiojob.Fio{Command: "fio --name=read --rw=randread --bs=4k --size=1m --ioengine=psync"}},
-		workload.Env{CacheDir: t.TempDir(), Log: t.Logf})
-	must(err)
-	target := &iotax.Target{Name: "far", Machine: m, Place: place}
-	must(w.Check(ctx, target))
-	at("checked")
-	must(w.Prepare(ctx, target))
-	at("prepared")
-	watch, err := probe.Start(ctx, target)
-	must(err)
-	out := &iotax.Trial{Length: 100 * time.Millisecond, Seed: 1, Facts: map[iotax.FactKey]string{}}
-	must(w.Run(ctx, target, out))
-	_, err = watch.Stop(ctx)
-	must(err)
-	at("ran")
-	must(errors.Join(w.Cleanup(ctx, target), v.Detach(ctx), v.Close(ctx)))
-	at("cleaned up")
-	must(m.Close(ctx))
-	at("closed")
-	if b, ok := t.(*testing.B); ok {
-		b.ReportMetric(time.Since(begin).Seconds(), "s/trial")
-	}
-}
+// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes what it made. It is set by the
+// package ssh_test: workloads start guests, which this package reaches.
+var OneTrial func(t testing.TB, spec *Spec, home string)
 
 func knownLine(addr string, key ssh.PublicKey) string {
 	return knownhosts.Line([]string{addr}, key) + "\n"

@@ -126,6 +126,15 @@ func (r *remote) Caps() iotax.MachineCaps {
 	return c
 }
 
+// Transport starts programs on the host that s describes.
+func Transport(ctx context.Context, s *Spec, log func(format string, args ...any)) (agent.Transport, error) {
+	t, err := newTransport(ctx, s, log)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
 // Open connects to the host that s describes. A login may load modules or mount a home.
 func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return open(ctx, s, o, max(time.Minute, time.Duration(s.ConnectTimeout)+30*time.Second))

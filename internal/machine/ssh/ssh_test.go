@@ -497,6 +497,22 @@ func TestSSHEndlessLogin(t *testing.T) {
 	}
 }
 
+// A host that has nothing but busybox, and a server as Dropbear: one session on a connection, in its own process group.
+func TestSSHBusybox(t *testing.T) {
+	dir := sshtest.BusyboxPath(t)
+	machinetest.Run(t, func(t *testing.T) iotax.Machine {
+		srv := &sshtest.Server{Shell: []string{dir + "/sh", "-c"}, Env: []string{"PATH=" + dir, "HOME=" + t.TempDir()}, SameGroup: true, MaxSessions: 1}
+		addr, key := srv.Start(t)
+		known := filepath.Join(t.TempDir(), "known")
+		write(t, known, knownhosts.Line([]string{addr}, key)+"\n")
+		m, err := Kind.Open(t.Context(), &Spec{Host: "test@" + addr, Config: "none", KnownHosts: known}, kind.Options{Name: "remote"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}, machinetest.Options{Brief: true})
+}
+
 func TestSSHNoisyLogin(t *testing.T) {
 	t.Parallel()
 	fails(t, startSSHDWithSpec(t, `ForceCommand echo welcome; eval "$SSH_ORIGINAL_COMMAND"`), "welcome", "start-up files")

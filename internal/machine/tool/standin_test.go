@@ -3,17 +3,13 @@
 package tool
 
 import (
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,23 +18,17 @@ import (
 	"testing"
 	"time"
 
-	xssh "golang.org/x/crypto/ssh"
-
 	"iotax"
 	"iotax/internal/agent"
-	"iotax/internal/guest"
 	"iotax/internal/machine/host"
-	"iotax/internal/machine/kind"
 	"iotax/internal/machine/ssh"
-	"iotax/internal/machine/vm"
-	"iotax/internal/testenv/guesttest"
 )
 
 // TestMain lets the test's own program stand in for the tools that this host cannot have: under their
-// names it takes their command lines, and behind them boots a micro-guest.
+// names it takes their command lines, and behind them an SSH server of this host is the machine.
 func TestMain(m *testing.M) {
 	s := standin{os.Getenv("STANDIN_DIR"), os.Args[1:]}
-	tools := map[string]func() error{"limactl": s.limactl, "tart": s.tart, "wsl.exe": s.wsl, "standin-guest": s.guest}
+	tools := map[string]func() error{"limactl": s.limactl, "tart": s.tart, "wsl.exe": s.wsl, "standin-server": s.serve}
 	tool, ok := tools[filepath.Base(os.Args[0])]
 	if !ok {
 		ssh.Askpass() // of Tart's machine, to which this program is also copied
@@ -52,7 +42,9 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// standin is one call of a tool. An instance is a directory: its key, and once it runs its pid and port.
+const sshd = "/usr/sbin/sshd"
+
+// standin is one call of a tool. An instance is a directory: its keys, and once it runs its pid and port.
 type standin struct {
 	dir  string
 	args []string
@@ -89,23 +81,21 @@ func (s standin) note(tool string) {
 	}
 }
 
-// create makes an instance with a key of its own.
+// create makes an instance with keys of its own.
 func (s standin) create(name string) error {
 	if s.exists(name) == nil {
 		return fmt.Errorf("instance %q exists already", name)
 	}
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return err
+	err := os.Mkdir(s.at(name, ""), 0o700)
+	for _, file := range []string{"host", "key"} {
+		if err == nil {
+			err = exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", s.at(name, file)).Run()
+		}
 	}
-	block, err := xssh.MarshalPrivateKey(key, "")
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.Mkdir(s.at(name, ""), 0o700), os.WriteFile(s.at(name, "key"), pem.EncodeToMemory(block), 0o600))
+	return err
 }
 
-// start boots the instance in a process of its own and waits until it can be logged into.
+// start starts the instance in a process of its own and waits until it can be logged into.
 func (s standin) start(name string) error {
 	if err := s.exists(name); err != nil {
 		return err
@@ -119,7 +109,7 @@ func (s standin) start(name string) error {
 		return err
 	}
 	c := exec.Command(self, name)
-	c.Args[0], c.Stdout, c.Stderr = "standin-guest", log, log
+	c.Args[0], c.Stdout, c.Stderr = "standin-server", log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// It belongs to the instance and not to the command that starts it.
 	c.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "IOTAX_") })
@@ -135,51 +125,62 @@ func (s standin) start(name string) error {
 		select {
 		case err := <-ended:
 			said, _ := os.ReadFile(s.at(name, "log"))
-			return fmt.Errorf("the guest did not start: %v: %s", err, said)
+			return fmt.Errorf("the server did not start: %v: %s", err, said)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// guest is the process of a running instance.
-func (s standin) guest() (err error) {
-	name := s.args[0]
+// serve is the process of a running instance.
+func (s standin) serve() error {
+	name, ip, port := s.args[0], os.Getenv("STANDIN_IP"), "22"
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
-	pemKey, err := os.ReadFile(s.at(name, "key"))
+	if ip == "" {
+		ip = "127.0.0.1"
+		l, err := net.Listen("tcp", ip+":0")
+		if err != nil {
+			return err
+		}
+		_, port, _ = net.SplitHostPort(l.Addr().String())
+		l.Close()
+	}
+	config := fmt.Sprintf("ListenAddress %s:%s\nHostKey %s\nAuthorizedKeysFile %s\nSetEnv XDG_CACHE_HOME=%s\n", ip, port,
+		s.at(name, "host"), s.at(name, "key.pub"), s.at(name, "cache")) +
+		"StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nMaxSessions 100\nMaxStartups 100\n"
+	err := errors.Join(os.WriteFile(s.at(name, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600),
+		os.WriteFile(s.at(name, "config"), []byte(config), 0o600))
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, os.MkdirAll("/run/sshd", 0o755)) // it refuses to start without
+	}
 	if err != nil {
 		return err
 	}
-	signer, err := xssh.ParsePrivateKey(pemKey)
-	if err != nil {
+	c := exec.Command(sshd, "-D", "-e", "-f", s.at(name, "config"))
+	c.Stderr = os.Stderr
+	if err := c.Start(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(s.at(name, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-		return err
-	}
-	spec := vm.Kind.New().(*vm.Spec)
-	spec.Accel, spec.Memory, spec.Append = "tcg", 256<<20, guest.KeyWord(signer.PublicKey())
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	m, err := vm.Kind.Open(ctx, spec, kind.Options{Name: name, CacheDir: os.Getenv("STANDIN_CACHE"), Init: os.Getenv("STANDIN_INIT"), WorkDir: s.at(name, "")})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
-		err = errors.Join(err, m.Close(ctx))
+	defer func() { // with its connections, each of which is a child with a session of its own
+		connections, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", c.Process.Pid))
+		c.Process.Kill()
+		c.Wait()
+		for _, f := range strings.Fields(string(connections)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 	}()
-	addr, err := m.Caps().Forward(ctx, 22)
-	if err != nil {
-		return err
-	}
-	if ip := os.Getenv("STANDIN_IP"); ip != "" {
-		if err := relay(ip+":22", addr); err != nil {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		l, err := net.Dial("tcp", ip+":"+port)
+		if err == nil {
+			l.Close()
+			break
+		}
+		if time.Now().After(end) {
 			return err
 		}
 	}
-	_, port, _ := net.SplitHostPort(addr)
 	if err := os.WriteFile(s.at(name, "port.new"), []byte(port), 0o600); err != nil {
 		return err
 	}
@@ -196,30 +197,6 @@ func (s standin) guest() (err error) {
 		}
 	}
 	return errors.New("the test is gone")
-}
-
-// relay gives a port of the guest an address of its own, as a machine on a network has.
-func relay(from, to string) error {
-	l, err := net.Listen("tcp", from)
-	if err != nil {
-		return err
-	}
-	go func() {
-		for {
-			a, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b, err := net.Dial("tcp", to)
-			if err != nil {
-				a.Close()
-				continue
-			}
-			go func() { io.Copy(a, b); a.Close() }()
-			go func() { io.Copy(b, a); b.Close() }()
-		}
-	}()
-	return nil
 }
 
 // stop ends a running instance and waits until it is gone.
@@ -257,7 +234,16 @@ func (s standin) shell(name string, args []string) error {
 	}
 	return syscall.Exec(path, []string{"ssh", "-F", "none", "-q", "-T", "-i", s.at(name, "key"), "-p", string(port), "-o", "IdentitiesOnly=yes",
 		"-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "ControlMaster=auto",
-		"-o", "ControlPath=" + s.at(name, "cm"), "-o", "ControlPersist=30", "root@127.0.0.1", "cd / && exec " + iotax.QuoteAll(args)}, os.Environ())
+		"-o", "ControlPath=" + s.at(name, "cm"), "-o", "ControlPersist=30", self() + "@127.0.0.1", "cd / && exec " + iotax.QuoteAll(args)}, os.Environ())
+}
+
+// self is the name of the user who runs the tests.
+func self() string {
+	u, err := user.Current()
+	if err != nil {
+		return "root"
+	}
+	return u.Username
 }
 
 // list prints the names of all instances.
@@ -327,7 +313,7 @@ func (s standin) tart() error {
 		if err := s.exists(last); err != nil {
 			return err
 		}
-		return standin{s.dir, []string{last}}.guest()
+		return standin{s.dir, []string{last}}.serve()
 	case "ip":
 		for {
 			if _, err := os.Stat(s.at(last, "port")); err == nil {
@@ -367,6 +353,9 @@ func (s standin) wsl() error {
 // standIn puts the stand-ins into the PATH and returns where their instances are kept.
 func standIn(t *testing.T) standin {
 	t.Helper()
+	if _, err := os.Stat(sshd); err != nil {
+		t.Skip("needs sshd")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -387,8 +376,6 @@ func standIn(t *testing.T) standin {
 	t.Setenv("LIMA_HOME", dir)
 	t.Setenv("TART_HOME", dir)
 	t.Setenv("STANDIN_TEST", strconv.Itoa(os.Getpid()))
-	t.Setenv("STANDIN_CACHE", guesttest.CacheDir(t))
-	t.Setenv("STANDIN_INIT", guesttest.Init(t))
 	return standin{dir: dir}
 }
 

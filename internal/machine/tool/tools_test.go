@@ -5,6 +5,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,8 +49,8 @@ func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 	return m
 }
 
-// suite is the machines' suite; when it returns, they are closed. Patience is for an emulated guest on a
-// busy host, behind two programs. It is whole for lima; wsl runs commands the same way, and tart over SSH.
+// suite is the machines' suite; when it returns, they are closed. Patience is for a
+// busy host, and two programs on the way. It is whole for lima; wsl runs commands the same way, and tart over SSH.
 func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
 	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
@@ -92,7 +93,7 @@ func TestLimaInstance(t *testing.T) {
 	if m.Caps().Boot != nil {
 		t.Error("it claims to be made for the run")
 	}
-	if out, err := iotax.Output(t.Context(), m, "sh", "-c", "id -u; pwd"); err != nil || string(out) != "0\n/\n" {
+	if out, err := iotax.Output(t.Context(), m, "sh", "-c", "id -u; pwd"); err != nil || string(out) != fmt.Sprintf("%d\n/\n", os.Getuid()) {
 		t.Errorf("it said %q, %v", out, err)
 	}
 	// Its end shows as an error of the machine and not as the command's.
