@@ -82,9 +82,9 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)
-	search, err := clean.Open(ctx, a.store, remote)
+	search := clean.Open(ctx, a.store, remote)
 	defer search.Close(ctx)
-	errs := []error{err}
+	errs := []error{search.Missed()}
 	rows, foreign := []cleanItem{}, []string{}
 	left := 0
 	if len(unknown) > 0 { // to the store; some may be the runs of leftovers

@@ -103,19 +103,22 @@ const (
 func (s *Session) Watch() { go s.watch(watchEvery) }
 
 func (s *Session) watch(every time.Duration) {
-	answers := make(chan error, 1)
+	answers := make(chan struct{}, 1)
 	waiting, missed := false, 0
 	for t := time.NewTicker(every); ; {
 		select {
 		case <-s.mux.CloseChan():
 			t.Stop()
 			return
-		case <-answers: // an error comes with the end of the session
+		case <-answers:
 			waiting, missed = false, 0
 		case <-t.C:
 			if !waiting {
 				waiting = true
-				go func() { _, err := s.mux.Ping(); answers <- err }()
+				go func() {
+					_, _ = s.mux.Ping() // an error comes with the end of the session
+					answers <- struct{}{}
+				}()
 			} else if missed++; missed == watchMisses {
 				s.silent.Store(true)
 				_ = s.mux.Close()

@@ -37,6 +37,7 @@ type Search struct {
 	places   []leftover.Place // this host is the first
 	machines []iotax.Machine
 	remote   bool
+	missed   []error
 }
 
 // planOf is a plan of a saved run, paths in full. Shards that count paths from different directories have a plan each.
@@ -46,10 +47,10 @@ type planOf struct {
 }
 
 // Open finds the places that the runs of the store at url used: on this host those of all runs, and with remote those of unfinished
-// ones on machines that exist longer than a run. It returns a search also with an error: what can be searched is. The caller closes it.
-func Open(ctx context.Context, url string, remote bool) (*Search, error) {
+// ones on machines that exist longer than a run. Missed tells what it could not read or reach. The caller closes it.
+func Open(ctx context.Context, url string, remote bool) *Search {
 	s := &Search{remote: remote}
-	errs := []error{s.read(ctx, url)}
+	s.missed = append(s.missed, s.read(ctx, url))
 	here := leftover.Place{Machine: host.Local(), Dirs: []string{os.TempDir()}}
 	for _, d := range usual {
 		if st, err := os.Stat(d); err == nil && st.IsDir() {
@@ -82,7 +83,7 @@ func Open(ctx context.Context, url string, remote bool) (*Search, error) {
 			if errors.Is(err, iotax.ErrGone) {
 				continue // with what was left on it
 			} else if err != nil {
-				errs = append(errs, err)
+				s.missed = append(s.missed, err)
 				continue
 			}
 			s.machines = append(s.machines, m)
@@ -98,8 +99,11 @@ func Open(ctx context.Context, url string, remote bool) (*Search, error) {
 	}
 	here.Also = machine.Leftovers(made)
 	s.places = append([]leftover.Place{here}, s.places...)
-	return s, errors.Join(errs...)
+	return s
 }
+
+// Missed is why the search does not see all: runs that cannot be read, machines that cannot be reached.
+func (s *Search) Missed() error { return errors.Join(s.missed...) }
 
 // Close closes the machines.
 func (s *Search) Close(ctx context.Context) {
@@ -209,7 +213,7 @@ func buckets(p *plan.Plan) iter.Seq2[iotax.Place, error] {
 
 // Leftovers counts, for doctor, the leftovers of crashed runs on this host, and names the other places that killed runs used.
 func Leftovers(ctx context.Context, url string) (here, elsewhere string, err error) {
-	s, err := Open(ctx, url, false)
+	s := Open(ctx, url, false)
 	defer s.Close(ctx)
 	counts := map[string]int{}
 	items, ferr := leftover.Find(ctx, s.places[0])
@@ -244,5 +248,5 @@ func Leftovers(ctx context.Context, url string) (here, elsewhere string, err err
 			}
 		}
 	}
-	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(err, ferr), unread) // a store that cannot be read is in both
+	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // a store that cannot be read is in both
 }

@@ -31,7 +31,8 @@ func TestCleanTellsWhatWasNotAsked(t *testing.T) {
 		if err := errors.Join(db.Create(t.Context(), r), db.Close()); err != nil {
 			t.Fatal(err)
 		}
-		s, err := Open(t.Context(), url, true)
+		s := Open(t.Context(), url, true)
+		err = s.Missed()
 		if err == nil || errors.Is(err, iotax.ErrGone) || !strings.Contains(err.Error(), c.says) || len(s.machines) > 0 || len(s.places) != 1 {
 			t.Errorf("%s: %v, %+v", name, err, s)
 		}

@@ -114,7 +114,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		var network net.Error
 		switch {
 		case err == nil: // so it reports a connection that broke between its own parts
-			return 0, unreachable{errors.New("Kubernetes ended the connection")}
+			return 0, unreachable{errors.New("the cluster ended the connection")}
 		case errors.As(err, &exit):
 			return exit.Code, nil
 		case errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

@@ -140,7 +140,7 @@ func TestEstimate(t *testing.T) {
 	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them. Of one workload a sixth round fits.
 	for budget, want := range map[time.Duration]struct {
 		rounds      int
-		least, most time.Duration
+		least, most float64 // s
 	}{0: {30, 1288, 6040}, 20 * time.Minute: {5, 1156, 1156}, 3 * time.Minute: {1, 298, 298}} {
 		p := samplePlan(4, 3, m)
 		p.Measure.Budget = syntax.Duration(budget)
@@ -149,7 +149,7 @@ func TestEstimate(t *testing.T) {
 			c.Around[Cell{w.Name, "t0"}], c.Around[Cell{w.Name, "t3"}] = 4*time.Second, 10*time.Second
 		}
 		least, most, rounds := Estimate(p, c)
-		if rounds != want.rounds || most != want.most*time.Second || least != want.least*time.Second {
+		if rounds != want.rounds || most.Seconds() != want.most || least.Seconds() != want.least {
 			t.Errorf("budget %v: %s to %s, %d rounds, want %+v", budget, least, most, rounds, want)
 		}
 	}
