@@ -366,7 +366,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		if r := r.wait(); !strings.Contains(r.stdout+r.stderr, "fail") {
 			t.Errorf("the connection broke, and nothing is said: %s", r)
 		}
-		told(t, "the connection broke before the command's end was told")
+		told(t, "the connection to the pod broke")
 		if fios() > 0 || pods() != "" {
 			t.Errorf("left: %s", pods())
 		}
