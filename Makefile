@@ -56,7 +56,7 @@ test-containers: build
 	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./internal/machine ./internal/machine/container ./cmd/iotax
 
 test-k8s: build kubernetes
-	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestTold|TestPods|TestKubernetes' ./internal/machine/execx ./internal/machine/pod ./cmd/iotax
+	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestPods|TestKubernetes' ./internal/machine/pod ./cmd/iotax
 
 # Kubernetes is built once, in some minutes, into the user's cache: nobody packages the parts that a cluster needs.
 kubernetes:
@@ -73,7 +73,7 @@ lint:
 # What is skipped there needs the usual speed and memory: TestKilledWriter kills at times, TestTenThousandRuns and
 # TestThousandTargets measure, TestDamagedValues reads a store thousands of times. Most of TestBrowser happens in the browser; TestBrowserLive stays.
 race:
-	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/machine/sshx ./internal/machine/execx
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/machine/sshx ./internal/agent ./internal/machine/agent
 
 # Known vulnerabilities in what is linked. It asks vuln.go.dev: not where CI has no way there.
 vulnerabilities:

@@ -201,6 +201,9 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	return nil, e
 }
 
+// fedTime is how long a reader of the caller may take to give what it was asked for before the command ended.
+const fedTime = 500 * time.Millisecond
+
 // Run runs cmd. Once ctx is done it closes the call, and the agent answers when the command is gone.
 func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, m.String()); err != nil {
@@ -256,7 +259,11 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		_ = data.SetWriteDeadline(time.Now()) // wakes a Feed whose command is gone
 		close(done)
 	}()
-	go proc.Feed(data, cmd.Stdin, func(err error) { cancel(err); <-done })
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		proc.Feed(data, cmd.Stdin, func(err error) { cancel(err); <-done })
+	}()
 
 	select {
 	case <-done:
@@ -268,6 +275,10 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		case <-time.After(limit):
 			return fail(fmt.Errorf("it did not end within %v: %w", limit, context.Cause(ctx)), "look for it there")
 		}
+	}
+	select { // a reader that blocks is left in its Read
+	case <-fed:
+	case <-time.After(fedTime):
 	}
 	cause := context.Cause(ctx)
 	var stream *proc.StreamError
