@@ -182,7 +182,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 		"no bucket is left out of objects: ", "NoSuchBucket", "make the bucket",
 		"clock is left out of objects: ", "RequestTimeTooSkewed", "set the clocks",
 		"sealed is left out of objects: ", "authority that is not known", "ca:",
-		"nothing came for 2 s", "see that the export serves and the network between the machines is up",
+		"nothing came for 2s", "see that the export serves and the network between the machines is up",
 		"not enough space: the test needs 48 MiB", "free some space", "server-died")
 	var rep struct {
 		Cells []struct {
