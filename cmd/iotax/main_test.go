@@ -182,7 +182,6 @@ func TestReadme(t *testing.T) {
 	n := 0
 	for name, text := range userPages(t) {
 		var script strings.Builder
-		n := 0
 		for _, block := range consoleBlock.FindAllStringSubmatch(text, -1) {
 			for _, line := range strings.Split(block[1], "\n") {
 				cmd, ok := strings.CutPrefix(line, "$ iotax ")
