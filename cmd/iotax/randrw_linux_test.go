@@ -37,7 +37,7 @@ func TestRandrwOnDevice(t *testing.T) {
 	if s.sum("image") != empty {
 		t.Fatal("the device was written to")
 	}
-	out := s.iotax(append(words, "--destroy", dev)...).works(t, 0, "everything on "+dev).stdout
+	out := s.iotax(append(words, "--destroy", dev, "--details")...).works(t, 0, "everything on "+dev).stdout
 	if s.sum("image") == empty {
 		t.Error("nothing was written")
 	}
