@@ -699,7 +699,7 @@ func TestSSHProxyCommand(t *testing.T) {
 Host inner
 	ProxyCommand `+ssh+` -F `+s.dir+`/ssh_config -W %h:%p outer
 Host broken
-	ProxyCommand echo "no way" >&2; exit 1
+	ProxyCommand sh -c 'echo "no way" >&2; exit 1'
 Host *
 	HostName 127.0.0.1
 	Port PORT
