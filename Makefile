@@ -1,4 +1,4 @@
-# make demo: from a fresh clone to the first table. make test: everything. See README.md.
+# make demo: from a fresh clone to the first table. make test: most tests. make test-all: everything. See README.md.
 GO      ?= go
 export CGO_ENABLED = 0
 
@@ -38,19 +38,20 @@ agents:
 		gzip -9nc $$at >$$at-$$(sha256sum <$$at | cut -c1-64)-$$(($$(wc -c <$$at))).gz && rm $$at || exit 1; \
 	done
 
-# All tests, those with real guests, servers and browsers included. Packages that measure, or look at what there is on the whole
-# machine, run one after the other with nothing beside them; of all others two at the same moment.
+# make test: the tests that take a few seconds each, in some ten minutes. make test-all: all of them, as CI does (slow.Test).
+# Packages that measure, or look at what there is on the whole machine, run one after the other with nothing beside them; of all
+# others two at the same moment. IOTAX_TEST_REPEATS=1 adds what repeats other tests by other means: Podman, the cluster over SSH.
 ALONE = ./cmd/iotax ./internal/doctor ./fio ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/html ./internal/report/output ./internal/run ./internal/store ./internal/volume ./internal/web ./internal/workload ./internal/workload/command ./internal/workload/fiojob
-test: build kubernetes
+test: SHORT = -short
+test-all: kubernetes
+test test-all: build
+	@scripts/need test
 	@bin/iotax kernel --fetch -q >/dev/null
-	$(GO) test -p 2 -timeout 60m $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
-	$(GO) test -p 1 -timeout 60m $(TESTFLAGS) $(ALONE) && exit $$others
-
-# Those too that repeat others by other means: another container engine, the cluster over SSH.
-test-all: test
-test-all test-containers: export IOTAX_TEST_ALL = 1
+	$(GO) test -p 2 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
+	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) && exit $$others
 
 # Those with real container engines, and those with a real cluster of one node.
+test-containers: export IOTAX_TEST_REPEATS = 1
 test-containers: build
 	@scripts/need test
 	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'Container' ./internal/machine ./internal/machine/container ./cmd/iotax
@@ -73,7 +74,7 @@ lint:
 # What is skipped there needs the usual speed and memory: TestKilledWriter kills at times, TestTenThousandRuns and
 # TestThousandTargets measure, TestDamagedValues reads a store thousands of times. Most of TestBrowser happens in the browser; TestBrowserLive stays.
 race:
-	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/machine/sshx ./internal/agent ./internal/machine/agent
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/agent ./internal/machine/agent
 
 # Known vulnerabilities in what is linked. It asks vuln.go.dev: not where CI has no way there.
 vulnerabilities:

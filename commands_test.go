@@ -15,6 +15,7 @@ var unbounded = map[string]string{
 	"internal/machine/qemu/vm.go:Start":        "the guest: its boot has a deadline, its end is Close",
 	"internal/machine/qemu/virtiofsd.go:serve": "a server: it must answer within a deadline, its end is Stop",
 	"internal/guest/init_linux.go:runAlone":    "the guest's one purpose",
+	"internal/guest/root_linux.go:changeRoot":  "the program that the guest is booted for",
 	"cmd/iotax/lab.go:labExec":                 "the user's own command, on his terminal",
 	"internal/rules/lint/input/here.go:Here":   "what cannot be found out is unknown, and not an error",
 	"internal/rules/lint/input/here.go:holds":  "what cannot be found out is unknown, and not an error",

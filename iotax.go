@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -216,9 +217,9 @@ type Claim struct {
 	NFS    string // SERVER:/PATH of an export that the node mounts in place of a claim; "" is none
 }
 
-// A Disk is a file or block device of the host, given to a guest as a disk.
+// A Disk is a file, a block device or an NBD export, given to a guest as a disk.
 type Disk struct {
-	Path     string // on the host
+	Path     string // on the host, or the URL of the export
 	Format   string // raw, qcow2
 	Bus      string // virtio-blk, virtio-scsi, nvme
 	Cache    string // none, writeback, writethrough, directsync, unsafe
@@ -227,9 +228,8 @@ type Disk struct {
 	IOThread bool
 	ReadOnly bool
 	IOPS     int   // limit of I/Os per second, reads and writes together; 0 is none
-	Offset   int64 // bytes of a raw Path before the disk's first
-	Size     int64 // bytes of it that are the disk; 0 is all
 	Hot      bool  // plugged in as soon as the machine runs, and not there before
+	Root     int64 // bytes of a disk that the guest's root file system is written to; 0 is another disk
 }
 
 // A Share is a directory of the host that a guest mounts.
@@ -537,6 +537,17 @@ type Histogram struct {
 	Bins []Bin  `json:"bins"`
 }
 
+// Quantile splits the name of a quantile, "read.latency.p99.9", into that of its histogram and the share of the observations at or
+// below it.
+func Quantile(name ValueName) (histogram ValueName, q float64, ok bool) {
+	i := strings.LastIndex(name, ".p")
+	if i < 0 {
+		return "", 0, false
+	}
+	percent, err := strconv.ParseFloat(name[i+2:], 64)
+	return name[:i], percent / 100, err == nil && percent > 0 && percent < 100
+}
+
 // Seen is what was observed besides a trial. T of its series counts from when watching began.
 type Seen struct {
 	Values []Value
@@ -651,12 +662,19 @@ type Run struct {
 	Presentation *Presentation `json:"presentation,omitempty"` // what its plan asks of the report; nil is nothing
 }
 
-// A Presentation is what a plan asks of the report beyond its cells. It changes nothing that is
-// measured.
+// A Presentation is what a plan asks of the report beyond its cells.
 type Presentation struct {
-	Layers    [][]string `json:"layers,omitempty"`    // chains of targets, from the device up to the application
-	Layout    string     `json:"layout,omitempty"`    // a classic table, one of Layouts
-	Reference *Reference `json:"reference,omitempty"` // published figures that belong beside this run's
+	Expect    []Expectation `json:"expect,omitempty"`
+	Layers    [][]string    `json:"layers,omitempty"`    // chains of targets, from the device up to the application
+	Layout    string        `json:"layout,omitempty"`    // a classic table, one of Layouts
+	Reference *Reference    `json:"reference,omitempty"` // published figures that belong beside this run's
+}
+
+// An Expectation is one that the report decides.
+type Expectation struct {
+	Text string `json:"text"`           // of one workload, as expect.Parse reads it
+	File string `json:"file,omitempty"` // of the plan that has it, "" for the command line
+	Line int    `json:"line,omitempty"` // from 1
 }
 
 // Layouts are the classic tables that a report can be laid out as, after the publications in which
@@ -745,18 +763,10 @@ type TargetInfo struct {
 	Against []string `json:"against,omitempty"`
 }
 
-// Emulated reports whether the target is in a guest whose CPUs were emulated (QEMU's TCG), or its workloads started such guests.
+// Emulated reports whether the target is in a guest whose CPUs were emulated (QEMU's TCG): by the accelerator that its machine
+// reports, or else by its CPU as the guest sees it, "QEMU TCG CPU version 2.5+".
 func (t TargetInfo) Emulated() bool {
-	return emulated(t.Facts, FactAccel, FactMachineCPUModel) || emulated(t.Facts, FactGuestAccel, "")
-}
-
-// Emulated reports whether the trial's work was done in a guest of its own whose CPUs were emulated.
-func (t *Trial) Emulated() bool { return emulated(t.Facts, FactGuestAccel, "") }
-
-// emulated looks at the accelerator that a machine reports, or else at its CPU as the guest sees it: QEMU names what it
-// emulates "QEMU TCG CPU version 2.5+".
-func emulated(facts map[string]string, accel, model string) bool {
-	return facts[accel] == "tcg" || model != "" && strings.Contains(facts[model], "TCG CPU")
+	return t.Facts[FactAccel] == "tcg" || strings.Contains(t.Facts[FactMachineCPUModel], "TCG CPU")
 }
 
 // Reference is what the target is compared with under one workload: the first of Against that takes part
@@ -784,7 +794,8 @@ func (t TargetInfo) Reference(baseline string, takesPart func(target string) boo
 type WorkloadInfo struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`
-	Metrics []string `json:"metrics"` // headline values, most important first
+	Metrics []string `json:"metrics"`          // headline values, most important first
+	Chosen  bool     `json:"chosen,omitempty"` // they were asked for: each of them decides when to stop, else the first alone
 	Cold    bool     `json:"cold"`
 
 	Facts   map[FactKey]string `json:"facts,omitempty"`   // what its pilot found

@@ -23,16 +23,15 @@ const (
 
 // Values of fio.
 const (
-	ValueReadIOPS          ValueName = "read.iops"           // 1/s
-	ValueWriteIOPS         ValueName = "write.iops"          // 1/s
-	ValueMixedIOPS         ValueName = "mixed.iops"          // 1/s, of both directions
-	ValueReadBandwidth     ValueName = "read.bandwidth"      // B/s
-	ValueWriteBandwidth    ValueName = "write.bandwidth"     // B/s
-	ValueReadLatency       ValueName = "read.latency"        // s, a histogram
-	ValueReadLatencyMean   ValueName = "read.latency.mean"   // s
-	ValueRootReadBandwidth ValueName = "root.read.bandwidth" // B/s, from the root disk of a guest
-	ValueLoadOffered       ValueName = "load.offered"        // 1/s, of an open loop
-	ValueLoadLate          ValueName = "load.late"           // share of the arrivals that found their source busy
+	ValueReadIOPS        ValueName = "read.iops"         // 1/s
+	ValueWriteIOPS       ValueName = "write.iops"        // 1/s
+	ValueMixedIOPS       ValueName = "mixed.iops"        // 1/s, of both directions
+	ValueReadBandwidth   ValueName = "read.bandwidth"    // B/s
+	ValueWriteBandwidth  ValueName = "write.bandwidth"   // B/s
+	ValueReadLatency     ValueName = "read.latency"      // s, a histogram
+	ValueReadLatencyMean ValueName = "read.latency.mean" // s
+	ValueLoadOffered     ValueName = "load.offered"      // 1/s, of an open loop
+	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that found their source busy
 )
 
 // Values of other workloads.
@@ -51,6 +50,7 @@ const (
 const (
 	ValueCPUClient        ValueName = "cpu.client"        // s, of the load generator
 	ValueCPUServing       ValueName = "cpu.serving"       // s, of the processes that serve the target
+	ValueCPUHostUsed      ValueName = "cpu.host.used"     // s of CPU a second, of everything on this host
 	ValueCPUHost          ValueName = "cpu.host"          // s of CPU a second, of the same processes
 	ValueCPUHostBusy      ValueName = "cpu.host.busy"     // share of the time of all CPUs of this host
 	ValueCPUHostSteal     ValueName = "cpu.host.steal"    // the same
@@ -68,6 +68,14 @@ const (
 	ValueClockError       ValueName = "clock.error" // of clock.ratio, from the delay of the readings
 	ValuePaused           ValueName = "paused"      // s in which iotax itself did not run
 	ValueWatchCost        ValueName = "watch.cost"  // share of a core, of the observation itself
+)
+
+// Values that follow from others; see metric.Derive.
+const (
+	ValueCPUPerIO        ValueName = "cpu.per-io"         // s, of everything on this host
+	ValueCPUClientPerIO  ValueName = "cpu.client.per-io"  // s
+	ValueCPUServingPerIO ValueName = "cpu.serving.per-io" // s
+	ValueIOPerCore       ValueName = "io.per-core"        // 1/s, for each busy CPU of this host
 )
 
 // Facts of a trial.
@@ -93,9 +101,6 @@ const (
 	FactPaused       FactKey = "paused"        // pauses of iotax itself in the trial, in words
 	FactPausedBefore FactKey = "paused.before" // the same since the trial before
 	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
-	// FactGuestAccel names the accelerator of the guest that the workload started. A target has it where a guest of its trials
-	// was emulated, so that lists need no trials.
-	FactGuestAccel FactKey = "guest.accel"
 	// FactMachineOpened is how long opening the trial's own machine took, as in 3.2s.
 	FactMachineOpened FactKey = "machine.opened"
 )

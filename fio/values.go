@@ -169,18 +169,14 @@ func (r *Result) Values() []iotax.Value {
 	if bandwidth > 0 {
 		add("bandwidth", bandwidth, iotax.BytesPerSecond, iotax.Up)
 	}
-	var flush Latency
-	var flushes uint64
 	var cpu float64
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		flushes = sum(flushes, j.Sync.IOs)
-		flush.add(&j.Sync.Latency)
 		cpu += (j.UserCPU + j.SystemCPU) * j.Runtime.Seconds()
 	}
-	if flushes > 0 {
-		add("sync.ios", float64(flushes), iotax.Count, iotax.Neither)
-		addLatency(add, "sync.latency.", &flush, &flush)
+	if flush := r.flush(); flush.IOs > 0 {
+		add("sync.ios", float64(flush.IOs), iotax.Count, iotax.Neither)
+		addLatency(add, "sync.latency.", &flush.Latency, &flush.Latency)
 	}
 	if runtime > 0 {
 		add("duration", runtime.Seconds(), iotax.Seconds, iotax.Neither)
@@ -205,13 +201,26 @@ func addLatency(add func(string, float64, string, iotax.Better), prefix string, 
 	}
 }
 
-// Histograms returns the merged bins of each direction: "read.latency" and so on, in seconds.
+// flush is the sum of the flushes of all jobs.
+func (r *Result) flush() (all Sync) {
+	for i := range r.Jobs {
+		s := &r.Jobs[i].Sync
+		all.IOs = sum(all.IOs, s.IOs)
+		all.Latency.add(&s.Latency)
+	}
+	return all
+}
+
+// Histograms returns the merged bins of each direction and of the flushes: "read.latency", "sync.latency" and so on, in seconds.
 func (r *Result) Histograms() []iotax.Histogram {
 	var hs []iotax.Histogram
 	for _, t := range r.totals() {
 		if d := t.distribution(); len(d.Bins) > 0 {
 			hs = append(hs, d.histogram(t.name+".latency"))
 		}
+	}
+	if flush := r.flush(); len(flush.Latency.Bins) > 0 {
+		hs = append(hs, flush.Latency.histogram("sync.latency"))
 	}
 	return hs
 }

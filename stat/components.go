@@ -82,8 +82,3 @@ func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	}
 	return math.Min(math.Max(math.Sqrt(setup*c.Within/c.Between), least), most), nil
 }
-
-// SD is the standard deviation that a trial of the given length will have.
-func (c Components) SD(length float64) float64 {
-	return math.Sqrt(math.Max(c.Between, 0) + c.Within/length)
-}

@@ -56,6 +56,25 @@ func ExampleQuantile() {
 	// Output: 900 µs, quotable true
 }
 
+func ExampleQuantileRatio() {
+	// Two I/Os of a hundred take 10 ms on the target, and one of two hundred on the baseline.
+	var baseline, target []iotax.Histogram
+	for round := range uint64(8) {
+		baseline = append(baseline, iotax.Histogram{Bins: []iotax.Bin{{Value: 100e-6, Count: 20_000}, {Value: 10e-3, Count: 100 + round}}})
+		target = append(target, iotax.Histogram{Bins: []iotax.Bin{{Value: 100e-6, Count: 20_000}, {Value: 10e-3, Count: 400 + round}}})
+	}
+	for _, q := range []float64{.5, .99} {
+		e, err := stat.QuantileRatio(baseline, target, q, stat.Options{})
+		fmt.Printf("%s: %.3f [%.3f, %.3f] %v %v\n", stat.QuantileName(q), e.Estimate, e.Lo, e.Hi, stat.Judge(e.Interval, 0.05), err)
+	}
+	_, err := stat.QuantileRatio(baseline, target, .9999, stat.Options{})
+	fmt.Println(err)
+	// Output:
+	// p50: 1.000 [0.984, 1.016] equivalent <nil>
+	// p99: 0.010 [0.010, 0.010] worse <nil>
+	// too few I/Os beyond p99.99: the trials of one side have 12, and 100 are needed. Trials 8.3 times as long have enough
+}
+
 func ExampleLittle() {
 	// The host kept 900 I/Os in flight where the guest kept 64: not like for like.
 	fmt.Printf("%.0f and %.0f\n",

@@ -2,16 +2,21 @@ package stat
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"iotax"
 )
 
-// A Pairing takes the trials of one workload as they come and keeps of each only what Pairs needs, 24 bytes: a run
-// that goes on for thousands of rounds asks for its pairs after each. The trials may come in any order.
+// A Pairing takes the trials of one workload as they come and keeps of each only what Pairs needs: a run that goes on for
+// thousands of rounds asks for its pairs after each. That is the value, and of a quantile the histogram. The trials may come in
+// any order.
 type Pairing struct {
 	Metric   string // whose values are paired
 	SetAside bool   // leave out the rounds that SetAside makes discarded
+
+	quantile float64 // of the histograms; 0 if the metric is no quantile
+	of       string  // name of the histograms
 
 	targets []string
 	better  []iotax.Better // of the values of each target
@@ -20,7 +25,8 @@ type Pairing struct {
 
 // kept is what is kept of a trial.
 type kept struct {
-	value  float64
+	value  float64 // NaN if there is only the histogram
+	tail   *Tail   // of a quantile
 	round  int
 	target int32
 	marks  mark
@@ -37,12 +43,15 @@ const (
 
 // Add takes a trial, which it does not hold on to.
 func (p *Pairing) Add(t *iotax.Trial) {
+	if p.targets == nil {
+		p.of, p.quantile, _ = iotax.Quantile(p.Metric)
+	}
 	i := slices.Index(p.targets, t.Target)
 	if i < 0 {
 		i = len(p.targets)
 		p.targets, p.better = append(p.targets, t.Target), append(p.better, "")
 	}
-	k := kept{round: t.Round, target: int32(i)}
+	k := kept{value: math.NaN(), round: t.Round, target: int32(i)}
 	if t.Discarded != "" {
 		k.marks = discarded
 	} else if t.Err == "" {
@@ -55,11 +64,64 @@ func (p *Pairing) Add(t *iotax.Trial) {
 		k.value, p.better[i] = v.Value, v.Better
 		k.marks |= measured
 	}
+	for _, h := range t.Histograms {
+		if p.quantile > 0 && h.Name == p.of && t.Err == "" && len(h.Bins) > 0 {
+			tail := TailOf(slices.Clone(h.Bins), p.quantile)
+			k.tail, p.better[i] = &tail, iotax.Down
+			k.marks |= measured
+		}
+	}
 	p.kept = append(p.kept, k)
+}
+
+// Measured reports whether any trial of the target has the metric.
+func (p *Pairing) Measured(target string) bool {
+	i := slices.Index(p.targets, target)
+	return slices.ContainsFunc(p.kept, func(k kept) bool { return int(k.target) == i && k.marks&measured != 0 })
 }
 
 // Pairs returns the values for the baseline and for the target as the function Pairs does.
 func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better iotax.Better) {
+	pairs, better := p.pairs(baseline, target)
+	for _, pair := range pairs {
+		base, other = append(base, pair[0].value), append(other, pair[1].value)
+	}
+	return base, other, better
+}
+
+// Interval is the interval of the ratio of the target to the baseline, and how many rounds count. A quantile of histograms has that
+// of QuantileRatio, any other value that of Ratio.
+func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
+	pairs, better := p.pairs(baseline, target)
+	var values [2][]float64
+	var tails [2][]Tail
+	for _, pair := range pairs {
+		for side, k := range pair {
+			values[side] = append(values[side], k.value)
+			if k.tail != nil {
+				tails[side] = append(tails[side], *k.tail)
+			}
+		}
+	}
+	d, err := LogRatios(values, tails, p.quantile, better, &o)
+	if err != nil {
+		return none(len(pairs)), len(pairs), err
+	}
+	i, err = Hull(d, o)
+	return i, len(pairs), err
+}
+
+// LogRatios are those that the ratio of a metric is estimated from, of the values of the baseline and the target in the same
+// rounds, or of their tails where the metric is a quantile and all rounds have them. It sets o.Hidden.
+func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
+	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
+		d, o.Hidden, err = PairQuantiles(tails[0], tails[1], quantile)
+		return d, err
+	}
+	return Pair(values[0], values[1], better)
+}
+
+func (p *Pairing) pairs(baseline, target string) (pairs [][2]*kept, better iotax.Better) {
 	b, t := slices.Index(p.targets, baseline), slices.Index(p.targets, target)
 	if t >= 0 {
 		better = p.better[t]
@@ -89,10 +151,10 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 			}
 		}
 		if !skip && pair[0] != nil && pair[1] != nil {
-			base, other = append(base, pair[0].value), append(other, pair[1].value)
+			pairs = append(pairs, pair)
 		}
 	}
-	return base, other, better
+	return pairs, better
 }
 
 // Pairs returns the values of metric for the baseline and for the target under one workload, one pair

@@ -62,6 +62,10 @@ type Options struct {
 	// Least is the number of rounds, or of values on each side, below which there is no interval. 0 means
 	// LeastTrials, which is what reports use.
 	Least int
+
+	// Hidden is how far each of d may be off, all in the same direction, because observations are known by bin (PairQuantiles).
+	// Both bounds move outwards by it.
+	Hidden float64
 }
 
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
@@ -131,7 +135,7 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	}
 	p := math.NaN()
 	if !o.tooFew(len(d)) {
-		p = EffectP(d, 1, o.Autocorrelation)
+		p = EffectP(d, 1, o)
 	}
 	return h.effect(hodgesLehmann(d), p), nil
 }
@@ -142,9 +146,19 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // ratio, as the interval does, so that the two agree under ties as well. Outside the range of d no
 // signed-rank interval of whatever level contains ratio, and the t test speaks alone: six rounds cannot
 // go below 0.031 by ranks, and Holm's adjustment over many cells would find nothing with that. It is NaN
-// with fewer than two rounds, for a d that is not finite, and for a ratio that is not positive.
-func EffectP(d []float64, ratio, autocorrelation float64) float64 {
+// with fewer than two rounds, for a d that is not finite, and for a ratio that is not positive. With o.Hidden it is the largest
+// p of any ratio that is no further away than that.
+func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
+	if !(o.Hidden > 0) || len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
+		return effectP(d, mu, o.Autocorrelation)
+	}
+	near := func(x float64) float64 { return math.Max(mu-o.Hidden, math.Min(mu+o.Hidden, x)) }
+	m, _ := meanSD(d) // the t test peaks at the mean, the signed-rank test at the median
+	return math.Max(effectP(d, near(m), o.Autocorrelation), effectP(d, near(hodgesLehmann(d)), o.Autocorrelation))
+}
+
+func effectP(d []float64, mu, autocorrelation float64) float64 {
 	if len(d) < 2 || notFinite(mu) || !(autocorrelation < 1) || slices.ContainsFunc(d, notFinite) {
 		return math.NaN()
 	}
@@ -226,6 +240,7 @@ func hull(d []float64, o Options) (logHull, error) {
 	}
 	h.half = tQuantile(len(d)-1, 1-alpha/2) * (h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation))
 	h.lo, h.hi, h.exact = signedRankInterval(d, alpha)
+	h.half, h.lo, h.hi = h.half+o.Hidden, h.lo-o.Hidden, h.hi+o.Hidden
 	return h, nil
 }
 

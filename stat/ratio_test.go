@@ -297,7 +297,7 @@ func TestEffectPAgrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := EffectP(d, 1, o.Autocorrelation); p != e.P {
+		if p := EffectP(d, 1, o); p != e.P {
 			t.Fatalf("P of 1 is %v and %v", p, e.P)
 		}
 		if e.Lo == e.Hi {
@@ -308,24 +308,24 @@ func TestEffectPAgrees(t *testing.T) {
 			mirrored[i] = -d[i]
 		}
 		for _, ratio := range []float64{.9, 1 / 1.05, 1, 1.05, 1.2, e.Lo * (1 - 1e-6), e.Lo * (1 + 1e-6), e.Hi * (1 - 1e-6), e.Hi * (1 + 1e-6)} {
-			p := EffectP(d, ratio, o.Autocorrelation)
+			p := EffectP(d, ratio, o)
 			if p < 0 || p > 1 || math.IsNaN(p) {
 				t.Fatalf("p of %v is %v", ratio, p)
 			}
 			if in := e.Contains(ratio); in && p < o.Alpha*(1-1e-4) || !in && p > o.Alpha*(1+1e-4) {
 				t.Fatalf("α %v: p of %v is %v, interval [%v, %v] of %v", o.Alpha, ratio, p, e.Lo, e.Hi, d)
 			}
-			if q := EffectP(mirrored, 1/ratio, o.Autocorrelation); !near(p, q, 1e-6) && !near(ratio, e.Estimate, 1e-9) {
+			if q := EffectP(mirrored, 1/ratio, o); !near(p, q, 1e-6) && !near(ratio, e.Estimate, 1e-9) {
 				t.Fatalf("p of %v is %v, mirrored %v", ratio, p, q)
 			}
 		}
 	})
 	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		if p := EffectP([]float64{.1, .2}, bad, 0); !math.IsNaN(p) {
+		if p := EffectP([]float64{.1, .2}, bad, Options{}); !math.IsNaN(p) {
 			t.Errorf("p of a ratio of %v is %v", bad, p)
 		}
 	}
-	if p := EffectP([]float64{.1}, 1, 0); !math.IsNaN(p) {
+	if p := EffectP([]float64{.1}, 1, Options{}); !math.IsNaN(p) {
 		t.Errorf("p of one round is %v", p)
 	}
 }

@@ -165,3 +165,79 @@ func TestNext(t *testing.T) {
 		t.Errorf("half width %v", h)
 	}
 }
+
+// A study that stops when the interval of a median leaves the limit out decides wrongly at most once in twenty if the limit is
+// the median itself. Whether it leaves it out is a matter of how many values are above, so that the chance is exact.
+func TestMedianDecided(t *testing.T) {
+	for _, bounds := range [][2]int{{6, 30}, {6, 8}, {6, 12}, {8, 18}, {6, 60}, {10, 1000}, {1, 9}, {12, 12}} {
+		looks, alpha := Looks(bounds[0], bounds[1]), AlphaDecided(bounds[0], bounds[1])
+		above, wrong := map[int]float64{0: 1}, 0. // chance of so many values above, undecided so far
+		for n := 1; n <= looks[len(looks)-1]; n++ {
+			next := map[int]float64{}
+			for k, p := range above {
+				next[k] += p / 2
+				next[k+1] += p / 2
+			}
+			above = next
+			if !slices.Contains(looks, n) {
+				continue
+			}
+			depth := medianDepth(n, alpha)
+			for k, p := range above {
+				if k < depth || n-k < depth {
+					wrong += p
+					delete(above, k)
+				}
+			}
+		}
+		if wrong > AlphaFixed || wrong == 0 {
+			t.Errorf("%d to %d rounds, α′ %v: %.4f are decided wrongly", bounds[0], bounds[1], alpha, wrong)
+		}
+	}
+}
+
+// The same of a ratio, in simulated studies whose rounds are correlated as mirrored ones may be.
+func TestRatioDecided(t *testing.T) {
+	const studies, mirrored = 20_000, .15
+	noise := rand.New(rand.NewPCG(3, 19))
+	looks, alpha := Looks(6, 30), AlphaDecided(6, 30)
+	wrong := 0
+	for range studies {
+		d := make([]float64, 0, 30)
+		for len(d) < cap(d) {
+			z := noise.NormFloat64()
+			if n := len(d); n%2 == 1 {
+				z = mirrored*d[n-1] + math.Sqrt(1-mirrored*mirrored)*z
+			}
+			if d = append(d, z); !slices.Contains(looks, len(d)) {
+				continue
+			}
+			if i, err := Hull(d, Options{Alpha: alpha}); err != nil {
+				t.Fatal(err)
+			} else if !i.Contains(1) {
+				wrong++
+				break
+			}
+		}
+	}
+	if w := Wilson(wrong, studies, .01); w.Hi > AlphaFixed || w.Hi < AlphaFixed/2 {
+		t.Errorf("%.4f to %.4f of the studies are decided wrongly", w.Lo, w.Hi)
+	}
+}
+
+func TestLeastFor(t *testing.T) {
+	for _, alpha := range []float64{.05, .025, .0125, .01, .001} {
+		n := LeastFor(alpha)
+		at := func(n int) bool {
+			xs := make([]float64, n)
+			for i := range xs {
+				xs[i] = float64(i + 1)
+			}
+			r, err := Hull(xs, Options{Alpha: alpha})
+			return err == nil && r.Bounded() && MedianAt(xs, alpha).Bounded()
+		}
+		if !at(n) || at(n-1) {
+			t.Errorf("%d rounds are not the least for α %v", n, alpha)
+		}
+	}
+}

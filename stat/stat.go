@@ -66,7 +66,10 @@ func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), 
 //
 // The tails are equal, so that the interval of a rate and that of its reciprocal agree;
 // x/perf/benchmath spends its 5 % on one side more than on the other at some n, and does not.
-func Median(xs []float64) Interval {
+func Median(xs []float64) Interval { return MedianAt(xs, 1-Confidence) }
+
+// MedianAt is Median with an interval of level 1−alpha. It needs as many values as 2·2⁻ⁿ ≤ alpha asks for.
+func MedianAt(xs []float64, alpha float64) Interval {
 	n := len(xs)
 	if n == 0 || slices.ContainsFunc(xs, math.IsNaN) {
 		return none(n)
@@ -74,20 +77,25 @@ func Median(xs []float64) Interval {
 	s := slices.Clone(xs)
 	slices.Sort(s)
 	i := Interval{s[(n-1)/2]/2 + s[n/2]/2, math.NaN(), math.NaN(), n}
-	if k := medianDepth(n); k > 0 {
+	if k := medianDepth(n, alpha); k > 0 {
 		i.Lo, i.Hi = s[k-1], s[n-k]
 	}
 	return i
 }
 
-var medianDepths memo[int, int]
+var medianDepths memo[depthKey, int]
 
-// medianDepth is the largest k with P(Binomial(n, ½) ≤ k−1) ≤ 0.025, or 0.
-func medianDepth(n int) int {
-	return medianDepths.get(n, func() int {
+type depthKey struct {
+	n     int
+	alpha float64
+}
+
+// medianDepth is the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0.
+func medianDepth(n int, alpha float64) int {
+	return medianDepths.get(depthKey{n, alpha}, func() int {
 		b := distuv.Binomial{N: float64(n), P: 0.5}
 		k := 0
-		for cum := b.Prob(0); cum <= (1-Confidence)/2; cum += b.Prob(float64(k)) {
+		for cum := b.Prob(0); cum <= alpha/2; cum += b.Prob(float64(k)) {
 			k++
 		}
 		return k
@@ -188,13 +196,15 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-func mean(xs []float64) float64 {
+func sum(xs []float64) float64 {
 	var s float64
 	for _, x := range xs {
 		s += x
 	}
-	return s / float64(len(xs))
+	return s
 }
+
+func mean(xs []float64) float64 { return sum(xs) / float64(len(xs)) }
 
 // meanSD returns the mean and the sample standard deviation (n−1), in two passes because log ratios
 // of a quiet rig differ only in their last digits.

@@ -25,7 +25,7 @@ func TestMedianNeedsSix(t *testing.T) {
 	if six != (Interval{3.5, 1, 6, 6}) {
 		t.Errorf("of six values: %+v, want 3.5 [1, 6]", six)
 	}
-	if medianDepth(LeastTrials) != 1 || medianDepth(LeastTrials-1) != 0 {
+	if medianDepth(LeastTrials, 1-Confidence) != 1 || medianDepth(LeastTrials-1, 1-Confidence) != 0 {
 		t.Error("LeastTrials is not the least number of values whose median has an interval")
 	}
 	if m := Median(nil); !math.IsNaN(m.Estimate) || m.N != 0 {

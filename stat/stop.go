@@ -79,6 +79,14 @@ func Alpha(least, most int) float64 {
 	return table[min(looks[0], len(table))-1][len(looks)-2]
 }
 
+// AlphaDecided returns α′ for a study of least to most rounds that may also stop because its interval leaves a limit out:
+// AlphaFixed over the number of looks (Bonferroni), which holds whatever the study stops on. Pocock's constants, made for normal
+// noise, are too mild for rounds that are correlated in pairs (TestRatioDecided).
+func AlphaDecided(least, most int) float64 { return AlphaFixed / float64(len(Looks(least, most))) }
+
+// LeastFor is the least number of rounds of which both a median and a ratio have an interval of level 1−alpha.
+func LeastFor(alpha float64) int { return max(LeastTrials, int(math.Ceil(1-math.Log2(alpha)))) }
+
 // IsLook reports whether a study of least to most rounds looks at its interval after round n.
 func IsLook(n, least, most int) bool { return slices.Contains(Looks(least, most), n) }
 

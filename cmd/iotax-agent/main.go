@@ -11,16 +11,16 @@ import (
 	"iotax/internal/guest"
 	_ "iotax/internal/leftover"
 	"iotax/internal/machine/host"
+	_ "iotax/internal/machine/vm"
 	_ "iotax/internal/object"
 	_ "iotax/internal/probe"
 	_ "iotax/internal/volume"
-	_ "iotax/internal/workload/nested"
 	_ "iotax/internal/workload/task"
 )
 
 func main() {
 	if guest.IsInit() {
-		guest.Main()
+		guest.Main(host.Local())
 		return
 	}
 	agent.Main(host.Local())

@@ -79,7 +79,7 @@ Exit status 3 means that the promised coverage was not reached.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&o.Studies, "studies", 40_000, "studies of each model under each policy")
+	f.IntVar(&o.Studies, "studies", 40_000, "studies of each model under each policy (a quarter of them for percentiles)")
 	f.StringSliceVar(&o.Models, "models", nil, "noise models, by name prefix (default all)")
 	f.StringSliceVar(&o.Policies, "policies", nil, "policies, by name prefix or id (default all)")
 	f.IntVar(&o.Workers, "workers", 0, "goroutines (default one per CPU); the result does not depend on it")

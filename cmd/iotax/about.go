@@ -11,6 +11,7 @@ import (
 
 	"iotax/internal/kinds"
 	"iotax/internal/plan/schema"
+	"iotax/internal/report/export"
 	"iotax/internal/suite"
 	"iotax/internal/terminal"
 )
@@ -106,8 +107,8 @@ func (a *app) suitesCommand() *cobra.Command {
 
 func (a *app) schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print the JSON Schema of plan files",
+		Use:   "schema [DOCUMENT]",
+		Short: "Print the JSON Schema of plan files, reports and exports",
 		Long: `schema prints the JSON Schema of plan files, for completion and checks in an
 editor:
 
@@ -115,14 +116,24 @@ editor:
 
 and as the first line of a plan
 
-  # yaml-language-server: $schema=iotax.schema.json`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			b, err := schema.Of(kinds.All())
+  # yaml-language-server: $schema=iotax.schema.json
+
+DOCUMENT is plan, or one that iotax writes: report (iotax report --json),
+comparison (iotax compare --json) or run (iotax export).`,
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: append([]string{"plan"}, export.Schemas...),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var b []byte
+			var err error
+			if len(args) == 0 || args[0] == "plan" {
+				b, err = schema.Of(kinds.All())
+			} else {
+				b, err = export.Schema(args[0])
+			}
 			if err != nil {
 				return err
 			}
-			_, err = a.out.Write(b)
+			_, err = a.out.Write(append(b, '\n'))
 			return err
 		},
 	}

@@ -9,11 +9,13 @@ import (
 
 	"iotax"
 	"iotax/internal/store"
+	"iotax/internal/testenv/long"
 )
 
 // A run of a minute or more calibrates its rig by itself, in little time, and keeps that; interrupted
 // meanwhile, it leaves nothing.
 func TestCalibratesByItself(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	cache := s.mkdir("cache")
 	s.env["XDG_CACHE_HOME"] = cache

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/testenv/long"
 )
 
 // These tests plant faults in real parts (fio, loop devices, guests) and look whether the checks find
@@ -181,6 +182,7 @@ func (s *stage) signalAll(pids []int, sig syscall.Signal) {
 
 // fio is stopped for two seconds and a half in the first round of two.
 func TestFindsStall(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	dir := s.private()
 	plan := s.write("checks.yaml", fmt.Sprintf(`
@@ -243,6 +245,7 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 // The guest's clock counts a time stamp counter that it believes to be slower than it is. The clean twins
 // are all other guests of these tests.
 func TestFindsWrongClock(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	s.measured(`
 machines: {guest: {qemu: {memory: 512MiB, accel: tcg, append: "tsc_early_khz=100000 tsc=reliable"}}}
@@ -258,6 +261,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: 1}
 
 // One guest with two disks that lie on the same directory, and the host's cache warm.
 func TestFindsTheHostsCache(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	var r result
 	thrice(t, func() (odd string) {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"iotax/internal/testenv/long"
 )
 
 // tooFew matches the reasons of a gate that has too few rounds for a verdict.
@@ -19,6 +21,7 @@ var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared
 // TestWorkflowAsPrinted runs what a runner would: the steps of docs/how-to/ci.md on the plan that the page shows, as printed. Both
 // branches are the same, and what else this machine does must not fail a step that measures.
 func TestWorkflowAsPrinted(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/how-to/ci.md")
 	if err != nil {

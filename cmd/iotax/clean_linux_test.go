@@ -13,10 +13,12 @@ import (
 
 	"iotax"
 	"iotax/internal/store"
+	"iotax/internal/testenv/long"
 )
 
 // A run that is killed leaves things behind; clean finds and removes them, and nothing of a run that lives.
 func TestClean(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	slow := []string{"run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "20s", "--ramp", "0s", "--rounds", "1", "--calibrate=no"}
 	lives, dies := s.start(nil, slow...), s.start(nil, slow...)
@@ -85,6 +87,7 @@ func TestCleanForeign(t *testing.T) {
 
 // A run that was killed keeps its finished trials; its report says what happened, and it is gone on with.
 func TestRunnerKilled(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	s.env[storeVariable] = s.path("runs.db")
 	r := s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "3", "--calibrate=no")
@@ -161,6 +164,7 @@ func (s *stage) ages() {
 // A shard that was killed leaves directories where its plan's paths count from, and clean finds them there. It can be started
 // again, also by an iotax that writes plans otherwise.
 func TestShardKilled(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	s.env[storeVariable] = s.path("runs.db")

@@ -15,6 +15,7 @@ import (
 
 	"iotax/internal/leftover"
 	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/long"
 )
 
 // cleans runs iotax clean for the runs of the stage: what others have left on this machine is not the test's.
@@ -142,6 +143,7 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 
 // What a killed run left in a container that stays is found there; one that is gone is passed over.
 func TestCleanInContainer(t *testing.T) {
+	long.Test(t)
 	e := engine.Podman(t)
 	e.Load(t, boxImage, false)
 	s := newStage(t)

@@ -14,6 +14,7 @@ import (
 
 	"iotax/internal/kinds"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
 )
 
 const clientsPlan = `
@@ -34,6 +35,7 @@ measure: {protocol: fixed:3x300ms, ramp: 100ms}
 // Two nodes of a lab and a process of this host do a job at the same moment, and one of the nodes does it
 // beside a writer on the other.
 func TestClientsTogether(t *testing.T) {
+	long.Test(t)
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make network namespaces")
 	}
@@ -165,6 +167,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 0s}
 
 // Two machines are reached over SSH; what fio's client and servers say to each other goes the same way.
 func TestClientsOverSSH(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	bin := s.mkdir("there")

@@ -27,6 +27,12 @@ func TestClusterBaselines(t *testing.T) {
 		"node-local export":        {disk},
 		"node05 controller export": {"controller export", tcp5},
 		"node05 node-local export": {"node-local export", disk},
+		"guest export":             nil,
+		"guest root export":        nil,
+		"new guest export":         nil,
+		"guest":                    {"node-local export", disk},
+		"guest root":               {"node-local export", disk},
+		"new guest":                nil,
 		"s3":                       {tcp4},
 		"s3 on three nodes":        {"s3", tcp4},
 	}
@@ -55,7 +61,7 @@ func TestClusterBaselines(t *testing.T) {
 		{"sequential write", "controller export", disk}, {"4k random read", "node-local export", disk}, {"4k random read qd32", "controller export", disk},
 		{"depth-32 write", "controller export", disk}, {"depth-32 read", "node-local export", disk},
 		{"materialize", "controller export", ""}, {"materialize", "node05 controller export", "controller export"},
-		{"32 objects of 4 MiB, 8 clients", "s3", ""}, {"32 objects of 4 MiB, 8 clients", "s3 on three nodes", "s3"}, {"guest", "node-local export", ""}, {"image", "s3", ""},
+		{"32 objects of 4 MiB, 8 clients", "s3", ""}, {"32 objects of 4 MiB, 8 clients", "s3 on three nodes", "s3"}, {"guest sequential read", "guest", ""}, {"guest root read", "guest root", ""}, {"start", "new guest", ""}, {"image", "s3", ""},
 	} {
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == c[0] })
 		if i < 0 {

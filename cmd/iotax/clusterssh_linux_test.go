@@ -20,7 +20,7 @@ import (
 
 // The whole suite cluster on machines that are reached over SSH, with nothing changed but the lines below machines: nodes
 // of a lab with an sshd in each, and iotax on one of them, as an operator would have it. iotax, fio and what the guest is started
-// from are brought there. One cell more is a guest on a node that has no QEMU: it alone is left out.
+// from are brought there. One target more is a guest on a node that has no QEMU: it alone is left out.
 func TestClusterOverSSH(t *testing.T) {
 	repeats(t, "TestClusterSuite")
 	needsRoot(t)
@@ -97,12 +97,13 @@ func TestClusterOverSSH(t *testing.T) {
 	if strings.Count(plan, "{ssh: {host: 10.77.") < 4 || strings.Contains(plan, "{node: node") {
 		t.Fatalf("the suite's machines are written in another way:\n%s", plan)
 	}
-	const at = "guest:                     {section: Guest, at: [node-local export]"
+	const at = "  new guest: {on: node04, qemu: {memory: 512MiB, fresh: true}}\n"
 	if !strings.Contains(plan, at) {
 		t.Fatalf("the suite's guest is written in another way:\n%s", plan)
 	}
-	s.write("plan.yaml", strings.Replace(plan, at, strings.TrimSuffix(at, "]")+", node05 node-local export]", 1))
-	args, err := lab.Enter(l.Nodes[4], []string{iotax, "run", "plan.yaml", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no"})
+	plan = strings.Replace(plan, at, at+"  no guest: {on: node05, qemu: {memory: 512MiB}}\n", 1)
+	s.write("plan.yaml", strings.Replace(plan, "\ntargets:\n", "\ntargets:\n  no guest: {on: no guest, dir: /tmp}\n", 1))
+	args, err := lab.Enter(l.Nodes[4], []string{iotax, "run", "plan.yaml", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no", "--details"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +118,14 @@ func TestClusterOverSSH(t *testing.T) {
 	for _, want := range []string{"copying the agent to ssh://10.77.0.4", "network bandwidth", "sequential read bandwidth", "materialize duration", "materialize lazily first io",
 		"32 objects of 4 MiB upload bandwidth", "image import duration", "image second duration", "of tcp node04 to node01",
 		"multipart part=16MiB concurrency=8 upload bandwidth", "s3 on three nodes", "depth-32 write bandwidth",
-		"copying fio to ssh://10.77.0.4", "copying what guests are started from to ssh://10.77.0.4", "it lacks a kernel (no kernel in /boot", "guest up", "guest read IOPS", "guest root read bandwidth",
-		"node05 node-local export is left out of guest: ", "find " + lacks["node05"] + " on ssh://10.77.0.5", "hint: apt install qemu-system-"} {
+		"copying fio to ssh://10.77.0.4", "for guests to ssh://10.77.0.4", "guest 4k random read IOPS", "guest root read bandwidth", "boot plugged",
+		"no guest could not be opened: ", lacks["node05"], "apt install qemu-system-"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
 	for _, bad := range []string{"could not be opened", "left out", "left-behind", "has no result", "no value", "fetching"} {
-		if n := strings.Count(report, bad); n > 0 && (n > 1 || bad != "left out") {
+		if n := strings.Count(report, bad); n > 0 && (n > 1 || bad != "could not be opened") {
 			t.Errorf("it says %q", bad)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 func (a *app) compareCommand() *cobra.Command {
 	o := compare.Options{Margin: -1, By: compare.ByValue}
 	var out outlet
+	var metrics []string
 	c := &cobra.Command{
 		Use:   "compare A B",
 		Short: "Show what changed between two saved runs; fail if it got worse",
@@ -46,7 +47,7 @@ one of B.`,
 				return err
 			}
 			sides := [2]*report.Report{}
-			open := &opener{ctx: c.Context(), in: a.in, url: a.store}
+			open := &opener{ctx: c.Context(), in: a.in, url: a.store, metrics: metrics}
 			defer open.close()
 			for i, ref := range args {
 				var err error
@@ -70,6 +71,7 @@ one of B.`,
 	})
 	choiceFlag(c, &o.By, "by", "verdicts on: value (B over A), or loss (B's ratio to the baseline over A's)", compare.ByValue, compare.ByLoss)
 	choiceFlag(c, &o.FailOn, "fail-on", "exit with status 3 if a cell is: worse, differs", compare.FailOnWorse, compare.FailOnDiffers)
+	metricFlag(c, &metrics, "workloads without them are left out")
 	c.ValidArgsFunction = a.completeRuns(2)
 	out.add(c, append(output.ComparisonFormats(), "txt"), "text")
 	return c
@@ -89,6 +91,8 @@ type opener struct {
 	url   string
 	db    *store.Store
 	stdin bool // was read
+
+	metrics []string // that are compared; nil are the runs' own
 }
 
 func (o *opener) close() {
@@ -119,7 +123,7 @@ func (o *opener) run(ref string) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report.From(r, o.db.Parts(o.ctx, r.ID, "", store.Brief)) // nothing here asks for series or histograms
+	return report.From(r, o.db.Parts(o.ctx, r.ID, "", store.Brief), o.metrics...) // nothing here asks for series or histograms
 }
 
 func (o *opener) file(path string) (*report.Report, error) {
@@ -145,5 +149,5 @@ func (o *opener) file(path string) (*report.Report, error) {
 	if err != nil {
 		return fail(err, "make one with `iotax export RUN -o FILE`")
 	}
-	return report.New(r, trials), nil
+	return report.From(r, report.Held(trials), o.metrics...)
 }

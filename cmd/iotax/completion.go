@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax/internal/kinds"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/published"
 	"iotax/internal/run/saved"
@@ -83,6 +84,26 @@ func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Compl
 		}
 	}
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
+}
+
+// completeMetrics offers the metrics of all kinds of workloads.
+func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	lead := word[:strings.LastIndexByte(word, ',')+1]
+	var out []cobra.Completion
+	for _, m := range allMetrics() {
+		out = append(out, cobra.CompletionWithDesc(lead+m.Name, m.Doc))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// allMetrics are those of all kinds of workloads, each name once.
+func allMetrics() (all []metric.Metric) {
+	for _, k := range kinds.All().Workloads {
+		if of := k.New().Traits().Metrics; of != nil {
+			all = append(all, of()...)
+		}
+	}
+	return append(all, metric.Observed...)
 }
 
 const maxCompletedRuns = 50

@@ -15,6 +15,7 @@ import (
 
 	"iotax"
 	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/long"
 )
 
 const (
@@ -51,6 +52,7 @@ func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *en
 // What every place of a container does is measured and counted, every kind of mount included; its limits and where its
 // fio comes from are facts.
 func TestContainerPlaces(t *testing.T) {
+	long.Test(t)
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
 			if name == "podman" {
@@ -215,6 +217,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 // An interrupt ends fio in the container and removes the container; a container that dies under a
 // trial is a row that says so; what the engine refuses is told with a hint.
 func TestContainerFaults(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s, e, _ := boxed(t, engine.Docker)
 	s.env["DOCKER_HOST"] = e.Host

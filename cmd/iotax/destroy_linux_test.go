@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"iotax/internal/testenv/long"
 )
 
 // bare makes a block device of an empty file.
@@ -41,6 +43,7 @@ func (s *stage) sum(file string) string {
 
 // A block device is overwritten only when the command line names it, and nobody has a use for it.
 func TestDestroy(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	dev := s.bare("image")
 	write := func(more ...string) []string {

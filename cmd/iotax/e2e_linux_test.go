@@ -24,6 +24,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"iotax"
+	"iotax/internal/testenv/long"
 )
 
 // A stage is where iotax is run as a user would: a home, a store and directories of its own, so
@@ -40,11 +41,11 @@ type stage struct {
 // Tests are parallel whose figures may be any, and that ask for nothing of the whole machine (as clean and doctor do, but for what
 // they say of one run, engine or cluster). Those that measure something known go before them, one by one.
 
-// repeats leaves out a test that repeats another one by other means. make test-all runs it.
+// repeats leaves out a test that repeats another one by other means.
 func repeats(t *testing.T, other string) {
 	t.Helper()
-	if os.Getenv("IOTAX_TEST_ALL") == "" {
-		t.Skip("repeats " + other + "; make test-all runs it")
+	if os.Getenv("IOTAX_TEST_REPEATS") == "" {
+		t.Skip("repeats " + other + "; IOTAX_TEST_REPEATS=1 runs it")
 	}
 }
 
@@ -136,8 +137,8 @@ func (s *stage) processes(name string) []string {
 	return found
 }
 
-// signal sends sig to the one process of a name.
-func (s *stage) signal(name string, sig syscall.Signal) {
+// process returns the one process of a name.
+func (s *stage) process(name string) int {
 	s.t.Helper()
 	found := s.processes(name)
 	if len(found) != 1 {
@@ -145,10 +146,16 @@ func (s *stage) signal(name string, sig syscall.Signal) {
 	}
 	pid, _, _ := strings.Cut(found[0], " ")
 	n, err := strconv.Atoi(pid)
-	if err == nil {
-		err = syscall.Kill(n, sig)
-	}
 	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// signal sends sig to the one process of a name.
+func (s *stage) signal(name string, sig syscall.Signal) {
+	s.t.Helper()
+	if err := syscall.Kill(s.process(name), sig); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -432,6 +439,7 @@ func TestDirectories(t *testing.T) {
 
 // What a guest said before it died is in the error.
 func TestGuestThatDoesNotBoot(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	for _, c := range []struct {
@@ -439,7 +447,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 		want   []string
 	}{
 		{"rdinit=/none root=/dev/none rootfstype=ext4", []string{"start machine guest", "kernel panicked: VFS: Unable to mount root fs", "last lines of its console", "Call Trace", "hint: read the console above"}},
-		{"iotax.key=%", []string{"start machine guest: its init gave up", "iotax.key", "last lines of its console"}},
+		{"iotax.root=%", []string{"start machine guest: its init gave up", "iotax.root", "last lines of its console"}},
 	} {
 		s.write("plan.yaml", guestPlan(1, fmt.Sprintf(", accel: tcg, append: %q", c.append), "disk: {of: host}"))
 		r := s.iotax("run", "plan.yaml")
@@ -475,6 +483,7 @@ func (s *stage) parse(r result, v any) {
 }
 
 func TestInterrupt(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", guestPlan(2, "", "share: {of: host, type: virtiofs}"))
@@ -526,6 +535,7 @@ func TestInterruptWhileOpening(t *testing.T) {
 // A guest that hangs keeps the clean-up busy; a second interrupt does not wait for it, and even so
 // no guest stays.
 func TestSecondInterrupt(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", guestPlan(9, "", "share: {of: host, type: virtiofs}"))
@@ -561,13 +571,14 @@ func TestSecondInterrupt(t *testing.T) {
 
 // A guest that dies in the middle fails in its rows; the others go on.
 func TestGuestKilled(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(guestPlan(6, "", "disk: {of: host}"), "workloads:", "  other: {dir: b}\nworkloads:", 1))
 	r := s.start(nil, "run", "plan.yaml", "-o", "report.html")
 	r.said("round 1/6  read  guest")
 	s.signal("qemu-system", syscall.SIGKILL)
-	r.wait().works(t, 0, "failed: run fio for read on guest", "the guest is gone: QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "wrote report.html")
+	r.wait().works(t, 0, "failed: run fio for read on guest", "QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "wrote report.html")
 	s.clean()
 	run, trials := s.trials()
 	n := map[string]int{}
@@ -742,6 +753,7 @@ func (s *stage) newKey(name string) string {
 }
 
 func TestSSH(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	d := s.sshd(s.links("fio"))
@@ -793,6 +805,7 @@ func TestSSH(t *testing.T) {
 }
 
 func TestKeepGoing(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(localPlan, "other: {dir: b}", "other: {dir: b}\n  bad: {dir: /proc/nothing}", 1))
@@ -855,6 +868,7 @@ func TestStoreFillsUp(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", localPlan)

@@ -19,12 +19,13 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/testenv/long"
 )
 
 // A fault is one thing that goes wrong while a run measures.
 type fault struct {
 	name   string
-	sample int                                                  // tries in CI; 0: make test-all only; IOTAX_FAULTS gives another number to all
+	sample int                                                  // tries in CI; 0: IOTAX_TEST_REPEATS only; IOTAX_FAULTS gives another number to all
 	setup  func(s *stage) (args []string)                       // words of two targets, or a plan file
 	inject func(s *stage, r *running, d *rand.Rand) (done bool) // whether it came about while the run went on
 	codes  []int                                                // exit status that it may end with; 1 where a side may have no good trial
@@ -496,6 +497,7 @@ func (a *aftermath) row(fault string) string {
 // is left must be found by clean, and the run must go on. With IOTAX_FAULTS=N each fault is tried N times, and with
 // IOTAX_FAULTS_DOC=FILE the table of docs/dev/reliability.md is written there.
 func TestFaults(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	needsRoot(t)
 	only := os.Getenv("IOTAX_FAULTS_ONLY")
@@ -504,7 +506,7 @@ func TestFaults(t *testing.T) {
 	t.Run("each", func(t *testing.T) {
 		for i, f := range faults() {
 			tries := f.sample
-			if os.Getenv("IOTAX_TEST_ALL") != "" {
+			if os.Getenv("IOTAX_TEST_REPEATS") != "" {
 				tries = max(1, tries)
 			}
 			if n, err := strconv.Atoi(os.Getenv("IOTAX_FAULTS")); err == nil {

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/testenv/long"
 )
 
 // The suites about virtual machines run from their start to their report, as small as it goes: each cell has its figure
 // under its own name, what serves the guests is accounted, and what this QEMU does not have is said.
 func TestGuestSuites(t *testing.T) {
+	long.Test(t)
 	needsRoot(t) // NFS is served on a port of root's
 	t.Parallel()
 	for _, c := range []struct {

@@ -176,7 +176,7 @@ var topics = []topic{
 		{"0", "A report was made, also if the run stopped at its budget or is too noisy for a verdict: the report shows it. Other commands: done."},
 		{"1", "iotax could not measure or compare anything, doctor found that something a plan needs is missing, or the command failed."},
 		{"2", "The command line or the plan is wrong. Nothing was measured."},
-		{"3", "compare --fail-on found a cell that got worse or differs, or lint found an error."},
+		{"3", "An expectation of the run is missed (with --strict also: undecided), compare --fail-on found a cell that got worse or differs, or lint found an error."},
 		{"4", "With --strict: the run measured less than its plan asks for."},
 		{"130", "Interrupted (Ctrl-C, SIGTERM). The finished trials are saved."},
 	}},

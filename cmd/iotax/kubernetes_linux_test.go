@@ -15,6 +15,7 @@ import (
 	"iotax"
 	"iotax/internal/testenv/engine"
 	"iotax/internal/testenv/kube"
+	"iotax/internal/testenv/long"
 )
 
 // The image of the pods has the name of the default one, so that a line of the documentation can be run as it
@@ -116,6 +117,7 @@ func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 
 // TestKubernetes runs iotax against a cluster, with no more rights than the documentation gives it.
 func TestKubernetes(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s, c := podStage(t)
 	short := []string{"-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}

@@ -11,11 +11,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"iotax/internal/testenv/long"
 )
 
 // iotax lab as a user types it: two nodes come up and stay, tell of themselves, run what is asked for as if it were typed there, and
 // go with all that runs and lies on them.
 func TestLabCommand(t *testing.T) {
+	long.Test(t)
 	needsRoot(t)
 	s := newStage(t)
 	const name = "tcli"

@@ -43,7 +43,7 @@ const (
 
 func main() {
 	if guest.IsInit() {
-		guest.Main() // this binary is also the init of the micro-guest
+		guest.Main(host.Local()) // this binary is also the init of the micro-guest
 		return
 	}
 	ssh.Askpass()
@@ -237,7 +237,7 @@ place is, where the loss arises, and whether the comparison was fair.`,
 	cobra.EnableCommandSorting = false
 	root.AddGroup(commandGroups...)
 	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand())
-	grouped(root, "results", a.reportCommand(), a.compareCommand(), a.listCommand(), a.showCommand(), a.exportCommand(), a.importCommand(), a.rmCommand(), a.serveCommand())
+	grouped(root, "results", a.reportCommand(), a.compareCommand(), a.trendCommand(), a.listCommand(), a.showCommand(), a.exportCommand(), a.importCommand(), a.rmCommand(), a.serveCommand())
 	grouped(root, "setup", a.calibrateCommand(), a.cleanCommand(), a.suitesCommand(), a.versionCommand())
 	grouped(root, "advanced", a.labCommand(), a.kernelCommand(), a.schemaCommand())
 	root.SetCompletionCommandGroupID("setup")

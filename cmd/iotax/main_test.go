@@ -22,6 +22,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/ssh"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/long"
 )
 
 // programs are what the tests find in their PATH.
@@ -29,7 +30,7 @@ var programs = map[string]func(){"iotax": main}
 
 func TestMain(m *testing.M) {
 	if guest.IsInit() { // the test binary is what these tests put into their guests
-		guest.Main()
+		guest.Main(host.Local())
 		return
 	}
 	ssh.Askpass()
@@ -178,6 +179,7 @@ var (
 // at its end says ("# exit 2"). Files that they name are blocks of the same document, whose first line is a
 // comment with the name.
 func TestReadme(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir()
 	n := 0
 	for name, text := range userPages(t) {

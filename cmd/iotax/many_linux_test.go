@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"iotax/internal/store"
+	"iotax/internal/testenv/long"
 )
 
 // manyTrials makes a store with one run of cells × rounds trials: real ones of fio, measured here under two
@@ -76,6 +77,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 
 // TestManyTrials makes every kind of report of trials of real fio, and finds in it what the store holds.
 func TestManyTrials(t *testing.T) {
+	long.Test(t)
 	const cells, rounds = 20, 100
 	path := manyTrials(t, "fixed:3x300ms", cells, rounds)
 	for _, format := range []string{"txt", "md", "html", "json", "csv", "benchfmt"} {
@@ -152,6 +154,7 @@ func BenchmarkReport100k(b *testing.B) {
 		}
 	}
 	for _, args := range [][]string{{"report"}, {"report", "--format", "md"}, {"report", "--format", "json"}, {"report", "--format", "html"},
+		{"report", "--metric", "latency.p90"},
 		{"list"}, {"show", "--trial", "7"}, {"show"}} {
 		b.Run(strings.Join(args, " "), func(b *testing.B) {
 			var cpu, peak, bytes float64

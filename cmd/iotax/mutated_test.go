@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"iotax/internal/testenv/long"
 )
 
 // mutate changes a good text a little, in the ways in which people and programs do.
@@ -160,6 +162,7 @@ func mended(stderr string) bool {
 // TestMutatedInput gives the commands a thousand inputs that were good before something happened to them: none may cause
 // a panic, and what is refused is refused before anything is measured or saved, with its place and what would be right.
 func TestMutatedInput(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
 	t.Setenv("TMPDIR", dir)

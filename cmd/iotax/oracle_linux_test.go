@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"math"
 	"testing"
+
+	"iotax/internal/testenv/long"
 )
 
 // The oracle: two disks of a guest that QEMU limits at 100 to 62, outside of fio and of everything that
 // measures. The ratio must come back, inside its interval.
 func TestKnownRatioComesBack(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	plan := s.write("oracle.yaml", `
 baseline: fast

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,16 +26,19 @@ type outlet struct {
 }
 
 // spoken are other names of formats, as people write them.
-var spoken = map[string]string{"text": "txt", "markdown": "md"}
+var spoken = map[string]string{"text": "txt", "markdown": "md", "junit": "xml"}
 
 // add defines the flags. standard is the format that is used without --format.
 func (o *outlet) add(c *cobra.Command, formats []string, standard string) {
 	o.formats = slices.Sorted(slices.Values(formats))
 	var names, endings []string
 	for _, f := range o.formats {
-		if f == "txt" {
+		switch f {
+		case "txt":
 			names = slices.Insert(names, 0, "text")
-		} else {
+		case "xml":
+			names = append(names, "junit")
+		default:
 			names = append(names, f)
 		}
 		endings = append(endings, "."+f)
@@ -114,6 +118,12 @@ func (o *outlet) otherwise(c *cobra.Command, format string) string {
 // prints reports whether the document goes to standard output.
 func (o *outlet) prints() bool {
 	return o.also || len(o.files) == 0 || slices.Contains(o.files, "-")
+}
+
+// writes reports whether the document is written in one of those formats.
+func (o *outlet) writes(formats ...string) bool {
+	return o.prints() && slices.Contains(formats, o.format) ||
+		slices.ContainsFunc(o.files, func(path string) bool { return slices.Contains(formats, cmp.Or(o.formatOf(path), o.format)) })
 }
 
 // write writes the document to standard output and the files that were asked for. It returns the names of the files.

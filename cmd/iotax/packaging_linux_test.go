@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/long"
 )
 
 // The Dockerfile that ships makes, with both engines and the program as packages have it, an image that measures. Its base is
 // one that has fio: nothing can be fetched here.
 func TestContainerImage(t *testing.T) {
+	long.Test(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

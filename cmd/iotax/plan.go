@@ -124,7 +124,14 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	under("Trials")
 	line("%s × %s, %s", format.Plural(len(p.Targets), "target"), format.Plural(len(p.Workloads), "workload"), n)
 	if checks := stat.Looks(rounds.Min, rounds.Max); !p.Measure.Fixed() && len(checks) > 1 {
-		line("until ± %s is reached at one of the checks after %s rounds", p.Measure.Precision, format.Enumerate(strings.Fields(strings.Trim(fmt.Sprint(checks), "[]")), len(checks), ""))
+		until := fmt.Sprintf("± %s is reached", p.Measure.Precision)
+		switch {
+		case len(p.Expectations) > 0 && p.Measure.Precisely:
+			until = "its expectations are decided and " + until
+		case len(p.Expectations) > 0:
+			until = "its expectations are decided (without any: " + until + ")"
+		}
+		line("each workload until %s at one of the checks after %s rounds", until, format.Enumerate(strings.Fields(strings.Trim(fmt.Sprint(checks), "[]")), len(checks), ""))
 	}
 	under("Writes")
 	if bytes := estimate.TestBytes(p); bytes > 0 {
@@ -136,11 +143,15 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	line("%s", p.Baseline)
 	under("Targets")
 	for _, t := range p.Targets {
-		line("%s  (%s on %s)", t.Name, t.Kind, t.On)
+		line("%s  (%s on %s)", t.Name, t.Kind, strings.Join(append([]string{t.On}, t.In...), ", in "))
 	}
 	under("Workloads")
 	for _, w := range p.Workloads {
 		line("%s  (%s)", w.Name, w.Kind)
+	}
+	under("Expect")
+	for _, e := range p.Expectations {
+		line("%s", e)
 	}
 	under("Order")
 	slots := schedule.Slots(p, min(2, rounds.Max))

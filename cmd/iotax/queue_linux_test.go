@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/testenv/long"
 )
 
 // urgent is what is put before a command so that it runs before whatever else this machine has to do; nothing
@@ -80,6 +81,7 @@ func moments(t *testing.T, trial *iotax.Trial) (mean, square float64) {
 // depth 1 measures, λ the rate of arrivals and ρ = λE[S]. For a constant S that is the queue M/D/1. A
 // closed loop at the same rate would show E[S], 30 % less at ρ = 0.6; arrivals that come in bunches, more.
 func TestOpenLoopObeysQueueingTheory(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	url := serverOfOne(t, 2*time.Millisecond)
 	plan := s.write("queue.yaml", fmt.Sprintf(`

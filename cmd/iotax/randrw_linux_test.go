@@ -7,6 +7,7 @@ import (
 	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/suite"
+	"iotax/internal/testenv/long"
 )
 
 // Each suite that ships is a plan of the kinds that there are.
@@ -28,6 +29,7 @@ func TestSuitesParse(t *testing.T) {
 // The suite randrw does its work on a device that it may give up, beside a directory of a disk: reads, writes and their sum, and
 // bandwidth in both units.
 func TestRandrwOnDevice(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	dev := s.bare("image")
 	words := []string{"run", "randrw", "dir:a", "device:" + dev, "--size", "8MiB", "--protocol", "fixed:2x300ms", "--calibrate=no"}

@@ -9,9 +9,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/internal/kinds"
+	"iotax/internal/metric"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/cli.md and docs/reference/environment.md")
+var update = flag.Bool("update", false, "write the pages of docs/reference that are made of the program")
 
 const madeBy = "`go test ./cmd/iotax -run TestReferencePages -update`"
 
@@ -66,9 +70,49 @@ func environmentPage() string {
 	return b.String()
 }
 
-// The pages on commands, exit status, environment and files are what the program prints.
+// metricsPage is docs/reference/metrics.md.
+func metricsPage(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\nThe numbers that trials of each kind of workload can have. [Is p99 worse, or is that noise?](../how-to/tails.md) shows how to\n" +
+		"compare targets by one of them. " + madeBy + " makes this page.\n\n" +
+		"A name may leave out its direction: `latency.p99` (or `p99`) is `read.latency.p99` of a job that only reads, and `mixed.latency.p99`, of all I/Os\n" +
+		"together, of a job that does both. A quantile needs 100 I/Os beyond it: p99 needs 10,000 I/Os in a trial, or in all trials of a\n" +
+		"target together, p99.9 needs 100,000. Values of a command come from its `values:`.\n")
+	better := map[iotax.Better]string{iotax.Up: "more", iotax.Down: "less", iotax.Neither: "–"}
+	table := func(title string, all []metric.Metric) {
+		fmt.Fprintf(&b, "\n## %s\n\n| metric | unit | better | meaning |\n|---|---|---|---|\n", title)
+		for _, m := range all {
+			if _, _, ok := iotax.Quantile(m.Name); ok && strings.HasSuffix(m.Name, ".p50") {
+				m.Name += "`, `" + strings.Join(metric.Quantiles[1:], "`, `")
+				m.Doc = "quantiles" + strings.TrimPrefix(m.Doc, "50 % quantile")
+			} else if ok {
+				continue // in the row of p50
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Unit, better[m.Better], m.Doc)
+		}
+	}
+	for _, k := range kinds.All().Workloads {
+		s := k.New()
+		if o := s.Traits().Options; o != nil && k.Name == "fio" { // all that fio can have
+			for _, set := range [][2]string{{"rw", "randrw"}, {"fdatasync", "1"}} {
+				if err := o.Set(set[0], set[1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		table("`"+k.Name+"`", s.Traits().Metrics())
+		if k.Name == "fio" {
+			b.WriteString("\n`sync` is there if the job flushes while it runs (`fsync`, `fdatasync`), `mixed` if it has several directions. A job that trims has\n" +
+				"`trim`. An open loop (`load`) has `load.late`, the share of the arrivals that found their source busy.\n")
+		}
+	}
+	table("Any workload", metric.Observed)
+	return b.String()
+}
+
+// The pages on commands, metrics, exit status, environment and files are what the program prints.
 func TestReferencePages(t *testing.T) {
-	for name, text := range map[string]string{"cli": cliPage(t), "environment": environmentPage()} {
+	for name, text := range map[string]string{"cli": cliPage(t), "environment": environmentPage(), "metrics": metricsPage(t)} {
 		file := "../../docs/reference/" + name + ".md"
 		if *update {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/expect"
 	"iotax/internal/report"
 	"iotax/internal/report/output"
 	"iotax/internal/store"
@@ -14,6 +16,8 @@ import (
 func (a *app) reportCommand() *cobra.Command {
 	var out outlet
 	var rd reading
+	var metrics []string
+	var failOn expect.Outcome
 	c := &cobra.Command{
 		Use:   "report [RUN]",
 		Short: "Print the report of a saved run",
@@ -32,21 +36,29 @@ latest~1, or newest (also a run without trials).`,
 				return err
 			}
 			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
-				rep, err := reportOf(c.Context(), db, r)
+				rep, err := reportOf(c.Context(), db, r, metrics...)
 				if err != nil {
 					return err
 				}
 				if err := rd.apply(rep); err != nil {
 					return err
 				}
-				_, err = out.write(a, a.document(rep))
-				return err
+				if failOn != "" && rep.Expected == nil {
+					return iotax.Usage(fmt.Errorf("--fail-on: run %s has no expectations", r.ID))
+				}
+				if _, err = out.write(a, a.document(rep)); err != nil {
+					return err
+				}
+				return decided(rep, failOn)
 			})
 		},
 	}
 	out.add(c, output.Formats(), "text")
 	a.detailsFlag(c)
 	rd.add(c)
+	metricFlag(c, &metrics, "workloads without them are left out")
+	choiceFlag(c, &failOn, "fail-on", "exit with status 3 if an expectation of the run is: missed, undecided (also if one is missed)", expect.Missed, expect.Undecided)
+	group(c, groupWhat, "metric")
 	c.ValidArgsFunction = a.completeRuns(1)
 	return c
 }
@@ -58,6 +70,6 @@ func (a *app) detailsFlag(c *cobra.Command) {
 }
 
 // reportOf makes the report of a saved run. db must stay open until it is written: what only pictures show is read then.
-func reportOf(ctx context.Context, db *store.Store, r *iotax.Run) (*report.Report, error) {
-	return report.From(r, db.Parts(ctx, r.ID, "", store.Full))
+func reportOf(ctx context.Context, db *store.Store, r *iotax.Run, metrics ...string) (*report.Report, error) {
+	return report.From(r, db.Parts(ctx, r.ID, "", store.Full), metrics...)
 }

@@ -15,9 +15,11 @@ import (
 
 	"iotax"
 	"iotax/internal/calibrate"
+	"iotax/internal/expect"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/report"
+	"iotax/internal/report/export"
 	"iotax/internal/report/format"
 	"iotax/internal/report/output"
 	"iotax/internal/report/text"
@@ -58,14 +60,16 @@ after Ctrl-C.
 
 The exit status is 0 when a report was made, also if the run stopped at its
 budget, is too noisy for a verdict, or lacks one of several targets. It is 1
-when nothing could be measured or compared, and 130 after an interrupt. With
---strict it is 4 when the run measured less than its plan asks for.`,
+when nothing could be measured or compared, 3 when an expectation is missed,
+and 130 after an interrupt. With --strict it is also 3 when an expectation is
+undecided, and 4 when the run measured less than its plan asks for.`,
 		Example: `  iotax run /srv/data /mnt/nfs
   iotax run quick /srv/data /mnt/nfs
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
   iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=t --rw=randread
   iotax run shares.yaml -o report.html
+  iotax run /srv/data --expect 'write.latency.p99 < 10ms' -o junit.xml
   iotax run k8s://storageclass/local k8s://storageclass/fast
   iotax run randrw device:/dev/sdb dir:/mnt/data
   iotax run --resume
@@ -116,7 +120,7 @@ when nothing could be measured or compared, and 130 after an interrupt. With
 	fl.shard.add(f)
 	fleet.add(f)
 	f.BoolVar(&fl.keepGoing, "keep-going", false, "measure the other targets if one cannot be opened")
-	f.BoolVar(&a.strict, "strict", false, "exit with status 4 if the run measured less than its plan asks for: rounds, precision or targets are missing")
+	f.BoolVar(&a.strict, "strict", false, "exit with status 3 if an expectation is undecided, and with 4 if the run measured less than its plan asks for: rounds, precision or targets are missing")
 	group(c, groupWhat, "resume")
 	group(c, groupConditions, "calibrate")
 	group(c, groupSafety, "destroy", "keep-going", "strict")
@@ -149,6 +153,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if len(p.Expectations) == 0 && fl.out.writes("xml", "github") {
+		return iotax.Usage(export.ErrNoExpectations)
 	}
 	share := func(*run.Deps) {}
 	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written, in which their paths may differ
@@ -287,7 +294,22 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	if err := noComparison(rep); err != nil {
 		return err
 	}
+	failOn := expect.Missed
+	if a.strict {
+		failOn = expect.Undecided
+	}
+	if err := decided(rep, failOn); err != nil {
+		return err
+	}
 	return a.completeness(r)
+}
+
+// decided is exit status 3 of a report in which an expectation has that outcome or is missed.
+func decided(rep *report.Report, failOn expect.Outcome) error {
+	if n := rep.Outcomes(); failOn != "" && n[expect.Missed]+n[failOn] > 0 {
+		return exitCode(exitGate)
+	}
+	return nil
 }
 
 // completeness is exit status 4 of a run that has a report and measured less than was asked for, with --strict.

@@ -19,6 +19,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/export"
 	"iotax/internal/report/format"
 	"iotax/internal/run/saved"
 	"iotax/internal/store"
@@ -247,17 +249,31 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 }
 
 // exports are the formats of export, by name.
-var exports = map[string]func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error{
-	"json":    store.WriteJSON,
-	"csv":     store.WriteCSV,
-	"parquet": store.WriteParquet,
+var exports = map[string]func(context.Context, io.Writer, *store.Store, *iotax.Run) error{
+	"json":    each(store.WriteJSON, store.Full),
+	"csv":     each(store.WriteCSV, store.Brief),
+	"parquet": each(store.WriteParquet, store.Brief),
+	"openmetrics": func(ctx context.Context, w io.Writer, db *store.Store, r *iotax.Run) error {
+		rep, err := reportOf(ctx, db, r)
+		if err != nil {
+			return err
+		}
+		return export.OpenMetrics(w, []*report.Report{rep}, true)
+	},
+}
+
+// each is a format that has every trial, as deep as it needs them.
+func each(write func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error, depth store.Depth) func(context.Context, io.Writer, *store.Store, *iotax.Run) error {
+	return func(ctx context.Context, w io.Writer, db *store.Store, r *iotax.Run) error {
+		return write(w, r, db.Each(ctx, r.ID, depth))
+	}
 }
 
 func (a *app) exportCommand() *cobra.Command {
 	var out outlet
 	c := &cobra.Command{
 		Use:   "export [RUN]",
-		Short: "Write every value of every trial, as JSON, CSV or Parquet",
+		Short: "Write every value of every trial, or the results for Prometheus",
 		Example: `  iotax export > run.json
   iotax export latest~1 -o trials.csv -o trials.parquet`,
 		Args: cobra.MaximumNArgs(1),
@@ -267,11 +283,7 @@ func (a *app) exportCommand() *cobra.Command {
 			}
 			return a.withRun(c, args, func(db *store.Store, r *iotax.Run) error {
 				_, err := out.write(a, func(w io.Writer, format string) error {
-					depth := store.Brief
-					if format == "json" { // the others hold neither series nor histograms
-						depth = store.Full
-					}
-					return exports[format](w, r, db.Each(c.Context(), r.ID, depth))
+					return exports[format](c.Context(), w, db, r)
 				})
 				return err
 			})

@@ -14,12 +14,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"iotax/internal/testenv/long"
 )
 
 // A secret comes from the environment or a file, and goes to the one who asks for it. Markers are planted in
 // every place that a secret can come from; none may turn up in a command line, the store, what is printed,
 // or a file.
 func TestSecretsStaySecret(t *testing.T) {
+	long.Test(t)
 	s := newStage(t)
 	mark := func(i int) string { return fmt.Sprintf("MARKED-%d-SECRET", i) }
 	n := 0

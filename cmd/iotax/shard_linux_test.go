@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"iotax/internal/leftover"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/storetest"
 )
 
@@ -75,6 +76,7 @@ func postgres(t *testing.T) (_ *storetest.Server, url string) {
 // Four processes measure a run together, in one PostgreSQL; its report has the structure of that of one process. All
 // else that reads a store reads this one.
 func TestShards(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	_, url := postgres(t)
 	s := newStage(t)

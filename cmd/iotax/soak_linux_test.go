@@ -28,6 +28,7 @@ import (
 	"iotax/internal/run/progress"
 	"iotax/internal/run/wired"
 	"iotax/internal/store"
+	"iotax/internal/testenv/long"
 )
 
 var soak = flag.Bool("soak", false, "soak for long (10,000 trials of the fake, 500 real ones), and draw docs/pictures/soak-*.svg")
@@ -39,6 +40,7 @@ func init() { programs["soaked-iotax"] = soakFake }
 //
 //	go test ./cmd/iotax -run TestSoak -soak -timeout 3h -v
 func TestSoak(t *testing.T) {
+	long.Test(t)
 	fakes, reals := 150, 10
 	if *soak {
 		fakes, reals = 10_000, 500

@@ -20,12 +20,12 @@ import (
 	"iotax"
 	"iotax/internal/kinds"
 	"iotax/internal/machine"
+	"iotax/internal/machine/inside"
 	"iotax/internal/machine/pod"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
 	"iotax/internal/plan/syntax"
 	"iotax/internal/suite"
-	"iotax/internal/volume"
 )
 
 // planFlags are the flags of run and plan that change the plan.
@@ -35,14 +35,17 @@ type planFlags struct {
 	scale     float64
 	image     string
 	container string
+	metrics   []string
 	protocol  string
 	seed      uint64
 	prepare   string
 	prepareOn string
 	governor  string
 	nodes     string
+	expect    []string
 	cold      bool
 	warm      bool
+	precisely bool
 
 	flags     *pflag.FlagSet
 	names     []string                // of all of them
@@ -73,6 +76,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f := c.Flags()
 	pf.flags = f
 	f.VarP(&pf.workloads, "workload", "w", "workloads: words such as randread-4k,seqread-1m, a job file, a fio command line, or command:CMD; for a plan or suite: names of its workloads to keep (default "+strings.Join(plan.DefaultWorkloads, ",")+")")
+	metricFlag(c, &pf.metrics, "the run continues until each is precise")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 4GiB (default 1GiB, or the plan's)")
 	f.StringVar(&pf.image, "image", "", "image for the machines that boot one ("+strings.Join(imaged(), ", ")+"), instead of the plan's")
 	f.StringVar(&pf.container, "container", "", "run the workloads of every target on another machine in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
@@ -84,6 +88,8 @@ func (pf *planFlags) add(c *cobra.Command) {
 		plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Budget })
 	override(pf, c, "precision", or("stop when the interval of the ratio is this narrow", d.Precision), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Precision })
 	f.StringVar(&pf.protocol, "protocol", "", or("adaptive (stop at --precision), or a fixed one, as in fixed:5x60s", d.Protocol))
+	f.StringArrayVar(&pf.expect, "expect", nil, "decide whether a limit is met, as in 'read.latency.p99 < 10ms', 'read.iops >= 80% of baseline' or 'WORKLOAD: read.iops > 5k at TARGET'; the run ends when all are decided; may be repeated")
+	f.BoolVar(&pf.precisely, "to-precision", false, "with expectations: measure until the precision is reached, also when all are decided")
 	f.Float64Var(&pf.scale, "scale", 1, "multiply sizes, the length of trials and the budget by this factor, as in 0.1 to try a suite out")
 	override(pf, c, "margin", or("differences inside this margin count as equivalent", d.Margin), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Margin })
 	f.Uint64Var(&pf.seed, "seed", 0, "seed for trial order and I/O offsets; 0 picks one at random")
@@ -94,8 +100,8 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
-	group(c, groupWhat, "workload", "size", "image", "container", "nodes")
-	group(c, groupHowLong, "trial", "ramp", "rounds", "budget", "precision", "protocol", "scale")
+	group(c, groupWhat, "workload", "metric", "expect", "size", "image", "container", "nodes")
+	group(c, groupHowLong, "trial", "ramp", "rounds", "budget", "precision", "to-precision", "protocol", "scale")
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
 	complete(c, "protocol", "adaptive", "fixed:5x60s")
@@ -147,7 +153,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, schedule.CheckTrials} {
+	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, schedule.CheckTrials} {
 		if err := change(p); err != nil {
 			return nil, iotax.Usage(err)
 		}
@@ -223,6 +229,23 @@ func (pf *planFlags) kinds() plan.Kinds {
 	return ks
 }
 
+// metricFlag defines --metric. use is what the metrics are for.
+func metricFlag(c *cobra.Command, to *[]string, use string) {
+	c.Flags().StringSliceVar(to, "metric", nil, "compare targets by these values instead of the workload's own, as in read.latency.p99,read.iops; "+use)
+	completeBy(c, "metric", completeMetrics)
+}
+
+// choose makes the metrics of --metric the headline ones.
+func (pf *planFlags) choose(p *plan.Plan) error {
+	if len(pf.metrics) == 0 {
+		return nil
+	}
+	if err := p.Choose(pf.metrics); err != nil {
+		return fmt.Errorf("--metric: %w", err)
+	}
+	return nil
+}
+
 // pinned refuses --nodes for a plan without a pod on a node.
 func (pf *planFlags) pinned(p *plan.Plan) error {
 	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*pod.Spec); return ok && s.Node != "" }) {
@@ -279,6 +302,7 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 		return iotax.Usage(err)
 	}
 	p.Workloads = slices.DeleteFunc(p.Workloads, func(w plan.Workload) bool { return !slices.Contains(chosen, w.Name) && !w.Aside })
+	p.Expectations = slices.DeleteFunc(p.Expectations, func(e plan.Expectation) bool { return !slices.Contains(chosen, e.Workload) })
 	if p.Reference != nil {
 		maps.DeleteFunc(p.Reference.Workloads, func(name, _ string) bool { return !slices.Contains(chosen, name) })
 	}
@@ -339,6 +363,7 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	if pf.seed != 0 {
 		m.Seed = pf.seed
 	}
+	m.Precisely = m.Precisely || pf.precisely
 	if pf.warm {
 		m.Cold = false
 	} else if pf.cold {
@@ -347,44 +372,34 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	return m.Check()
 }
 
-// contain puts a container (--container) between the work and the machine of every target that is not on this host. The
-// target keeps its name; its place gets another, at which nothing is done.
+// decide adds the expectations of the command line to those of the plan.
+func (pf *planFlags) decide(p *plan.Plan) error { return p.Expect(pf.expect) }
+
+// contain puts the work of every target that is not on this host in a container (--container) on its machine.
 func (pf *planFlags) contain(p *plan.Plan) error {
-	words := strings.Fields(pf.container)
-	if len(words) == 0 {
+	if pf.container == "" {
 		return nil
 	}
-	spec := volume.InsideSpec{Engine: words[0]}
-	if n := len(words); n > 1 {
-		spec.Engine, spec.Image = strings.Join(words[:n-1], " "), words[n-1]
+	var spec inside.Spec
+	if err := errors.Join(spec.SetScalar(pf.container), spec.Validate()); err != nil {
+		return fmt.Errorf("--container: %w", err)
 	}
-	var done []string
-	var targets []plan.Target
 	contained := false
-	for _, t := range p.Targets {
-		done = append(done, t.Name)
-		if can := t.Traits(); t.On == plan.Host || can.Gather != nil || can.Encloses {
-			targets = append(targets, t)
+	for i := range p.Targets {
+		t := &p.Targets[i]
+		if t.On == plan.Host || t.Traits().Gather != nil || len(t.In) > 0 {
 			continue
 		}
 		contained = true
-		s := spec
-		s.Target = t.Name + " itself"
-		if err := s.Validate(); err != nil {
-			return fmt.Errorf("--container: %w", err)
+		name := "container on " + t.On
+		if _, there := p.Machine(name); !there {
+			p.Machines = append(p.Machines, plan.Machine{Name: name, On: t.On, Kind: inside.Kind.Name, Spec: &spec})
 		}
-		around := plan.Target{Name: t.Name, On: t.On, Kind: "inside", Spec: &s, Labels: t.Labels, Against: t.Against, Pos: t.Pos}
-		t.Name, t.Labels, t.Against = s.Target, nil, nil
-		targets = append(targets, around, t)
+		t.In = []string{name}
 	}
 	if !contained {
-		return &iotax.Error{Op: "run the workloads in a container", On: pf.container, Err: errors.New("every target is on this host"), Hint: "leave --container out, or give a target a machine (on:)"}
-	}
-	p.Targets = targets
-	for i, w := range p.Workloads {
-		if w.At == nil && !w.Aside {
-			p.Workloads[i].At = done
-		}
+		return &iotax.Error{Op: "run the workloads in a container", On: pf.container, Err: errors.New("every target is on this host or in a container"),
+			Hint: "leave --container out, or give a target a machine (on:)"}
 	}
 	return nil
 }

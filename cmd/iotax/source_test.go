@@ -103,7 +103,6 @@ workloads:
   tar: {archive: {file: src.tar}}
   boot: {boot: {root: ./tree, run: 'app {port}'}}
   python: {boot: {root: python}}
-  guest: {guest: {kernel: vmlinuz-6.1}}
 `
 	p, err := plan.Parse(filepath.Join(folder, "p.yaml"), []byte(text), kinds.All())
 	if err == nil {
@@ -121,7 +120,7 @@ workloads:
 		"kubeconfig: ./kube.yaml", "image: ./disk.qcow2", "kernel: ./vmlinuz", "initrd: ./initrd",
 		"template: ./lima.yaml", "program: ./bin/limactl", `template: "template://debian"`, "program: limactl", "image: macos", "password_file: ./secret", "program: ./tart", "program: ./wsl/wsl.exe",
 		"path: ./a/b", "path: /x", "path: /c", "ca: ./ca.pem", "credentials: ./aws", "path: ./objects", "path: ./images",
-		"file: ./src.tar", "root: ./tree", "root: python", "kernel: ./vmlinuz-6.1",
+		"file: ./src.tar", "root: ./tree", "root: python",
 	} {
 		want = strings.Replace(want, "./", folder+"/", 1)
 		if !strings.Contains(string(got), want+"\n") && !strings.Contains(string(got), want+",") && !strings.Contains(string(got), want+"}") {

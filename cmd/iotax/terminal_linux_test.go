@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"iotax/internal/testenv/long"
 )
 
 // A pane is a real terminal, of tmux, in which iotax runs.
@@ -47,6 +49,7 @@ func (p *pane) until(what string, ok func(screen string) bool) string {
 // in lines that fit. When the terminal is made narrow, then low, the board fits again, nothing of it stays behind, and
 // no line above it is lost.
 func TestProgressInTmux(t *testing.T) {
+	long.Test(t)
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("needs tmux")
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"iotax/internal/testenv/long"
 )
 
 // A limit is a control group whose processes read from one device at a rate that the kernel keeps.
@@ -66,6 +68,7 @@ func (l *limit) set(n int) {
 // course of a trial the right one speaks, and none where the limit stays as it is. The queue is as long as
 // fio may have to wait for a CPU on a busy machine.
 func TestFindsThrottledDisk(t *testing.T) {
+	long.Test(t)
 	const seconds = 12
 	shape := []string{"stall", "throttle-step", "warm-up", "not-steady"}
 	for _, c := range []struct {
@@ -131,6 +134,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 // Two processes share a device that does so many reads a second and no more: what the noise takes, the victim lacks, and with
 // equal queues it keeps a half.
 func TestVictimLosesToNoise(t *testing.T) {
+	long.Test(t)
 	const limit = 400
 	s := newStage(t)
 	dir := s.private()

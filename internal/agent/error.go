@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"syscall"
 
 	"iotax"
 )
@@ -17,6 +18,7 @@ var sentinels = map[string]error{
 	"deadline":   context.DeadlineExceeded,
 	"gone":       iotax.ErrGone,
 	"not done":   errors.ErrUnsupported,
+	"read-only":  syscall.EROFS,
 }
 
 // A wireError is an error on its way here.

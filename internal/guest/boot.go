@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"iotax"
 )
 
@@ -24,19 +22,20 @@ const (
 // PythonApp starts the web application of the root that Python makes; {port} is where it is to listen.
 const PythonApp = "/usr/bin/python3 /srv/webapp.py {port}"
 
+// AgentPort is the name of the virtio serial port on which init serves the agent.
+const AgentPort = "iotax"
+
 // ToolsSerial is the serial number of the disk that Tools makes.
 const ToolsSerial = "iotax-tools"
 
 // Boot is what one boot of a guest is told. Nothing in it is secret: command lines can be read by
 // everyone on the host.
 type Boot struct {
-	Key     ssh.PublicKey   // who may log in
-	Keys    []ssh.PublicKey // others who may: further words iotax.key= of a command line
-	Modules []string        // loaded before the guest is ready, beside those it always loads
-	NoTools bool            // there is no tools disk: the guest can only say that it runs
-	Name    string          // host name; "" is guest. NFS servers take guests of one name for one client
-	Root    *iotax.Root     // to go on with; nil stays in the initramfs
-	OnDisk  bool            // the tools disk is one that RootDisk wrote, and becomes the root
+	Modules []string    // loaded before the guest is ready, beside those it always loads
+	NoTools bool        // there is no tools disk: the guest can only say that it runs
+	Name    string      // host name; "" is guest. NFS servers take guests of one name for one client
+	Root    *iotax.Root // to go on with; nil stays in the initramfs
+	OnDisk  bool        // the tools disk is one that RootDisk wrote, and becomes the root
 }
 
 // CommandLine returns the words for the kernel's command line.
@@ -44,11 +43,6 @@ func (b Boot) CommandLine() []string {
 	// The kernel hands IOTAX_GUEST on to init's environment, since it does not know the word and
 	// there is no dot in it. IsInit needs that before /proc is there.
 	w := []string{"iotax.guest=1", "IOTAX_GUEST=1"}
-	for _, k := range append([]ssh.PublicKey{b.Key}, b.Keys...) {
-		if k != nil {
-			w = append(w, KeyWord(k))
-		}
-	}
 	if len(b.Modules) > 0 {
 		w = append(w, "iotax.modules="+strings.Join(b.Modules, ","))
 	}
@@ -68,11 +62,6 @@ func (b Boot) CommandLine() []string {
 	return w
 }
 
-// KeyWord is the word of a command line that lets the owner of a key in.
-func KeyWord(k ssh.PublicKey) string {
-	return "iotax.key=" + base64.RawURLEncoding.EncodeToString(k.Marshal())
-}
-
 // isMarked reports whether a kernel command line is that of a micro-guest.
 func isMarked(cmdline string) bool {
 	for _, w := range strings.Fields(cmdline) {
@@ -89,20 +78,6 @@ func parseBoot(cmdline string) (Boot, error) {
 	for _, w := range strings.Fields(cmdline) {
 		k, v, _ := strings.Cut(w, "=")
 		switch k {
-		case "iotax.key":
-			raw, err := base64.RawURLEncoding.DecodeString(v)
-			if err != nil {
-				return b, fmt.Errorf("iotax.key: %w", err)
-			}
-			key, err := ssh.ParsePublicKey(raw)
-			if err != nil {
-				return b, fmt.Errorf("iotax.key: %w", err)
-			}
-			if b.Key == nil {
-				b.Key = key
-			} else {
-				b.Keys = append(b.Keys, key)
-			}
 		case "iotax.modules":
 			b.Modules = strings.FieldsFunc(v, func(r rune) bool { return r == ',' })
 		case "iotax.tools":
@@ -126,9 +101,9 @@ func parseBoot(cmdline string) (Boot, error) {
 
 // A Mark is a line by which init says on the console how far it has come.
 type Mark struct {
-	Name   string        // init, hostkey, network, mount, root, pivot, ready, exit, failed
+	Name   string        // init, network, mount, root, pivot, ready, exit, failed
 	At     time.Duration // since the kernel started, by the guest's own clock
-	Detail string        // of hostkey: the key in authorized_keys form; of failed: why; of exit: the status
+	Detail string        // of failed: why; of exit: the status
 }
 
 const markWord = "iotax-boot:"

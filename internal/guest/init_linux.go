@@ -3,8 +3,7 @@ package guest
 import (
 	"bytes"
 	"cmp"
-	"crypto/ed25519"
-	"crypto/rand"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,10 +19,19 @@ import (
 
 	"github.com/u-root/u-root/pkg/kmodule"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/crypto/ssh"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"iotax"
+	"iotax/internal/agent"
 )
+
+// The main goroutine of PID 1 stays on the main thread, for Main.
+func init() {
+	if os.Getpid() == 1 {
+		runtime.LockOSThread()
+	}
+}
 
 // IsInit reports whether this process belongs to a micro-guest: it is PID 1 (or modprobe or
 // poweroff) there. The program must then call Main and nothing else. On other systems, PID 1 of a
@@ -40,11 +49,18 @@ func IsInit() bool {
 			b, err = os.ReadFile("/proc/cmdline")
 		}
 	}
-	return err == nil && isMarked(string(b))
+	is := err == nil && isMarked(string(b))
+	if !is {
+		runtime.UnlockOSThread()
+	}
+	return is
 }
 
-// Main is the program in a guest. As PID 1 it never returns.
-func Main() {
+// Main is the program in a guest. As PID 1 it never returns. Its agent runs commands on m, which is this host.
+//
+// PID 1 inherits orphans and has to reap them, but not the children that other code here waits for. The kernel makes orphans
+// children of the main thread, and a child that is started here one of the thread that starts it. The main thread starts none.
+func Main(m iotax.Machine) {
 	switch filepath.Base(os.Args[0]) {
 	case "modprobe":
 		os.Exit(modprobe(os.Args[1:]))
@@ -60,13 +76,22 @@ func Main() {
 			fail(fmt.Errorf("panic: %v", r))
 		}
 	}()
-	if err := start(); err != nil {
+	power, ended := make(chan os.Signal, 1), make(chan os.Signal, 1)
+	signal.Notify(power, unix.SIGUSR2, unix.SIGPWR, unix.SIGTERM, unix.SIGINT)
+	signal.Notify(ended, unix.SIGCHLD)
+	if err := start(m); err != nil {
 		fail(err)
 	}
-	power := make(chan os.Signal, 1)
-	signal.Notify(power, unix.SIGUSR2, unix.SIGPWR, unix.SIGTERM, unix.SIGINT)
-	<-power
-	off()
+	for {
+		select {
+		case <-power:
+			off()
+		case <-ended:
+		}
+		for pid := 1; pid > 0; {
+			pid, _ = unix.Wait4(-1, nil, unix.WNOHANG|unix.WNOTHREAD, nil)
+		}
+	}
 }
 
 // fail says on the console why the guest cannot go on, and ends it.
@@ -100,8 +125,8 @@ func mark(name, detail string) {
 	fmt.Fprintf(&marks.text, "%s %.3f\n", name, m.At.Seconds())
 }
 
-// start brings the guest up, and returns when it can be logged into.
-func start() error {
+// start brings the guest up, and returns when its agent answers.
+func start(m iotax.Machine) error {
 	mark("init", "")
 	cmdline, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
@@ -135,13 +160,8 @@ func start() error {
 		}
 		return nil
 	}
-	var listener net.Listener
-	var config *ssh.ServerConfig
+	var port *os.File
 	var g errgroup.Group
-	g.Go(func() (err error) {
-		config, err = serverConfig(boot)
-		return err
-	})
 	g.Go(func() error {
 		_ = load("crc32c_generic") // part of newer kernels
 		return load("ext4")
@@ -156,20 +176,24 @@ func start() error {
 		return load(boot.Modules...)
 	})
 	alone := len(os.Args) > 1 // a command stands behind -- on the kernel's command line
-	g.Go(func() (err error) {
-		if alone {
+	if !alone {
+		g.Go(func() error {
+			if err := load("virtio_net"); err != nil {
+				return err
+			}
+			if err := network(); err != nil {
+				return fmt.Errorf("network: %w", err)
+			}
+			mark("network", "")
 			return nil
-		}
-		if err := load("virtio_net"); err != nil {
+		})
+		g.Go(func() (err error) {
+			if err = load("virtio_console"); err == nil {
+				port, err = agentPort()
+			}
 			return err
-		}
-		if err := network(); err != nil {
-			return fmt.Errorf("network: %w", err)
-		}
-		mark("network", "")
-		listener, err = net.Listen("tcp", ":22")
-		return err
-	})
+		})
+	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
@@ -184,11 +208,13 @@ func start() error {
 		mark("ready", "")
 		return runAlone(os.Args[1:])
 	}
-	go reap()
 	if boot.Root != nil {
 		if err := changeRoot(boot.Root); err != nil {
 			return fmt.Errorf("root file system: %w", err)
 		}
+	}
+	if err := os.Chdir("/root"); err != nil { // a root file system that a user made need not have it
+		_ = os.Chdir("/")
 	}
 	mark("ready", "")
 	marks.Lock()
@@ -197,8 +223,26 @@ func start() error {
 	if err != nil {
 		return err
 	}
-	go func() { fail(serve(listener, config)) }()
+	go func() {
+		err := agent.Serve(context.Background(), m, port, port)
+		fail(cmp.Or(err, errors.New("the host closed the connection")))
+	}()
 	return nil
+}
+
+// agentPort opens the serial port of the agent once the kernel has it. What is written waits for the host to connect.
+func agentPort() (*os.File, error) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
+		for _, file := range names {
+			if name, _ := os.ReadFile(file); strings.TrimSpace(string(name)) == AgentPort {
+				return os.OpenFile("/dev/"+filepath.Base(filepath.Dir(file)), os.O_RDWR, 0)
+			}
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("serial port %s did not appear within 10 s", AgentPort)
+		}
+	}
 }
 
 // runAlone is the guest as a unikernel: it runs the one command that it was booted with, on the console,
@@ -230,7 +274,7 @@ func mounts() error {
 		}
 		if err := unix.Mount(m.fs, m.dir, m.fs, unix.MS_NOSUID, m.opts); err != nil && !errors.Is(err, unix.EBUSY) {
 			if m.fs == "cgroup2" {
-				continue // killing a command then reaches only its process group
+				continue // containers need it, and nothing else
 			}
 			return fmt.Errorf("mount %s: %w", m.dir, err)
 		}
@@ -432,30 +476,4 @@ func watchDisks() {
 			linkDisks()
 		}
 	}
-}
-
-// serverConfig makes a host key for this boot and says its public half on the console, which only
-// the host can write to and read; so no secret ever travels.
-func serverConfig(boot Boot) (*ssh.ServerConfig, error) {
-	_, priv, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	signer, err := ssh.NewSignerFromKey(priv)
-	if err != nil {
-		return nil, err
-	}
-	mark("hostkey", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))))
-	c := &ssh.ServerConfig{
-		PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
-			for _, k := range append([]ssh.PublicKey{boot.Key}, boot.Keys...) {
-				if k != nil && bytes.Equal(key.Marshal(), k.Marshal()) {
-					return nil, nil
-				}
-			}
-			return nil, errors.New("not the key of this boot")
-		},
-	}
-	c.AddHostKey(signer)
-	return c, nil
 }

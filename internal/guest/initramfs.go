@@ -22,7 +22,7 @@ import (
 // bootModules are loaded before anything else; lazyModules ride along and are loaded when the
 // command line or the kernel asks for them. ext4 needs crc32c, but says so only to depmod.
 var (
-	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "crc32c_generic", "ext4"}
+	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4"}
 	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",
 		"nbd", "loop", "overlay", "xfs", "nfsv4", "nfsv3", "isofs", "squashfs", "erofs"}
 )

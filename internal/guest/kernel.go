@@ -40,7 +40,7 @@ func (l Log) printf(format string, args ...any) {
 
 // needed are the modules without which a kernel is no use here; the cloud kernels of the
 // distributions lack 9p.
-var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "ext4", "9p", "9pnet_virtio", "virtiofs"}
+var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "9p", "9pnet_virtio", "virtiofs"}
 
 // HaveKernel returns the kernel of a file of this host's, with its modules beside it, or with no file the one that FindKernel
 // finds; where there is none, it fetches one.
@@ -271,7 +271,7 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 			return fail(err, own)
 		}
 	}
-	root := filepath.Join(dir, release)
+	root := filepath.Join(dir, release+keepEdition)
 	vmlinuz, tree := filepath.Join(root, "boot", "vmlinuz-"+release), filepath.Join(root, "lib/modules", release)
 	if exists(vmlinuz) {
 		k, err := OpenKernel(cacheDir, vmlinuz, tree)
@@ -391,6 +391,10 @@ func (a *apt) download(ctx context.Context, names []string) error {
 	return err
 }
 
+// keepEdition ends the name of the directory of a fetched kernel. It changes with keep: a kernel that an older iotax unpacked may
+// lack modules.
+const keepEdition = "-2"
+
 // keep says which files of a kernel package a guest may want. The rest is three quarters of it.
 func keep(name string) bool {
 	if strings.HasPrefix(name, "boot/vmlinuz-") {
@@ -405,8 +409,8 @@ func keep(name string) bool {
 		return true
 	}
 	for _, dir := range []string{"arch/", "block/", "crypto/", "fs/", "lib/", "net/9p/", "net/core/", "net/dns_resolver/", "net/sunrpc/", "net/vmw_vsock/",
-		"drivers/block/", "drivers/cdrom/", "drivers/char/hw_random/", "drivers/firmware/", "drivers/md/", "drivers/net/net_failover", "drivers/net/virtio_net",
-		"drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/virtio/"} {
+		"drivers/block/", "drivers/cdrom/", "drivers/char/hw_random/", "drivers/char/virtio_console", "drivers/firmware/", "drivers/md/",
+		"drivers/net/net_failover", "drivers/net/virtio_net", "drivers/nvdimm/", "drivers/nvme/", "drivers/scsi/", "drivers/virtio/"} {
 		if strings.HasPrefix(below, "kernel/"+dir) {
 			return true
 		}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,18 +51,24 @@ func changeRoot(r *iotax.Root) error {
 	if len(r.Run) == 0 {
 		return nil
 	}
-	p, err := startProcess(r.Run, nil)
+	c := exec.Command(r.Run[0], r.Run[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	errs, err := c.StderrPipe()
 	if err != nil {
 		return err
 	}
-	p.stdin.Close()
-	go func() { _, _ = io.Copy(io.Discard, p.stdout) }()
-	go func() {
-		said, _ := io.ReadAll(io.LimitReader(p.stderr, 4096))
-		_, _ = io.Copy(io.Discard, p.stderr)
-		fail(fmt.Errorf("%s ended (%v): %s", r.Run[0], <-p.done, strings.TrimSpace(string(said))))
+	started := make(chan error)
+	go func() { // not on the main thread: see Main
+		err := c.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		said, _ := io.ReadAll(io.LimitReader(errs, 4096))
+		_, _ = io.Copy(io.Discard, errs)
+		fail(fmt.Errorf("%s ended (%v): %s", r.Run[0], c.Wait(), strings.TrimSpace(string(said))))
 	}()
-	return nil
+	return <-started
 }
 
 // moveRoot moves the mount at next over the root, and what is mounted in that along. The kernel's own threads share this

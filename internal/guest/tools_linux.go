@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,16 +121,12 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	return image, nil
 }
 
-// RootDisk makes a root file system for a guest in cacheDir, of size bytes, and returns its path: the tools disk with a journal
-// and room to write, a copy of which a guest with Boot.OnDisk makes its root. It needs mke2fs, tune2fs and resize2fs but no
+// RootDisk makes a root file system for a guest in cacheDir, of size bytes, and returns its path: the tools disk in a file with a
+// journal and room to write, a copy of which a guest with Boot.OnDisk makes its root. It needs tune2fs and resize2fs but no
 // privileges.
-func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) {
+func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Hint: hint}
-	}
-	tools, err := Tools(ctx, cacheDir)
-	if err != nil {
-		return "", err
 	}
 	src, err := os.Open(tools)
 	if err != nil {
@@ -142,14 +139,14 @@ func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) 
 	}
 	const room = 16 << 20 // for the journal
 	if size < st.Size()+room {
-		return fail(fmt.Errorf("the programs of this host take %d MiB, and %d MiB are asked for", (st.Size()+room)>>20, size>>20), "a larger root:")
+		return fail(fmt.Errorf("the programs take %d MiB, and the disk has %d MiB", (st.Size()+room)>>20, size>>20), "a larger size:")
 	}
-	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // what the disk was made of
-	if err != nil {
+	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // what the disk was made of, where this host made it
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err, "")
 	}
-	dir, key := filepath.Dir(tools), fmt.Sprintf("%x-%d", sha256.Sum256(list), size)
-	path := filepath.Join(dir, "root-"+key[:16]+key[64:]+".ext4")
+	dir, key := filepath.Join(cacheDir, "guest"), sha256.Sum256(fmt.Appendf(list, "%s %d", tools, size))
+	path := filepath.Join(dir, fmt.Sprintf("root-%x.ext4", key[:8]))
 	if exists(path) {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // prune goes by last use
@@ -179,20 +176,6 @@ func RootDisk(ctx context.Context, cacheDir string, size int64) (string, error) 
 	}
 	prune(dir, "root-*.ext4", 2, 0)
 	return path, nil
-}
-
-// Lacking names what this host has not of the programs that RootDisk is made of and by, fio among them.
-func Lacking() []string {
-	found, missing := lookPrograms()
-	if !slices.ContainsFunc(found, func(f toolFile) bool { return f.Guest == "/usr/bin/fio" }) {
-		missing = append(missing, "fio")
-	}
-	for _, p := range []string{"resize2fs", "tune2fs"} {
-		if lookProgram(p) == "" {
-			missing = append(missing, p)
-		}
-	}
-	return missing
 }
 
 func mke2fs() string {

@@ -10,12 +10,9 @@ import (
 )
 
 // RootDisk is made of Tools.
-func RootDisk(ctx context.Context, cacheDir string, _ int64) (string, error) {
+func RootDisk(ctx context.Context, cacheDir, _ string, _ int64) (string, error) {
 	return Tools(ctx, cacheDir)
 }
-
-// Lacking is told of Linux hosts.
-func Lacking() []string { return []string{"Linux"} }
 
 // Tools makes the tools disk of a guest out of the host's own programs, which only a Linux host has.
 func Tools(context.Context, string) (string, error) {

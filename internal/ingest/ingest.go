@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/metric"
 	"iotax/internal/rules"
 	"iotax/internal/rules/check"
 	"iotax/internal/rules/lint"
@@ -433,6 +434,7 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 		t.Series, t.Values, t.Histograms = fio.LogResults("", 1, it.logs...)
 		t.Facts["form"] = string(fio.KindLog)
 		t.Length = length(t)
+		metric.Derive(t)
 		t.Findings, t.Discarded = check.Trial(t, nil)
 		return t
 	}
@@ -476,6 +478,7 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 	if asked, err := fio.ParseTime(option(r, "runtime"), time.Second); err == nil && asked > 0 {
 		t.Length = asked
 	}
+	metric.Derive(t)
 	t.Findings = rules.FioErrors(iotax.AboutTrial(t), r.Err(), r.Damaged())
 	more, discarded := check.Trial(t, nil)
 	t.Findings, t.Discarded = append(t.Findings, more...), discarded

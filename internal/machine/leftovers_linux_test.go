@@ -12,6 +12,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/engine"
+	"iotax/internal/testenv/long"
 )
 
 // died is the label of a run whose runner's process id is another's by now.
@@ -80,6 +81,7 @@ func TestLeftLab(t *testing.T) {
 
 // A container and a volume that a died run made are found at the engine that the run used, and removed; others' stay.
 func TestLeftContainer(t *testing.T) {
+	long.Test(t)
 	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t)

@@ -16,6 +16,7 @@ import (
 	"iotax/internal/machine/container"
 	"iotax/internal/machine/fake"
 	"iotax/internal/machine/host"
+	"iotax/internal/machine/inside"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/node"
 	"iotax/internal/machine/pod"
@@ -40,6 +41,7 @@ func Kinds() []Kind {
 		container.Docker,
 		container.Podman,
 		pod.Kind,
+		inside.Kind,
 		node.Kind,
 		tool.LimaKind,
 		tool.TartKind,

@@ -29,7 +29,7 @@ func TestMachinePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages := []string{"windows", "inside"}
+	pages := []string{"windows"}
 	for _, k := range machine.Kinds() {
 		if k.Name != "fake" { // for tests
 			pages = append(pages, k.Name)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"iotax"
+	"iotax/internal/metric"
 )
 
 // The kinds of these tests: every sort of field and of interface once.
@@ -18,7 +21,7 @@ type guestSpec struct {
 	Fast   *bool  `yaml:"fast" doc:"a pointer: not said is nil"`
 }
 
-func (g *guestSpec) Traits() Traits { return Traits{} }
+func (g *guestSpec) Traits() Traits { return Traits{Nests: true} }
 
 func (g *guestSpec) Validate() error {
 	var errs []error
@@ -30,6 +33,14 @@ func (g *guestSpec) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// boxSpec is a machine on another one.
+type boxSpec struct {
+	Plain
+	Engine string `yaml:"engine" doc:"what starts it"`
+}
+
+func (b *boxSpec) Traits() Traits { return Traits{Encloses: true} }
 
 type sshSpec struct {
 	Host string `yaml:"host" doc:"name or address"`
@@ -124,7 +135,16 @@ var fioOptions = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "i
 func (f *fioSpec) Validate() error { return nil }
 
 func (f *fioSpec) Traits() Traits {
-	return Traits{Options: &Options{Names: func() []string { return fioOptions }, Set: f.SetOption, List: func() []Option { return f.options }}}
+	metrics := func() []metric.Metric {
+		rw := "read"
+		for _, o := range f.options {
+			if o.Key == "rw" {
+				rw = strings.TrimPrefix(o.Value, "rand")
+			}
+		}
+		return append(metric.Of(iotax.PerSecond, iotax.Up, rw+".iops", "I/Os"), metric.Latency(rw+".latency", "I/Os")...)
+	}
+	return Traits{Metrics: metrics, Options: &Options{Names: func() []string { return fioOptions }, Set: f.SetOption, List: func() []Option { return f.options }}}
 }
 
 func (f *fioSpec) SetOption(key, value string) error {
@@ -174,6 +194,7 @@ func testKinds() Kinds {
 			{Name: "host", Doc: "this host", New: func() Spec { return new(hostSpec) }},
 			{Name: "ssh", Doc: "another host", New: func() Spec { return new(sshSpec) }},
 			{Name: "qemu", Doc: "a guest", New: func() Spec { return &guestSpec{Memory: 1 << 30, CPUs: 1} }},
+			{Name: "box", Doc: "a container on another machine", New: func() Spec { return new(boxSpec) }},
 		},
 		Volumes: []Kind{
 			{Name: "dir", Doc: "a directory", New: func() Spec { return new(dirSpec) }},

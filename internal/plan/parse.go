@@ -69,7 +69,8 @@ type entry struct {
 	key  *syntax.Node // of the written name
 	bind.Variant
 	places  []string // the targets that at: means
-	where   *entry   // the machine of a target
+	metrics []string // that metrics: means
+	where   *entry   // the machine of a target, or of a machine that is on another
 	against []string
 	aside   bool         // of a workload: only done beside others
 	labels  []bind.Label // axis values, the machine's first
@@ -95,7 +96,7 @@ func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e
 
 var (
 	sectionKeys = []string{"machines", "targets", "workloads", "measure"}
-	topKeys     = append([]string{"name", "baseline", "layers", "layout", "reference"}, sectionKeys...)
+	topKeys     = append([]string{"name", "baseline", "expect", "layers", "layout", "reference"}, sectionKeys...)
 )
 
 func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
@@ -129,6 +130,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 		baseline = e.Val
 	}
 	b.addMachines(section["machines"])
+	b.nest()
 	b.addTargets(section["targets"])
 	b.addWorkloads(section["workloads"])
 	before := len(b.Errs)
@@ -155,7 +157,9 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	b.references(p.Baseline)
 	b.servers()
 	b.at()
+	b.metrics()
 	b.gather()
+	b.exports()
 	b.against(p.Baseline)
 	if e, ok := given["layers"]; ok && len(b.byTarget) > 0 {
 		p.Layers = b.layers(e.Val)
@@ -167,6 +171,17 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 		p.Reference = b.reference(e)
 	}
 	b.fill(p)
+	if len(b.Errs) > 0 {
+		return p // the workloads and targets that expectations are of may be missing
+	}
+	if e, ok := given["expect"]; ok {
+		p.expect(b.Collector, syntax.OrKey(e.Val, e.Key), "")
+	}
+	for i, w := range b.works {
+		if w.expect != nil {
+			p.expect(b.Collector, w.expect, p.Workloads[i].Name)
+		}
+	}
 	return p
 }
 
@@ -213,14 +228,16 @@ type parts struct {
 	val     *syntax.Node
 	on      *syntax.Node
 	done    *syntax.Node // of at:
+	expect  *syntax.Node
 	held    *syntax.Node // of against:
+	asked   *syntax.Node // of metrics:
 	section string
 	own     map[string]string // labels
 }
 
 // split finds the one kind in an entry.
 func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, bool) {
-	extra := map[string][]string{"machine": {"labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "section", "labels"}}[what]
+	extra := map[string][]string{"machine": {"on", "labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "expect", "metric", "metrics", "section", "labels"}}[what]
 	var kindNames []string
 	for _, k := range kinds {
 		kindNames = append(kindNames, k.Name)
@@ -284,10 +301,20 @@ func (b *builder) extra(p *parts, e syntax.Pair) bool {
 		return true
 	case "against":
 		p.held = e.Val
-		return b.names(e)
+		return b.names(e, "target")
 	case "at":
 		p.done = e.Val
-		return b.names(e)
+		return b.names(e, "target")
+	case "metric", "metrics":
+		if p.asked != nil {
+			b.Fail(e.Key, "write metrics: and a list", "metric and metrics are one key")
+			return false
+		}
+		p.asked = e.Val
+		return b.names(e, "metric")
+	case "expect":
+		p.expect = e.Val
+		return true
 	case "section":
 		p.section = e.Val.Text
 		return b.word(e) && b.checkName(e.Val, "a section")
@@ -382,6 +409,50 @@ func (b *builder) addMachines(section *syntax.Node) {
 	}
 }
 
+// nest finds the machines that machines are on.
+func (b *builder) nest() {
+	for _, e := range b.machines {
+		can := e.Spec.Traits()
+		if !can.Encloses && !can.Nests {
+			if e.on != nil {
+				b.Fail(e.on, "leave on: out; only a container, or a guest without image: and console:, can be on another machine",
+					"a machine of kind %s cannot be on another machine", e.kind.Name)
+			}
+			continue
+		}
+		found, _, ok := b.on(e.parts)
+		switch {
+		case !ok || len(found) == 0 || can.Nests && found[0].name == Host:
+		case len(found) > 1:
+			b.Fail(e.on, fmt.Sprintf("name one of them, as in %q", found[0].name), "on %s means %d machines", syntax.Quote(e.on.Text), len(found))
+		case can.Nests && found[0].Spec.Traits().Encloses:
+			b.Fail(e.on, "name the machine that the container is on", "%s is a container, and a guest cannot be on a container", syntax.Quote(found[0].name))
+		default:
+			e.where = found[0].entry
+		}
+	}
+	for _, e := range b.machines {
+		var path []*entry
+		for at := e; at != nil; at = at.where {
+			if path = append(path, at); len(path) > len(b.machines)+1 { // this host may not be declared
+				b.Fail(e.on, "put one of them on a machine of another kind", "the machines are on each other: %s", strings.Join(names(path[:3]), " on "))
+				at.where = nil
+				break
+			}
+		}
+	}
+}
+
+// outwards lists e and the machines that contain it, the innermost first. The last one is not a container.
+func (e *entry) outwards() (path []*entry) {
+	for at := e; at != nil; at = at.where {
+		if path = append(path, at); !at.Spec.Traits().Encloses {
+			break
+		}
+	}
+	return path
+}
+
 // A place is one machine that a target is on, as it was asked for.
 type place struct {
 	*entry
@@ -469,12 +540,17 @@ func (b *builder) addTargets(section *syntax.Node) {
 			return
 		}
 		for _, m := range machines {
-			if p.kind.On != nil && !slices.Contains(p.kind.On, m.kind.Name) {
-				at := m.asked
-				if at == nil {
-					at = p.kindKey
-				}
-				b.Fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s", p.kind.Name, syntax.Quote(m.name), m.kind.Name)
+			at := m.asked
+			if at == nil {
+				at = p.kindKey
+			}
+			path := m.outwards()
+			switch base := path[len(path)-1]; {
+			case len(path) > 1 && p.kind.New().Traits().Gather != nil:
+				b.Fail(at, "leave on: out, and put the targets that it is made of in containers", "%s is made of other targets", p.kind.Name)
+			case p.kind.On != nil && !slices.Contains(p.kind.On, base.kind.Name):
+				b.Fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s",
+					p.kind.Name, syntax.Quote(m.name), base.kind.Name)
 			}
 			for _, v := range vars {
 				e := *v
@@ -595,9 +671,6 @@ func (b *builder) references(baseline string) {
 		if to, ok := b.target(&ref, "of"); ok {
 			*can.Of = to.name
 			next[e.name] = to
-			if can.Encloses {
-				b.enclosed(e, to, at)
-			}
 		}
 	}
 	done := map[string]bool{}
@@ -616,19 +689,6 @@ func (b *builder) references(baseline string) {
 	}
 }
 
-// enclosed puts e on the machine of the target that its work is done at.
-func (b *builder) enclosed(e, to *entry, at *syntax.Node) {
-	can := to.Spec.Traits()
-	switch {
-	case can.Gather != nil || can.Encloses:
-		b.Fail(at, "name a target with a place of its own", "%s has no place of its own", syntax.Quote(to.name))
-	case e.on != nil && e.where != to.where:
-		b.Fail(e.on, "leave on: out", "%s is on the machine of %s, which is %s", syntax.Quote(e.name), syntax.Quote(to.name), syntax.Quote(to.where.name))
-	default:
-		e.where = to.where
-	}
-}
-
 func (b *builder) cycle(names []string) {
 	i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == names[0] })
 	b.Fail(b.targets[i].place("of"), "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
@@ -638,16 +698,23 @@ func (b *builder) cycle(names []string) {
 func (b *builder) fill(p *Plan) {
 	used := false
 	for _, e := range b.targets {
-		used = used || e.where.name == Host
-		p.Targets = append(p.Targets, Target{Name: e.name, On: e.where.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), Against: e.against, Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
+		path := names(e.where.outwards())
+		slices.Reverse(path)
+		used = used || path[0] == Host
+		p.Targets = append(p.Targets, Target{Name: e.name, On: path[0], In: append([]string(nil), path[1:]...), Kind: e.kind.Name, Spec: e.Spec,
+			Labels: b.labelled(e), Against: e.against, Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
 	}
 	if h := b.byMachine[Host]; used && len(h) == 1 && h[0].key == nil {
 		p.Machines = append(p.Machines, Machine{Name: Host, Kind: Host, Spec: h[0].Spec, fresh: h[0].kind.New()})
 	}
 	for _, e := range b.machines {
-		p.Machines = append(p.Machines, Machine{Name: e.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()})
+		m := Machine{Name: e.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), Pos: e.key.Pos(), fresh: e.kind.New(), origin: e.origin()}
+		if e.where != nil {
+			m.On = e.where.name
+		}
+		p.Machines = append(p.Machines, m)
 	}
 	for _, e := range b.works {
-		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), At: e.places, Aside: e.aside, Section: e.section, Pos: e.key.Pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
+		p.Workloads = append(p.Workloads, Workload{Name: e.name, Kind: e.kind.Name, Spec: e.Spec, Labels: b.labelled(e), At: e.places, Metrics: e.metrics, Aside: e.aside, Section: e.section, Pos: e.key.Pos(), Assumed: e.kind.Assumed, fresh: e.kind.New(), origin: e.origin()})
 	}
 }

@@ -26,6 +26,7 @@ type Plan struct {
 	Workloads []Workload
 	Measure   Measure
 
+	Expectations []Expectation // that the run decides
 	// What the plan asks of the report. Nothing that is measured depends on it.
 	Layers    [][]string // chains of targets, from the device up
 	Layout    string     // a classic table
@@ -37,6 +38,7 @@ type Plan struct {
 // A Machine is one entry of `machines:`. The machine "host" is this host and need not be declared.
 type Machine struct {
 	Name   string
+	On     string // name of the machine that it is on, "" for one that is on none or, if it could be on another, on this host
 	Kind   string // key of the kind: "qemu"
 	Spec   Spec   // what that kind's New returned, filled
 	Labels map[string]string
@@ -49,8 +51,9 @@ type Machine struct {
 // A Target is one entry of `targets:`: a volume on a machine.
 type Target struct {
 	Name   string
-	On     string // name of a Machine
-	Kind   string // key of the volume's kind: "dir"
+	On     string   // name of a Machine that has the volume
+	In     []string // names of the machines on it in which the work is done, the outermost first
+	Kind   string   // key of the volume's kind: "dir"
 	Spec   Spec
 	Labels map[string]string // axis values this target stands for
 	Pos    Pos
@@ -80,6 +83,7 @@ type Workload struct {
 	Spec    Spec
 	Labels  map[string]string
 	At      []string // targets that it is done at; nil is all
+	Metrics []string // chosen headline values; the run continues until each is precise; nil is the kind's own
 	Aside   bool     // it is only what others do beside the measured work (see Gather)
 	Section string   // heading of the report under which it stands
 	Pos     Pos
@@ -98,22 +102,23 @@ type Measure struct {
 	Trial     Duration `yaml:"trial" doc:"length of the measured window of one trial"`
 	Ramp      Duration `yaml:"ramp" doc:"time before the window that is not measured"`
 	Settle    Duration `yaml:"settle" doc:"pause before each trial"`
-	Overrun   Duration `yaml:"overrun" doc:"a trial that takes so much longer than ramp and window counts as hung, and fails"`
-	Rounds    Rounds   `yaml:"rounds" doc:"least and most rounds"`
-	Budget    Duration `yaml:"budget" doc:"time of the whole run: no round but the first of each workload starts that would end after it; 0 is no limit, and the default of a fixed protocol"`
+	Overrun   Duration `yaml:"overrun" doc:"a trial that takes this much longer than its ramp and window counts as hung and fails"`
+	Rounds    Rounds   `yaml:"rounds" doc:"minimum and maximum number of rounds"`
+	Budget    Duration `yaml:"budget" doc:"time limit of the whole run: after the first round of a workload, a round starts only if it will end within the limit; 0 means no limit and is the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
-	KeepGoing bool     `yaml:"keep_going" doc:"measure what can be measured when a target cannot be opened"`
+	Precisely bool     `yaml:"to_precision" doc:"measure until the precision is reached, even if all expectations are decided"`
+	KeepGoing bool     `yaml:"keep_going" doc:"measure the other targets when one cannot be opened"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
-	Seed      uint64   `yaml:"seed" doc:"orders and offsets derive from it; 0 draws one"`
-	Prepare   string   `yaml:"prepare" doc:"shell command that is run before each trial, in an empty directory and outside of what is measured"`
-	PrepareOn string   `yaml:"prepare_on" enum:",both,host,target" doc:"where prepare is run: on this host and on the target's machine (both, the default), or on one of them"`
-	Governor  string   `yaml:"governor" enum:",performance" doc:"set the CPU frequency governor of this host for the run, and restore it; needs root"`
+	Seed      uint64   `yaml:"seed" doc:"seed for the order of trials and the I/O offsets; 0 picks one at random"`
+	Prepare   string   `yaml:"prepare" doc:"shell command to run before each trial, in an empty directory; not measured"`
+	PrepareOn string   `yaml:"prepare_on" enum:",both,host,target" doc:"where to run prepare: on this host, on the target's machine, or on both (the default)"`
+	Governor  string   `yaml:"governor" enum:",performance" doc:"CPU frequency governor of this host during the run, restored afterwards; needs root"`
 }
 
 // Rounds bounds the number of rounds of a cell.
 type Rounds struct {
-	Min int `yaml:"min" doc:"least rounds of a cell; an interval needs 6"`
-	Max int `yaml:"max" doc:"most rounds of a cell"`
+	Min int `yaml:"min" doc:"minimum number of rounds of a cell; an interval needs 6"`
+	Max int `yaml:"max" doc:"maximum number of rounds of a cell"`
 }
 
 // Defaults returns the measure of a plan that says nothing.

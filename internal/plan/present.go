@@ -158,10 +158,10 @@ func (b *builder) knownFigure(n *syntax.Node) {
 }
 
 // names checks the form of `against:`: a name or a list of names.
-func (b *builder) names(e syntax.Pair) bool {
+func (b *builder) names(e syntax.Pair, what string) bool {
 	for _, n := range e.Val.Listed() {
 		if n.Kind != syntax.ScalarNode {
-			b.Fail(syntax.OrKey(n, e.Key), "write "+e.Key.Text+": and the name of a target, or a list of names", "%s takes names of targets, not %s", e.Key.Text, n.What())
+			b.Fail(syntax.OrKey(n, e.Key), "write "+e.Key.Text+": and the name of a "+what+", or a list of names", "%s takes names of %ss, not %s", e.Key.Text, what, n.What())
 			return false
 		}
 	}

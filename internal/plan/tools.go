@@ -15,6 +15,9 @@ func (p *Plan) Used() map[string]bool {
 				used[name] = true
 			}
 		}
+		for _, name := range t.In {
+			used[name] = true
+		}
 	}
 	return used
 }

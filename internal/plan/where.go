@@ -23,10 +23,13 @@ func (b *builder) servers() {
 }
 
 func (b *builder) server(e *entry, key, name string) {
-	if slices.ContainsFunc(b.machines, func(m *entry) bool { return m.name == name }) || name == Host {
+	at := e.place(key)
+	if i := slices.IndexFunc(b.machines, func(m *entry) bool { return m.name == name }); i >= 0 || name == Host {
+		if i >= 0 && b.machines[i].Spec.Traits().Encloses {
+			b.Fail(at, "name the machine that it is on", "%s: %s is a container, in which nothing is served", key, syntax.Quote(name))
+		}
 		return
 	}
-	at := e.place(key)
 	group, known := b.byMachine[name]
 	switch {
 	case len(group) > 1:
@@ -79,4 +82,29 @@ func (b *builder) at() {
 // Done reports whether the workload is done at the target of that name.
 func (w *Workload) Done(target string) bool {
 	return len(w.At) == 0 && !w.Aside || slices.Contains(w.At, target)
+}
+
+// exports refuses an export that a guest's disk and another writer share.
+func (b *builder) exports() {
+	disks := map[string]*entry{}
+	for _, e := range b.targets {
+		of := e.Spec.Traits().Of
+		i := slices.IndexFunc(b.targets, func(t *entry) bool { return of != nil && t.name == *of })
+		if i < 0 || b.targets[i].Spec.Traits().Served == nil {
+			continue
+		}
+		fail := func(other *entry) {
+			b.Fail(e.place("of"), "make an export for each", "%s and %s would write to the same export", syntax.Quote(e.name), syntax.Quote(other.name))
+		}
+		if other := disks[*of]; other != nil {
+			fail(other)
+		}
+		disks[*of] = e
+		for _, w := range b.works {
+			if w.done == nil && !w.aside || slices.Contains(w.places, *of) {
+				fail(w)
+				break
+			}
+		}
+	}
 }

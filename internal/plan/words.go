@@ -202,8 +202,10 @@ func (w *words) target(n *syntax.Node) {
 	name, rest := m[1], n.Sub(len(m[0]), len(text))
 	head := n.Sub(0, len(m[1]))
 	_, isVolume := w.volume(name)
-	_, isMachine := kindNamed(w.kinds.Machines, name)
+	asMachine, isMachine := kindNamed(w.kinds.Machines, name)
 	switch {
+	case isMachine && asMachine.New().Traits().Encloses:
+		w.Fail(head, "add --container, or write a plan: iotax plan --yaml prints one", "a %s is on another machine", name)
 	case urls[name] != "" && strings.HasPrefix(rest.Text, "//"):
 		w.onHost(n, urls[name], n)
 	case instead[name] != "" && strings.HasPrefix(rest.Text, "//"):
@@ -245,9 +247,9 @@ func Forms(k Kinds) []string {
 		}
 	}
 	for _, m := range k.Machines {
-		switch m.Name {
-		case Host, "fake":
-		case "ssh":
+		switch {
+		case m.Name == Host || m.Name == "fake" || m.New().Traits().Encloses:
+		case m.Name == "ssh":
 			out = append(out, "ssh://")
 		default:
 			out = append(out, m.Name+":")

@@ -13,23 +13,31 @@ func (p *Plan) YAML() ([]byte, error) {
 	var e bind.Encoder
 	machines, targets, works := &syntax.Node{Kind: syntax.MappingNode}, &syntax.Node{Kind: syntax.MappingNode}, &syntax.Node{Kind: syntax.MappingNode}
 	for _, m := range p.Machines {
-		machines.Put(m.Name, e.Entry(m.Kind, m.Spec, m.fresh, m.Labels, &syntax.Node{Kind: syntax.MappingNode}))
+		n := &syntax.Node{Kind: syntax.MappingNode}
+		n.Put("on", syntax.WordNode(m.On))
+		machines.Put(m.Name, e.Entry(m.Kind, m.Spec, m.fresh, m.Labels, n))
 	}
 	for _, t := range p.Targets {
 		n := &syntax.Node{Kind: syntax.MappingNode}
-		n.Put("on", syntax.WordNode(t.On))
+		n.Put("on", syntax.WordNode(append([]string{t.On}, t.In...)[len(t.In)]))
 		n.Put("against", syntax.WordsNode(t.Against))
 		targets.Put(t.Name, e.Entry(t.Kind, t.Spec, t.fresh, t.Labels, n))
 	}
 	for _, w := range p.Workloads {
 		n := &syntax.Node{Kind: syntax.MappingNode}
 		n.Put("at", syntax.WordsNode(w.At))
+		n.Put("metrics", syntax.WordsNode(w.Metrics))
 		n.Put("section", syntax.WordNode(w.Section))
 		works.Put(w.Name, e.Entry(w.Kind, w.Spec, w.fresh, w.Labels, n))
 	}
 	top := &syntax.Node{Kind: syntax.MappingNode}
 	top.Put("name", syntax.WordNode(p.Name))
 	top.Put("baseline", syntax.WordNode(p.Baseline))
+	expected := &syntax.Node{Kind: syntax.ListNode}
+	for _, x := range p.Expectations {
+		expected.Items = append(expected.Items, syntax.WordNode(x.String()))
+	}
+	top.Put("expect", expected)
 	p.present(top)
 	if len(p.Machines) > 0 {
 		top.Put("machines", machines)

@@ -352,7 +352,7 @@ func difference(a, b snapshot) []iotax.Value {
 		add("own.write.bytes", float64(b.own.written-a.own.written), iotax.Bytes, iotax.Neither)
 	}
 	if a.cpuOK && b.cpuOK {
-		values = append(values, cpuShares(a.cpu, b.cpu)...)
+		values = append(values, cpuShares(a.cpu, b.cpu, b.at.Sub(a.at))...)
 	}
 	if len(a.processes) > 0 && len(b.processes) > 0 {
 		add(iotax.ValueCPUServing, cpuSeconds(a.processes, b.processes), iotax.Seconds, iotax.Down)
@@ -361,9 +361,9 @@ func difference(a, b snapshot) []iotax.Value {
 	return values
 }
 
-// cpuShares says where the CPU time of this host went. Guests' time is in user and nice already
+// cpuShares returns where the CPU time of this host went. Guests' time is in user and nice already
 // (proc_stat(5)), and is not added again.
-func cpuShares(a, b procfs.CPUStat) []iotax.Value {
+func cpuShares(a, b procfs.CPUStat, took time.Duration) []iotax.Value {
 	// The kernel lets idle and iowait go backwards a little.
 	d := func(x, y float64) float64 { return max(0, y-x) }
 	user := d(a.User, b.User) + d(a.Nice, b.Nice)
@@ -382,6 +382,9 @@ func cpuShares(a, b procfs.CPUStat) []iotax.Value {
 		{"cpu.host.iowait", iowait}, {iotax.ValueCPUHostSteal, steal},
 	} {
 		values = append(values, iotax.Value{Name: x.name, Value: x.v / total, Unit: iotax.RatioUnit})
+	}
+	if s := took.Seconds(); s > 0 {
+		values = append(values, iotax.Value{Name: iotax.ValueCPUHostUsed, Value: (user + system) / s, Unit: iotax.RatioUnit, Better: iotax.Down})
 	}
 	return values
 }

@@ -36,7 +36,7 @@ func TestDifference(t *testing.T) {
 	b := snapshot{at: at.Add(10 * time.Second), disks: map[string]diskStat{"sda": disk(110, 880, 6, 48, 6000, 3), "sdb": disk(1, 8, 0, 0, 100, 0)},
 		cpuOK: true, cpu: procfs.CPUStat{User: 13, Nice: 2, System: 7, Idle: 108, Iowait: 6, IRQ: 1.5, SoftIRQ: 1.5, Steal: 5, Guest: 9}}
 	want := map[string]float64{"device.read.bytes": 808 * 512, "device.write.bytes": 8 * 512, "device.read.ios": 101, "device.write.ios": 1,
-		"device.flushes": 2, "device.busy": 0.5, "cpu.host.busy": 0.5, "cpu.host.user": 0.2, "cpu.host.system": 0.15, "cpu.host.iowait": 0.1, "cpu.host.steal": 0.15}
+		"device.flushes": 2, "device.busy": 0.5, "cpu.host.busy": 0.5, "cpu.host.used": 0.7, "cpu.host.user": 0.2, "cpu.host.system": 0.15, "cpu.host.iowait": 0.1, "cpu.host.steal": 0.15}
 	if got := byName(difference(a, b)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}

@@ -112,7 +112,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 // SteadyReads begins the figures of a volume that has come over a network: no line is in them any more.
 const SteadyReads = "steady."
 
-// direct is the figure that a plain job would have for a metric: "read.bandwidth" for "root.read.bandwidth".
+// direct is the figure that a plain job would have for a metric: "read.bandwidth" for "steady.read.bandwidth".
 func direct(metric string) string {
 	if parts := strings.Split(metric, "."); len(parts) > 2 {
 		return strings.Join(parts[len(parts)-2:], ".")

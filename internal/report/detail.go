@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"iotax"
@@ -284,12 +283,8 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 }
 
 // Cost is the workload's, nil where neither CPU nor memory is known of any target.
-func (s *Section) Cost(r *Report, trials map[Cell][]*Trial) *Cost {
+func (s *Section) Cost(trials map[Cell][]*Trial) *Cost {
 	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
-	cpus, err := strconv.ParseFloat(r.Run.Environment[iotax.FactCPUCount], 64)
-	if err != nil || !(cpus > 0) {
-		cpus = math.NaN()
-	}
 	known := false
 	for _, row := range s.Rows {
 		if len(row.Dots) == 0 {
@@ -297,10 +292,8 @@ func (s *Section) Cost(r *Report, trials map[Cell][]*Trial) *Cost {
 		}
 		var cpu, memory []float64
 		for _, t := range trials[Cell{row.Target, s.Workload}] {
-			if busy, ok := t.Value(iotax.ValueCPUHostBusy); ok {
-				if per := busy.Value * cpus / totalIOPS(t); per > 0 && !math.IsInf(per, 0) {
-					cpu = append(cpu, per)
-				}
+			if per, ok := t.Value(iotax.ValueCPUPerIO); ok {
+				cpu = append(cpu, per.Value)
 			}
 			if m, ok := t.Value(iotax.ValueMemoryServing); ok && m.Value > 0 {
 				memory = append(memory, m.Value)

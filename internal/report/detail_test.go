@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/testenv/reporttest"
 	"iotax/stat"
 )
@@ -79,22 +80,22 @@ func TestTimeline(t *testing.T) {
 
 func TestCost(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
-	run.Environment = map[string]string{"cpu.count": "4"}
-	if New(run, trials).Sections[0].Cost(New(run, trials), New(run, trials).Counting()) != nil {
+	if New(run, trials).Sections[0].Cost(New(run, trials).Counting()) != nil {
 		t.Error("a cost where nothing is known")
 	}
 	for _, tr := range trials {
-		tr.Values = append(tr.Values, iotax.Value{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}, iotax.Value{Name: "cpu.host.busy", Value: .5, Unit: iotax.RatioUnit})
+		tr.Values = append(tr.Values, iotax.Value{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}, iotax.Value{Name: iotax.ValueCPUHostUsed, Value: 2, Unit: iotax.RatioUnit})
+		metric.Derive(tr)
 		if tr.Target != run.Baseline { // nothing serves a directory of this host
 			tr.Values = append(tr.Values, iotax.Value{Name: "memory.serving", Value: 300 << 20, Unit: iotax.Bytes})
 		}
 	}
 	r := New(run, trials)
-	c := r.Sections[0].Cost(r, r.Counting())
+	c := r.Sections[0].Cost(r.Counting())
 	if c == nil || len(c.Cells) != 2 {
 		t.Fatalf("%+v", c)
 	}
-	// Half of four CPUs for a thousand I/Os a second is 2 ms each.
+	// Two CPUs for a thousand I/Os a second is 2 ms each.
 	for i, memory := range []float64{math.NaN(), 300 << 20} {
 		got := c.Cells[i]
 		if known := !math.IsNaN(memory); math.Abs(got.CPU.Estimate-.002) > 1e-12 || known == math.IsNaN(got.Memory.Estimate) || known && got.Memory.Estimate != memory {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"slices"
 	"strings"
 
 	"iotax"
@@ -11,7 +10,7 @@ import (
 func (r *Report) Emulated() []string {
 	var names []string
 	for _, t := range r.Run.Targets {
-		if t.Emulated() || slices.ContainsFunc(r.Trials, func(x *Trial) bool { return x.Target == t.Name && x.Emulated() }) {
+		if t.Emulated() {
 			names = append(names, t.Name)
 		}
 	}

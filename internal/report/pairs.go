@@ -1,6 +1,65 @@
 package report
 
-import "math"
+import (
+	"math"
+
+	"iotax"
+	"iotax/internal/metric"
+)
+
+// choose makes the metrics that were asked for the headline ones of all workloads that have them.
+func (b *builder) choose() error {
+	missing := map[string]bool{}
+	var all []metric.Metric
+	for _, name := range b.metrics {
+		missing[name] = true
+	}
+	for i := range b.workloads {
+		w := &b.workloads[i]
+		if len(b.metrics) == 0 {
+			break
+		}
+		has := b.measured(w.Name)
+		all = append(all, has...)
+		w.Metrics = nil
+		for _, name := range b.metrics {
+			if m, ok := metric.Find(has, name); ok {
+				w.Metrics = append(w.Metrics, m.Name)
+				delete(missing, name)
+			}
+		}
+		w.Chosen = true
+	}
+	for _, name := range b.metrics {
+		if missing[name] {
+			return metric.Unknown("report "+b.Run.ID, name, all)
+		}
+	}
+	return nil
+}
+
+// measured are the metrics that trials of a workload have.
+func (b *builder) measured(workload string) (all []metric.Metric) {
+	seen, known := map[*outline]bool{}, map[*quantile]bool{}
+	for _, t := range b.byWorkload[workload] {
+		if t.shape != nil && !seen[t.shape] {
+			seen[t.shape] = true
+			for _, v := range t.shape.values {
+				all = append(all, metric.Metric{Name: v.Name, Unit: v.Unit, Better: v.Better})
+			}
+		}
+		for _, x := range t.tails {
+			if known[x.quantile] {
+				continue
+			}
+			known[x.quantile] = true
+			for _, q := range metric.Quantiles {
+				all = append(all, metric.Metric{Name: x.of + "." + q, Unit: x.unit, Better: iotax.Down})
+			}
+		}
+	}
+	return all
+}
 
 // Logs are the natural logarithms.
 func Logs(xs []float64) []float64 {
@@ -15,19 +74,28 @@ func Logs(xs []float64) []float64 {
 // trials of a run for each of its cells. Rows have their dots in the order of the rounds. Those of discarded
 // rounds are in it only with discarded.
 func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
-	bs, xs = make([]float64, 0, len(target)), make([]float64, 0, len(target))
+	pairs := pairDots(base, target, discarded)
+	bs, xs = make([]float64, len(pairs)), make([]float64, len(pairs))
+	for i, p := range pairs {
+		bs[i], xs[i] = p[0].Value, p[1].Value
+	}
+	return bs, xs
+}
+
+func pairDots(base, target []Dot, discarded bool) [][2]*Dot {
+	pairs := make([][2]*Dot, 0, len(target))
 	for i, j := 0, 0; i < len(base) && j < len(target); {
-		switch b, t := base[i], target[j]; {
+		switch b, t := &base[i], &target[j]; {
 		case b.Round < t.Round || i+1 < len(base) && base[i+1].Round == b.Round:
 			i++
 		case t.Round < b.Round || j+1 < len(target) && target[j+1].Round == t.Round:
 			j++
 		default:
 			if discarded || !b.Discarded && !t.Discarded {
-				bs, xs = append(bs, b.Value), append(xs, t.Value)
+				pairs = append(pairs, [2]*Dot{b, t})
 			}
 			i, j = i+1, j+1
 		}
 	}
-	return bs, xs
+	return pairs
 }

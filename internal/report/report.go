@@ -4,8 +4,10 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,6 +36,7 @@ type Report struct {
 	Margin   float64 // δ of the verdicts, a ratio
 	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
 	Sections []Section
+	Expected []Expected
 	Curves   []Curve // of workloads in an open loop, by load
 	Scalings []Scaling
 	Notes    []Note // Notes[i] has number i+1
@@ -61,8 +64,12 @@ type Section struct {
 	Better   iotax.Better
 	Cold     bool
 	Open     string // how an open loop was loaded: "open loop at 60 %, 12k/s offered"; "" for a closed one
-	First    bool   // the metric is the workload's most important one, which decided when to stop
+	First    bool   // the metric is the workload's most important one
+	Decides  bool   // it decided when to stop: it is the first, or all of them were asked for
 	Rows     []Row
+
+	histogram string // that the metric is a quantile of, or ""
+	quantile  float64
 }
 
 // A Row is one target in a Section.
@@ -74,13 +81,15 @@ type Row struct {
 	Against  string        // the target that Ratio and Verdict are about: the baseline, unless the plan names another; "" where there is none
 	Shares   []Share       // of what else the plan holds it against
 	Verdict  stat.Verdict
-	Err      string // why the target could not be opened
-	Notes    []int  // numbers of the notes that concern it, ascending
+	Err      string             // why the target could not be opened
+	Notes    []int              // numbers of the notes that concern it, ascending
+	Few      *stat.TooFewBeyond // why a quantile has no ratio: the trials are too short for it
 
 	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded rounds
 	WithDiscarded          *stat.Interval // the ratio with discarded rounds included; nil where none is discarded
 	Holm                   *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
 	Dots                   []Dot
+	tails                  []Dot    // of a quantile: the trials that have a histogram
 	Secondary              []Figure // what else was measured, the same in each section of a workload
 }
 
@@ -90,6 +99,8 @@ type Dot struct {
 	Value      float64
 	Discarded  bool
 	Tag        stat.Tag
+
+	tail *stat.Tail
 }
 
 // A Figure is a secondary value of a cell.
@@ -142,16 +153,17 @@ type Protocol struct {
 // New makes the report of a run from its trials. It accepts runs that were cut short and trials in
 // any order; what is missing is left out or said in a note.
 func New(run *iotax.Run, trials []*iotax.Trial) *Report {
-	r, err := From(run, held(trials))
+	r, err := From(run, Held(trials))
 	if err != nil {
 		panic(err) // trials in memory can be read
 	}
 	return r
 }
 
-// From is New for trials that need not be in memory. The error is the source's; so are those of the formats that
-// need its series later.
-func From(run *iotax.Run, src Source) (*Report, error) {
+// From is New for trials that need not be in memory. The named metrics, if any, take the place of the headline metrics of all
+// workloads that have them. The error is the source's, or that no workload has such a metric; the formats that need series later
+// return the source's errors, too.
+func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	if run == nil {
 		run = &iotax.Run{}
 	}
@@ -160,11 +172,15 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 			index: index{byCell: map[Cell][]*Trial{}, discarded: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
 		byWorkload: map[string][]*Trial{},
 		notes:      map[noteKey]*Note{},
+		metrics:    metrics,
 	}
 	if err := b.read(src); err != nil {
 		return nil, err
 	}
 	b.targets, b.workloads = b.names()
+	if err := b.choose(); err != nil {
+		return nil, err
+	}
 	if b.Baseline == "" && len(b.targets) > 0 {
 		b.Baseline = b.targets[0].Name
 	}
@@ -173,6 +189,9 @@ func From(run *iotax.Run, src Source) (*Report, error) {
 		b.workload(w)
 	}
 	b.holm()
+	if err := b.expectations(); err != nil {
+		return nil, err
+	}
 	b.shares()
 	b.curves()
 	b.scalings()
@@ -191,6 +210,7 @@ type builder struct {
 	byWorkload map[string][]*Trial
 	notes      map[noteKey]*Note
 	loads      map[string]openLoad
+	metrics    []string // that were asked for
 }
 
 type noteKey struct {
@@ -283,7 +303,8 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 		secondary[t.Name] = b.secondary(w, t.Name)
 	}
 	for i, metric := range w.Metrics {
-		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0}
+		s := Section{Workload: w.Name, Metric: metric, Label: b.latencyLabel(w.Name, metric), Cold: w.Cold, First: i == 0, Decides: i == 0 || w.Chosen}
+		s.histogram, s.quantile, _ = iotax.Quantile(metric)
 		s.Short = format.Remainder(w.Name, s.Label)
 		s.Unit, s.Better = b.unit(w.Name, metric)
 		for _, t := range targets {
@@ -307,6 +328,13 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 	for _, t := range b.byWorkload[workload] {
 		if v, ok := t.Value(metric); ok {
 			return v.Unit, v.Better
+		}
+	}
+	for _, t := range b.byWorkload[workload] {
+		for _, x := range t.tails {
+			if x.metric == metric {
+				return x.unit, iotax.Down
+			}
 		}
 	}
 	return "", iotax.Neither
@@ -337,14 +365,28 @@ func (b *builder) values(s *Section, r *Row) failures {
 			f.errs[Brief(t.Err)]++
 			continue
 		}
-		if v, ok := t.Value(s.Metric); ok {
-			r.Dots = append(r.Dots, Dot{Round: t.Round, Seq: t.Seq, Value: v.Value, Discarded: discarded})
+		dot := Dot{Round: t.Round, Seq: t.Seq, Discarded: discarded}
+		v, ok := t.Value(s.Metric)
+		if dot.Value = v.Value; ok {
+			r.Dots = append(r.Dots, dot)
 			if !discarded {
 				xs = append(xs, v.Value)
 			}
 		}
+		for i := range t.tails {
+			if t.tails[i].metric == s.Metric {
+				dot.tail = &t.tails[i].Tail
+				r.tails = append(r.tails, dot)
+			}
+		}
 	}
-	slices.SortStableFunc(r.Dots, func(x, y Dot) int { return cmp.Compare(x.Round, y.Round) })
+	pooled := len(r.tails) > len(r.Dots) // a trial by itself is too short for the quantile; the longer ones would not represent it
+	if pooled {
+		r.Dots, xs = nil, nil
+	}
+	for _, dots := range [][]Dot{r.Dots, r.tails} {
+		slices.SortStableFunc(dots, func(x, y Dot) int { return cmp.Compare(x.Round, y.Round) })
+	}
 	tags, k := stat.Tukey(r.Values()), 0
 	for i := range r.Dots {
 		if !r.Dots[i].Discarded {
@@ -352,6 +394,11 @@ func (b *builder) values(s *Section, r *Row) failures {
 		}
 	}
 	r.Value = stat.Median(xs)
+	for _, h := range b.histograms[Cell{r.Target, s.Workload}] {
+		if v, ok := stat.Quantile(h.Histogram, s.quantile); ok && pooled && h.Name == s.histogram {
+			r.Value = stat.Interval{Estimate: v, Lo: math.NaN(), Hi: math.NaN(), N: h.trials}
+		}
+	}
 	return f
 }
 
@@ -447,20 +494,37 @@ func (b *builder) compare(s *Section, r *Row) {
 		if b.Run.Imported() {
 			return b.change(base, r, s.Better)
 		}
-		bs, xs := PairDots(base.Dots, r.Dots, discarded)
-		if len(xs) == 0 {
+		var values [2][]float64
+		var tails [2][]stat.Tail
+		dots := [2][]Dot{base.Dots, r.Dots}
+		if len(base.tails) >= len(base.Dots) && len(r.tails) >= len(r.Dots) {
+			dots = [2][]Dot{base.tails, r.tails}
+		}
+		for _, pair := range pairDots(dots[0], dots[1], discarded) {
+			for side, dot := range pair {
+				values[side] = append(values[side], dot.Value)
+				if dot.tail != nil {
+					tails[side] = append(tails[side], *dot.tail)
+				}
+			}
+		}
+		if len(values[0]) == 0 {
 			return nil, nil, nil
 		}
-		d, err := stat.Pair(bs, xs, s.Better)
+		o := o
+		d, err := stat.LogRatios(values, tails, s.quantile, s.Better, &o)
 		if err != nil {
 			return nil, nil, err
 		}
 		e, err := stat.Estimate(d, o)
-		return &e, func(ratio float64) float64 { return stat.EffectP(d, ratio, o.Autocorrelation) }, err
+		return &e, func(ratio float64) float64 { return stat.EffectP(d, ratio, o) }, err
 	}
 	cell := Cell{r.Target, s.Workload}
 	e, p, err := ratio(false)
 	switch {
+	case errors.As(err, &r.Few):
+		b.note(r, rules.FewTrials.Hinting(r.Few.Hint(b.Protocol.Trial)).Found(iotax.AboutCell(r.Target, s.Workload), ""), Item{Lead: s.Label + " has", Detail: err.Error(), Cells: []Cell{cell}})
+		e, r.Verdict = nil, cmp.Or(r.Verdict, stat.TooFew)
 	case err != nil && s.Better == iotax.Neither: // nothing is lost with it: a count that is 0 is none the worse
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
@@ -482,7 +546,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		if e.Bounded() {
 			r.Holm = &Adjustment{P: MarginP(e.Estimate, b.Margin, p)}
 		}
-		if e.Bounded() && s.First && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
+		if e.Bounded() && s.Decides && b.metrics == nil && b.Run.Precision > 0 && !b.Protocol.Fixed && !stat.Precise(e.Interval, b.Run.Precision) {
 			b.note(r, b.moreTrials(s.Workload, rules.PrecisionNotReached).Found(iotax.AboutCell(r.Target, s.Workload), ""),
 				Item{Lead: fmt.Sprintf("the ratio was asked to ± %s and is", format.Percent(b.Run.Precision)),
 					Detail: stat.PlusMinus(e.HalfWidth(), 1), Cells: []Cell{cell}})

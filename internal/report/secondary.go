@@ -70,43 +70,9 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 				values[c] = append(values[c], x)
 			}
 		}
-		if v, ok := servingPerIO(t); ok {
-			if c := column(v); c >= 0 {
-				values[c] = append(values[c], v.Value)
-			}
-		}
 	}
 	for i, v := range order {
 		figures = append(figures, Figure{Name: v.Name, Label: b.latencyLabel(w.Name, v.Name), Unit: v.Unit, Better: v.Better, Value: stat.Median(values[i])})
 	}
 	return figures
-}
-
-// servingPerIO is the CPU time that the processes serving a guest spend on one I/O of it: what the
-// layer costs beside what it loses. The watch covers ramp and window, so the I/Os of both count, at the
-// rate of the window.
-func servingPerIO(t *Trial) (iotax.Value, bool) {
-	cpu, ok := t.Value(iotax.ValueCPUServing)
-	if !ok {
-		return iotax.Value{}, false
-	}
-	busy := cpu.Value // cores
-	if cpu.Unit == iotax.Seconds {
-		watched := (t.Ramp + t.Length).Seconds()
-		if watched == 0 { // a piece of work that was done to its end
-			v, _ := t.Value(iotax.ValueDuration)
-			watched = v.Value
-		}
-		busy /= watched
-	}
-	rate := totalIOPS(t)
-	if n, ok := t.Value(iotax.ValueOperations); ok && rate == 0 {
-		d, _ := t.Value(iotax.ValueDuration)
-		rate = n.Value / d.Value
-	}
-	per := busy / rate
-	if !(per > 0) || math.IsInf(per, 0) {
-		return iotax.Value{}, false
-	}
-	return iotax.Value{Name: "cpu.serving.per-io", Value: per, Unit: iotax.Seconds, Better: iotax.Down}, true
 }

@@ -2,9 +2,11 @@ package report
 
 import (
 	"iter"
+	"maps"
 	"slices"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/stat"
 )
 
@@ -20,10 +22,10 @@ type Source interface {
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
 
-// held is the source of trials that are in memory.
-type held []*iotax.Trial
+// Held is the source of trials that are in memory.
+type Held []*iotax.Trial
 
-func (h held) Trials() iter.Seq2[*iotax.Trial, error] {
+func (h Held) Trials() iter.Seq2[*iotax.Trial, error] {
 	return func(yield func(*iotax.Trial, error) bool) {
 		for _, t := range h {
 			if t != nil && !yield(t, nil) {
@@ -33,9 +35,9 @@ func (h held) Trials() iter.Seq2[*iotax.Trial, error] {
 	}
 }
 
-func (h held) Measured() iter.Seq2[*iotax.Trial, error] { return h.Trials() }
+func (h Held) Measured() iter.Seq2[*iotax.Trial, error] { return h.Trials() }
 
-func (h held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
+func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	wanted := make(map[int]bool, len(seqs))
 	for _, seq := range seqs {
 		wanted[seq] = true
@@ -49,12 +51,25 @@ func (h held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	}
 }
 
-// A Trial is what a report keeps of one: no series, no histograms, and the values in little room. Use Value and
-// All for those; the fields of that name say nothing.
+// A Trial is what a report keeps of one: no series, of histograms what headline quantiles need, and the values in little room. Use
+// Value and All for those; the fields of that name are empty.
 type Trial struct {
 	*iotax.Trial
 	shape *outline
 	xs    []float64
+	tails []tail
+}
+
+// A tail is that of a headline quantile.
+type tail struct {
+	*quantile
+	stat.Tail
+}
+
+// A quantile is one by which targets are compared.
+type quantile struct {
+	metric, of, unit string // of is the name of the histograms
+	q                float64
 }
 
 // An outline is what the values of many trials have in common: all but the numbers.
@@ -140,6 +155,7 @@ func (b *builder) read(src Source) error {
 			b.discarded[t.Workload][t.Round] = true
 		}
 	}
+	headlines := map[[2]string][]*quantile{} // by workload and name of the histogram
 	for m, err := range src.Measured() {
 		if err != nil {
 			return err
@@ -152,6 +168,19 @@ func (b *builder) read(src Source) error {
 			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
 		}
 		r.take(t, m.Values)
+		for _, h := range m.Histograms {
+			key := [2]string{t.Workload, h.Name}
+			quantiles, known := headlines[key]
+			if !known {
+				quantiles = b.headlines(t.Workload, h)
+				headlines[key] = quantiles
+			}
+			for _, q := range quantiles {
+				x := tail{q, stat.TailOf(h.Bins, q.q)}
+				x.Bins = nil // until it is known that trials are pooled
+				t.tails = append(t.tails, x)
+			}
+		}
 		if b.Counts(t) {
 			c := Cell{t.Target, t.Workload}
 			for _, h := range m.Histograms {
@@ -159,7 +188,63 @@ func (b *builder) read(src Source) error {
 			}
 		}
 	}
+	return r.pool(src)
+}
+
+// pool reads the bins of the quantiles for which a trial of the workload is too short.
+func (r *reader) pool(src Source) error {
+	type key struct {
+		*quantile
+		target string
+	}
+	short, least := map[*quantile]bool{}, map[key]float64{}
+	for _, t := range r.Trials {
+		for _, x := range t.tails {
+			k := key{x.quantile, t.Target}
+			short[x.quantile] = short[x.quantile] || t.Err == "" && !x.Alone(x.q)
+			if low, ok := least[k]; !ok || x.Log < low {
+				least[k] = x.Log
+			}
+		}
+	}
+	maps.DeleteFunc(short, func(_ *quantile, is bool) bool { return !is })
+	if len(short) == 0 || r.Run.Imported() { // those of imported trials are compared as they are
+		return nil
+	}
+	for m, err := range src.Measured() {
+		if err != nil {
+			return err
+		}
+		t := r.bySeq[m.Seq]
+		if t == nil {
+			continue
+		}
+		for i := range t.tails {
+			x := &t.tails[i]
+			h := slices.IndexFunc(m.Histograms, func(h iotax.Histogram) bool { return h.Name == x.of })
+			if h >= 0 && short[x.quantile] {
+				x.Pool(m.Histograms[h].Bins, least[key{x.quantile, t.Target}])
+			}
+		}
+	}
 	return nil
+}
+
+// headlines are the headline metrics of a workload that are quantiles of such a histogram.
+func (b *builder) headlines(workload string, h iotax.Histogram) (all []*quantile) {
+	metrics := b.metrics
+	for _, w := range b.Run.Workloads {
+		if w.Name == workload && metrics == nil {
+			metrics = w.Metrics
+		}
+	}
+	for _, name := range metrics {
+		m, _ := metric.Find(metric.Latency(h.Name, ""), name)
+		if _, q, ok := iotax.Quantile(m.Name); ok {
+			all = append(all, &quantile{m.Name, h.Name, h.Unit, q})
+		}
+	}
+	return all
 }
 
 func (r *reader) take(t *Trial, values []iotax.Value) {

@@ -177,7 +177,9 @@ func TestReconnectedIsTold(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
 	guest := &link{fakeMachine: fakeMachine{w: w, name: "guest"}}
-	d.Open = func(context.Context, plan.Machine, []iotax.Device) (iotax.Machine, error) { return guest, nil }
+	d.Open = func(context.Context, plan.Machine, iotax.Machine, []iotax.Device) (iotax.Machine, error) {
+		return guest, nil
+	}
 	w.value = func(x *iotax.Trial) (float64, error) {
 		if x.Round == 2 && x.Target == "share" {
 			guest.broke = []string{"guest: connection lost"}
@@ -241,30 +243,6 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		}
 		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 3 || x.Findings[0].Evidence == "" {
 			t.Errorf("saved: %+v", x)
-		}
-	}
-}
-
-// A list of runs shows guests that a workload starts as emulated, without a look at the trials.
-func TestTargetOfEmulatedWorkload(t *testing.T) {
-	w := newWorld()
-	w.value = func(x *iotax.Trial) (float64, error) {
-		if x.Target == "disk" {
-			x.Facts[iotax.FactGuestAccel] = "tcg"
-		}
-		return 1000 + float64(x.Seq), nil
-	}
-	d := w.deps()
-	d.ReviewFacts = func(x *iotax.Trial) map[string]string {
-		return map[string]string{iotax.FactGuestAccel: x.Facts[iotax.FactGuestAccel]}
-	}
-	r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range r.Targets {
-		if x.Emulated() != (x.Name == "disk") {
-			t.Errorf("%s: emulated %v, %v", x.Name, x.Emulated(), x.Facts)
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 func (w *world) slow(opening time.Duration, around map[string]time.Duration) Deps {
 	d := w.deps()
 	open, watch := d.Open, d.Watch
-	d.Open = func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+	d.Open = func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
 		w.now = w.now.Add(opening)
-		return open(ctx, m, devices)
+		return open(ctx, m, on, devices)
 	}
 	d.Watch = func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 		w.now = w.now.Add(around[t.Name])

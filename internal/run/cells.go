@@ -57,6 +57,22 @@ func (r *rig) look(ctx context.Context, keepGoing bool) error {
 	return nil
 }
 
+// metrics are the headline values.
+func (l *load) metrics() []string {
+	if l.plan.Metrics != nil {
+		return l.plan.Metrics
+	}
+	return l.w.Metrics()
+}
+
+// deciding are the metrics that must be precise before the run ends: all that the plan names, else the first.
+func (l *load) deciding() []string {
+	if l.plan.Metrics != nil {
+		return l.plan.Metrics
+	}
+	return l.w.Metrics()[:1]
+}
+
 // makeLoads makes the workloads.
 func (r *rig) makeLoads() error {
 	for _, pw := range r.p.Workloads {
@@ -117,9 +133,6 @@ func (r *rig) worksAt(l *load, name string) bool {
 	}
 	for _, t := range r.p.Targets {
 		can := t.Traits()
-		if can.Encloses && *can.Of == name && l.plan.Done(t.Name) {
-			return true
-		}
 		if g := can.Gather; g != nil && (l.plan.Done(t.Name) && slices.Contains(g.Together, name) || g.Doing == l.plan.Name && slices.Contains(g.At, name)) {
 			return true
 		}

@@ -49,18 +49,20 @@ func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]
 	return env, err
 }
 
-// tell adds what the volumes noticed to what is known of their targets.
+// tell adds the findings of volumes to their targets, and to the targets that are on them.
 func (r *rig) tell() {
-	for name, v := range r.volumes {
-		if v.vol == nil {
+	for _, t := range r.p.Targets {
+		if r.volumes[t.Name].vol == nil {
 			continue
 		}
-		if findings := v.vol.Caps().Findings; findings != nil {
-			found := slices.Clone(findings())
-			for i := range found {
-				found[i].Subject = iotax.AboutTarget(name)
+		for _, vol := range r.below(t) {
+			if findings := vol.Caps().Findings; findings != nil {
+				found := slices.Clone(findings())
+				for i := range found {
+					found[i].Subject = iotax.AboutTarget(t.Name)
+				}
+				r.infos[t.Name].Findings = mergeFindings(r.infos[t.Name].Findings, found)
 			}
-			r.infos[name].Findings = mergeFindings(r.infos[name].Findings, found)
 		}
 	}
 }
@@ -78,7 +80,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 			continue
 		}
 		run.Workloads = append(run.Workloads, iotax.WorkloadInfo{
-			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.w.Metrics(), Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At})
+			Name: l.plan.Name, Kind: l.plan.Kind, Metrics: l.metrics(), Chosen: l.plan.Metrics != nil, Cold: r.p.Measure.Cold, Section: l.plan.Section, At: l.plan.At})
 	}
 	if err := r.look(ctx, keepGoing); err != nil {
 		return err
@@ -155,12 +157,9 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 	if o == nil {
 		o = &opened{}
 		r.opened[t.Name] = o
-		switch can := t.Traits(); {
-		case can.Gather != nil:
-			o.target, o.err = r.gather(ctx, t, can.Gather)
-		case can.Encloses:
-			o.target, o.err = r.enclose(ctx, t, *can.Of)
-		default:
+		if g := t.Traits().Gather; g != nil {
+			o.target, o.err = r.gather(ctx, t, g)
+		} else {
 			o.target, o.err = r.openOne(ctx, t)
 		}
 	}
@@ -225,30 +224,23 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 	return target, nil
 }
 
-// enclose makes a target of another one, with a container between the work and its machine.
-func (r *rig) enclose(ctx context.Context, t plan.Target, of string) (*iotax.Target, error) {
-	base, ok := r.p.Target(of)
-	if !ok {
-		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("the plan has no target %q", of)}
+// enclose puts the machines that the work of t is done in between target and its machine.
+func (r *rig) enclose(ctx context.Context, t plan.Target, target *iotax.Target) error {
+	for _, name := range t.In {
+		pm, ok := r.p.Machine(name)
+		if !ok {
+			return &iotax.Error{Op: "open machine", On: name, Err: errors.New("the plan has no machine of this name")}
+		}
+		on := target.Machine
+		m, err := r.d.Enclose(ctx, pm, t.Name, on, target.Place)
+		if err != nil {
+			return err
+		}
+		r.rigOf(t.On).onClose("machine "+name+" of "+t.Name, on, m.Close)
+		target.Machine = m
+		maps.Copy(target.Facts, m.Caps().Facts)
 	}
-	around, err := r.openTarget(ctx, base)
-	if err != nil {
-		return nil, opError("open", t.Name, fmt.Errorf("it is inside of %s: %w", base.Name, err), "")
-	}
-	if r.d.Enclose == nil {
-		return nil, &iotax.Error{Op: "open", On: t.Name, Err: errors.New("nothing starts containers here")}
-	}
-	r.d.Progress(Event{Kind: Opening, Target: t.Name})
-	m, err := r.d.Enclose(ctx, t, around.Machine, around.Place)
-	if err != nil {
-		return nil, err
-	}
-	r.rigOf(t.On).onClose("container of "+t.Name, around.Machine, m.Close)
-	target := &iotax.Target{Name: t.Name, Machine: m, Place: around.Place, Device: around.Device, Labels: t.Labels, Facts: maps.Clone(around.Facts), Serving: around.Serving}
-	maps.Copy(target.Facts, m.Caps().Facts)
-	info := r.infos[t.Name]
-	info.Machine, info.Place, info.Durability, info.Facts = m.String(), target.Place.Path, target.Place.Durability, target.Facts
-	return target, nil
+	return nil
 }
 
 // openOne attaches the target's volume to its machine.
@@ -258,7 +250,12 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 		return nil, err
 	}
 	m := r.rigOf(t.On).machines[t.On].m
-	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Device: t.Device(), Labels: t.Labels, Facts: map[string]string{}, Serving: r.serving(t)}
+	target := &iotax.Target{Name: t.Name, Machine: m, Place: place, Device: t.Device(), Labels: t.Labels, Facts: map[string]string{}}
+	for _, vol := range r.below(t) {
+		if processes := vol.Caps().Processes; processes != nil {
+			target.Serving = append(target.Serving, processes)
+		}
+	}
 	caps := m.Caps()
 	maps.Copy(target.Facts, caps.Facts)
 	for _, ph := range caps.Boot {
@@ -282,18 +279,19 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 			target.Facts["machine."+k] = v
 		}
 	}
+	if err := r.enclose(ctx, t, target); err != nil {
+		return nil, err
+	}
 	info := r.infos[t.Name]
-	info.Machine, info.Place, info.Durability, info.Facts = m.String(), place.Path, place.Durability, target.Facts
+	info.Machine, info.Place, info.Durability, info.Facts = target.Machine.String(), place.Path, place.Durability, target.Facts
 	return target, nil
 }
 
-// serving lists what serves t's place: its volume, and those that it stands on.
-func (r *rig) serving(t plan.Target) (all []func() map[string][]int) {
+// below lists the volumes of t's place: its own, and those that it is on.
+func (r *rig) below(t plan.Target) (all []iotax.Volume) {
 	for range r.p.Targets { // a circle was refused when it was attached
 		if vol := r.rigOf(t.On).volumes[t.Name].vol; vol != nil {
-			if processes := vol.Caps().Processes; processes != nil {
-				all = append(all, processes)
-			}
+			all = append(all, vol)
 		}
 		of, ok := t.Traits().Of, false
 		if of == nil {
@@ -333,14 +331,10 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 	}
 	var devices []iotax.Device
 	for _, t := range r.p.Targets {
-		if t.On != name || r.only != "" && t.Name != r.only && t.Name != r.around(r.only) {
+		if t.On != name || r.only != "" && t.Name != r.only {
 			continue
 		}
-		can := t.Traits()
-		if can.Encloses {
-			continue // the target that it is inside of has what is needed
-		}
-		if can.Served != nil {
+		if t.Traits().Served != nil {
 			continue // it gives no device, and the machine that serves it may stand on this one
 		}
 		vol, err := r.prepare(ctx, t)
@@ -349,22 +343,20 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 		}
 		devices = append(devices, vol.Caps().Devices...)
 	}
+	var on iotax.Machine
+	if pm.On != "" {
+		var err error
+		if on, err = r.machine(ctx, pm.On); err != nil {
+			return nil, err
+		}
+	}
 	r.d.Progress(Event{Kind: Opening, Text: "machine " + name})
-	m, err := r.d.Open(ctx, pm, devices)
+	m, err := r.d.Open(ctx, pm, on, devices)
 	if err != nil {
 		return nil, err
 	}
 	r.onClose("machine "+name, nil, m.Close)
 	return m, nil
-}
-
-// around is the target that the one of that name is inside of, or "".
-func (r *rig) around(name string) string {
-	t, _ := r.p.Target(name)
-	if can := t.Traits(); can.Encloses {
-		return *can.Of
-	}
-	return ""
 }
 
 // prepare makes the serving side of the target's volume, once.
@@ -393,9 +385,14 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 		if env.Of, v.err = r.attach(ctx, base); v.err != nil {
 			return nil, v.err
 		}
-		if base.On != "host" || env.Of.Kind != iotax.PlaceDir {
-			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("it stands on %q, which is not a directory on this host", base.Name),
-				Hint: "give a target with `dir:` on the host as `of`"}
+		m, _ := r.p.Machine(t.On)
+		outer := cmp.Or(m.On, plan.Host)
+		if base.On != outer {
+			v.err = &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("%q is not on %s, which serves it", base.Name, outer),
+				Hint: "let `of` name a target on " + outer}
+			return nil, v.err
+		}
+		if env.Host, v.err = r.machine(ctx, outer); v.err != nil {
 			return nil, v.err
 		}
 	}

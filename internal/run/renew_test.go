@@ -17,6 +17,18 @@ type anew struct{ plan.Plain }
 
 func (*anew) Traits() plan.Traits { return plan.Traits{EachTrial: true} }
 
+// booted is a machine with a timeline.
+type booted struct {
+	*fakeMachine
+	started time.Time
+}
+
+func (b *booted) Caps() iotax.MachineCaps {
+	c := b.fakeMachine.Caps()
+	c.Started, c.Boot = b.started, []iotax.Phase{{Name: "start"}, {Name: "ready", At: time.Second}}
+	return c
+}
+
 // A machine that is wanted anew comes and goes with each trial on it, and so do the places on it; what it
 // stands on stays.
 func TestRenew(t *testing.T) {
@@ -28,7 +40,14 @@ func TestRenew(t *testing.T) {
 		}
 	}
 	p.Measure.Rounds, p.Measure.Protocol = plan.Rounds{Min: 2, Max: 2}, "fixed:2x1s"
-	r, err := Run(context.Background(), p, w.slow(3*time.Second, nil), Options{ID: "r"})
+	d := w.slow(3*time.Second, nil)
+	open := d.Open
+	d.Open = func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
+		started := d.Now()
+		g, err := open(ctx, m, on, devices)
+		return &booted{g.(*fakeMachine), started}, err
+	}
+	r, err := Run(context.Background(), p, d, Options{ID: "r"})
 	if err != nil || r.Status != iotax.Done {
 		t.Fatalf("%v, %s\n%s", err, r.Status, strings.Join(w.log, "\n"))
 	}
@@ -66,6 +85,14 @@ func TestRenew(t *testing.T) {
 		if (tr.Facts["machine.fresh"] == "yes") != on || (tr.Facts[iotax.FactMachineOpened] == "3s") != on || tr.Err != "" {
 			t.Errorf("trial of %s: %v %s", tr.Target, tr.Facts, tr.Err)
 		}
+		last := 0.0
+		for _, name := range []string{"boot.ready", "boot.place", "boot.result"} {
+			v, has := tr.Value(name)
+			if has != on || on && v.Value <= last {
+				t.Errorf("trial of %s: %s is %v, after %g s", tr.Target, name, v, last)
+			}
+			last = v.Value
+		}
 	}
 }
 
@@ -81,11 +108,11 @@ func TestRenewFails(t *testing.T) {
 	p.Measure.Rounds, p.Measure.Protocol = plan.Rounds{Min: 1, Max: 1}, "fixed:1x1s"
 	d := w.deps()
 	open, n := d.Open, 0
-	d.Open = func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+	d.Open = func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
 		if n++; n == 2 {
 			return nil, errors.New("it panicked")
 		}
-		return open(ctx, m, devices)
+		return open(ctx, m, on, devices)
 	}
 	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"iotax"
@@ -31,6 +32,7 @@ type rig struct {
 	within  *rig            // the rig that this one is part of
 	own     string          // with within: its machine
 	only    string          // with within: the only target on it; "" is all
+	placed  time.Time       // when the target of renew had its place
 }
 
 type undoStep struct {
@@ -85,6 +87,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 	if err != nil {
 		return c, nil, err
 	}
+	c.placed = r.d.Now()
 	if err := l.check(ctx, fresh); err != nil {
 		return c, nil, err
 	}
@@ -137,7 +140,7 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 
 // close undoes every step, last first, each also when others failed, and each with a deadline of its
 // own: one that hangs must not take the time of those after it. What cannot be removed inside a machine
-// that perishes, because it died or its share hangs, is no error.
+// that perishes, because it died or its disk or share fails, is no error.
 func (r *rig) close(ctx context.Context) error {
 	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial; they stand on what follows
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
@@ -161,6 +164,7 @@ func (r *rig) close(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil || gone[step.in]:
+		case ours && errors.Is(err, syscall.EROFS): // as Linux makes a file system whose disk fails
 		case ours && (hung || !answers(ctx, step.in)):
 			gone[step.in] = true
 		default:

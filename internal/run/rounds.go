@@ -46,14 +46,16 @@ type engine struct {
 type lane struct {
 	*load
 	index    int
-	pairing  stat.Pairing           // of the first metric
+	pairings []stat.Pairing // of the metrics that decide
+	expected []expected
 	round    int                    // index of the next round, as the shard counts
 	inRound  map[string]bool        // targets of which the round at hand has its trial
 	measured bool                   // this process has measured a trial
 	times    map[string]stat.Timing // of the trials of this process that did not fail, by target; those before a resume are left out
 	ran      int                    // whole rounds, those that do not count included
 	valid    int                    // rounds that count: the pairs of the target that has fewest
-	widest   stat.Interval          // of the ratios; without bounds where one cannot be had yet
+	widest   stat.Interval          // of the ratios of all of them; without bounds where one cannot be had yet
+	about    string                 // the metric of widest, and why it has no bounds
 	failed   map[string]int         // by target, in a row
 	good     map[string]int         // by target: trials that did not fail
 	state    laneState
@@ -76,7 +78,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		var metrics []string
 		for _, l := range r.loads {
 			if l.plan.Name == t.Workload {
-				metrics = l.w.Metrics()
+				metrics = l.metrics()
 			}
 		}
 		e.ledger.add(t, metrics)
@@ -86,13 +88,18 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		if l.plan.Aside {
 			continue
 		}
-		ln := &lane{load: l, index: i, times: map[string]stat.Timing{}, failed: map[string]int{}, good: map[string]int{},
-			pairing: stat.Pairing{Metric: l.w.Metrics()[0], SetAside: true}}
+		ln := &lane{load: l, index: i, times: map[string]stat.Timing{}, failed: map[string]int{}, good: map[string]int{}}
+		for _, name := range l.deciding() {
+			ln.pairings = append(ln.pairings, stat.Pairing{Metric: name, SetAside: true})
+		}
+		for _, x := range p.Expected(l.plan.Name) {
+			ln.expected = append(ln.expected, expected{x, stat.Pairing{Metric: x.Metric, SetAside: true}})
+		}
 		e.lanes = append(e.lanes, ln)
 		byRound := map[int][]*iotax.Trial{}
 		for _, t := range earlier {
 			if t.Workload == l.plan.Name {
-				ln.pairing.Add(t)
+				ln.pair(t)
 				b := shard.local(t.Round)
 				byRound[b] = append(byRound[b], t)
 				ln.round = max(ln.round, b+1)
@@ -131,6 +138,13 @@ func (e *engine) complete() bool {
 
 // measure runs rounds in rotation over the workloads that still need some.
 func (e *engine) measure(ctx context.Context) error {
+	for _, ln := range e.lanes {
+		if ln.state == laneOpen {
+			if err := e.supported(ctx, ln); err != nil {
+				return err
+			}
+		}
+	}
 	e.begun = e.d.Now()
 	defer e.cutShort()
 	for {
@@ -209,8 +223,8 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		if left != nil {
 			return nil, left
 		}
-		e.ledger.add(t, ln.w.Metrics())
-		ln.pairing.Add(t)
+		e.ledger.add(t, ln.metrics())
+		ln.pair(t)
 		ln.account(t)
 		last = t
 		ln.inRound[target.Name] = true
@@ -241,10 +255,29 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 		t.Facts[iotax.FactMachineOpened] = e.d.Now().Sub(begun).Round(time.Millisecond).String()
 		runTrial(ctx, e.d, ln.w, fresh, t, e.p.Measure)
 		t.Facts["machine.fresh"] = "yes"
+		e.sinceStart(t, fresh.Machine, part.placed)
 	} else {
 		t.Start, t.Err = e.d.Now(), err.Error()
 	}
 	return part.close(context.WithoutCancel(ctx))
+}
+
+// sinceStart adds the timeline of a machine that was started for t: its boot, when its place could be used, and the result.
+func (e *engine) sinceStart(t *iotax.Trial, m iotax.Machine, placed time.Time) {
+	can := m.Caps()
+	if t.Err != "" || can.Started.IsZero() {
+		return
+	}
+	add := func(name string, at time.Duration) {
+		t.Values = append(t.Values, iotax.Value{Name: name, Value: at.Seconds(), Unit: iotax.Seconds, Better: iotax.Down})
+	}
+	for _, p := range can.Boot {
+		if p.At > 0 {
+			add("boot."+p.Name, p.At)
+		}
+	}
+	add("boot.place", placed.Sub(can.Started))
+	add("boot.result", e.d.Now().Sub(can.Started))
 }
 
 func (e *engine) newTrial(ln *lane, target *iotax.Target, round int, seed uint64) *iotax.Trial {
@@ -258,6 +291,15 @@ func (e *engine) newTrial(ln *lane, target *iotax.Target, round int, seed uint64
 	}
 	e.seq++
 	return t
+}
+
+func (ln *lane) pair(t *iotax.Trial) {
+	for i := range ln.pairings {
+		ln.pairings[i].Add(t)
+	}
+	for i := range ln.expected {
+		ln.expected[i].pairing.Add(t)
+	}
 }
 
 func (ln *lane) beginRound() {
@@ -285,6 +327,10 @@ func (e *engine) judge(ln *lane) {
 		e.stop(ln, laneShort, fmt.Sprintf("no target is left on which %s can be done", ln.plan.Name), e.again())
 		return
 	}
+	if missing := e.missing(ln); missing != "" {
+		e.stop(ln, laneShort, missing, "choose another metric; `iotax show` lists what the trials have")
+		return
+	}
 	if lost := ln.ran - ln.valid; lost >= minLost && float64(lost) > maxLostShare*float64(ln.ran) {
 		e.stop(ln, laneShort, fmt.Sprintf("%d of %d rounds do not count: a trial of theirs failed or was not valid", lost, ln.ran), e.again())
 		return
@@ -300,48 +346,85 @@ func (e *engine) judge(ln *lane) {
 	if !look {
 		return
 	}
+	undecided := e.undecided(ln)
+	if len(ln.expected) > 0 && ln.valid < b.Max {
+		done = undecided == 0 && (done || !e.p.Measure.Precisely)
+	}
 	switch width := math.Sqrt(ln.widest.Hi/ln.widest.Lo) - 1; {
+	case !done:
+	case undecided > 0 && b.Min < b.Max:
+		e.stop(ln, laneShort, fmt.Sprintf("expectations undecided after %d rounds: %d", ln.valid, undecided), schedule.Workable(e.p, moreRounds))
+	case len(ln.expected) > 0 && undecided == 0 && !e.p.Measure.Precisely:
+		e.stop(ln, laneDone, "with its expectations decided", "")
 	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
 		e.stop(ln, laneDone, "with nothing to compare", "")
-	case !done:
 	case stat.Precise(ln.widest, e.run.Precision):
 		e.stop(ln, laneDone, "precise to "+stat.PlusMinus(width, 2), "")
 	case b.Min == b.Max:
 		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // a number of rounds was asked for, and no precision
 	default:
-		e.stop(ln, laneShort, "precision not reached: "+stat.PlusMinus(width, 2), schedule.Workable(e.p, "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"))
+		e.stop(ln, laneShort, "precision not reached: "+cmp.Or(ln.about, stat.PlusMinus(width, 2)), schedule.Workable(e.p, moreRounds))
 	}
 }
 
-// tally counts the rounds behind the lane's ratios, and finds the widest interval of its first metric over
+// missing names a metric that decides and that no trial of a target has: its rounds would never count.
+func (e *engine) missing(ln *lane) (why string) {
+	need := func(p *stat.Pairing, targets ...string) {
+		for _, t := range targets {
+			if n := ln.good[t]; why == "" && n >= failuresInARow && !p.Measured(t) {
+				why = fmt.Sprintf("none of the %d trials of %s has %s", n, t, p.Metric)
+			}
+		}
+	}
+	base := e.run.BaselineOf(ln.plan.Name)
+	for _, t := range ln.targets {
+		for i := range ln.pairings {
+			if e.compared(ln, t) {
+				need(&ln.pairings[i], e.reference(ln, t), t.Name)
+			}
+		}
+		for i := range ln.expected {
+			if x := &ln.expected[i]; x.About(t.Name, base) {
+				need(&x.pairing, t.Name)
+			}
+		}
+	}
+	return why
+}
+
+const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
+
+// tally counts the rounds behind the lane's ratios, and finds the widest interval of the metrics that decide over
 // its targets. A round counts as the report will count it: not when a trial is discarded, not when one is set
 // aside because of an error beside its number, and not for a target whose trial failed in it. So a round
 // that is lost in one of these ways is run again, as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
-	ln.valid, ln.widest = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}
+	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
+	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}
 	for _, t := range ln.targets {
 		if !e.compared(ln, t) {
 			continue
 		}
 		ref := e.reference(ln, t)
-		base, target, better := ln.pairing.Pairs(ref, t.Name)
-		d, err := stat.Pair(base, target, better)
-		r := stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), N: len(d)}
-		if err == nil && len(d) > 0 {
-			r, err = stat.Hull(d, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
-		}
-		ln.valid = min(ln.valid, len(base))
-		if err != nil || !r.Bounded() || !ln.widest.Bounded() {
-			ln.widest = stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
-		} else if r.Hi/r.Lo > ln.widest.Hi/ln.widest.Lo {
-			ln.widest = r
+		for i := range ln.pairings {
+			p := &ln.pairings[i]
+			r, rounds, err := p.Interval(ref, t.Name, o)
+			ln.valid = min(ln.valid, rounds)
+			if few := (*stat.TooFewBeyond)(nil); errors.As(err, &few) {
+				ln.about = fmt.Sprintf("%s of %s: %s", p.Metric, t.Name, err)
+			}
+			if err != nil || !r.Bounded() || !ln.widest.Bounded() {
+				ln.widest = stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+			} else if r.Hi/r.Lo > ln.widest.Hi/ln.widest.Lo {
+				ln.widest = r
+			}
 		}
 	}
 	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
 		for _, t := range ln.targets {
 			if ln.failed[t.Name] < failuresInARow {
-				alone, _, _ := ln.pairing.Pairs(t.Name, t.Name)
-				ln.valid = min(ln.valid, len(alone))
+				_, alone, _ := ln.pairings[0].Interval(t.Name, t.Name, o)
+				ln.valid = min(ln.valid, alone)
 			}
 		}
 	}
@@ -400,7 +483,7 @@ func (e *engine) cutShort() {
 
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Round: ln.valid, Rounds: e.p.Measure.Rounds.Max,
-		Trial: t, Metric: ln.w.Metrics()[0], Elapsed: e.d.Now().Sub(e.begun)}
+		Trial: t, Metric: ln.metrics()[0], Elapsed: e.d.Now().Sub(e.begun)}
 	if r := ln.widest; r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
 		ev.HalfWidth = r.HalfWidth()
 	}

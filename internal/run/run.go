@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -27,13 +26,13 @@ import (
 type Deps struct {
 	// Host is this host: volumes that serve a guest are prepared on it.
 	Host iotax.Machine
-	// Open starts or reaches a machine, with the devices that the volumes on it need.
-	Open func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error)
+	// Open starts or reaches a machine, with the devices that the volumes on it need. on is the machine that it is on, or nil.
+	Open func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error)
 	// Prepare makes the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
-	// Enclose starts the container in which the work of t, which Encloses, is done, with the place p of m in it. It may be
-	// missing.
-	Enclose func(ctx context.Context, t plan.Target, m iotax.Machine, p iotax.Place) (iotax.Machine, error)
+	// Enclose starts a machine that is on another one (plan.Traits.Encloses), for the work of target with the place p of on. It
+	// may be missing where no plan has such a machine.
+	Enclose func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error)
 	// Workload makes the workload of an entry of the plan.
 	Workload func(w plan.Workload) (iotax.Workload, error)
 	// Environment describes a machine.
@@ -212,26 +211,12 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		run.Status = iotax.Incomplete
 	}
 	trials := e.ledger.trials()
-	rig.noteEmulated(trials)
 	found := d.Review(run, trials)
 	for i := range found {
 		found[i].Hint = schedule.Workable(p, found[i].Hint)
 	}
 	run.Findings = mergeFindings(run.Findings, found)
 	return run, err
-}
-
-// noteEmulated marks the targets whose trials were done in emulated guests of their own; describe puts it into the run.
-func (r *rig) noteEmulated(trials []*iotax.Trial) {
-	for _, t := range r.infos {
-		if slices.ContainsFunc(trials, func(x *iotax.Trial) bool { return x.Target == t.Name && x.Emulated() }) {
-			t.Facts = maps.Clone(t.Facts)
-			if t.Facts == nil {
-				t.Facts = map[string]string{}
-			}
-			t.Facts[iotax.FactGuestAccel] = "tcg"
-		}
-	}
 }
 
 // explainFailure keeps err, which ended the run, for its report. The error of a target is kept with the target.
@@ -262,7 +247,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil
 	}
-	seed, level := p.Measure.Seed, alpha(p.Measure)
+	seed, level := p.Measure.Seed, p.Alpha()
 	if o.Shard.Divided() {
 		level = stat.AlphaFixed
 		if seed == 0 {
@@ -282,22 +267,17 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 
 // presentation is what the plan asks of the report; nil when it asks nothing.
 func presentation(p *plan.Plan) *iotax.Presentation {
-	if len(p.Layers) == 0 && p.Layout == "" && p.Reference == nil {
+	if len(p.Layers)+len(p.Expectations) == 0 && p.Layout == "" && p.Reference == nil {
 		return nil
 	}
 	out := &iotax.Presentation{Layers: p.Layers, Layout: p.Layout}
+	for _, x := range p.Expectations {
+		out.Expect = append(out.Expect, iotax.Expectation{Text: x.String(), File: x.Pos.File, Line: x.Pos.Line})
+	}
 	if b := p.Reference; b != nil {
 		out.Reference = &iotax.Reference{Published: b.Published, Targets: b.Targets, Workloads: b.Workloads, Metrics: b.Metrics, Values: b.Values}
 	}
 	return out
-}
-
-// alpha is the level that belongs to each look at an interval of a study measured by m.
-func alpha(m plan.Measure) float64 {
-	if m.Fixed() {
-		return stat.AlphaFixed
-	}
-	return stat.Alpha(m.Rounds.Min, m.Rounds.Max)
 }
 
 // mergeFindings appends to a those findings of b that it does not have.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,7 +125,7 @@ type none struct{ plan.Plain }
 func (w *world) deps() Deps {
 	return Deps{
 		Host: &fakeMachine{w, "host", true},
-		Open: func(_ context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
+		Open: func(_ context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
 			var ids []string
 			for _, d := range devices {
 				ids = append(ids, d.ID)
@@ -407,7 +408,7 @@ func TestInterruptWhileOpening(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld()
 	d := w.deps()
-	d.Open = func(ctx context.Context, _ plan.Machine, _ []iotax.Device) (iotax.Machine, error) {
+	d.Open = func(ctx context.Context, _ plan.Machine, _ iotax.Machine, _ []iotax.Device) (iotax.Machine, error) {
 		cancel()
 		return nil, errors.New("no answer from the guest")
 	}
@@ -570,23 +571,31 @@ func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	return nil
 }
 
-// What could not be removed inside a guest is gone with it only if it is gone.
+// What could not be removed inside a guest is gone with it if the guest or its disk is gone, and is else an error.
 func TestDeadGuestLeavesNothing(t *testing.T) {
-	for _, dead := range []bool{true, false} {
+	for _, c := range []struct {
+		dead bool
+		err  error
+		left bool
+	}{
+		{true, errors.New("no answer"), false},
+		{false, &iotax.Error{Op: "remove", Err: syscall.EROFS}, false},
+		{false, errors.New("no answer"), true},
+	} {
 		w := newWorld()
-		w.detachErr = errors.New("no answer")
-		w.onTrial = func(n int) { w.dead = dead }
+		w.detachErr = c.err
+		w.onTrial = func(n int) { w.dead = c.dead }
 		d := w.deps()
-		d.Open = func(_ context.Context, m plan.Machine, _ []iotax.Device) (iotax.Machine, error) {
+		d.Open = func(_ context.Context, m plan.Machine, _ iotax.Machine, _ []iotax.Device) (iotax.Machine, error) {
 			return guestMachine{&fakeMachine{w: w, name: m.Name}}, nil
 		}
 		r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r"})
 		left := slices.ContainsFunc(r.Findings, func(f iotax.Finding) bool { return f.Rule == "left-behind" })
-		if left == dead || (err == nil) != dead {
-			t.Errorf("dead %v: findings %v, error %v", dead, r.Findings, err)
+		if left != c.left || (err != nil) != c.left {
+			t.Errorf("%+v: findings %v, error %v", c, r.Findings, err)
 		}
 		if !has(w.log, "close guest") || !has(w.log, "remove t0") {
-			t.Errorf("dead %v: %q", dead, w.log)
+			t.Errorf("%+v: %q", c, w.log)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
 )
 
 // peakMiB is the largest resident memory of this process since resetPeak.
@@ -39,6 +40,7 @@ func resetPeak(t *testing.T) {
 // the orchestrator takes from one trial to the next is no more at the end than at the start. The figures are in
 // docs/dev/scale.md.
 func TestThousandTargets(t *testing.T) {
+	long.Test(t)
 	const targets, rounds = 1000, 30
 	w := newWorld()
 	p := &plan.Plan{Name: "fleet", Baseline: "t0000", Measure: plan.Defaults()}

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
 	"iotax/internal/workload/task"
@@ -72,6 +73,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		if err == nil && len(t.Values) == len(seen.Values) {
 			err = errNothing
 		}
+		metric.Derive(t)
 		if werr != nil {
 			werr = fmt.Errorf("watch: %w", werr)
 		}

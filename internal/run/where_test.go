@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"iotax"
@@ -56,25 +57,27 @@ func TestMachinesThatServe(t *testing.T) {
 	}
 }
 
-// device is a volume spec of a block device; enclosed is the place of another target, in a container.
+// device is a volume spec of a block device.
 type device struct{ path string }
 
 func (d *device) Validate() error     { return nil }
 func (d *device) Traits() plan.Traits { return plan.Traits{Device: d.path} }
-
-type enclosed struct{ of }
-
-func (e *enclosed) Traits() plan.Traits { return plan.Traits{Of: &e.Target, Encloses: true} }
 
 // A device that the plan names keeps that name, for whoever wants it destroyed: its path there may be another.
 func TestDevicesKeepTheirName(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
 	p.Targets = append(p.Targets, plan.Target{Name: "raw", On: "guest", Kind: "device", Spec: &device{"/dev/disk/by-id/x"}},
-		plan.Target{Name: "inside", On: "guest", Kind: "inside", Spec: &enclosed{of{"raw"}}}, plan.Target{Name: "here", On: plan.Host, Kind: "device", Spec: &device{"/dev/sdb"}})
+		plan.Target{Name: "inside", On: "guest", In: []string{"outer", "inner"}, Kind: "device", Spec: &device{"/dev/disk/by-id/x"}}, plan.Target{Name: "here", On: plan.Host, Kind: "device", Spec: &device{"/dev/sdb"}})
+	p.Machines = append(p.Machines, plan.Machine{Name: "outer", On: "guest", Kind: "container", Spec: &device{}}, plan.Machine{Name: "inner", On: "outer", Kind: "container", Spec: &device{}})
 	d := w.deps()
-	d.Enclose = func(context.Context, plan.Target, iotax.Machine, iotax.Place) (iotax.Machine, error) {
-		return &fakeMachine{w: w, name: "box"}, nil
+	boxes := []string{"guest"}
+	d.Enclose = func(_ context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error) {
+		if last := boxes[len(boxes)-1]; target != "inside" || on.String() != last || p.Path == "" {
+			t.Errorf("%s of %s is on %v, at %q, want %s", m.Name, target, on, p.Path, last)
+		}
+		boxes = append(boxes, m.Name)
+		return &fakeMachine{w: w, name: m.Name}, nil
 	}
 	got := map[string]string{}
 	check := d.Check
@@ -88,6 +91,13 @@ func TestDevicesKeepTheirName(t *testing.T) {
 	want := map[string]string{"host": "", "disk": "", "share": "", "raw": "guest:/dev/disk/by-id/x", "inside": "guest:/dev/disk/by-id/x", "here": "/dev/sdb"}
 	if !maps.Equal(got, want) {
 		t.Errorf("devices %q, want %q", got, want)
+	}
+	if !slices.Equal(boxes, []string{"guest", "outer", "inner"}) {
+		t.Errorf("the work is done in %q", boxes)
+	}
+	closed := func(name string) int { return slices.Index(w.log, "close "+name) }
+	if closed("inner") < 0 || closed("inner") > closed("outer") || closed("outer") > closed("guest") {
+		t.Errorf("the machines do not end from the inside out: %q", w.log)
 	}
 }
 
@@ -172,5 +182,43 @@ func TestWorkloadThatCannotBeDone(t *testing.T) {
 	}
 	if err != nil || r.Status != iotax.Incomplete || got["disk / good"] < 6 || got["disk / broken"] != failuresInARow || len(got) != 3 {
 		t.Errorf("%s (%v) with %v", r.Status, err, got)
+	}
+}
+
+// A guest on another machine is opened after that machine and before it ends. Its disks are on that machine, too.
+func TestGuestOnAMachine(t *testing.T) {
+	w := newWorld()
+	p := guestPlan("w")
+	p.Machines[0].On = "far"
+	p.Machines = append(p.Machines, plan.Machine{Name: "far", Kind: "ssh", Spec: &none{}})
+	p.Targets = append(p.Targets, plan.Target{Name: "export", On: "far", Kind: "nbd", Spec: &none{}})
+	p.Targets[1].Spec, p.Targets[2].Spec = &of{"export"}, &of{"export"}
+	d := w.deps()
+	open, prepare := d.Open, d.Prepare
+	d.Open = func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
+		w.say("%s is on %v", m.Name, on)
+		return open(ctx, m, on, devices)
+	}
+	d.Prepare = func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
+		w.say("%s is made by %v", t.Name, e.Host)
+		return prepare(ctx, t, e)
+	}
+	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	at := -1
+	for _, line := range []string{"far is on <nil>", "disk is made by far", "guest is on far", "close guest", "close far"} {
+		if i := slices.Index(w.log, line); i <= at {
+			t.Errorf("%q is not where it should be in %q", line, w.log)
+		} else {
+			at = i
+		}
+	}
+
+	p.Targets[1].Spec = &of{"host"}
+	_, err := Run(context.Background(), p, newWorld().deps(), Options{ID: "r"})
+	var e *iotax.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Error(), `"host" is not on far`) || e.Hint != "let `of` name a target on far" {
+		t.Errorf("a disk of this host: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 // Options choose what is simulated.
 type Options struct {
-	Studies  int      // of each model under each policy
+	Studies  int      // of each model under each policy; of percentiles of latency a quarter
 	Flagged  int      // of them, second by second, for what the checks say; default a tenth, at least 200
 	Models   []string // beginnings of names; default all
 	Policies []string // beginnings of names, or ids; default all
@@ -46,8 +46,9 @@ var rhos = [...]float64{.5, .62, .9, .952, 1, 1.05}
 type Row struct {
 	Model         string  `json:"model"`
 	Policy        string  `json:"policy"`
-	Coverage      float64 `json:"coverage"` // share of intervals that hold the true ratio
-	Lo            float64 `json:"lo"`       // its 95 % Wilson interval
+	Quantile      float64 `json:"quantile,omitempty"` // of the latencies that is the metric
+	Coverage      float64 `json:"coverage"`           // share of intervals that hold the true ratio
+	Lo            float64 `json:"lo"`                 // its 95 % Wilson interval
 	Hi            float64 `json:"hi"`
 	DeviceSeconds float64 `json:"device_seconds"` // mean of a study, all that is not measured included
 	Studies       int     `json:"studies"`        // that were ranked
@@ -204,16 +205,22 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	for _, m := range models {
 		oracle := 0
-		jobs = append(jobs, func(w *work) { oracle = w.oracle(m, o.Seed) })
+		if m.Latency == nil {
+			jobs = append(jobs, func(w *work) { oracle = w.oracle(m, o.Seed) })
+		}
 		for _, p := range policies {
-			if p.only != nil && !p.only(m) {
+			if (p.quantile > 0) != (m.Latency != nil) || p.only != nil && !p.only(m) {
 				continue
 			}
-			row := &Row{Model: m.Name, Policy: p.Name, Promised: m.Gate && p.Name == Ours}
+			row := &Row{Model: m.Name, Policy: p.Name, Quantile: p.quantile, Promised: m.Gate && (p.quantile > 0 || p.Name == Ours)}
 			res.Rows = append(res.Rows, row)
-			study(o.Studies, func(w *work, from, to int) tally { return w.simulate(m, p, o.Seed, from, to) },
-				func(t *tally) { row.fill(t, p.rounds, oracle) })
-			if p.protocol != nil && !p.protocol.known && m.Corrupt == 0 {
+			n := o.Studies
+			if p.quantile > 0 {
+				n = latencyStudies(n)
+			}
+			study(n, func(w *work, from, to int) tally { return w.simulate(m, p, o.Seed, from, to) },
+				func(t *tally) { row.fill(t, p.rounds && p.quantile == 0, oracle) })
+			if p.protocol != nil && !p.protocol.known && m.Corrupt == 0 && m.Latency == nil {
 				study(o.Flagged, func(w *work, from, to int) tally { return w.flag(m, p, o.Seed, from, to) },
 					func(t *tally) { row.Flags = flags(t) })
 			}
@@ -248,6 +255,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	res.Corruptions, res.FalseAlarms = CheckTrials(o.Studies, o.Seed)
 	return res, nil
 }
+
+// latencyStudies are the studies of percentiles of latency: a quarter, since drawing histograms takes long.
+func latencyStudies(studies int) int { return (studies + 3) / 4 }
 
 // Ours is the name of iotax's own policy.
 const Ours = "iotax"
@@ -293,7 +303,7 @@ func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 	for i := from; i < to; i++ {
 		lnRho := math.Log(rhos[i%len(rhos)])
 		o := study(i, lnRho)
-		truth := lnRho + m.bias()
+		truth := m.truth(lnRho, p.quantile)
 		if t.score(o, truth); o.unranked {
 			continue
 		}
@@ -312,6 +322,9 @@ func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 func (w *work) begin(m *Model, seed uint64, i int, lnRho float64) {
 	w.reset(m, seed, uint64(i), lnRho)
 	w.order = w.r.Uint64()
+	if m.Latency != nil {
+		w.octave = w.r.Float64()
+	}
 }
 
 func (r *Row) fill(t *tally, rounds bool, oracle int) {
@@ -349,6 +362,7 @@ func (r *Row) fill(t *tally, rounds bool, oracle int) {
 // log ratios is known. It is told from the first rounds of studies of their own.
 func (w *work) oracle(m *Model, seed uint64) int {
 	const studies = 2000
+	w.quantile = 0
 	sound := *m
 	sound.Corrupt = 0
 	var ss float64

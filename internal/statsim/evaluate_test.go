@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"iotax/internal/testenv/long"
 	"iotax/stat"
 )
 
@@ -77,7 +78,8 @@ func TestCoverage(t *testing.T) {
 
 // To the bit, on any number of CPUs.
 func TestRepeatable(t *testing.T) {
-	o := Options{Studies: 700, Seed: 9, Flagged: 300, Models: []string{"M2 τ=30s σ=5%", "M5-both p=0.2", "M7 stalls", "M9"}}
+	long.Test(t)
+	o := Options{Studies: 700, Seed: 9, Flagged: 300, Models: []string{"M2 τ=30s σ=5%", "M5-both p=0.2", "M7 stalls", "M9", "L3 heavy tail"}}
 	var first []byte
 	for _, workers := range []int{1, 3} {
 		o.Workers = workers

@@ -50,6 +50,9 @@ type Model struct {
 	Carry float64 // logarithm of what a trial loses that follows a write trial
 
 	Corrupt float64 // probability of a trial to be corrupt, in one of the ways of Corruptions
+
+	Latency  []shape // of the I/Os of each arm, the last for both; nil: only rates are of interest
+	SlowOnly bool    // the ratio is that of the second mode, the first has the same latency on both arms
 }
 
 type tail int
@@ -81,6 +84,20 @@ func (m *Model) bias() float64 {
 		return m.ModeShare * m.ModeSize
 	}
 	return 0
+}
+
+func (m *Model) shape(arm int) *shape { return &m.Latency[min(arm, len(m.Latency)-1)] }
+
+// truth is the logarithm of the ratio that a study estimates: of the rates, or of the q quantiles of the latencies.
+func (m *Model) truth(lnRho, q float64) float64 {
+	switch {
+	case q == 0:
+	case m.SlowOnly:
+		lnRho = m.shape(0).quantile(q, 0) - m.shape(1).quantile(q, -lnRho)
+	case len(m.Latency) > 1:
+		lnRho += m.shape(0).quantile(q, 0) - m.shape(1).quantile(q, 0)
+	}
+	return lnRho + m.bias()
 }
 
 // Models returns the noise models, in order.
@@ -142,5 +159,29 @@ func Models() []*Model {
 	add(false, Model{Sigma: .02, Carry: math.Log(1 - .10)}, "M8 carry-over")
 	text = "one trial of twenty is corrupt: no I/O, served by a cache, clock 2 % wrong, ended early"
 	add(false, Model{Sigma: .02, Corrupt: .05}, "M9 corrupt")
+
+	modes := func(share, at, sd float64) []mode { return []mode{{1 - share, 0, .2}, {share, at, sd}} }
+	lognormal, pareto := shape{modes: []mode{{1, 0, .5}}}, shape{alpha: 2.1}
+	text = "lognormal latencies, of which the logarithm has a standard deviation of 0.5; trials vary by 2 %, here and below"
+	add(true, Model{Sigma: .02, Latency: []shape{lognormal}}, "L0 lognormal")
+	text = "lognormal, with standard deviations of 0.003, 0.01 or 0.03 where a bin of the histogram is 0.008 to 0.016 wide; trials vary by 0.2 %"
+	for _, sd := range []float64{.003, .01, .03} {
+		add(true, Model{Sigma: .002, Latency: []shape{{modes: []mode{{1, 0, sd}}}}}, "L1 narrow %g", sd)
+	}
+	text = "lognormal, but one I/O of five takes the same time to 0.1 %; trials vary by 0.2 %"
+	add(true, Model{Sigma: .002, Latency: []shape{{modes: []mode{{.8, 0, .5}, {.2, 0, .001}}}}}, "L1 peak")
+	text = "one I/O of ten takes 8 times as long; the ratio is that of all I/Os, or of the slow ones alone"
+	add(true, Model{Sigma: .02, Latency: []shape{{modes: modes(.1, math.Log(8), .3)}}}, "L2 two modes")
+	add(true, Model{Sigma: .02, SlowOnly: true, Latency: []shape{{modes: modes(.1, math.Log(8), .3)}}}, "L2 slow mode")
+	text = "Pareto latencies with α = 2.1, of both places or of the target alone (the baseline is lognormal)"
+	add(true, Model{Sigma: .02, Latency: []shape{pareto}}, "L3 heavy tail")
+	add(true, Model{Sigma: .02, Latency: []shape{lognormal, pareto}}, "L3 heavy tail of the target")
+	text = "in stalls, I/Os take 50 times as long together: 2 stalls a trial that take 0.2 % of its I/Os each, or 20 that take 0.1 %"
+	stall := mode{at: math.Log(50), sd: .3}
+	add(true, Model{Sigma: .02, Latency: []shape{{modes: lognormal.modes, stalls: 2, stallShare: .002, stalled: stall}}}, "L4 stalls, rare")
+	add(true, Model{Sigma: .02, Latency: []shape{{modes: lognormal.modes, stalls: 20, stallShare: .001, stalled: stall}}}, "L4 stalls, frequent")
+	text = "one trial of five is 15 % slower, of both places or of the target alone"
+	add(true, Model{Sigma: .02, Arm: both, ModeShare: .2, ModeSize: slow, Latency: []shape{lognormal}}, "L5 moods of both")
+	add(false, Model{Sigma: .02, Arm: targetOnly, ModeShare: .2, ModeSize: slow, Latency: []shape{lognormal}}, "L5 moods of the target")
 	return ms
 }

@@ -29,54 +29,81 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 // A page is what the templates print of a result.
 type page struct {
 	*Result
-	Ours, Short, Flagged []*Row // of iotax's own policy: all, those that fall short without a promise, those with flags
-	Promised, Met        int
-	Low, Wrong, Equal    *Row // the worst of those with a promise
-	Unflagged, Held      string
-	Models, Rules, More  []string
-	Texts                []*Model
-	Policies             []*Policy
-	DefaultLooks         []int
-	Timing               Timing
+	Ours, Latency       summary // of iotax's own policy: of rates, and of percentiles of latency
+	Flagged             []*Row
+	Unflagged, Held     string
+	Models, Rules, More []string
+	LatencyModels       []string
+	Percentiles         []string
+	LatencyStudies      int
+	Texts               []*Model
+	Policies            []*Policy
+	DefaultLooks        []int
+	Timing              Timing
 
 	Preconditioning, Calibration, Jitter float64
 }
 
-func (r *Result) page() *page {
-	p := &page{Result: r, DefaultLooks: defaultLooks, Timing: ours, Preconditioning: Preconditioning, Calibration: Calibration, Jitter: 100 * jitter}
-	worst := func(to **Row, x *Row, of func(*Row) float64) {
+// A summary is what became of the promise in some rows.
+type summary struct {
+	Of                string // what a row is
+	Rows, Short       []*Row // all, and those that fall short without a promise
+	Promised, Met     int
+	Low, Wrong, Equal *Row // the worst of those with a promise
+}
+
+func (s *summary) add(x *Row) {
+	worst := func(to **Row, of func(*Row) float64) {
 		if *to == nil || of(x) > of(*to) {
 			*to = x
 		}
 	}
+	s.Rows = append(s.Rows, x)
+	if x.short() {
+		s.Short = append(s.Short, x)
+	}
+	if !x.Promised {
+		return
+	}
+	s.Promised++
+	if x.Met() {
+		s.Met++
+	}
+	worst(&s.Low, func(x *Row) float64 { return -x.Lo })
+	worst(&s.Wrong, func(x *Row) float64 { return x.FalseDifferent })
+	worst(&s.Equal, func(x *Row) float64 { return x.FalseEqual })
+}
+
+func (r *Result) page() *page {
+	p := &page{Result: r, DefaultLooks: defaultLooks, Timing: ours, Preconditioning: Preconditioning, Calibration: Calibration, Jitter: 100 * jitter,
+		Ours: summary{Of: "models"}, Latency: summary{Of: "pairs of a model and a percentile of latency"}, LatencyStudies: latencyStudies(r.Studies)}
+	once := func(to *[]string, name string) {
+		if !slices.Contains(*to, name) {
+			*to = append(*to, name)
+		}
+	}
 	var unflagged, held []string
 	for _, x := range r.Rows {
-		if !slices.Contains(p.Models, x.Model) {
-			p.Models = append(p.Models, x.Model)
+		if x.Quantile > 0 {
+			once(&p.LatencyModels, x.Model)
+			once(&p.Percentiles, x.Policy)
+			p.Latency.add(x)
+			continue
 		}
+		once(&p.Models, x.Model)
 		if x.Policy != Ours {
 			continue
 		}
-		p.Ours = append(p.Ours, x)
+		p.Ours.add(x)
 		if x.Flags != nil {
 			p.Flagged = append(p.Flagged, x)
 		}
 		switch {
 		case x.Promised:
-			p.Promised++
-			if x.Met() {
-				p.Met++
-			}
-			worst(&p.Low, x, func(x *Row) float64 { return -x.Lo })
-			worst(&p.Wrong, x, func(x *Row) float64 { return x.FalseDifferent })
-			worst(&p.Equal, x, func(x *Row) float64 { return x.FalseEqual })
 		case x.Met():
 			held = append(held, x.Model)
-		case x.short():
-			p.Short = append(p.Short, x)
-			if x.Unflagged() {
-				unflagged = append(unflagged, x.Model)
-			}
+		case x.Unflagged():
+			unflagged = append(unflagged, x.Model)
 		}
 	}
 	p.Unflagged, p.Held = strings.Join(unflagged, ", "), strings.Join(held, ", ")
@@ -98,6 +125,14 @@ func (r *Result) page() *page {
 		p.More = more
 	}
 	return p
+}
+
+// Name identifies the row among those of its kind.
+func (r *Row) Name() string {
+	if r.Quantile > 0 {
+		return r.Model + ", " + r.Policy
+	}
+	return r.Model
 }
 
 // short reports whether a row without a promise falls short of it.

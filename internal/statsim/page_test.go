@@ -24,8 +24,8 @@ func TestPage(t *testing.T) {
 	if studies < 10_000 {
 		t.Errorf("the page has %d studies a cell", studies)
 	}
-	r := smoke(t, Options{Studies: studies, Seed: seed, Flagged: 1, Models: []string{"M0 σ=2%", "M6-shared-step"}, Policies: []string{Ours}})
-	table := regexp.MustCompile(`(?m)^\| M.*%\]`)
+	r := smoke(t, Options{Studies: studies, Seed: seed, Flagged: 1, Models: []string{"M0 σ=2%", "M6-shared-step", "L0"}, Policies: []string{Ours, "p50"}})
+	table := regexp.MustCompile(`(?m)^\| M.*%\]|^\| L.*\]`) // of percentiles the first column, p50
 	for _, row := range table.FindAllString(r.Markdown(), -1) {
 		if strings.HasPrefix(row, "| M0 σ=20%") {
 			continue

@@ -1,6 +1,8 @@
 package statsim
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -33,6 +35,8 @@ type Policy struct {
 	protocol *protocol         // of iotax's own policies, and nil
 	only     func(*Model) bool // the models it is of interest under; nil is all
 	rounds   bool              // it measures in rounds
+	quantile float64           // of the latencies, in place of the rate; for models with latencies
+	ios      float64           // in a trial of the baseline
 	effect   bool              // it looks at the effect, so that verdicts at one ratio do not tell those at another
 }
 
@@ -77,6 +81,11 @@ type work struct {
 	looksOf protocol
 	looks   []int
 
+	quantile, ios float64              // of the policy
+	octave        float64              // where between two powers of two the latencies of the study lie, from 0 to 1
+	histograms    [2][]iotax.Histogram // of each arm, by round
+	windows       [2][2]float64        // of each arm, see shape.window
+
 	keep bool // trials are simulated second by second, and kept for the checks
 	kept []*iotax.Trial
 }
@@ -105,6 +114,13 @@ func Policies() []*Policy {
 		{ID: "P7", Name: "pilot", Text: "after Pilot: rounds of 10 s of one, then of the other, seconds merged until uncorrelated, until ± 5 % each; Welch", run: (*work).pilot},
 		{ID: "P7", Name: "rciw", Text: "after RCIW for JMH: 2 to 5 forks of 10 s of one, then of the other, until a bootstrap is within 3 %", run: (*work).rciw},
 	}
+	for _, l := range []struct {
+		q, ios float64
+		name   string
+	}{{.5, 3e3, "p50"}, {.99, 3e4, "p99"}, {.99, 6e3, "p99 pooled"}, {.99, 1e3, "p99 few"}, {.999, 3e5, "p99.9"}, {.999, 6e4, "p99.9 pooled"}, {.999, 1e4, "p99.9 few"}} {
+		ps = append(ps, &Policy{ID: "P3", Name: l.name, quantile: l.q, ios: l.ios, protocol: &protocol{least, most, false},
+			Text: fmt.Sprintf("iotax with this percentile as the metric; %g I/Os in a trial of the baseline", l.ios)})
+	}
 	for _, p := range ps {
 		run, cost := p.run, Preconditioning
 		if q := p.protocol; q != nil {
@@ -112,7 +128,8 @@ func Policies() []*Policy {
 			run = func(w *work) outcome { return w.iotax(*q) }
 		}
 		p.run = func(w *work) outcome {
-			w.d, w.bad = w.d[:0], w.bad[:0]
+			w.d, w.bad, w.quantile, w.ios = w.d[:0], w.bad[:0], p.quantile, p.ios
+			w.histograms[0], w.histograms[1] = w.histograms[0][:0], w.histograms[1][:0]
 			o := run(w)
 			if o.seconds = cost + w.now; p.rounds {
 				o.rounds = len(w.d)
@@ -142,6 +159,9 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 			ok = ok && valid
 		}
 		ok = ok && !math.IsInf(v[a], -1)
+		if w.quantile > 0 {
+			w.draw(a, v[a])
+		}
 	}
 	return v[1] - v[0], bad, ok
 }
@@ -168,6 +188,15 @@ func (w *work) iotax(p protocol) outcome {
 		opts.Autocorrelation = w.m.RoundPhi
 	}
 	look := func(d []float64) stat.Interval {
+		if w.quantile > 0 {
+			var err error
+			d, opts.Hidden, err = stat.PairQuantiles(stat.Tails(w.histograms[0], w.quantile), stat.Tails(w.histograms[1], w.quantile), w.quantile)
+			if o.unranked = o.unranked || errors.As(err, new(*stat.TooFewBeyond)); o.unranked {
+				return stat.Interval{Lo: math.NaN(), Hi: math.NaN()}
+			} else if err != nil {
+				panic(err) // no histogram is empty
+			}
+		}
 		r, err := stat.Hull(d, opts)
 		if err != nil {
 			panic(err) // no simulated value is infinite

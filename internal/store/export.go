@@ -104,7 +104,7 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 
 // inEmulated reports whether the trial was done in an emulated guest.
 func inEmulated(run *iotax.Run, t *iotax.Trial) bool {
-	return t.Emulated() || slices.ContainsFunc(run.Targets, func(x iotax.TargetInfo) bool { return x.Name == t.Target && x.Emulated() })
+	return slices.ContainsFunc(run.Targets, func(x iotax.TargetInfo) bool { return x.Name == t.Target && x.Emulated() })
 }
 
 // plain defuses text that begins like a formula (OWASP, "CSV Injection"): names in a plan may come

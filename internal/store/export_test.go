@@ -35,11 +35,12 @@ func broken(yield func(*iotax.Trial, error) bool) {
 func TestWriteCSV(t *testing.T) {
 	run := exampleRun("r")
 	run.Name = "=cmd|'/c calc'!A1"
+	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "9p", Facts: map[string]string{iotax.FactAccel: "tcg"}})
 	trials := []*iotax.Trial{
 		{Run: "r", Target: "@host", Workload: "4k, \"random\"", Round: 1, Seq: 2, Seed: math.MaxUint64, Cold: true,
 			Start: time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC), Took: 1500 * time.Millisecond, Labels: map[string]string{"b": "2", "a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: 0.1, Unit: "1/s", Better: iotax.Up}, {Name: "+x", Value: -1e21, Unit: "s"}, {Name: "nan", Value: math.NaN()}}},
-		{Run: "r", Target: "9p", Workload: "w", Seq: 3, Facts: map[string]string{iotax.FactGuestAccel: "tcg"}, Err: "-failed\nbadly", Discarded: "failed"},
+		{Run: "r", Target: "9p", Workload: "w", Seq: 3, Err: "-failed\nbadly", Discarded: "failed"},
 	}
 	var b bytes.Buffer
 	if err := WriteCSV(&b, run, each(trials...)); err != nil {

@@ -11,8 +11,8 @@ import (
 
 // MountSpec is `mount: {…}`: what a container is given when it is made.
 type MountSpec struct {
-	Type     string `yaml:"type" doc:"bind, a directory of the engine's host; volume, one that the engine makes (of a pod: emptyDir); tmpfs, memory" enum:"bind,volume,tmpfs"`
-	OfTarget string `yaml:"of" doc:"bind only: target of the host that the directory lies on; the baseline when empty"`
+	Type     string `yaml:"type" doc:"bind: a directory of the engine's host; volume: a directory made by the engine (emptyDir in a pod); tmpfs: memory" enum:"bind,volume,tmpfs"`
+	OfTarget string `yaml:"of" doc:"bind only: target of the host that holds the directory; empty means the baseline"`
 }
 
 func newMountSpec() plan.Spec { return &MountSpec{Type: "bind"} }

@@ -30,22 +30,22 @@ import (
 // BucketSpec is `bucket: URL`, a bucket of an S3 store; or `bucket: {from: MACHINE}`, a store of the run's own that is
 // started on a machine.
 type BucketSpec struct {
-	URL         string   `yaml:"url" doc:"bucket that exists, as in https://s3.example:9000/bucket; only objects under a prefix of iotax's own are touched"`
-	From        string   `yaml:"from" doc:"machine on which a store is started for the run; the target's own when empty"`
-	Replicas    []string `yaml:"replicas" doc:"machines that keep a copy of what the store holds each, beside the one that runs it: nothing is stored before most of them have it"`
+	URL         string   `yaml:"url" doc:"existing bucket, as in https://s3.example:9000/bucket; iotax touches only objects under its own prefix"`
+	From        string   `yaml:"from" doc:"machine on which a store is started for the run; empty means the target's own"`
+	Replicas    []string `yaml:"replicas" doc:"machines that each keep a copy of the store's data, in addition to the one that runs it; a write succeeds when the majority has it"`
 	Server      string   `yaml:"server" doc:"store to start" enum:"versitygw,minio"`
-	Program     string   `yaml:"program" doc:"path of the store's program over there; empty looks in PATH, and on this host beside iotax"`
-	Path        string   `yaml:"path" doc:"directory on that machine in which the store keeps its objects; empty is the machine's own"`
-	Network     bool     `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	Program     string   `yaml:"program" doc:"path of the store's program on that machine; empty searches its PATH, and on this host also the directory of iotax"`
+	Path        string   `yaml:"path" doc:"directory on that machine for the store's objects; empty means /var/tmp, or the directory of a lab's node"`
+	Network     bool     `yaml:"network" doc:"allow a path on a network file system; without this key it is refused"`
 	Create      bool     `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
-	TLS         bool     `yaml:"tls" doc:"let the store that is started speak https, with a certificate made for the run"`
+	TLS         bool     `yaml:"tls" doc:"start the store with TLS, with a certificate made for the run"`
 	Region      string   `yaml:"region" doc:"region that requests are signed for"`
-	Style       string   `yaml:"style" doc:"where the bucket's name stands; auto decides by the host" enum:"auto,path,virtual"`
-	CA          string   `yaml:"ca" doc:"file of certificates in PEM to trust besides the system's"`
-	Credentials string   `yaml:"credentials" doc:"file of credentials as AWS tools keep them; without it AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"`
-	Versioned   bool     `yaml:"versioned" doc:"use the bucket although it keeps versions or locks objects: what is removed stays, and is paid for"`
-	Address     string   `yaml:"address" doc:"where the serving machine is reached, when it does not know itself"`
-	Port        int      `yaml:"port" doc:"port of the store that is started; 0 takes a free one"`
+	Style       string   `yaml:"style" doc:"where requests name the bucket: path, or virtual for the host name; auto decides by the host" enum:"auto,path,virtual"`
+	CA          string   `yaml:"ca" doc:"PEM file of certificates to trust in addition to the system's"`
+	Credentials string   `yaml:"credentials" doc:"credentials file in the format of the AWS tools; empty means AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment"`
+	Versioned   bool     `yaml:"versioned" doc:"use the bucket although it keeps versions or locks objects: removed objects stay stored and cost money"`
+	Address     string   `yaml:"address" doc:"address of the serving machine, if iotax cannot find it"`
+	Port        int      `yaml:"port" doc:"port of the started store; 0 picks a free one"`
 }
 
 func newBucketSpec() plan.Spec {

@@ -14,11 +14,11 @@ import (
 
 // ClaimSpec is `claim: CLASS`: storage that the pod's cluster provides.
 type ClaimSpec struct {
-	Class string    `yaml:"class" doc:"storage class; empty is the cluster's default"`
-	Size  plan.Size `yaml:"size" doc:"size to ask for; 0 fits what the workloads put there, and is 1 GiB at least"`
-	NFS   string    `yaml:"nfs" doc:"SERVER:/PATH of an NFS export that the node mounts for the pod, in place of a claim"`
+	Class string    `yaml:"class" doc:"storage class; empty means the cluster's default"`
+	Size  plan.Size `yaml:"size" doc:"requested size; 0 fits the data of the workloads, and is at least 1 GiB"`
+	NFS   string    `yaml:"nfs" doc:"SERVER:/PATH of an NFS export that the node mounts for the pod, instead of a claim"`
 	Mode  string    `yaml:"mode" doc:"filesystem, or block for a raw device, which is only read unless run --destroy names it (MACHINE:DEVICE)" enum:"filesystem,block"`
-	Path  string    `yaml:"device" doc:"mode block only: where the pod has the device; empty is /dev/claim- and the class"`
+	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class"`
 }
 
 func newClaimSpec() plan.Spec { return &ClaimSpec{Mode: "filesystem"} }

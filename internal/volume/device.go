@@ -20,7 +20,7 @@ import (
 // DeviceSpec is `device: PATH`: a block device that exists on its machine. It is only read, unless the
 // command line gives it up by name: nothing that stands in a plan can.
 type DeviceSpec struct {
-	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; it is only read, unless run --destroy names it"`
+	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; iotax only reads it unless run --destroy names it"`
 }
 
 func newDeviceSpec() plan.Spec { return &DeviceSpec{} }

@@ -23,9 +23,9 @@ import (
 
 // DirSpec is `dir: PATH`: a directory on any machine.
 type DirSpec struct {
-	Path    string `yaml:"path" doc:"directory that exists; everything happens in a fresh iotax-… directory inside it"`
-	Create  bool   `yaml:"create" doc:"make the directory if it does not exist, and remove it at the end; without this it is refused then"`
-	Network bool   `yaml:"network" doc:"the directory is meant to lie on a network file system, whose server others use too; without this it is refused there"`
+	Path    string `yaml:"path" doc:"existing directory; iotax works only in a new iotax-… directory inside it"`
+	Create  bool   `yaml:"create" doc:"make the directory if it does not exist, and remove it at the end; without this key a missing directory is an error"`
+	Network bool   `yaml:"network" doc:"allow a directory on a network file system, whose server others use too; without this key it is refused"`
 }
 
 func newDirSpec() plan.Spec { return &DirSpec{} }

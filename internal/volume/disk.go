@@ -23,18 +23,19 @@ type DiskSpec struct {
 	Format        string    `yaml:"format" doc:"format of the image file" enum:"raw,qcow2"`
 	Cache         string    `yaml:"cache" doc:"use of the host's page cache, and what a flush does" enum:"none,writeback,writethrough,directsync,unsafe"`
 	AIO           string    `yaml:"aio" doc:"how the host does the I/O" enum:"threads,native,io_uring"`
-	NoFlush       bool      `yaml:"no_flush" doc:"flushes are acknowledged and not done, whatever the cache; cache: unsafe is writeback with it"`
-	IOThread      bool      `yaml:"iothread" doc:"a thread of its own for the disk"`
-	IOPS          int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, kept by QEMU; 0 is none"`
-	Size          plan.Size `yaml:"size" doc:"size of the disk; 0 fits what the workloads put there"`
-	Preallocation string    `yaml:"preallocation" doc:"space of the image taken beforehand: off (sparse), metadata (qcow2 only), falloc, full (written with zeroes)" enum:"off,metadata,falloc,full"`
-	Filesystem    string    `yaml:"filesystem" doc:"ext4 is made in the guest; squashfs and erofs are read-only and made on the host, with the files that the workloads read; none is the bare device, whose image is written once with random data" enum:"ext4,squashfs,erofs,none"`
-	OfTarget      string    `yaml:"of" doc:"target of the host that the image lies on; the baseline when empty"`
+	NoFlush       bool      `yaml:"no_flush" doc:"acknowledge flushes without doing them, in any cache mode; cache: unsafe is writeback with this key"`
+	IOThread      bool      `yaml:"iothread" doc:"use a separate I/O thread for the disk"`
+	IOPS          int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, enforced by QEMU; 0 means none"`
+	Hot           bool      `yaml:"hot" doc:"plug the disk in as soon as the guest runs; virtio-blk only"`
+	Size          plan.Size `yaml:"size" doc:"size of the disk; 0 fits the data of the workloads, or is the size of the export"`
+	Preallocation string    `yaml:"preallocation" doc:"preallocation of the image: off (sparse), metadata (qcow2 only), falloc, full (written with zeroes)" enum:"off,metadata,falloc,full"`
+	Filesystem    string    `yaml:"filesystem" doc:"ext4 is made in the guest; squashfs and erofs are read-only, made on the host with the files that the workloads read; none is the raw device, filled once with random data; root is the root file system of the micro-guest, written at each boot" enum:"ext4,squashfs,erofs,none,root"`
+	OfTarget      string    `yaml:"of" doc:"target on the machine that the guest is on: a directory that holds the image, or an NBD export in place of an image; empty means the baseline"`
 }
 
 func (s *DiskSpec) Traits() plan.Traits {
 	can := plan.Traits{Of: &s.OfTarget}
-	if s.Format == "qcow2" {
+	if s.Format == "qcow2" || s.Filesystem == "root" {
 		can.Tools = append(can.Tools, "qemu-img")
 	}
 	if fs, ok := sealed[s.Filesystem]; ok {
@@ -61,7 +62,7 @@ func (s *DiskSpec) Validate() error {
 		oneOf("cache", s.Cache, "none", "writeback", "writethrough", "directsync", "unsafe"),
 		oneOf("aio", s.AIO, "threads", "native", "io_uring"),
 		oneOf("preallocation", s.Preallocation, "off", "metadata", "falloc", "full"),
-		oneOf("filesystem", s.Filesystem, "ext4", "squashfs", "erofs", "none"),
+		oneOf("filesystem", s.Filesystem, "ext4", "squashfs", "erofs", "none", "root"),
 	}
 	refuse := func(field, msg, hint string) {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
@@ -82,6 +83,9 @@ func (s *DiskSpec) Validate() error {
 		if s.Size != 0 {
 			refuse("size", "a read-only file system is as large as its files", "leave size out")
 		}
+	}
+	if s.Hot && (s.Bus != "virtio-blk" || s.IOThread || s.Filesystem == "root") {
+		refuse("hot", "only a virtio-blk disk without iothread, which is not the root, can be plugged in later", "leave hot out")
 	}
 	if s.IOPS < 0 {
 		refuse("iops", fmt.Sprintf("%d is negative", s.IOPS), "write a limit, or leave it out")
@@ -138,11 +142,17 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	if _, ro := sealed[s.Filesystem]; ro {
 		return prepareSealed(ctx, s, e)
 	}
+	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID, size: int64(s.Size)}
+	if e.Of.Kind == iotax.PlaceURL && e.Of.Facts["nbd"] != "" {
+		if err := d.onExport(); err != nil {
+			return nil, err
+		}
+		return d, nil
+	}
 	dir, err := serveFrom("make disk", e, s.OfTarget)
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID, size: int64(s.Size)}
 	d.image = dir + "/disk-" + e.ID + "." + s.Format
 	if d.size == 0 {
 		d.size = diskSize(e.Need)
@@ -176,6 +186,26 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	return d, nil
 }
 
+// onExport uses an NBD export, whose size is fixed, as the disk.
+func (d *disk) onExport() error {
+	fail := func(err error, hint string) error {
+		return &iotax.Error{Op: "make disk", On: d.env.Of.Path, Err: err, Hint: hint}
+	}
+	d.image = d.env.Of.Path
+	size, err := strconv.ParseInt(d.env.Of.Facts["nbd.size"], 10, 64)
+	switch {
+	case d.env.Of.ReadOnly || err != nil:
+		return fail(errors.New("the export is read-only"), "let of: name an export that iotax makes: {nbd: {size: 512MiB}}")
+	case d.spec.Format != "raw":
+		return fail(errors.New("an export is a raw disk"), "leave format out")
+	case size < max(d.env.Need, d.size):
+		return fail(fmt.Errorf("it has %s, less than the %s that the disk needs", bytesText(size), bytesText(max(d.env.Need, d.size))),
+			"give it a size: {nbd: {size: "+bytesText(diskSize(d.env.Need))+"}}")
+	}
+	d.size = size
+	return nil
+}
+
 // writing is how long n bytes may take to be written: 10 MiB/s at the least.
 func writing(n int64) time.Duration { return slow + time.Duration(n/(10<<20))*time.Second }
 
@@ -199,9 +229,13 @@ func (d *disk) tryDirect() error {
 }
 
 func (d *disk) Caps() iotax.VolumeCaps {
+	root := int64(0)
+	if d.spec.Filesystem == "root" {
+		root = d.size
+	}
 	return iotax.VolumeCaps{Findings: d.findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
 		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, NoFlush: d.spec.NoFlush, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
-		ReadOnly: sealed[d.spec.Filesystem].tool != "",
+		ReadOnly: sealed[d.spec.Filesystem].tool != "", Hot: d.spec.Hot, Root: root,
 	}}}}
 }
 
@@ -278,7 +312,29 @@ var giveDevice = agent.New("volume.give device", func(_ context.Context, path st
 
 // Attach finds the disk in the guest, makes the file system and mounts it.
 func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	p, err := d.place(ctx, m)
+	if err != nil {
+		return iotax.Place{}, err
+	}
+	p.Backing = d.image
+	if d.env.Of.Kind == iotax.PlaceURL {
+		p.Backing = d.env.Of.Backing
+	}
+	p.Durability = d.durability(p.Durability)
+	maps.Copy(p.Facts, map[string]string{
+		"of": d.spec.OfTarget, iotax.FactDiskSerial: d.id, iotax.FactDiskBus: d.spec.Bus, "disk.format": d.spec.Format, iotax.FactDiskCache: d.spec.Cache, "disk.aio": d.spec.AIO,
+		"disk.no_flush": strconv.FormatBool(d.spec.NoFlush), "disk.iothread": strconv.FormatBool(d.spec.IOThread), iotax.FactDiskSize: strconv.FormatInt(d.size, 10),
+		"disk.preallocation": d.spec.Preallocation,
+	})
+	return p, nil
+}
+
+// place finds the disk in the guest, and makes and mounts its file system.
+func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
+	if d.spec.Filesystem == "root" {
+		return d.dirOn(ctx, m, "/var/tmp")
+	}
 	name, err := on(ctx, appear+quick, findDisk.On, m, diskQuery{d.id, appear})
 	var x *iotax.Error
 	if err != nil && !errors.As(err, &x) {
@@ -289,36 +345,23 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 		return none, err
 	}
 	dev := "/dev/" + name
-	var p iotax.Place
-	if _, ro := sealed[d.spec.Filesystem]; ro {
-		if p, err = d.attachSealed(ctx, m, dev); err != nil {
-			return none, err
-		}
-	} else if d.spec.Filesystem == "none" {
+	switch _, ro := sealed[d.spec.Filesystem]; {
+	case ro:
+		return d.attachSealed(ctx, m, dev)
+	case d.spec.Filesystem == "none":
 		if _, err := on(ctx, quick, giveDevice.AsRoot, m, dev); err != nil {
 			return none, err
 		}
-		p = iotax.Place{Kind: iotax.PlaceDevice, Path: dev, Facts: facts(ctx, m, dev)}
-	} else {
-		if _, err := on(ctx, slow, makeExt4.AsRoot, m, dev); err != nil {
-			return none, err
-		}
-		point := "/mnt/" + d.id
-		if err := d.mount(ctx, m, mounting{"ext4", dev, point, ""}); err != nil {
-			return none, err
-		}
-		if p, err = d.dirOn(ctx, m, point); err != nil {
-			return none, err
-		}
+		return iotax.Place{Kind: iotax.PlaceDevice, Path: dev, Facts: facts(ctx, m, dev)}, nil
 	}
-	p.Backing = d.image
-	p.Durability = d.durability(p.Durability)
-	maps.Copy(p.Facts, map[string]string{
-		"of": d.spec.OfTarget, iotax.FactDiskSerial: d.id, iotax.FactDiskBus: d.spec.Bus, "disk.format": d.spec.Format, iotax.FactDiskCache: d.spec.Cache, "disk.aio": d.spec.AIO,
-		"disk.no_flush": strconv.FormatBool(d.spec.NoFlush), "disk.iothread": strconv.FormatBool(d.spec.IOThread), iotax.FactDiskSize: strconv.FormatInt(d.size, 10),
-		"disk.preallocation": d.spec.Preallocation,
-	})
-	return p, nil
+	if _, err := on(ctx, slow, makeExt4.AsRoot, m, dev); err != nil {
+		return none, err
+	}
+	point := "/mnt/" + d.id
+	if err := d.mount(ctx, m, mounting{"ext4", dev, point, ""}); err != nil {
+		return none, err
+	}
+	return d.dirOn(ctx, m, point)
 }
 
 // durability is the weakest promise on the way down: the guest's file system, the disk, and what the

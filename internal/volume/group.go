@@ -12,8 +12,8 @@ import (
 // GroupSpec is `group: {…}`: several targets at which the work is done at the same moment, to see what they
 // leave each other of what they share.
 type GroupSpec struct {
-	OfTargets []string `yaml:"of" doc:"the targets that do the work, in order; a name with a list behind it stands for all of them"`
-	Clients   int      `yaml:"clients" doc:"how many of them, the first ones; a list makes a target of each number; 0 is all"`
+	OfTargets []string `yaml:"of" doc:"targets that take part, in order; the name of a target with an axis means all of its variants"`
+	Clients   int      `yaml:"clients" doc:"number of targets that take part, from the first on; a list makes one target per number; 0 means all"`
 }
 
 func newGroupSpec() plan.Spec { return &GroupSpec{} }
@@ -48,9 +48,9 @@ func (s *GroupSpec) Validate() error {
 
 // NeighbourSpec is `neighbours: {…}`: a target that is measured while others do other work.
 type NeighbourSpec struct {
-	Victim string   `yaml:"of" doc:"the target that is measured"`
-	At     []string `yaml:"noise" doc:"the targets that do other work at the same moment"`
-	Doing  string   `yaml:"doing" doc:"what they do: a workload of the plan, which is measured by itself only where its at: says so"`
+	Victim string   `yaml:"of" doc:"target to measure"`
+	At     []string `yaml:"noise" doc:"targets that do other work at the same time"`
+	Doing  string   `yaml:"doing" doc:"workload of the plan that they run; it is measured by itself only on the targets that its at: names"`
 }
 
 func newNeighbourSpec() plan.Spec { return &NeighbourSpec{} }

@@ -13,6 +13,7 @@ import (
 
 	"iotax"
 	"iotax/internal/guard"
+	"iotax/internal/testenv/long"
 )
 
 // script runs a script of the test as root.
@@ -83,6 +84,7 @@ while [ ! -e "$2/ready" ]; do sleep 0.05; done`, undo: `kill "$(cat "$2/pid")"`,
 }
 
 func TestGuard(t *testing.T) {
+	long.Test(t)
 	for _, c := range guarded {
 		t.Run(c.name, func(t *testing.T) {
 			if c.size == 0 {

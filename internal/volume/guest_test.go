@@ -16,6 +16,7 @@ import (
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/long"
 )
 
 // host makes a directory target on this host that guests' volumes stand on. It lies beside the test's
@@ -81,6 +82,7 @@ func shareSpec(change func(*ShareSpec)) *ShareSpec {
 // TestGuest attaches disks on every bus, in both formats and with every cache mode, and both sorts of
 // shares, to one guest, does I/O on each with fio, and takes them away again.
 func TestGuest(t *testing.T) {
+	long.Test(t)
 	const need = 16 << 20
 	of := hostDir(t)
 	cases := []struct {
@@ -100,6 +102,8 @@ func TestGuest(t *testing.T) {
 			map[string]string{"disk.format": "qcow2", "disk.cache": "unsafe"}},
 		{"qcow2 metadata directsync", "disk", diskSpec(func(s *DiskSpec) { s.Format, s.Cache, s.Preallocation = "qcow2", "directsync", "metadata" }), iotax.Durable,
 			map[string]string{"queue.write_cache": "write through"}},
+		{"root", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "root" }), iotax.Durable, map[string]string{"filesystem": "ext4", "filesystem.mount": "/"}},
+		{"hot", "disk", diskSpec(func(s *DiskSpec) { s.Hot = true }), iotax.Durable, map[string]string{"filesystem": "ext4", "disk.bus": "virtio-blk"}},
 		{"bare, writethrough", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem, s.Cache = "none", "writethrough" }), iotax.Durable,
 			map[string]string{"disk.size": strconv.Itoa(need)}},
 		{"virtiofs", "share", shareSpec(func(s *ShareSpec) {}), iotax.Durable,

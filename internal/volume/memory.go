@@ -13,7 +13,7 @@ import (
 // MemorySpec is `memory: {…}`: a file system in the memory of its machine.
 type MemorySpec struct {
 	Type string    `yaml:"type" doc:"tmpfs (pages that may be swapped) or ramfs (the page cache alone)" enum:"tmpfs,ramfs"`
-	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits what the workloads put there"`
+	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits the data of the workloads"`
 }
 
 func newMemorySpec() plan.Spec { return &MemorySpec{Type: "tmpfs"} }

@@ -23,21 +23,21 @@ import (
 // NBDSpec is `nbd: {from: MACHINE}`: a disk image on a machine, exported over NBD and used on the target's; or
 // `nbd: URL`, an export that exists and is only read.
 type NBDSpec struct {
-	From      string    `yaml:"from" doc:"machine that has the image and exports it; the target's own when empty"`
-	URL       string    `yaml:"url" doc:"export that exists, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
-	Path      string    `yaml:"path" doc:"directory on that machine in which the image is made; empty is the machine's own"`
-	Network   bool      `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	From      string    `yaml:"from" doc:"machine that holds the image and exports it; empty means the target's own"`
+	URL       string    `yaml:"url" doc:"existing export, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
+	Path      string    `yaml:"path" doc:"directory on that machine for the image; empty means /var/tmp, or the directory of a lab's node"`
+	Network   bool      `yaml:"network" doc:"allow a path on a network file system; without this key it is refused"`
 	Create    bool      `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
-	Size      plan.Size `yaml:"size" doc:"size of the image; 0 fits what the workloads put there"`
+	Size      plan.Size `yaml:"size" doc:"size of the image; 0 fits the data of the workloads"`
 	Format    string    `yaml:"format" doc:"format of the image" enum:"raw,qcow2"`
 	Server    string    `yaml:"server" doc:"program that exports it" enum:"qemu-nbd,nbdkit"`
-	Transport string    `yaml:"transport" doc:"how it is reached; auto is a unix socket on the same machine, and tcp between two" enum:"auto,tcp,unix"`
-	Cache     string    `yaml:"cache" doc:"use of the serving machine's page cache, and what a flush does; nbdkit has none and writeback" enum:"none,writeback,writethrough,directsync,unsafe"`
+	Transport string    `yaml:"transport" doc:"transport to the export; auto is a unix socket on one machine, and tcp between two" enum:"auto,tcp,unix"`
+	Cache     string    `yaml:"cache" doc:"use of the serving machine's page cache, and what a flush does; nbdkit supports none and writeback" enum:"none,writeback,writethrough,directsync,unsafe"`
 	AIO       string    `yaml:"aio" doc:"how qemu-nbd does the I/O" enum:"threads,native,io_uring"`
-	Threads   int       `yaml:"threads" doc:"threads of nbdkit; 0 is its default"`
-	Attach    string    `yaml:"attach" doc:"engine lets fio speak NBD itself; device attaches a block device of the kernel" enum:"engine,device"`
-	Address   string    `yaml:"address" doc:"where the serving machine is reached, when it does not know itself"`
-	Port      int       `yaml:"port" doc:"TCP port of the export; 0 takes a free one"`
+	Threads   int       `yaml:"threads" doc:"threads of nbdkit; 0 means its default"`
+	Attach    string    `yaml:"attach" doc:"engine: fio's nbd engine connects to the export; device: the kernel attaches it as a block device" enum:"engine,device"`
+	Address   string    `yaml:"address" doc:"address of the serving machine, if iotax cannot find it"`
+	Port      int       `yaml:"port" doc:"TCP port of the export; 0 picks a free one"`
 }
 
 func newNBDSpec() plan.Spec {

@@ -15,8 +15,8 @@ import (
 // iperf3 over there.
 type NetworkSpec struct {
 	To      string `yaml:"to" doc:"machine that the target's machine sends to"`
-	Address string `yaml:"address" doc:"where that machine is reached, when it does not know itself"`
-	Port    int    `yaml:"port" doc:"port of the server; 0 takes a free one"`
+	Address string `yaml:"address" doc:"address of that machine, if iotax cannot find it"`
+	Port    int    `yaml:"port" doc:"port of the server; 0 picks a free one"`
 }
 
 func newNetworkSpec() plan.Spec { return &NetworkSpec{} }

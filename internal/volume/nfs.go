@@ -26,8 +26,8 @@ import (
 type NFSSpec struct {
 	Version  string `yaml:"version" doc:"NFS version" enum:"4.0,4.1,4.2"`
 	Options  string `yaml:"options" doc:"mount options to add, as in rsize=65536,nconnect=4"`
-	Port     int    `yaml:"port" doc:"port of the server on 127.0.0.1; 0 takes a free one"`
-	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+	Port     int    `yaml:"port" doc:"port of the server on 127.0.0.1; 0 picks a free one"`
+	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
 func (s *NFSSpec) Traits() plan.Traits {

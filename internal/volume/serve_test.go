@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -173,6 +174,13 @@ func onlyDir(t *testing.T, dir string) string {
 func TestServedFrom(t *testing.T) {
 	dir := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	full := iotax.Place{Kind: iotax.PlaceDir, Path: tmpfs(t, "size=1m")}
+	export := func(size int64, existed bool) iotax.Place {
+		p := iotax.Place{Kind: iotax.PlaceURL, Path: "nbd://h:1", ReadOnly: existed, Facts: map[string]string{"nbd": "qemu-nbd"}}
+		if !existed {
+			p.Facts["nbd.size"] = strconv.FormatInt(size, 10)
+		}
+		return p
+	}
 	for _, c := range []struct {
 		name, kind  string
 		spec        plan.Spec
@@ -188,6 +196,10 @@ func TestServedFrom(t *testing.T) {
 			Env{Of: dir, Need: 1 << 30}, "less than the 1 GiB", "at least 1.5 GiB"},
 		{"no O_DIRECT", "disk", &DiskSpec{Bus: "nvme", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "off", Filesystem: "ext4", Size: 16 << 20},
 			Env{Of: full}, "O_DIRECT", "cache: writeback"},
+		{"an export that exists", "disk", newDiskSpec(), Env{Of: export(64<<20, true)}, "read-only", "nbd: {size"},
+		{"too small an export", "disk", newDiskSpec(), Env{Of: export(64<<20, false), Need: 1 << 30}, "it has 64 MiB, less than the 1 GiB", "{nbd: {size: 1.5 GiB}}"},
+		{"qcow2 on an export", "disk", diskSpec(func(s *DiskSpec) { s.Format = "qcow2" }), Env{Of: export(64<<20, false)}, "raw disk", "format"},
+		{"erofs on an export", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: export(64<<20, false)}, "not a directory", "dir:"},
 		{"no files", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: dir}, "no workload says which files", "randread"},
 		{"a wrong id", "disk", newDiskSpec(), Env{Of: dir, ID: "Not/Good"}, "1 to 12", ""},
 		{"no such kind", "disc", newDiskSpec(), Env{Of: dir}, "no kind", "device, dir, disk"},
@@ -261,6 +273,8 @@ func TestValidate(t *testing.T) {
 		{diskSpec(func(s *DiskSpec) { s.Bus, s.Format = "ide", "vmdk" }), "bus format", "virtio-blk, virtio-scsi, nvme"},
 		{diskSpec(func(s *DiskSpec) { s.Bus, s.IOThread = "nvme", true }), "iothread", "leave iothread out"},
 		{diskSpec(func(s *DiskSpec) { s.Preallocation = "metadata" }), "preallocation", "qcow2"},
+		{diskSpec(func(s *DiskSpec) { s.Hot = true }), "", ""},
+		{diskSpec(func(s *DiskSpec) { s.Hot, s.Filesystem = true, "root" }), "hot", "leave hot out"},
 		{diskSpec(func(s *DiskSpec) { s.Size = 1 }), "size", "16MiB"},
 		{shareSpec(func(s *ShareSpec) {}), "", ""},
 		{shareSpec(func(s *ShareSpec) { s.Type = "nfs" }), "type", "virtiofs, 9p"},
@@ -325,15 +339,12 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s has no short form", k.Name)
 			continue
 		}
-		if can.Encloses {
-			continue // it is on the machine of the target that it refers to
-		}
 		refers := can.Of != nil
 		if want := slices.Contains([]string{"disk", "share", "mount", "nfs", "sshfs"}, k.Name); refers != want || (want || k.Name == "claim") != (len(k.On) > 0) {
 			t.Errorf("%s refers: %v, on %v", k.Name, refers, k.On)
 		}
 	}
-	if got := strings.Join(names, " "); got != "dir device disk share mount claim nfs sshfs memory own nbd network inside group neighbours bucket" {
+	if got := strings.Join(names, " "); got != "dir device disk share mount claim nfs sshfs memory own nbd network group neighbours bucket" {
 		t.Errorf("kinds %s", got)
 	}
 }
@@ -356,7 +367,7 @@ func TestClaims(t *testing.T) {
 		{doc(ShareSpec{}, "Cache"), virtiofs.Cache + " (default)"},
 		{doc(ShareSpec{}, "Cache"), plan9.Cache + " (default)"},
 		{doc(ShareSpec{}, "Security"), "default " + plan9.Security},
-		{doc(ClaimSpec{}, "Size"), "is " + bytesText(leastClaim) + " at least"},
+		{doc(ClaimSpec{}, "Size"), "is at least " + bytesText(leastClaim)},
 	} {
 		if !strings.Contains(c.doc, c.want) {
 			t.Errorf("the schema has %q, the code has %q", c.doc, c.want)

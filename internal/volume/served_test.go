@@ -17,6 +17,7 @@ import (
 	"iotax"
 	"iotax/internal/machine/fake"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
 )
 
 func nfsSpec(change func(*NFSSpec)) *NFSSpec {
@@ -42,6 +43,7 @@ func needs(t *testing.T, programs ...string) {
 // TestServed mounts what servers of this host offer in one guest, does I/O there, and takes it away; then
 // the servers die under it.
 func TestServed(t *testing.T) {
+	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
 	of := hostDir(t)
 	disks := sealedDisks(t)

@@ -17,11 +17,11 @@ import (
 // ShareSpec is `share: {…}`: a directory of the host that a guest mounts.
 type ShareSpec struct {
 	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
-	Cache    string    `yaml:"cache" doc:"virtiofs, the daemon's: none, auto (default) or always; 9p, the mount's: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
-	DAX      bool      `yaml:"dax" doc:"virtiofs only: map the host's page cache into the guest, where QEMU and the guest's kernel can"`
+	Cache    string    `yaml:"cache" doc:"virtiofs: cache mode of virtiofsd: none, auto (default) or always; 9p: mount option cache: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
+	DAX      bool      `yaml:"dax" doc:"virtiofs only: map the host's page cache into the guest; QEMU and the guest's kernel must support it"`
 	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message (default 500KiB)"`
-	Security string    `yaml:"security" doc:"9p only: how owners and modes are kept (default mapped-xattr)" enum:"mapped-xattr,mapped-file,passthrough,none"`
-	OfTarget string    `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+	Security string    `yaml:"security" doc:"9p only: security model, which decides how owners and modes are stored (default mapped-xattr)" enum:"mapped-xattr,mapped-file,passthrough,none"`
+	OfTarget string    `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
 func (s *ShareSpec) Traits() plan.Traits {

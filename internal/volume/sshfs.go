@@ -20,7 +20,7 @@ import (
 // of it, and over there sshfs -o passive takes that channel for its server.
 type SSHFSSpec struct {
 	Options  string `yaml:"options" doc:"sshfs options to add, as in dir_cache=no,max_conns=1"`
-	OfTarget string `yaml:"of" doc:"target of the host that the directory lies on; the baseline when empty"`
+	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
 func newSSHFSSpec() plan.Spec { return &SSHFSSpec{} }
@@ -176,8 +176,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	p.Durability = iotax.Weakest(p.Durability, s.env.Of.Durability)
 	maps.Copy(p.Facts, map[string]string{
 		"of": s.spec.OfTarget, iotax.FactShareType: "sshfs", "sshfs.server": s.program, "sshfs.options": join("passive", s.spec.Options),
-		// What ssh would cost as a process of its own is the work of this process here.
-		"sshfs.transport":    "the SSH connection of iotax; its CPU is not in cpu.serving",
+		"sshfs.transport":    "iotax's connection to the machine; the CPU time of this process is not in cpu.serving",
 		iotax.FactHostDirect: "no",
 	})
 	return p, nil

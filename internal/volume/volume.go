@@ -27,22 +27,21 @@ type Kind struct {
 // Kinds lists every kind of volume. A new kind is one file and one line here.
 func Kinds() []Kind {
 	return []Kind{
-		kind(plan.Kind{Name: "dir", Doc: "a directory; iotax makes one of its own inside it and removes it", New: newDirSpec}, prepareDir),
-		kind(plan.Kind{Name: "device", Doc: "a block device that exists, read only unless --destroy names it", New: newDeviceSpec}, prepareDevice),
-		kind(plan.Kind{Name: "disk", Doc: "a disk of a guest, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk),
+		kind(plan.Kind{Name: "dir", Doc: "a directory; iotax works in a new directory inside it, which it removes at the end", New: newDirSpec}, prepareDir),
+		kind(plan.Kind{Name: "device", Doc: "an existing block device; iotax only reads it unless --destroy names it", New: newDeviceSpec}, prepareDevice),
+		kind(plan.Kind{Name: "disk", Doc: "a guest disk, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk),
 		kind(plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare),
-		kind(plan.Kind{Name: "mount", Doc: "a directory that a container is given: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman", "k8s"}}, prepareMount),
+		kind(plan.Kind{Name: "mount", Doc: "a directory inside a container: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman", "k8s"}}, prepareMount),
 		kind(plan.Kind{Name: "claim", Doc: "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", New: newClaimSpec, On: []string{"k8s"}}, prepareClaim),
 		kind(plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS),
-		kind(plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted elsewhere by sshfs over the connection that is there", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS),
+		kind(plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted on another machine by sshfs over the machine's existing connection", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS),
 		kind(plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory),
-		kind(plan.Kind{Name: "own", Doc: "what a guest without a shell has in its image; nothing is made", New: func() plan.Spec { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
-		kind(plan.Kind{Name: "nbd", Doc: "a disk image on a machine, exported over NBD and used on another or on the same; or an export that exists", New: newNBDSpec}, prepareNBD),
+		kind(plan.Kind{Name: "own", Doc: "the storage inside the image of a guest without a shell; iotax makes nothing", New: func() plan.Spec { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
+		kind(plan.Kind{Name: "nbd", Doc: "a disk image that one machine exports over NBD to another or to itself, or an existing export", New: newNBDSpec}, prepareNBD),
 		kind(plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork),
-		{plan.Kind{Name: "inside", Doc: "the place of another target, with the work done in a container on its machine", New: newInsideSpec}, prepareGathered},
-		{plan.Kind{Name: "group", Doc: "several targets at which the work is done at the same moment, by fio", New: newGroupSpec, On: []string{plan.Host}}, prepareGathered},
-		{plan.Kind{Name: "neighbours", Doc: "a target that is measured while others do other work, by fio", New: newNeighbourSpec, On: []string{plan.Host}}, prepareGathered},
-		kind(plan.Kind{Name: "bucket", Doc: "a bucket of an S3 store that exists, or of one that is started on a machine for the run", New: newBucketSpec}, prepareBucket),
+		{plan.Kind{Name: "group", Doc: "several targets on which fio works at the same time", New: newGroupSpec, On: []string{plan.Host}}, prepareGathered},
+		{plan.Kind{Name: "neighbours", Doc: "a target that is measured while fio does other work on other targets", New: newNeighbourSpec, On: []string{plan.Host}}, prepareGathered},
+		kind(plan.Kind{Name: "bucket", Doc: "a bucket of an existing S3 store, or of one started on a machine for the run", New: newBucketSpec}, prepareBucket),
 	}
 }
 

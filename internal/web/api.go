@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"encoding/json"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,9 +10,8 @@ import (
 
 	"iotax"
 	"iotax/internal/report/export"
-	"iotax/internal/report/format"
 	"iotax/internal/store"
-	"iotax/stat"
+	"iotax/internal/trend"
 )
 
 // apiVersion is that of the JSON answers that are the server's own. Fields are added under the same version.
@@ -144,51 +142,13 @@ func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, func(b *bytes.Buffer) error { return export.JSONComparison(b, all[0]) })
 }
 
-type apiPoint struct {
-	Run     string    `json:"run"`
-	Start   time.Time `json:"start"`
-	Value   *float64  `json:"value"`
-	Lo      *float64  `json:"lo"`
-	Hi      *float64  `json:"hi"`
-	Outside string    `json:"outside,omitempty"` // why the point takes no part
-}
-
-type apiChange struct {
-	Run      string       `json:"run"` // the first of the new level
-	Before   string       `json:"before"`
-	P        float64      `json:"p"`
-	Estimate *float64     `json:"estimate"` // of new to old, oriented: above 1 is better
-	Lo       *float64     `json:"lo"`
-	Hi       *float64     `json:"hi"`
-	Verdict  stat.Verdict `json:"verdict"`
-}
-
 func (s *Server) apiTrend(w http.ResponseWriter, r *http.Request) error {
-	d, err := s.trendOf(r.Context(), r.URL.Query())
+	t, err := s.trendOf(r.Context(), r.URL.Query())
 	if err != nil {
 		return err
 	}
-	out := struct {
-		Version  int          `json:"version"`
-		Workload string       `json:"workload"`
-		Target   string       `json:"target"`
-		Metric   string       `json:"metric"`
-		By       string       `json:"by"`
-		Unit     string       `json:"unit"`
-		Better   iotax.Better `json:"better"`
-		Points   []apiPoint   `json:"points"`
-		Changes  []apiChange  `json:"changes"`
-	}{apiVersion, d.cell.Workload, d.cell.Target, d.metric, "value", d.unit, d.better, []apiPoint{}, []apiChange{}}
-	if d.byRatio {
-		out.By, out.Unit, out.Better = "ratio", iotax.RatioUnit, iotax.Up
-	}
-	for _, dot := range d.dots {
-		out.Points = append(out.Points, apiPoint{dot.run.ID, dot.run.Start, finite(dot.value.Estimate), finite(dot.value.Lo), finite(dot.value.Hi), format.Clean(dot.unlike)})
-	}
-	for _, c := range d.changes {
-		out.Changes = append(out.Changes, apiChange{d.dots[c.after].run.ID, d.dots[c.before].run.ID, c.p, finite(c.change.Estimate), finite(c.change.Lo), finite(c.change.Hi), c.verdict})
-	}
-	return encode(w, out)
+	return encode(w, struct {
+		Version int `json:"version"`
+		trend.Export
+	}{apiVersion, t.Export()})
 }
-
-func finite(v float64) *float64 { return some(v, !math.IsNaN(v) && !math.IsInf(v, 0)) }

@@ -17,6 +17,7 @@ import (
 	"iotax"
 	"iotax/internal/store"
 	"iotax/internal/testenv/browsertest"
+	"iotax/internal/testenv/long"
 )
 
 // A tab adds to a browser what the pages of this server have in common.
@@ -43,6 +44,7 @@ func (b tab) fits(page string) {
 
 // The history of a store, a comparison by ticking, a report and a trend, as a visitor goes through them.
 func TestBrowser(t *testing.T) {
+	long.Test(t)
 	db, _ := open(t)
 	nightly(60).fill(t, db)
 	history{name: "shares-in-a-guest", runs: 2, rounds: 3, seed: 9}.fill(t, db)
@@ -136,6 +138,7 @@ func TestBrowser(t *testing.T) {
 
 // A server with a token, a run that goes on beside it, and the end of both, all as real processes.
 func TestBrowserLive(t *testing.T) {
+	long.Test(t)
 	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("needs fio")
 	}

@@ -189,7 +189,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 		if len(v.Last) == lastTrials {
 			break
 		}
-		tv := trialView{Seq: t.Seq, Round: t.Round, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Took: took(t.Took)}
+		tv := trialView{Seq: t.Seq + 1, Round: t.Round + 1, Workload: format.Clean(t.Workload), Target: format.Clean(t.Target), Took: took(t.Took)}
 		if val, ok := t.Value(metric[t.Workload]); ok {
 			tv.Value = format.Number(stat.Interval{Estimate: val.Value, Lo: val.Value * .995, Hi: val.Value * 1.005}, val.Unit)
 		}

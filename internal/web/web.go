@@ -25,6 +25,7 @@ import (
 	"iotax/internal/report/format"
 	"iotax/internal/report/html"
 	"iotax/internal/store"
+	"iotax/internal/trend"
 )
 
 // Options are what a server is told.
@@ -59,7 +60,8 @@ type Server struct {
 	gate    gate
 	frame   frame
 	feeds   feeds
-	points  points
+	reader  trend.Reader
+	scraped scraped
 	busy    chan struct{} // room for the pages that are work
 	now     func() time.Time
 }
@@ -110,7 +112,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.feeds.init(s)
-	s.points.all = map[pointKey]point{}
+	s.reader.Store = o.Store
 	return s, nil
 }
 
@@ -208,6 +210,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /api/runs/{id}/state", s.api(s.apiState))
 	mux.HandleFunc("GET /api/compare", s.api(s.apiCompare))
 	mux.HandleFunc("GET /api/trend", s.api(s.apiTrend))
+	mux.HandleFunc("GET /metrics", s.api(s.metrics))
 	mux.HandleFunc("GET /login", s.loginForm)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
@@ -245,6 +248,8 @@ func (s *Server) statusOf(r *http.Request, err error) int {
 		return p.status
 	case errors.Is(err, store.ErrNotFound):
 		return http.StatusNotFound
+	case errors.Is(err, iotax.ErrUsage):
+		return http.StatusBadRequest
 	}
 	if r.Context().Err() == nil {
 		s.Log("%s %s: %v", r.Method, r.URL.Path, err)

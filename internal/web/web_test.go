@@ -22,7 +22,7 @@ import (
 	"iotax/internal/report"
 	"iotax/internal/report/output"
 	"iotax/internal/store"
-	"iotax/stat"
+	"iotax/internal/testenv/long"
 )
 
 const token = "a token that nobody guesses"
@@ -259,6 +259,38 @@ func TestRunPageIsTheReport(t *testing.T) {
 	}
 }
 
+// A scrape has the newest complete run of each name, and a new one from the next scrape on.
+func TestMetrics(t *testing.T) {
+	db, _ := open(t)
+	nightly(3).fill(t, db)
+	url := serve(t, newServer(t, Options{Store: db}))
+	scrape := func() string {
+		t.Helper()
+		got := get(t, url+"/metrics")
+		if got.status != 200 || !strings.HasPrefix(got.header.Get("Content-Type"), "application/openmetrics-text; version=1.0.0") || !strings.HasSuffix(got.body, "\n# EOF\n") {
+			t.Fatalf("%d %s: %.200s", got.status, got.header.Get("Content-Type"), got.body)
+		}
+		return got.body
+	}
+	for _, body := range []string{scrape(), scrape()} {
+		if strings.Count(body, "iotax_run_info{") != 1 || !strings.Contains(body, `run="nightly-002"`) {
+			t.Errorf("runs in %.300s", body)
+		}
+	}
+	run, err := db.Get(t.Context(), "nightly-002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := *run
+	later.ID, later.Start, later.Status = "nightly-003", run.Start.Add(time.Hour), iotax.Done
+	if err := db.Create(t.Context(), &later); err != nil {
+		t.Fatal(err)
+	}
+	if body := scrape(); strings.Count(body, "iotax_run_info{") != 1 || !strings.Contains(body, `run="nightly-003"`) {
+		t.Errorf("runs in %.300s", body)
+	}
+}
+
 func TestAPI(t *testing.T) {
 	db, _ := open(t)
 	nightly(25).fill(t, db)
@@ -448,6 +480,7 @@ func TestToken(t *testing.T) {
 
 // Who is slow, or says too much, is hung up on: a server that waits for everybody has soon no room for anybody.
 func TestLimits(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	s := newServer(t, Options{Token: token})
 	l, err := Listen(t.Context(), "127.0.0.1:0", token)
@@ -610,7 +643,8 @@ func TestLiveAndStop(t *testing.T) {
 		}
 	}
 	e := next("7 trials")
-	if !strings.Contains(e, share) || !strings.Contains(e, "round 1 of at most 30") {
+	newest := `<td class="s-num">7</td><td>` + random + `</td><td class="s-num">2</td><th` // counted from 1
+	if !strings.Contains(e, share) || !strings.Contains(e, "round 1 of at most 30") || !strings.Contains(e, newest) {
 		t.Errorf("%s", e)
 	}
 	// A second visitor sees at once what the first has.
@@ -757,27 +791,6 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 	for b.Loop() {
 		get(b, base+"/")
-	}
-}
-
-// Runs of one day are told apart by their times, and others by their days.
-func TestTrendWithinADay(t *testing.T) {
-	for _, c := range []struct {
-		between      time.Duration
-		label, title string
-	}{{time.Minute, "02:30", "with the run of 1 March 2026, 02:35"}, {24 * time.Hour, "2026-03-01", "with the run of 6 March 2026"}} {
-		d := trendData{cell: store.Cell{Workload: random, Target: share}, byRatio: true}
-		for i := range 10 {
-			x := 1 - .5*float64(i/5)
-			d.dots = append(d.dots, trendDot{run: iotax.Run{ID: fmt.Sprint(i), Start: epoch.Add(time.Duration(i) * c.between)}, value: stat.Interval{Estimate: x, Lo: x, Hi: x, N: 6}})
-		}
-		d.changes = []trendChange{{before: 4, after: 5, change: stat.Interval{Estimate: .5, Lo: .4, Hi: .6}, verdict: stat.Worse}}
-		if dates := d.chart(wideTrend).X.Ticks; len(dates) == 0 || dates[0].Label != c.label {
-			t.Errorf("every %v: %+v", c.between, dates)
-		}
-		if got := d.answer(10); !strings.HasSuffix(got, c.title) {
-			t.Errorf("every %v: %s", c.between, got)
-		}
 	}
 }
 

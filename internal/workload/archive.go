@@ -10,11 +10,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"iotax"
 	"iotax/internal/agent"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
@@ -26,10 +28,10 @@ import (
 type Archive struct {
 	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
 	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`
-	Files       int           `yaml:"files" doc:"number of files of an archive that is made"`
+	Files       int           `yaml:"files" doc:"number of files of a generated archive"`
 	Directories int           `yaml:"directories" doc:"number of directories"`
-	Size        plan.Size     `yaml:"size" doc:"bytes of all files together"`
-	Timeout     plan.Duration `yaml:"timeout" doc:"how long one trial may take"`
+	Size        plan.Size     `yaml:"size" doc:"total size of all files"`
+	Timeout     plan.Duration `yaml:"timeout" doc:"time limit of one trial"`
 }
 
 func newArchive() plan.Spec {
@@ -51,7 +53,14 @@ func (s *Archive) SetScalar(text string) error {
 }
 
 func (s *Archive) Traits() plan.Traits {
-	return plan.Traits{HostFiles: []*string{&s.File}, Scale: s.Scale}
+	return plan.Traits{HostFiles: []*string{&s.File}, Scale: s.Scale, Metrics: s.metrics}
+}
+
+func (s *Archive) metrics() []metric.Metric {
+	return slices.Concat(metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of tar", iotax.ValueSyncDuration, "time until the device has it, after tar",
+		"synced.duration", "both together"),
+		metric.Of(iotax.PerSecond, iotax.Up, iotax.ValueArchiveFiles, "files per second"),
+		metric.Of(iotax.BytesPerSecond, iotax.Up, "archive.bandwidth", "bytes of the files per second"))
 }
 
 // Validate finds what is out of range.

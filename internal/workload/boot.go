@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/workload/command"
 	"iotax/internal/workload/support"
@@ -18,10 +19,10 @@ import (
 // Boot is the spec of `boot: {}`: the target's machine is booted once more, beside itself, and its timeline
 // told. A trial is cold when the kernel, the image and what else is read have left this host's page cache.
 type Boot struct {
-	Mount   bool          `yaml:"mount" doc:"also mount the target's share in the machine that was booted"`
-	Root    string        `yaml:"root" doc:"root file system that the machine goes on with, on the target's share or disk: python (this host's Python with a small web application), or a directory of this host, which is copied there"`
-	Run     string        `yaml:"run" doc:"with root: the program that is started there, up to its first answer over HTTP; {port} is where it listens"`
-	Timeout plan.Duration `yaml:"timeout" doc:"how long one boot may take"`
+	Mount   bool          `yaml:"mount" doc:"also mount the target's share in the booted machine"`
+	Root    string        `yaml:"root" doc:"root file system on the target's share or disk that the machine continues with: python (this host's Python with a small web application), or a directory of this host, which is copied there"`
+	Run     string        `yaml:"run" doc:"with root: program to start there, timed until its first answer over HTTP; {port} is the port to listen on"`
+	Timeout plan.Duration `yaml:"timeout" doc:"time limit of one boot"`
 }
 
 func newBoot() plan.Spec { return &Boot{Timeout: plan.Duration(5 * time.Minute)} }
@@ -33,7 +34,19 @@ func (s *Boot) Traits() (can plan.Traits) {
 	if s.Root != pythonRoot {
 		can.HostFiles = []*string{&s.Root}
 	}
+	can.Metrics = s.metrics
 	return can
+}
+
+func (s *Boot) metrics() []metric.Metric {
+	all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of the whole boot")
+	if s.Mount || s.Root != "" {
+		all = append(all, metric.Of(iotax.Seconds, iotax.Down, "mount.duration", "time to mount the share, or the root")...)
+	}
+	if s.Root != "" {
+		all = append(all, metric.Of(iotax.Seconds, iotax.Down, "pivot.duration", "time to change to the root", "app.duration", "time until the program answers")...)
+	}
+	return all
 }
 
 // Validate finds what is out of range.

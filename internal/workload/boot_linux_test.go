@@ -78,7 +78,7 @@ func TestBoot(t *testing.T) {
 
 	// The same in a container of the guest's files, which has the guest's network; one with a network of its own is
 	// refused before anything is measured.
-	box, err := inside.Open(ctx, g, tgt.Place, inside.Config{Name: "box", Engine: []string{inside.Namespaces}})
+	box, err := inside.Kind.Open(ctx, inside.Kind.New(), machine.Options{Name: "box", On: g, Place: tgt.Place})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"iotax"
 	"iotax/internal/agent"
 	"iotax/internal/leftover"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/workload/command"
 	"iotax/internal/workload/support"
@@ -26,13 +27,13 @@ import (
 // HTTP is the spec of `http: {}`: static files of the place, served by nginx on the target's machine and
 // fetched from this host; or any URL.
 type HTTP struct {
-	URL     string    `yaml:"url" doc:"what to fetch, in place of files that nginx serves from the target's place"`
-	Workers int       `yaml:"workers" doc:"how many requests are in flight at the most"`
-	Rate    float64   `yaml:"rate" doc:"open loop: requests a second, whatever the answers; 0 is a closed loop at the maximum rate"`
+	URL     string    `yaml:"url" doc:"URL to fetch, instead of files that nginx serves from the target's place"`
+	Workers int       `yaml:"workers" doc:"maximum number of requests in flight"`
+	Rate    float64   `yaml:"rate" doc:"open loop: requests per second, regardless of the answers; 0 means a closed loop at the maximum rate"`
 	Files   int       `yaml:"files" doc:"number of files; each is half as large as the next"`
 	Size    plan.Size `yaml:"size" doc:"size of the largest file"`
 
-	Times float64 `yaml:"times" doc:"how many times as long its trials are as the plan's; 0 is 1"`
+	Times float64 `yaml:"times" doc:"length of its trials, as a multiple of the plan's; 0 means 1"`
 }
 
 func newHTTP() plan.Spec { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
@@ -67,7 +68,16 @@ func (s *HTTP) Validate() error {
 	return errors.Join(append(errs, plan.CheckTimes(s.Times))...)
 }
 
-func (s *HTTP) Traits() plan.Traits { return plan.Traits{Lasts: s.Times, Scale: s.Scale} }
+func (s *HTTP) Traits() plan.Traits {
+	return plan.Traits{Lasts: s.Times, Scale: s.Scale, Metrics: s.metrics}
+}
+
+func (s *HTTP) metrics() []metric.Metric {
+	return slices.Concat(metric.Of(iotax.PerSecond, iotax.Up, iotax.ValueHTTPRequests, "requests per second"),
+		metric.Of(iotax.BytesPerSecond, iotax.Up, "http.bandwidth", "bytes per second"),
+		metric.Latency("http.latency", "time of a request"),
+		metric.Of(iotax.RatioUnit, iotax.Down, "http.errors", "share of the requests that failed"))
+}
 
 // Scale makes the files smaller or larger.
 func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }

@@ -12,6 +12,7 @@ import (
 
 	"iotax"
 	"iotax/internal/agent"
+	"iotax/internal/metric"
 	"iotax/internal/object"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
@@ -23,21 +24,32 @@ import (
 // volume made from it comes down and is written in full; the second is an overlay on what the first one left.
 type Image struct {
 	Size   plan.Size    `yaml:"size" doc:"virtual size of the image"`
-	Data   plan.Percent `yaml:"data" doc:"how much of it is written; the rest is a hole"`
-	Import string       `yaml:"import" doc:"shell command of another VM manager that imports the raw file $SOURCE as $NAME, in place of qemu-img and the store"`
-	First  string       `yaml:"first" doc:"its command that makes the first volume, $NAME-1, from $NAME"`
-	Second string       `yaml:"second" doc:"its command that makes the second volume, $NAME-2, from $NAME"`
-	Remove string       `yaml:"remove" doc:"its command that removes both volumes and the image, as far as they are there"`
+	Data   plan.Percent `yaml:"data" doc:"share of the image that is written; the rest is a hole"`
+	Import string       `yaml:"import" doc:"shell command of another VM manager that imports the raw file $SOURCE as $NAME, instead of qemu-img and the store"`
+	First  string       `yaml:"first" doc:"command of that manager that makes the first volume, $NAME-1, from $NAME"`
+	Second string       `yaml:"second" doc:"command of that manager that makes the second volume, $NAME-2, from $NAME"`
+	Remove string       `yaml:"remove" doc:"command of that manager that removes both volumes and the image, if they exist"`
 }
 
 var imageTools = map[string]string{"qemu-img": "qemu-utils"}
 
 func (s *Image) Traits() plan.Traits {
-	can := plan.Traits{Scale: s.Scale}
+	can := plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 	if s.Import == "" {
 		can.Tools = slices.Sorted(maps.Keys(imageTools))
 	}
 	return can
+}
+
+func (s *Image) metrics() []metric.Metric {
+	all := metric.Of(iotax.Seconds, iotax.Down, "import.duration", "time to import the image", iotax.ValueFirstDuration, "time to make the first volume of it",
+		iotax.ValueSecondDuration, "time to make the second volume")
+	if s.Import != "" { // the steps are those of a VM manager
+		return all
+	}
+	return slices.Concat(all, metric.Of(iotax.Seconds, iotax.Down, "import.convert", "time to convert the image", "import.upload", "time to upload it",
+		"first.download", "time to download it", "first.convert", "time to make the volume of the download"),
+		metric.Of(iotax.BytesPerSecond, iotax.Up, "import.bandwidth", "bytes of the image per second of the import", "first.bandwidth", "the same of the first volume"))
 }
 
 func newImage() plan.Spec { return &Image{Size: 1 << 30, Data: 0.5} }

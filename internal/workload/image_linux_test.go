@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"iotax"
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/worktest"
 	"iotax/internal/workload/support"
 )
@@ -132,6 +132,7 @@ func mute(t *testing.T) *iotax.Target {
 }
 
 func TestMaterialise(t *testing.T) {
+	long.Test(t)
 	target, server := worktest.AnExport(t)
 	path := t.TempDir()
 	spec := func(tool string, lazy bool, path string) *Materialise {
@@ -213,29 +214,5 @@ func TestMaterialise(t *testing.T) {
 	}
 	if _, err := ran(t, "materialise", newMaterialise(), &iotax.Target{Name: "dir", Machine: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: path}}); err == nil || !strings.Contains(err.Error(), "at:") {
 		t.Errorf("a directory: %v", err)
-	}
-}
-
-func TestGuestSpec(t *testing.T) {
-	for field, change := range map[string]func(*Guest){
-		"":       func(*Guest) {},
-		"memory": func(g *Guest) { g.Memory = 1 << 20 },
-		"cpus":   func(g *Guest) { g.CPUs = 0 },
-		"size":   func(g *Guest) { g.Size = 5 },
-		"each":   func(g *Guest) { g.Each = 1 },
-	} {
-		g := newGuest().(*Guest)
-		change(g)
-		err := g.Validate()
-		var f *plan.FieldError
-		if (field == "") != (err == nil) || err != nil && (!errors.As(err, &f) || f.Field != field) {
-			t.Errorf("%q: %v", field, err)
-		}
-	}
-	w := &guestOnTop{name: "guest"}
-	for _, p := range []iotax.Place{{Kind: iotax.PlaceDir, Path: "/x"}, {Kind: iotax.PlaceURL, Path: "nbd://x", ReadOnly: true}} {
-		if err := w.Check(t.Context(), &iotax.Target{Name: "t", Machine: host.Local(), Place: p}); err == nil || !strings.Contains(err.Error(), "hint: ") {
-			t.Errorf("%+v: %v", p, err)
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"iotax"
 	"iotax/internal/leftover"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
@@ -22,22 +23,27 @@ import (
 // Materialise is `materialise: {…}`: the volume behind an NBD export is brought onto the node that uses it, in one go or as it is
 // read.
 type Materialise struct {
-	Tool string    `yaml:"tool" doc:"what copies" enum:"nbdcopy,qemu-img"`
-	Lazy bool      `yaml:"lazy" doc:"use it at once, through an overlay that keeps what is read (copy-on-read), and read it through"`
-	Size plan.Size `yaml:"size" doc:"what an export that is made for the run holds at least"`
-	Path string    `yaml:"path" doc:"directory on the node for the copy; empty is the node's own"`
+	Tool string    `yaml:"tool" doc:"program that copies" enum:"nbdcopy,qemu-img"`
+	Lazy bool      `yaml:"lazy" doc:"use the volume at once, through a copy-on-read overlay, and read all of it"`
+	Size plan.Size `yaml:"size" doc:"minimum size of an export made for the run"`
+	Path string    `yaml:"path" doc:"directory on the node for the copy; empty means /var/tmp, or the directory of a lab's node"`
 
-	Network bool `yaml:"network" doc:"path is meant to lie on a network file system; without this it is refused there"`
+	Network bool `yaml:"network" doc:"allow a path on a network file system; without this key it is refused"`
 	Create  bool `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 
-	Stall plan.Duration `yaml:"stall" doc:"how long nothing may come over before the copy is given up"`
+	Stall plan.Duration `yaml:"stall" doc:"time without new data after which the copy fails"`
 }
 
 // copyTools are what copies a volume out of an export, with their packages.
 var copyTools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"}
 
 func (s *Materialise) Traits() plan.Traits {
-	return plan.Traits{Tools: slices.Sorted(maps.Keys(copyTools)), Directories: []*string{&s.Path}, Scale: s.Scale}
+	return plan.Traits{Tools: slices.Sorted(maps.Keys(copyTools)), Directories: []*string{&s.Path}, Scale: s.Scale, Metrics: s.metrics}
+}
+
+func (s *Materialise) metrics() []metric.Metric {
+	return slices.Concat(metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time until the volume is on the node", iotax.ValueFirstIO, "time until it answers"),
+		metric.Of(iotax.BytesPerSecond, iotax.Up, iotax.ValueBandwidth, "bytes of the volume per second", "steady.read.bandwidth", "bytes per second, read from the volume on the node"))
 }
 
 func newMaterialise() plan.Spec {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
@@ -18,8 +20,8 @@ import (
 
 // Network is `network: {…}`: a stream over TCP between the two machines of a target of kind network, by iperf3.
 type Network struct {
-	Streams int  `yaml:"streams" doc:"connections at the same time"`
-	Reverse bool `yaml:"reverse" doc:"from the far machine to the target's own"`
+	Streams int  `yaml:"streams" doc:"number of parallel connections"`
+	Reverse bool `yaml:"reverse" doc:"send from the other machine to the target's own"`
 }
 
 func newNetwork() plan.Spec { return &Network{Streams: 1} }
@@ -32,7 +34,15 @@ func (n *Network) Validate() error {
 	return nil
 }
 
-func (n *Network) Traits() plan.Traits { return plan.Traits{Tools: []string{"iperf3"}} }
+func (n *Network) Traits() plan.Traits {
+	return plan.Traits{Tools: []string{"iperf3"}, Metrics: n.metrics}
+}
+
+func (n *Network) metrics() []metric.Metric {
+	return slices.Concat(metric.Of(iotax.BytesPerSecond, iotax.Up, iotax.ValueBandwidth, "bytes that arrived per second"),
+		metric.Of(iotax.Seconds, iotax.Down, "rtt.mean", "mean round trip, as the sender's kernel knows it", "rtt.min", "shortest round trip", "rtt.max", "longest round trip"),
+		metric.Of(iotax.Count, iotax.Neither, "retransmits", "segments that were sent again"))
+}
 
 func openNetwork(w plan.Workload, s *Network, _ support.Env) (iotax.Workload, error) {
 	return &stream{name: w.Name, spec: *s}, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/object"
 	"iotax/internal/plan"
 	"iotax/internal/workload/support"
@@ -27,19 +28,29 @@ import (
 type Object struct {
 	Size        plan.Size     `yaml:"size" doc:"size of each object"`
 	Count       int           `yaml:"count" doc:"number of objects"`
-	Clients     int           `yaml:"clients" doc:"how many are under way at the same time"`
-	Part        plan.Size     `yaml:"part" doc:"size of the parts of a multipart upload; smaller objects go up whole"`
-	Concurrency int           `yaml:"concurrency" doc:"parts of an upload that are under way at the same time"`
-	Payload     string        `yaml:"payload" doc:"how the payload is protected: default is what minio-go does (signed chunk by chunk over http, unsigned over https); unsigned; checksum is CRC-32C behind it" enum:"default,unsigned,checksum"`
-	Timeout     plan.Duration `yaml:"timeout" doc:"of every request, its body included"`
-	Verify      bool          `yaml:"verify" doc:"compare the CRC-64/NVME of what comes back; its CPU time is counted by itself"`
+	Clients     int           `yaml:"clients" doc:"number of objects in flight at the same time"`
+	Part        plan.Size     `yaml:"part" doc:"part size of multipart uploads; smaller objects are uploaded whole"`
+	Concurrency int           `yaml:"concurrency" doc:"number of parts of an upload in flight at the same time"`
+	Payload     string        `yaml:"payload" doc:"how the payload is protected: default does what minio-go does (signed chunk by chunk over http, unsigned over https); unsigned; checksum sends a CRC-32C after it" enum:"default,unsigned,checksum"`
+	Timeout     plan.Duration `yaml:"timeout" doc:"time limit of every request, including its body"`
+	Verify      bool          `yaml:"verify" doc:"compare the CRC-64/NVME of downloaded objects; its CPU time is counted separately"`
 }
 
 func newObject() plan.Spec {
 	return &Object{Size: 4 << 20, Count: 1, Clients: 1, Part: 16 << 20, Concurrency: 8, Payload: "default", Timeout: plan.Duration(object.DefaultTimeout), Verify: true}
 }
 
-func (o *Object) Traits() plan.Traits { return plan.Traits{Scale: o.Scale} }
+func (o *Object) Traits() plan.Traits { return plan.Traits{Scale: o.Scale, Metrics: o.metrics} }
+
+func (o *Object) metrics() (all []metric.Metric) {
+	for _, d := range [][2]string{{"upload", "put"}, {"download", "get"}} {
+		all = slices.Concat(all, metric.Of(iotax.BytesPerSecond, iotax.Up, d[0]+".bandwidth", "bytes per second"),
+			metric.Of(iotax.PerSecond, iotax.Up, d[1]+".rate", "requests per second"),
+			metric.Of(iotax.Seconds, iotax.Down, d[0]+".duration", "time of all requests", d[0]+".cpu", "CPU time of the client"),
+			metric.Latency(d[1]+".latency", "time of a request"), metric.Latency(d[1]+".ttfb", "time to the first byte of an answer"))
+	}
+	return all
+}
 
 // Scale makes the objects smaller or larger; how many there are stays.
 func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
@@ -260,15 +271,6 @@ func phase(out *iotax.Trial, direction, request string, p *object.Phase) {
 			sum += v
 		}
 		add(name+".mean", sum/float64(len(sorted)), iotax.Seconds, iotax.Down)
-		for _, q := range []struct {
-			name string
-			at   float64
-			need int
-		}{{"p50", .5, 1}, {"p90", .9, 10}, {"p99", .99, 100}} {
-			if len(sorted) >= q.need { // a quantile of fewer is the largest by another name
-				add(name+"."+q.name, sorted[min(int(math.Ceil(q.at*float64(len(sorted))))-1, len(sorted)-1)], iotax.Seconds, iotax.Down)
-			}
-		}
 		out.Histograms = append(out.Histograms, histogram(name, sorted))
 	}
 	series(request+".latency", p.Latencies)

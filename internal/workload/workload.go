@@ -17,10 +17,9 @@ import (
 
 // What makes workloads needs no package but this.
 type (
-	Kind     = support.Kind
-	Env      = support.Env
-	Lodging  = support.Lodging
-	GuestKit = support.GuestKit
+	Kind    = support.Kind
+	Env     = support.Env
+	Lodging = support.Lodging
 )
 
 // Kinds lists every kind there is.
@@ -29,14 +28,13 @@ func Kinds() []Kind {
 		fiojob.Kind,
 		command.Kind,
 		support.KindOf(plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork),
-		support.KindOf(plan.Kind{Name: "archive", Doc: "a tar archive that is extracted, or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive),
+		support.KindOf(plan.Kind{Name: "archive", Doc: "a tar archive that is extracted or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive),
 		support.KindOf(plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP),
-		support.KindOf(plan.Kind{Name: "boot", Doc: "the target's machine is booted once more: its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot),
+		support.KindOf(plan.Kind{Name: "boot", Doc: "another boot of the target's machine, with its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot),
 		command.AppKind,
 		support.KindOf(plan.Kind{Name: "object", Doc: "a batch of objects, uploaded to a bucket and downloaded again", New: newObject, Assumed: 3 * time.Second}, openObject),
-		support.KindOf(plan.Kind{Name: "image", Doc: "a disk image into an object store, and two volumes made from it", New: newImage, Assumed: 10 * time.Second}, openImage),
-		support.KindOf(plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, brought onto the node that uses it", New: newMaterialise, Assumed: 10 * time.Second}, openMaterialise),
-		support.KindOf(plan.Kind{Name: "guest", Doc: "a virtual machine whose disk is an NBD export: started, and measured inside", New: newGuest, Assumed: 30 * time.Second}, openGuest),
+		support.KindOf(plan.Kind{Name: "image", Doc: "a disk image imported into an object store, and two volumes made from it", New: newImage, Assumed: 10 * time.Second}, openImage),
+		support.KindOf(plan.Kind{Name: "materialise", Doc: "the volume behind an NBD export, copied to the node that uses it", New: newMaterialise, Assumed: 10 * time.Second}, openMaterialise),
 	}
 }
 

@@ -32,25 +32,25 @@ import (
 // Spec is that of kinds docker and podman: a container that exists, or one that is made from an
 // image for the run and removed after it.
 type Spec struct {
-	Ref       string `yaml:"ref" doc:"a container that runs if there is one of that name, else an image"`
-	Container string `yaml:"container" doc:"name or id of a container that runs; it is left as it is"`
-	Image     string `yaml:"image" doc:"image to make a container of for the run; it needs a POSIX sh"`
+	Ref       string `yaml:"ref" doc:"name of a running container, else of an image"`
+	Container string `yaml:"container" doc:"name or id of a running container; it is not changed"`
+	Image     string `yaml:"image" doc:"image of a container made for the run; it needs a POSIX sh"`
 	Pull      string `yaml:"pull" doc:"when to fetch the image: missing, never or always" enum:"missing,never,always"`
 
-	Host    string `yaml:"host" doc:"where the engine listens, as in DOCKER_HOST; empty is DOCKER_HOST, then the context, then the usual sockets"`
+	Host    string `yaml:"host" doc:"address of the engine, in the form of DOCKER_HOST; empty means DOCKER_HOST, then the context, then the usual sockets"`
 	Context string `yaml:"context" doc:"docker context to use instead of the current one"`
 
-	CPUs       float64   `yaml:"cpus" doc:"CPUs that the container may use; 0 is all"`
-	Memory     plan.Size `yaml:"memory" doc:"most memory that it may use; 0 is all"`
-	ReadIOPS   int       `yaml:"read_iops" doc:"limit of reads per second on limit_device; 0 is none"`
-	WriteIOPS  int       `yaml:"write_iops" doc:"limit of writes per second on limit_device; 0 is none"`
-	LimitOn    string    `yaml:"limit_device" doc:"block device of the engine's host that the limits are for"`
+	CPUs       float64   `yaml:"cpus" doc:"number of CPUs that the container may use; 0 means all"`
+	Memory     plan.Size `yaml:"memory" doc:"memory limit; 0 means none"`
+	ReadIOPS   int       `yaml:"read_iops" doc:"limit of reads per second on limit_device; 0 means none"`
+	WriteIOPS  int       `yaml:"write_iops" doc:"limit of writes per second on limit_device; 0 means none"`
+	LimitOn    string    `yaml:"limit_device" doc:"block device of the engine's host that the limits apply to"`
 	Devices    []string  `yaml:"devices" doc:"block devices of the engine's host to pass through, for targets of kind device"`
-	User       string    `yaml:"user" doc:"user to run as; empty is the image's"`
+	User       string    `yaml:"user" doc:"user to run as; empty means the image's"`
 	Network    string    `yaml:"network" doc:"network mode; none unless the work needs one"`
-	Runtime    string    `yaml:"runtime" doc:"OCI runtime; empty is the engine's"`
+	Runtime    string    `yaml:"runtime" doc:"OCI runtime; empty means the engine's"`
 	Security   []string  `yaml:"security" doc:"security options, as in seccomp=unconfined"`
-	Privileged bool      `yaml:"privileged" doc:"run it privileged; only for what cannot be measured otherwise"`
+	Privileged bool      `yaml:"privileged" doc:"run it privileged; only for measurements that are impossible otherwise"`
 }
 
 func (s *Spec) Traits() plan.Traits {
@@ -95,8 +95,8 @@ func (s *Spec) Validate() error {
 
 // The two engines are used alike.
 var (
-	Docker = of("docker", "a container of Docker: one that runs, or one made from an image for the run")
-	Podman = of("podman", "a container of Podman, over its Docker-compatible socket (podman system service)")
+	Docker = of("docker", "a Docker container: a running one, or one made from an image for the run")
+	Podman = of("podman", "a Podman container, over Podman's Docker-compatible socket (podman system service)")
 )
 
 func of(engine, doc string) kind.Kind {

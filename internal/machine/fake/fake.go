@@ -213,8 +213,8 @@ func sleepFor(ctx context.Context, d time.Duration) error {
 // Spec is the spec of kind fake.
 type Spec struct {
 	Delay     plan.Duration `yaml:"delay" doc:"pause before every command"`
-	DieAfter  int           `yaml:"die_after" doc:"the machine dies under the command after so many; 0 is never"`
-	FailAfter int           `yaml:"fail_after" doc:"commands after so many fail with exit status 1; 0 is never"`
+	DieAfter  int           `yaml:"die_after" doc:"the machine dies under the command after so many; 0 means never"`
+	FailAfter int           `yaml:"fail_after" doc:"commands after so many fail with exit status 1; 0 means never"`
 }
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{} }

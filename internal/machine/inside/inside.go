@@ -23,32 +23,67 @@ import (
 	remote "iotax/internal/machine/agent"
 	"iotax/internal/machine/internal/made"
 	"iotax/internal/machine/internal/proc"
+	"iotax/internal/machine/kind"
+	"iotax/internal/plan"
 )
 
-// Namespaces is the engine that is none: the machine's own files, or a directory of it, as the root of a process tree
+// namespaces is the engine that is none: the machine's own files, or a directory of it, as the root of a process tree
 // with mounts, processes, IPC and host name of its own, made by unshare(1). It has no control group.
-const Namespaces = "namespaces"
+const namespaces = "namespaces"
 
-// A Config says which container.
-type Config struct {
-	Name   string   // of the target, which tells containers of a machine apart
-	Engine []string // the words that run the engine: nerdctl, or sudo podman; Namespaces alone needs none
-	Image  string   // what the container is made of; with Namespaces a directory of the machine, "" is its root
-	Args   []string // added to the engine's run
+// Spec is that of kind container.
+type Spec struct {
+	Engine string   `yaml:"engine" doc:"command that starts the container there, as in nerdctl, podman, docker or 'sudo nerdctl'; namespaces needs no engine and uses the machine's own files"`
+	Image  string   `yaml:"image" doc:"image with a POSIX shell; for namespaces a directory of the machine, or empty for its root"`
+	Args   []string `yaml:"args" doc:"arguments to add to the engine's run command, as in [--security-opt, seccomp=unconfined]"`
 }
 
-// named reports whether the engine is really one.
-func (c Config) named() bool { return !slices.Equal(c.Engine, []string{Namespaces}) }
+// Kind is kind container.
+var Kind = kind.Of("container", "a container on another machine, around the place of each target, made there by nerdctl, Podman or Docker, or from namespaces",
+	Spec{Engine: namespaces}, open).WithoutDevices()
+
+func (s *Spec) Traits() plan.Traits { return plan.Traits{Encloses: true} }
+
+// SetScalar fills the spec from `container: podman debian:12`.
+func (s *Spec) SetScalar(v string) error {
+	words := strings.Fields(v)
+	if n := len(words); n > 1 {
+		s.Image, words = words[n-1], words[:n-1]
+	}
+	s.Engine = strings.Join(words, " ")
+	return nil
+}
+
+// Validate finds what no container can be made of.
+func (s *Spec) Validate() error {
+	switch {
+	case len(s.words()) == 0:
+		return &plan.FieldError{Field: "engine", Msg: "nothing starts the container", Hint: "engine: podman, or namespaces"}
+	case s.Engine == namespaces && len(s.Args) > 0:
+		return &plan.FieldError{Field: "args", Msg: "there is no engine that takes them, nor a control group that would limit anything", Hint: "leave them out, or name an engine"}
+	case s.Engine == namespaces && s.Image != "" && !strings.HasPrefix(s.Image, "/"):
+		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is not a directory", s.Image), Hint: "write its path in full, or name an engine"}
+	case s.Engine != namespaces && (s.Image == "" || strings.HasPrefix(s.Image, "-")):
+		return &plan.FieldError{Field: "image", Msg: fmt.Sprintf("%q is not an image", s.Image), Hint: "image: one with a POSIX shell, as in debian:12"}
+	}
+	return nil
+}
+
+// named reports whether an engine starts the container.
+func (s *Spec) named() bool { return s.Engine != namespaces }
+
+// words returns the command line of the engine, with more appended.
+func (s *Spec) words(more ...string) []string { return append(strings.Fields(s.Engine), more...) }
 
 // sharesNetwork reports whether the container has the network of its machine. The namespaces that are made without an
 // engine are others than the network's.
-func (c Config) sharesNetwork() bool {
-	if !c.named() {
+func (s *Spec) sharesNetwork() bool {
+	if !s.named() {
 		return true
 	}
-	for i, a := range c.Args {
+	for i, a := range s.Args {
 		for _, flag := range []string{"--network", "--net"} {
-			if a == flag+"=host" || a == flag && i+1 < len(c.Args) && c.Args[i+1] == "host" {
+			if a == flag+"=host" || a == flag && i+1 < len(s.Args) && s.Args[i+1] == "host" {
 				return true
 			}
 		}
@@ -106,20 +141,25 @@ func (c *container) Caps() iotax.MachineCaps {
 	return caps
 }
 
-// Open starts a container on m in which p has the path that it has on m. It ends with its standard input, which is
+// open starts a container on o.On in which o.Place has the path that it has there. It ends with its standard input, which is
 // held open from here: also when this program is killed nothing of it stays.
-func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ iotax.Machine, err error) {
-	op, on := "start container", "on "+m.String()
+func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
+	const op = "start container"
+	m, p := o.On, o.Place
+	if m == nil {
+		return nil, &iotax.Error{Op: op, On: o.Name, Err: errors.New("it is on no machine"), Hint: "on: the machine that it is started on"}
+	}
+	on := "on " + m.String()
 	if p.Kind != iotax.PlaceDir && p.Kind != iotax.PlaceDevice || strings.ContainsAny(p.Path, ":,\n") {
-		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a container cannot be given the %s %s", p.Kind, p.Path), Hint: "of: a target with a directory or a block device"}
+		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a container cannot be given the %s %s", p.Kind, p.Path), Hint: "use a target with a directory or a block device"}
 	}
 	life, leave := context.WithCancel(context.WithoutCancel(ctx))
 	in, hold := io.Pipe()
-	c := &container{on: m, network: cfg.sharesNetwork(), hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave,
-		facts: map[string]string{"container.engine": strings.Join(cfg.Engine, " ")}}
-	args := c.namespaces(ctx, p, cfg)
-	if cfg.named() {
-		args = c.engine(p, cfg)
+	c := &container{on: m, network: s.sharesNetwork(), hold: hold, done: make(chan struct{}), said: &proc.Tail{}, leave: leave,
+		facts: map[string]string{"container.engine": strings.Join(s.words(), " ")}}
+	args := c.namespaces(ctx, p, s)
+	if s.named() {
+		args = c.engine(p, s)
 	}
 	ready := newLine()
 	go func() {
@@ -143,28 +183,35 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 	case <-late.C:
 		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("it was not ready within %v", startTime), Hint: "try it there by hand: " + iotax.QuoteAll(args)}
 	}
-	if cfg.named() {
-		version, err := iotax.Output(ctx, m, slices.Concat(cfg.Engine, []string{"--version"})...)
+	if s.named() {
+		version, err := iotax.Output(ctx, m, s.words("--version")...)
 		if err != nil {
 			return nil, &iotax.Error{Op: "ask engine", On: on, Err: err}
 		}
-		c.facts["container.version"], c.facts["container.image"] = strings.TrimSpace(string(version)), cfg.Image
-		if len(cfg.Args) > 0 {
-			c.facts["container.args"] = iotax.QuoteAll(cfg.Args)
+		c.facts["container.version"], c.facts["container.image"] = strings.TrimSpace(string(version)), s.Image
+		if len(s.Args) > 0 {
+			c.facts["container.args"] = iotax.QuoteAll(s.Args)
 		}
 	} else {
-		c.enter(ready.text(), cfg)
+		c.enter(ready.text(), s)
 	}
 	var program string
-	if !cfg.named() && cfg.Image == "" { // the machine's files are there, but for those of /tmp
+	if !s.named() && s.Image == "" { // the machine's files are there, but for those of /tmp
 		if program, err = agent.Program(ctx, m); err != nil {
 			return nil, err
 		}
 		if strings.HasPrefix(program, "/tmp/") {
 			program = ""
 		}
+		if strings.HasPrefix(program, "/proc/") { // the container has other processes
+			file, err := iotax.Output(ctx, m, "realpath", program)
+			if err != nil {
+				return nil, &iotax.Error{Op: "find the agent's program", On: on, Err: err, Hint: "put realpath there (coreutils or busybox)"}
+			}
+			program = strings.TrimSpace(string(file))
+		}
 	}
-	c.Machine = remote.New(&remote.Exec{Name: m.String() + ", container of " + cfg.Name, Run: remote.Through(m, c.prefix, c.ended),
+	c.Machine = remote.New(&remote.Exec{Name: m.String() + ", container of " + o.Name, Run: remote.Through(m, c.prefix, c.ended),
 		Hint: made.NoShell, Remove: c.stop}, program)
 	if err := c.Begin(ctx, nil); err != nil {
 		return nil, err
@@ -176,14 +223,14 @@ func Open(ctx context.Context, m iotax.Machine, p iotax.Place, cfg Config) (_ io
 const wait = `echo ready; read -r iotax_x`
 
 // engine is the command line that starts a container, and sets how it is entered.
-func (c *container) engine(p iotax.Place, cfg Config) []string {
+func (c *container) engine(p iotax.Place, s *Spec) []string {
 	raw := make([]byte, 4)
 	rand.Read(raw) // never fails
 	name := "iotax-" + hex.EncodeToString(raw)
-	c.prefix = slices.Concat(cfg.Engine, []string{"exec", "-i", name})
-	c.remove = slices.Concat(cfg.Engine, []string{"rm", "-f", name})
-	args := slices.Concat(cfg.Engine, []string{"run", "--rm", "-i", "--name", name, "--entrypoint", "sh"})
-	if !slices.ContainsFunc(cfg.Args, func(a string) bool { return strings.HasPrefix(a, "--net") }) {
+	c.prefix = s.words("exec", "-i", name)
+	c.remove = s.words("rm", "-f", name)
+	args := s.words("run", "--rm", "-i", "--name", name, "--entrypoint", "sh")
+	if !slices.ContainsFunc(s.Args, func(a string) bool { return strings.HasPrefix(a, "--net") }) {
 		args = append(args, "--network", "none")
 	}
 	if p.Kind == iotax.PlaceDevice {
@@ -191,7 +238,7 @@ func (c *container) engine(p iotax.Place, cfg Config) []string {
 	} else {
 		args = append(args, "-v", p.Path+":"+p.Path)
 	}
-	return append(append(args, cfg.Args...), cfg.Image, "-c", wait)
+	return append(append(args, s.Args...), s.Image, "-c", wait)
 }
 
 // unshare makes the namespaces and, in them, the root: $1 is the directory that becomes /, or "", $2 the place. It
@@ -216,18 +263,18 @@ read -r x || true
 `
 
 // namespaces is the command line that makes a container without an engine.
-func (c *container) namespaces(ctx context.Context, p iotax.Place, cfg Config) []string {
+func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) []string {
 	if id, err := iotax.Output(ctx, c.on, "id", "-u"); err == nil && strings.TrimSpace(string(id)) != "0" {
 		c.prefix = []string{"sudo", "-n"}
 	}
-	return slices.Concat(c.prefix, []string{"sh", "-c", unshare, "sh", cfg.Image, p.Path})
+	return slices.Concat(c.prefix, []string{"sh", "-c", unshare, "sh", s.Image, p.Path})
 }
 
 // enter sets how the namespaces are entered: told is the number of the first process, and the root.
-func (c *container) enter(told string, cfg Config) {
+func (c *container) enter(told string, s *Spec) {
 	pid, root, _ := strings.Cut(strings.TrimSpace(told), " ")
-	c.facts["container.root"] = cfg.Image
-	if cfg.Image == "" {
+	c.facts["container.root"] = s.Image
+	if s.Image == "" {
 		c.facts["container.root"] = "/ of the machine"
 	}
 	c.facts["container.limits"] = "none: namespaces have no control group"

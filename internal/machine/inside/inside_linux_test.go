@@ -17,15 +17,15 @@ import (
 	"iotax/internal/machine/vm"
 	"iotax/internal/testenv/engine"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/machinetest"
 )
 
 // onHost starts a container on this host, around a directory of the test.
-func onHost(t *testing.T, c Config) (iotax.Machine, string) {
+func onHost(t *testing.T, s Spec) (iotax.Machine, string) {
 	t.Helper()
 	dir := t.TempDir()
-	c.Name = "box"
-	m, err := Open(t.Context(), host.Local(), iotax.Place{Kind: iotax.PlaceDir, Path: dir}, c)
+	m, err := Kind.Open(t.Context(), &s, kind.Options{Name: "box", On: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func end(t *testing.T, m iotax.Machine) {
 func TestNamespaces(t *testing.T) {
 	needRoot(t)
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
-		m, _ := onHost(t, Config{Engine: []string{Namespaces}})
+		m, _ := onHost(t, Spec{Engine: namespaces})
 		return m
 	}, machinetest.Options{Brief: true, Kill: func(m iotax.Machine) error { m.(*container).hold.Close(); return nil }})
 }
@@ -74,15 +74,15 @@ func TestEngines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := start(t)
 			e.Load(t, image, false)
-			words := e.Words()
+			words := strings.Join(e.Words(), " ")
 			t.Run("suite", func(t *testing.T) {
 				machinetest.Run(t, func(t *testing.T) iotax.Machine {
-					m, _ := onHost(t, Config{Engine: words, Image: image})
+					m, _ := onHost(t, Spec{Engine: words, Image: image})
 					return m
 				}, machinetest.Options{Brief: true, Patience: 30 * time.Second})
 			})
 
-			m, dir := onHost(t, Config{Engine: words, Image: image})
+			m, dir := onHost(t, Spec{Engine: words, Image: image})
 			output(t, m, "echo inside >"+dir+"/file")
 			if b, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(b) != "inside\n" {
 				t.Errorf("the place has %q, %v", b, err)
@@ -97,7 +97,8 @@ func TestEngines(t *testing.T) {
 			if left := e.CLI(t, "ps", "-aq"); strings.TrimSpace(left) != "" {
 				t.Errorf("left: %s", left)
 			}
-			_, err := Open(t.Context(), host.Local(), iotax.Place{Kind: iotax.PlaceDir, Path: dir}, Config{Engine: words, Image: "localhost/none:1", Args: []string{"--pull=never"}})
+			_, err := Kind.Open(t.Context(), &Spec{Engine: words, Image: "localhost/none:1", Args: []string{"--pull=never"}},
+				kind.Options{On: host.Local(), Place: iotax.Place{Kind: iotax.PlaceDir, Path: dir}})
 			if err == nil || !strings.Contains(err.Error(), "none:1") {
 				t.Errorf("an image that is nowhere: %v", err)
 			}
@@ -108,6 +109,7 @@ func TestEngines(t *testing.T) {
 // A container in a guest: processes, mounts and host name are its own, the place is the guest's, and the processes that
 // serve it are QEMU's.
 func TestInAGuest(t *testing.T) {
+	long.Test(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	s := vm.Kind.New().(*vm.Spec)
@@ -120,7 +122,7 @@ func TestInAGuest(t *testing.T) {
 	}
 	defer end(t, g)
 	output(t, g, "mkdir -p /mnt/share && mount -t 9p -o trans=virtio,version=9p2000.L share /mnt/share && hostname outside")
-	m, err := Open(ctx, g, iotax.Place{Kind: iotax.PlaceDir, Path: "/mnt/share"}, Config{Name: "box", Engine: []string{Namespaces}})
+	m, err := Kind.Open(ctx, Kind.New(), kind.Options{Name: "box", On: g, Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/mnt/share"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,24 +161,24 @@ func TestInAGuest(t *testing.T) {
 // A container has the ports of its machine where it has its network.
 func TestNetworkShared(t *testing.T) {
 	for _, c := range []struct {
-		config Config
-		want   bool
+		spec Spec
+		want bool
 	}{
-		{Config{Engine: []string{Namespaces}}, true},
-		{Config{Engine: []string{"podman"}}, false},
-		{Config{Engine: []string{"podman"}, Args: []string{"--cpus=1", "--network=host"}}, true},
-		{Config{Engine: []string{"sudo", "nerdctl"}, Args: []string{"--net", "host"}}, true},
-		{Config{Engine: []string{"docker"}, Args: []string{"--network", "bridge", "--ipc", "host"}}, false},
-		{Config{Engine: []string{"docker"}, Args: []string{"--network"}}, false},
+		{Spec{Engine: namespaces}, true},
+		{Spec{Engine: "podman"}, false},
+		{Spec{Engine: "podman", Args: []string{"--cpus=1", "--network=host"}}, true},
+		{Spec{Engine: "sudo nerdctl", Args: []string{"--net", "host"}}, true},
+		{Spec{Engine: "docker", Args: []string{"--network", "bridge", "--ipc", "host"}}, false},
+		{Spec{Engine: "docker", Args: []string{"--network"}}, false},
 	} {
-		forward := (&container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: host.Local(), network: c.config.sharesNetwork()}).Caps().Forward
+		forward := (&container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: host.Local(), network: c.spec.sharesNetwork()}).Caps().Forward
 		got := forward != nil
 		if got != c.want {
-			t.Errorf("%v %v: %v", c.config.Engine, c.config.Args, got)
+			t.Errorf("%v %v: %v", c.spec.Engine, c.spec.Args, got)
 		}
 		if got {
 			if addr, err := forward(t.Context(), 80); err != nil || addr != "127.0.0.1:80" {
-				t.Errorf("%v: %s, %v", c.config.Args, addr, err)
+				t.Errorf("%v: %s, %v", c.spec.Args, addr, err)
 			}
 		}
 	}
@@ -186,15 +188,15 @@ func TestNetworkShared(t *testing.T) {
 func TestRefused(t *testing.T) {
 	place := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for what, c := range map[string]struct {
-		place  iotax.Place
-		config Config
-		want   string
+		place iotax.Place
+		spec  Spec
+		want  string
 	}{
-		"no engine":  {place, Config{Engine: []string{"/nonexistent/engine"}, Image: "x"}, "/nonexistent/engine"},
-		"not a path": {iotax.Place{Kind: iotax.PlaceURL, Path: "nbd://x"}, Config{Engine: []string{Namespaces}}, "nbd://x"},
-		"no root":    {place, Config{Engine: []string{Namespaces}, Image: "/nonexistent/root"}, "/nonexistent/root"},
+		"no engine":  {place, Spec{Engine: "/nonexistent/engine", Image: "x"}, "/nonexistent/engine"},
+		"not a path": {iotax.Place{Kind: iotax.PlaceURL, Path: "nbd://x"}, Spec{Engine: namespaces}, "nbd://x"},
+		"no root":    {place, Spec{Engine: namespaces, Image: "/nonexistent/root"}, "/nonexistent/root"},
 	} {
-		_, err := Open(t.Context(), host.Local(), c.place, c.config)
+		_, err := Kind.Open(t.Context(), &c.spec, kind.Options{On: host.Local(), Place: c.place})
 		var e *iotax.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) || e.Hint == "" {
 			t.Errorf("%s: %v", what, err)

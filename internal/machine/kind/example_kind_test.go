@@ -18,6 +18,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -107,6 +108,7 @@ func TestContributing(t *testing.T) {
 
 // Who follows CONTRIBUTING.md to the letter has a kind, and no test that fails for lack of a line.
 func TestContributingFollowed(t *testing.T) {
+	long.Test(t)
 	t.Parallel()
 	const root = "../../.."
 	tree := t.TempDir()

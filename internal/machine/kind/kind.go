@@ -22,13 +22,14 @@ type Kind struct {
 // Options is what a machine is opened with besides its spec.
 type Options struct {
 	Name     string                           // the plan's name for it; "" when it has none
+	On       iotax.Machine                    // the machine that it is on; nil is this host
+	Place    iotax.Place                      // there, of the target that a machine whose Traits have Encloses is around
 	Devices  []iotax.Device                   // what the volumes on it need it to be started with
 	CacheDir string                           // kept between runs: kernels, images
 	WorkDir  string                           // of this run, on this host; removed after it
 	Existing bool                             // make nothing: what is not there is iotax.ErrGone
 	Log      func(format string, args ...any) // what happens, for the user; nil is silence
 	Init     string                           // program that built-in guests boot as /init; "" is the running one
-	RootDisk *iotax.Disk                      // what guest.RootDisk wrote: the built-in guest's root file system; nil keeps that in memory
 }
 
 // Logf tells the user what happens, if anyone listens.

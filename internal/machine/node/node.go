@@ -21,8 +21,8 @@ import (
 // Spec is that of kind node: a node of a lab on this host. On real machines `ssh:` stands in its place.
 type Spec struct {
 	Name string   `yaml:"name" doc:"node of the lab, as in node04"`
-	Lab  string   `yaml:"lab" doc:"lab that is up (iotax lab up); when there is none of this name, one is made for the run and removed after it"`
-	Rate lab.Rate `yaml:"rate" doc:"rate of the links of a lab that is made for the run, as in 384mbit; none does not shape them"`
+	Lab  string   `yaml:"lab" doc:"name of a lab that is up (iotax lab up); if it does not exist, one is made for the run and removed afterwards"`
+	Rate lab.Rate `yaml:"rate" doc:"link rate of a lab made for the run, as in 384mbit; none does not shape the links"`
 }
 
 // SetScalar fills the spec from `node: node04`.
@@ -34,7 +34,7 @@ func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "
 const defaultRate = 384e6
 
 // Kind is kind node.
-var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with a link and a directory of its own; needs root",
+var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with its own link and directory; needs root",
 	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
 
 // index is the number in the node's name, or 0.

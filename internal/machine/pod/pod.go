@@ -27,26 +27,26 @@ import (
 // Spec is that of kind k8s: a pod of Kubernetes that runs, or one that is made for the run and removed
 // after it, with the claims that its targets need.
 type Spec struct {
-	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a pod that runs; it is left as it is"`
-	Container string `yaml:"container" doc:"container of that pod; empty is its first"`
+	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a running pod; it is not changed"`
+	Container string `yaml:"container" doc:"container of that pod; empty means its first"`
 
-	Image string `yaml:"image" doc:"image of the pod that is made; it needs a POSIX sh"`
+	Image string `yaml:"image" doc:"image of a pod made for the run; it needs a POSIX sh"`
 	Pull  string `yaml:"pull" doc:"when the node fetches the image: missing, never or always" enum:"missing,never,always"`
 
-	File      string `yaml:"kubeconfig" doc:"configuration file; empty is KUBECONFIG, then ~/.kube/config, then the pod that iotax runs in"`
+	File      string `yaml:"kubeconfig" doc:"configuration file; empty means KUBECONFIG, then ~/.kube/config, then the pod that iotax runs in"`
 	Context   string `yaml:"context" doc:"context of that file to use instead of the current one"`
-	Namespace string `yaml:"namespace" doc:"namespace of the pod that is made; empty is the context's"`
+	Namespace string `yaml:"namespace" doc:"namespace of a pod made for the run; empty means the context's"`
 
-	Job      bool          `yaml:"job" doc:"let a Job of the cluster make the pod, where only Jobs are let in or queued"`
-	Node     string        `yaml:"node" doc:"node to run on; all makes one target a node; empty leaves it to the scheduler"`
-	CPUs     float64       `yaml:"cpus" doc:"CPUs that it asks for, and may use at most; 0 is no limit"`
-	Memory   plan.Size     `yaml:"memory" doc:"memory that it asks for, and may use at most; 0 is no limit"`
-	User     int64         `yaml:"user" doc:"user id to run as, without privileges, as restricted namespaces want it; 0 is the image's"`
-	Account  string        `yaml:"service_account" doc:"service account of the pod; empty is the namespace's default"`
-	Seccomp  string        `yaml:"seccomp" doc:"seccomp profile: RuntimeDefault, Unconfined, or empty for what the node does" enum:",RuntimeDefault,Unconfined"`
-	HostNet  bool          `yaml:"host_network" doc:"use the node's network, as for a pod network that is not to be measured"`
-	Wide     bool          `yaml:"privileged" doc:"run it privileged; only for what cannot be measured otherwise"`
-	Patience plan.Duration `yaml:"start_timeout" doc:"how long it may take until it runs"`
+	Job      bool          `yaml:"job" doc:"create the pod with a Job, for clusters that admit or queue only Jobs"`
+	Node     string        `yaml:"node" doc:"node to run on; all makes one target per node; empty leaves the choice to the scheduler"`
+	CPUs     float64       `yaml:"cpus" doc:"CPU request and limit; 0 means none"`
+	Memory   plan.Size     `yaml:"memory" doc:"memory request and limit; 0 means none"`
+	User     int64         `yaml:"user" doc:"user id to run as, without privileges, as restricted namespaces require; 0 means the image's"`
+	Account  string        `yaml:"service_account" doc:"service account of the pod; empty means the namespace's default"`
+	Seccomp  string        `yaml:"seccomp" doc:"seccomp profile: RuntimeDefault, Unconfined, or empty for the node's default" enum:",RuntimeDefault,Unconfined"`
+	HostNet  bool          `yaml:"host_network" doc:"use the node's network, so that the pod network is not measured"`
+	Wide     bool          `yaml:"privileged" doc:"run it privileged; only for measurements that are impossible otherwise"`
+	Patience plan.Duration `yaml:"start_timeout" doc:"time limit until the pod runs"`
 }
 
 func (s *Spec) Traits() plan.Traits {
@@ -94,7 +94,7 @@ func (s *Spec) Cluster() kube.Config {
 const AllNodes = "all"
 
 // Kind is kind k8s.
-var Kind = kind.Of("k8s", "a pod of Kubernetes: one that runs, or one that is made for the run, with the claims of its targets",
+var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
 // Spread is a plan.Kind's Spread, for plans that are to be run: it takes the nodes apart that are written with commas

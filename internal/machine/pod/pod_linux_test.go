@@ -11,6 +11,7 @@ import (
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/kube"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -29,6 +30,7 @@ func pods(t *testing.T, c *kube.Cluster, change func(*Spec)) (iotax.Machine, err
 // TestPods runs the suite of all machines in a pod, and loses pods and connections in the ways in which
 // that happens.
 func TestPods(t *testing.T) {
+	long.Test(t)
 	c := kube.Start(t, 1, kube.Image{Name: testImage})
 	open := func(t *testing.T) iotax.Machine {
 		m, err := pods(t, c, nil)

@@ -31,11 +31,15 @@ type Config struct {
 
 	Disks  []Disk // attached in this order: the first is vda, and what a firmware boots
 	Shares []Share
-	Net    bool // user network, with port 22 of the guest forwarded to a port of 127.0.0.1 that QEMU chooses
+	Net    bool // user network
 
 	QMP   string   // path of the control socket
+	Port  Port     // for one connection with the guest; none without a name
 	Extra []string // further arguments, last
 }
+
+// A Port is a virtio serial port of the guest, which is a socket on the host.
+type Port struct{ Name, Socket string }
 
 // A Disk is a drive with its serial number.
 type Disk struct {
@@ -139,10 +143,6 @@ func checkDisk(d Disk) error {
 		return &DeviceError{ID: d.ID, Field: "iothread", Msg: "QEMU's nvme device has none", Hint: "bus: virtio-blk or virtio-scsi"}
 	case d.Hot && (d.Bus != "virtio-blk" || d.IOThread):
 		return &DeviceError{ID: d.ID, Field: "hot", Msg: "only a virtio-blk disk without an iothread can be plugged in later"}
-	case d.Offset < 0 || d.Size < 0 || d.Offset > 0 && d.Size == 0:
-		return &DeviceError{ID: d.ID, Field: "size", Msg: fmt.Sprintf("%d bytes from %d on are no part of a file", d.Size, d.Offset)}
-	case d.Size > 0 && d.Format != "raw":
-		return &DeviceError{ID: d.ID, Field: "size", Msg: "only of a raw file a part can be a disk"}
 	}
 	return nil
 }
@@ -185,8 +185,10 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", s.Socket, maxSocket))
 		}
 	}
-	if len(c.QMP) > maxSocket {
-		errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", c.QMP, maxSocket))
+	for _, path := range []string{c.QMP, c.Port.Socket} {
+		if len(path) > maxSocket {
+			errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", path, maxSocket))
+		}
 	}
 	if c.Memory <= 0 || c.Memory%(1<<20) != 0 {
 		errs = append(errs, fmt.Errorf("memory of %d bytes is not a whole number of MiB", c.Memory))
@@ -266,6 +268,10 @@ func (c Config) Args() []string {
 	if c.QMP != "" {
 		a = append(a, "-qmp", "unix:"+esc(c.QMP)+",server=on,wait=off")
 	}
+	if c.Port.Name != "" { // port 0 is for consoles; queues for the 31 ports that are the default take time to set up
+		a = append(a, "-chardev", "socket,id=port,path="+esc(c.Port.Socket)+",server=on,wait=off",
+			"-device", "virtio-serial-pci,max_ports=2", "-device", "virtserialport,chardev=port,name="+esc(c.Port.Name))
+	}
 	if c.Kernel != "" {
 		a = append(a, "-kernel", c.Kernel)
 		if c.Initrd != "" {
@@ -276,7 +282,7 @@ func (c Config) Args() []string {
 		}
 	}
 	if c.Net {
-		a = append(a, "-netdev", "user,id=net,hostfwd=tcp:127.0.0.1:0-:22", "-device", "virtio-net-pci,netdev=net,romfile=")
+		a = append(a, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=")
 	}
 	slot := 0
 	for _, d := range c.Disks {
@@ -315,9 +321,6 @@ func (d Disk) drive() string {
 	}
 	if d.Shared {
 		drive += lock
-	}
-	if d.Size > 0 {
-		drive += fmt.Sprintf(",offset=%d,size=%d", d.Offset, d.Size)
 	}
 	return drive
 }
@@ -369,8 +372,8 @@ func (s Share) Line() string {
 	return strings.Join(s.args(), " ")
 }
 
-// Modules lists the kernel modules that a guest needs for c's devices, beyond virtio-blk and the
-// network.
+// Modules lists the kernel modules that a guest needs for c's devices, beyond virtio-blk, the
+// network and the port.
 func (c Config) Modules() []string {
 	var m []string
 	for _, d := range c.Disks {

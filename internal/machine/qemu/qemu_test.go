@@ -41,7 +41,9 @@ func TestArgs(t *testing.T) {
 		{"kernel", func(c *Config) { c.Kernel, c.Initrd, c.Append = "/k", "/i", "console=ttyS0 quiet" },
 			[]string{"-kernel /k -initrd /i -append", "console=ttyS0 quiet"}, nil},
 		{"net", func(c *Config) { c.Net = true },
-			[]string{"-netdev user,id=net,hostfwd=tcp:127.0.0.1:0-:22 -device virtio-net-pci,netdev=net,romfile="}, nil},
+			[]string{"-netdev user,id=net -device virtio-net-pci,netdev=net,romfile="}, nil},
+		{"port", func(c *Config) { c.Port = Port{"x", "/run/a,b"} }, []string{"-chardev socket,id=port,path=/run/a,,b,server=on,wait=off " +
+			"-device virtio-serial-pci,max_ports=2 -device virtserialport,chardev=port,name=x"}, nil},
 		{"disk by default", func(c *Config) { c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d"}}} },
 			[]string{"-drive if=none,id=d-a,file=/d,format=raw,cache=none,aio=threads -device virtio-blk-pci,drive=d-a,serial=a"}, []string{"iothread"}},
 		{"virtio-blk", func(c *Config) {
@@ -57,9 +59,9 @@ func TestArgs(t *testing.T) {
 			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "nvme", Cache: "unsafe", IOPS: 620}}}
 		},
 			[]string{"cache=unsafe,aio=threads,throttling.iops-total=620 -device nvme,drive=d-a,serial=a"}, nil},
-		{"a part of an export, later", func(c *Config) {
-			c.Disks = []Disk{{ID: "r", Disk: iotax.Disk{Path: "nbd://h:1", Size: 4096}}, {ID: "d", Disk: iotax.Disk{Path: "nbd://h:1", Offset: 4096, Size: 8192, Hot: true}}}
-		}, []string{"file=nbd://h:1,format=raw,cache=none,aio=threads,offset=0,size=4096 -device virtio-blk-pci", "-device pcie-root-port,id=p-d,chassis=1,slot=1"}, []string{"-drive if=none,id=d-d"}},
+		{"exports, one later", func(c *Config) {
+			c.Disks = []Disk{{ID: "r", Disk: iotax.Disk{Path: "nbd://h:1"}}, {ID: "d", Disk: iotax.Disk{Path: "nbd://h:2", Hot: true}}}
+		}, []string{"file=nbd://h:1,format=raw,cache=none,aio=threads -device virtio-blk-pci", "-device pcie-root-port,id=p-d,chassis=1,slot=1"}, []string{"-drive if=none,id=d-d"}},
 		{"order of disks", func(c *Config) {
 			c.Disks = []Disk{{ID: "b", Disk: iotax.Disk{Path: "/b"}}, {ID: "a", Disk: iotax.Disk{Path: "/a", Cache: "writethrough"}}}
 		}, []string{"serial=b -drive if=none,id=d-a,file=/a,format=raw,cache=writethrough"}, nil},
@@ -95,7 +97,7 @@ func TestArgs(t *testing.T) {
 // QEMU itself takes what Args writes, and answers.
 func TestStart(t *testing.T) {
 	dir := t.TempDir()
-	c := Config{Memory: 64 << 20, Net: true, QMP: filepath.Join(dir, "q")}
+	c := Config{Memory: 64 << 20, Net: true, QMP: filepath.Join(dir, "q"), Port: Port{"x", filepath.Join(dir, "p")}}
 	for i, bus := range buses {
 		file := filepath.Join(dir, bus)
 		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
@@ -107,7 +109,7 @@ func TestStart(t *testing.T) {
 	if err := os.WriteFile(hot, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.Disks = append(c.Disks, Disk{ID: "hot", Disk: iotax.Disk{Path: hot, Offset: 4096, Size: 8192, Hot: true}})
+	c.Disks = append(c.Disks, Disk{ID: "hot", Disk: iotax.Disk{Path: hot, Hot: true}})
 	c.Shares = []Share{{ID: "p", Share: iotax.Share{Path: dir, Type: "9p"}}}
 	c.Extra = []string{"-S"}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -117,9 +119,14 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := v.Pid()
-	port, err := v.HostPort(ctx)
-	if err != nil || port <= 0 {
-		t.Errorf("port %d, %v", port, err)
+	port, err := v.Forward(ctx, 22)
+	if again, err2 := v.Forward(ctx, 22); err != nil || err2 != nil || port <= 0 || again != port {
+		t.Errorf("port %d, %v, then %d, %v", port, err, again, err2)
+	}
+	if c, err := net.Dial("unix", v.Config.Port.Socket); err != nil {
+		t.Error(err)
+	} else {
+		c.Close()
 	}
 	var status struct{ Running bool }
 	if err := v.Monitor.Do(ctx, "query-status", nil, &status); err != nil || status.Running {
@@ -137,11 +144,11 @@ func TestStart(t *testing.T) {
 		t.Errorf("plugged at %v, %v", v.Plugged, err)
 	}
 	for i, b := range blocks {
-		if b.Device == "d-hot" && b.Inserted.Image.Size == 8192 {
+		if b.Device == "d-hot" && b.Inserted.Image.Size == 1<<20 {
 			break
 		}
 		if i == len(blocks)-1 {
-			t.Errorf("no hot disk of 8192 bytes among %+v", blocks)
+			t.Errorf("no hot disk of 1 MiB among %+v", blocks)
 		}
 	}
 	if err := v.Monitor.Do(ctx, "no-such-command", nil, nil); err == nil || !strings.Contains(err.Error(), "no-such-command") {
@@ -193,8 +200,6 @@ func TestValidate(t *testing.T) {
 		"nvme with a thread":         {disk(iotax.Disk{Bus: "nvme", IOThread: true}), "iothread"},
 		"hot nvme":                   {disk(iotax.Disk{Hot: true, Bus: "nvme"}), "hot"},
 		"hot with a thread":          {disk(iotax.Disk{Hot: true, IOThread: true}), "hot"},
-		"part without an end":        {disk(iotax.Disk{Offset: 512}), "size"},
-		"part of a qcow2":            {disk(iotax.Disk{Size: 512, Format: "qcow2"}), "size"},
 		"no path":                    {func(c *Config) { c.Disks = []Disk{{ID: "a"}} }, "path"},
 		"long serial":                {func(c *Config) { c.Disks = []Disk{{ID: strings.Repeat("a", 21), Disk: iotax.Disk{Path: "/d"}}} }, "id"},
 		"serial that injects":        {func(c *Config) { c.Disks = []Disk{{ID: "a,b=c", Disk: iotax.Disk{Path: "/d"}}} }, "id"},

@@ -111,7 +111,7 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 	}
 	cmd := exec.Command(path, c.Args()...)
 	cmd.Stdout, cmd.Stderr = v.console, v.stderr
-	v.files = append(v.files, c.QMP)
+	v.files = append(v.files, c.QMP, c.Port.Socket)
 	v.Started = time.Now()
 	if v.qemu, err = spawn(cmd); err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: path, Err: err}
@@ -309,9 +309,6 @@ func hostPort(usernet string, guest int) (int, error) {
 	}
 	return 0, fmt.Errorf("QEMU forwards no port to port %d of the guest:\n%s", guest, usernet)
 }
-
-// HostPort is the port of 127.0.0.1 that leads to the guest's port 22.
-func (v *VM) HostPort(ctx context.Context) (int, error) { return v.forwarded(ctx, 22) }
 
 func (v *VM) forwarded(ctx context.Context, guest int) (int, error) {
 	out, err := v.Monitor.Human(ctx, "info usernet")

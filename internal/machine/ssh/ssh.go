@@ -24,17 +24,17 @@ import (
 // Spec is that of kind ssh. What it leaves out comes from the user's ssh configuration, and then
 // from OpenSSH's defaults.
 type Spec struct {
-	Host           string        `yaml:"host" doc:"name or address, or an alias of the ssh configuration; user@host:port is understood"`
+	Host           string        `yaml:"host" doc:"name, address or alias of the ssh configuration; user@host:port also works"`
 	User           string        `yaml:"user" doc:"login name"`
 	Port           int           `yaml:"port" doc:"port of the server"`
 	Identity       string        `yaml:"identity" doc:"private key file, tried before others"`
-	Config         string        `yaml:"config" doc:"ssh configuration to read instead of ~/.ssh/config and the system's; \"none\" reads nothing"`
+	Config         string        `yaml:"config" doc:"ssh configuration file to read instead of ~/.ssh/config and the system's; \"none\" reads no file"`
 	Jump           string        `yaml:"jump" doc:"hosts to go through, as in ssh -J: [user@]host[:port],…"`
 	KnownHosts     string        `yaml:"known_hosts" doc:"file of known host keys"`
-	AcceptNew      bool          `yaml:"accept_new" doc:"remember the key of a host that is not known yet instead of refusing it"`
-	ConnectTimeout plan.Duration `yaml:"connect_timeout" doc:"how long connecting may take"`
-	Agent          string        `yaml:"agent" doc:"iotax over there, which runs the commands where the login has no POSIX shell (Windows): a name in its PATH, or a path without spaces"`
-	PasswordFile   string        `yaml:"password_file" doc:"file whose first line is the password; the environment variable IOTAX_SSH_PASSWORD is the other way"`
+	AcceptNew      bool          `yaml:"accept_new" doc:"accept and remember the key of an unknown host instead of refusing it"`
+	ConnectTimeout plan.Duration `yaml:"connect_timeout" doc:"time limit for connecting"`
+	Agent          string        `yaml:"agent" doc:"iotax program on that host, for a login without a POSIX shell (Windows): a name in its PATH, or a path without spaces"`
+	PasswordFile   string        `yaml:"password_file" doc:"file whose first line is the password; the environment variable IOTAX_SSH_PASSWORD also works"`
 }
 
 func (s *Spec) Traits() plan.Traits {
@@ -100,7 +100,7 @@ func splitHost(s string) (host, user string, port int, err error) {
 }
 
 // Kind is kind ssh.
-var Kind = kind.Of("ssh", "a host over SSH, as your ssh configuration knows it", Spec{}, Open).WithoutDevices()
+var Kind = kind.Of("ssh", "a host over SSH, with your ssh configuration", Spec{}, Open).WithoutDevices()
 
 // A remote is a host over SSH.
 type remote struct {

@@ -22,18 +22,18 @@ import (
 
 // Lima is the spec of kind lima: an instance of Lima, made for the run or one that is there.
 type Lima struct {
-	Instance  string    `yaml:"instance" doc:"an instance that runs; without it one is created, and deleted after the run"`
-	Template  string    `yaml:"template" doc:"what a new instance is made from: a template of Lima, as in template://debian, or a file"`
-	VMType    string    `yaml:"vm_type" doc:"of a new instance: qemu, vz or wsl2; empty is Lima's choice" enum:"qemu,vz,wsl2"`
-	MountType string    `yaml:"mount_type" doc:"of a new instance: reverse-sshfs, 9p, virtiofs or wsl2; empty is Lima's choice" enum:"reverse-sshfs,9p,virtiofs,wsl2"`
-	Mounts    []string  `yaml:"mounts" doc:"directories of this host that a new instance mounts at the same path, writable; a target on it is then dir: with that path"`
-	CPUs      int       `yaml:"cpus" doc:"of a new instance; 0 is the template's"`
-	Memory    plan.Size `yaml:"memory" doc:"of a new instance; 0 is the template's"`
-	Program   string    `yaml:"program" doc:"path of limactl; empty looks in the PATH"`
+	Instance  string    `yaml:"instance" doc:"running instance; without it one is created for the run and deleted afterwards"`
+	Template  string    `yaml:"template" doc:"template of a new instance, as in template://debian, or a file"`
+	VMType    string    `yaml:"vm_type" doc:"type of a new instance: qemu, vz or wsl2; empty means Lima's choice" enum:"qemu,vz,wsl2"`
+	MountType string    `yaml:"mount_type" doc:"mount type of a new instance: reverse-sshfs, 9p, virtiofs or wsl2; empty means Lima's choice" enum:"reverse-sshfs,9p,virtiofs,wsl2"`
+	Mounts    []string  `yaml:"mounts" doc:"directories of this host that a new instance mounts writable at the same path, for targets with dir:"`
+	CPUs      int       `yaml:"cpus" doc:"CPUs of a new instance; 0 means the template's"`
+	Memory    plan.Size `yaml:"memory" doc:"memory of a new instance; 0 means the template's"`
+	Program   string    `yaml:"program" doc:"path of limactl; empty searches the PATH"`
 }
 
 // LimaKind is kind lima.
-var LimaKind = kind.Of("lima", "an instance of Lima (limactl), made for the run or one that runs already",
+var LimaKind = kind.Of("lima", "a Lima instance (limactl): a running one, or one made for the run",
 	Lima{Template: "template://default"}, openLima).WithoutDevices()
 
 // SetScalar takes the name of an instance: `lima: default`.

@@ -21,19 +21,19 @@ import (
 
 // Tart is the spec of kind tart: a virtual machine of Tart on macOS, cloned for the run.
 type Tart struct {
-	Image        string    `yaml:"image" doc:"what is cloned: an image of a registry or a local virtual machine"`
-	RootDiskOpts string    `yaml:"root_disk_opts" doc:"options of its root disk, as in sync=none,caching=cached"`
-	Dirs         []string  `yaml:"dirs" doc:"directories of this host to share, as Tart writes them: name:/path[:ro]"`
-	CPUs         int       `yaml:"cpus" doc:"0 is the image's"`
-	Memory       plan.Size `yaml:"memory" doc:"0 is the image's"`
+	Image        string    `yaml:"image" doc:"image of a registry, or local virtual machine, to clone"`
+	RootDiskOpts string    `yaml:"root_disk_opts" doc:"options of the root disk, as in sync=none,caching=cached"`
+	Dirs         []string  `yaml:"dirs" doc:"directories of this host to share, in Tart's form name:/path[:ro]"`
+	CPUs         int       `yaml:"cpus" doc:"number of CPUs; 0 means the image's"`
+	Memory       plan.Size `yaml:"memory" doc:"memory; 0 means the image's"`
 	User         string    `yaml:"user" doc:"login name in the image"`
-	PasswordFile string    `yaml:"password_file" doc:"file whose first line is the password; the environment variable IOTAX_SSH_PASSWORD is the other way"`
-	Identity     string    `yaml:"identity" doc:"private key file that the image lets in"`
-	Program      string    `yaml:"program" doc:"path of tart; empty looks in the PATH"`
+	PasswordFile string    `yaml:"password_file" doc:"file whose first line is the password; the environment variable IOTAX_SSH_PASSWORD also works"`
+	Identity     string    `yaml:"identity" doc:"private key file that the image accepts"`
+	Program      string    `yaml:"program" doc:"path of tart; empty searches the PATH"`
 }
 
 // TartKind is kind tart.
-var TartKind = kind.Of("tart", "a virtual machine of Tart on macOS, cloned for the run and deleted after it",
+var TartKind = kind.Of("tart", "a Tart virtual machine on macOS, cloned for the run and deleted afterwards",
 	Tart{User: "admin"}, openTart).WithoutDevices()
 
 // SetScalar takes the image: `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.

@@ -20,6 +20,7 @@ import (
 	"iotax/internal/machine/kind"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -57,6 +58,7 @@ func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 }
 
 func TestLima(t *testing.T) {
+	long.Test(t)
 	s := standIn(t)
 	suite(t, false, func(t *testing.T) iotax.Machine {
 		m := mustOpen(t, LimaKind, &Lima{Template: "template://debian", VMType: "qemu", MountType: "9p", Mounts: []string{"/srv/a"}, CPUs: 2, Memory: 1536 << 20})

@@ -16,9 +16,9 @@ import (
 // WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on the Windows
 // side, or inside another distribution, where wsl.exe is found as well.
 type WSL struct {
-	Distribution string `yaml:"distribution" doc:"name of the distribution; empty is the default one"`
-	User         string `yaml:"user" doc:"user to run as; empty is the distribution's default"`
-	Program      string `yaml:"program" doc:"path of wsl.exe; empty looks in the PATH"`
+	Distribution string `yaml:"distribution" doc:"name of the distribution; empty means the default one"`
+	User         string `yaml:"user" doc:"user to run as; empty means the distribution's default"`
+	Program      string `yaml:"program" doc:"path of wsl.exe; empty searches the PATH"`
 }
 
 // WSLKind is kind wsl.

@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 
+	"iotax"
 	"iotax/internal/guest"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/qemu"
@@ -21,15 +22,10 @@ func (b *booting) probeForImage(ctx context.Context) (qemu.Accelerator, error) {
 	}
 	spec := *b.spec
 	spec.Kernel = ""
-	micro := &booting{spec: &spec, o: b.o, name: b.name}
-	kernel, err := micro.kernel(ctx)
+	boots, err := bootsOf(ctx, &spec, b.o, false)
 	if err != nil {
-		return qemu.Accelerator{}, err
+		return qemu.Accelerator{}, &iotax.Error{Op: "start machine", On: b.name, Err: err}
 	}
-	initrd, err := guest.Initramfs(ctx, b.o.CacheDir, kernel, b.o.Init)
-	if err != nil {
-		return qemu.Accelerator{}, err
-	}
-	return qemu.Probe(ctx, qemu.Config{Memory: minMemory, Kernel: kernel.Image, Initrd: initrd,
-		Append: commandLine("kvm", guest.Boot{NoTools: true})}, kernel.Release, b.o.CacheDir, b.dir, isInit)
+	return qemu.Probe(ctx, qemu.Config{Memory: minMemory, Kernel: boots.Kernel.Image, Initrd: boots.Initrd,
+		Append: commandLine("kvm", guest.Boot{NoTools: true})}, boots.Kernel.Release, b.o.CacheDir, b.dir, isInit)
 }

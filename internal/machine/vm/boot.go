@@ -3,11 +3,10 @@ package vm
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,14 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"iotax"
 	"iotax/internal/guest"
 	"iotax/internal/leftover"
+	"iotax/internal/machine/agent"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/qemu"
-	"iotax/internal/machine/sshx"
 )
 
 // again says what is special about a guest that is booted beside the first one of a run.
@@ -32,8 +29,22 @@ type again struct {
 	begun func(*qemu.VM) // is told once QEMU runs; nil for the first one
 }
 
-func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.Machine, err error) {
-	name := cmp.Or(o.Name, "guest")
+// boot starts a guest and connects to its agent.
+func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Machine, error) {
+	b, err := spawn(ctx, s, o, beside, nil)
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.meetAgent(ctx)
+	if err != nil {
+		return nil, errors.Join(err, b.end(ctx))
+	}
+	return m, nil
+}
+
+// spawn starts QEMU, and returns once the init of a micro-guest is ready. boots is nil where this host has what that boots.
+func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
+	name := o.Name
 	for _, d := range o.Devices {
 		if err := qemu.Check(d); err != nil {
 			var de *qemu.DeviceError
@@ -71,15 +82,16 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 		}
 		o.CacheDir = filepath.Join(user, "iotax")
 	}
-	// Sockets and keys must be nobody else's, and the paths of sockets must be short.
+	// Sockets and keys must be this user's alone, and the paths of sockets must be short.
 	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
 	}
-	b := &booting{spec: s, o: o, beside: beside, name: name, dir: dir, config: c, pinned: pinned, storage: extraDurability(s.Args), facts: map[string]string{}, up: make(chan guest.Mark, 16), began: time.Now()}
+	b := &booting{spec: s, o: o, beside: beside, name: name, dir: dir, config: c, pinned: pinned, storage: extraDurability(s.Args),
+		boots: boots, facts: map[string]string{}, up: make(chan guest.Mark, 16), timeout: time.Duration(s.BootTimeout)}
 	defer func() {
 		if err != nil {
-			b.undo(ctx)
+			_ = b.end(ctx)
 		}
 	}()
 	if notPinned != "" {
@@ -95,11 +107,10 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 	if err := b.devices(ctx); err != nil {
 		return nil, err
 	}
-	timeout := time.Duration(s.BootTimeout)
-	if timeout == 0 {
-		timeout = microTimeout
+	if b.timeout == 0 {
+		b.timeout = microTimeout
 		if s.Image != "" {
-			timeout = imageTimeout
+			b.timeout = imageTimeout
 		}
 	}
 	prepare := b.micro
@@ -109,7 +120,7 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (_ iotax.M
 	if err := prepare(ctx); err != nil {
 		return nil, err
 	}
-	return b.start(ctx, timeout)
+	return b, b.start(ctx)
 }
 
 // booting is a guest on its way.
@@ -125,33 +136,44 @@ type booting struct {
 	facts   map[string]string
 	files   []string         // made outside of dir and sockets
 	storage iotax.Durability // of disks that no volume gives
-	began   time.Time
+	boots   *Boots           // from another host; nil is this host's
+	root    *iotax.Disk      // that becomes the root; nil keeps it in memory
+	timeout time.Duration    // of the boot
 
-	signer  ssh.Signer // logs in
-	vm      *qemu.VM
-	up      chan guest.Mark // of the micro-guest, as they come
-	mu      sync.Mutex
-	phases  []iotax.Phase
-	spawned time.Time
+	identity string // file of the key that an image lets in
+	vm       *qemu.VM
+	up       chan guest.Mark // of the micro-guest, as they come
+	mu       sync.Mutex
+	phases   []iotax.Phase
+	spawned  time.Time
 }
 
-func (b *booting) undo(ctx context.Context) {
+// end ends the guest, as by a power cut, and removes what it has on this host.
+func (b *booting) end(ctx context.Context) (err error) {
 	if b.vm != nil {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = b.vm.Close(c)
+		err = b.vm.Close(c)
 	}
 	if b.pinned != nil {
-		_ = b.pinned.undo()
+		err = errors.Join(err, b.pinned.undo())
 	}
 	for _, f := range append(b.files, b.sockets, b.dir) {
-		_ = os.RemoveAll(f)
+		err = errors.Join(err, os.RemoveAll(f))
 	}
+	return err
 }
 
 // devices adds what the volumes need.
 func (b *booting) devices(ctx context.Context) error {
 	for _, d := range b.o.Devices {
+		if d.Disk != nil && d.Disk.Root > 0 && b.beside.root == nil {
+			if b.root != nil || b.spec.Image != "" {
+				return &iotax.Error{Op: "start machine", On: b.name, Err: errors.New("it has a root already"), Hint: "leave filesystem: root out"}
+			}
+			b.root = d.Disk
+			continue
+		}
 		if d.Disk != nil {
 			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Shared: b.beside.root != nil}
 			if b.beside.root != nil && !disk.ReadOnly {
@@ -175,21 +197,6 @@ func (b *booting) devices(ctx context.Context) error {
 	return nil
 }
 
-// key makes the key that lets iotax in, for this boot alone. It is never written anywhere.
-func (b *booting) key() error {
-	private, err := newKey()
-	if err == nil {
-		b.signer, err = ssh.NewSignerFromKey(private)
-	}
-	return err
-}
-
-// newKey makes a key; tests look at those that were made.
-var newKey = func() (ed25519.PrivateKey, error) {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	return private, err
-}
-
 // line takes one line of the console.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
@@ -211,12 +218,10 @@ func (b *booting) line(at time.Time, line string) {
 	}
 }
 
-func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machine, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it could not be logged into within %v", timeout))
+// start starts QEMU and waits for the guest.
+func (b *booting) start(ctx context.Context) error {
+	ctx, cancel := b.limit(ctx)
 	defer cancel()
-	fail := func(err error, hint string) (iotax.Machine, error) {
-		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err, Hint: hint}
-	}
 	b.mu.Lock()
 	b.spawned = time.Now()
 	vm, err := qemu.Start(ctx, b.config, b.line)
@@ -225,7 +230,7 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	}
 	b.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.vm = vm
 	if b.beside.begun != nil {
@@ -233,64 +238,88 @@ func (b *booting) start(ctx context.Context, timeout time.Duration) (iotax.Machi
 	}
 	if b.pinned != nil {
 		if err := b.pinned.pin(vm.Pid()); err != nil {
-			return fail(err, "leave pin: out")
+			return b.failed(err, "leave pin: out")
 		}
 		maps.Copy(b.facts, b.pinned.facts())
 	}
-	port, err := vm.HostPort(ctx)
-	if err != nil {
-		return fail(vm.Fail(err), "")
-	}
-	var hostKey string
 	if b.spec.Image == "" {
-		if hostKey, err = b.awaitMicro(ctx); err != nil {
-			return fail(err, b.hint(ctx))
+		if err := b.awaitMicro(ctx); err != nil {
+			return b.failed(err, b.hint(ctx))
 		}
 	}
-	var answered iotax.Phase
-	if b.beside.root != nil {
-		if answered, err = b.awaitAnswer(ctx); err != nil {
-			return fail(err, "boot it by hand to see more: its command line is "+strings.Join(b.config.Args(), " "))
+	b.describe()
+	return nil
+}
+
+func (b *booting) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, b.timeout, fmt.Errorf("it was not ready within %v", b.timeout))
+}
+
+func (b *booting) failed(err error, hint string) error {
+	return &iotax.Error{Op: "start machine", On: b.name, Err: err, Hint: hint}
+}
+
+// timeline returns the phases of the boot up to the last one.
+func (b *booting) timeline(last iotax.Phase) []iotax.Phase {
+	b.mu.Lock()
+	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
+	b.mu.Unlock()
+	if !b.vm.Plugged.IsZero() {
+		phases = append(phases, iotax.Phase{Name: "plugged", At: b.vm.Plugged.Sub(b.vm.Started)})
+		slices.SortStableFunc(phases, func(a, b iotax.Phase) int { return cmp.Compare(a.At, b.At) })
+	}
+	return append(phases, last)
+}
+
+// meetAgent connects to the agent of a guest that was started on this host.
+func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
+	ctx, cancel := b.limit(ctx)
+	defer cancel()
+	last := iotax.Phase{Name: "ready"}
+	var err error
+	if b.beside.root != nil { // the agent is not what it was booted for
+		if last, err = b.awaitAnswer(ctx); err != nil {
+			return nil, b.failed(err, "boot it by hand to see more: its command line is "+strings.Join(b.config.Args(), " "))
 		}
 	}
-	conn, err := b.login(ctx, port, hostKey)
+	conn, err := b.connect(ctx)
 	if err != nil {
 		hint := b.hint(ctx)
 		if b.spec.Image != "" {
 			hint = "the image must run an SSH server that lets user " + b.spec.User + " in: by cloud-init, or with identity:"
 		}
-		return fail(err, hint)
+		return nil, b.failed(err, hint)
 	}
-	b.mu.Lock()
-	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
-	b.mu.Unlock()
-	if !vm.Plugged.IsZero() {
-		phases = append(phases, iotax.Phase{Name: "plugged", At: vm.Plugged.Sub(vm.Started)})
-		slices.SortStableFunc(phases, func(a, b iotax.Phase) int { return cmp.Compare(a.At, b.At) })
-	}
-	if b.beside.root != nil {
-		phases = append(phases, answered) // logging in is not what it was booted for
-	} else {
-		phases = append(phases, iotax.Phase{Name: "ready", At: time.Since(vm.Started)})
-	}
-	client := sshx.New(conn, b.name, sshx.Silence(5*time.Second))
 	if b.spec.Image != "" {
 		// What still goes on when the SSH server is up would be measured along.
-		if _, err := iotax.Output(ctx, client, "sh", "-c", settled); err != nil {
-			_ = client.Close(ctx)
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return fail(vm.Fail(fmt.Errorf("it does not come to rest: %w", err)), "")
+		if err := settle(ctx, conn); err != nil {
+			_ = conn.Close(ctx)
+			return nil, b.failed(b.vm.Fail(fmt.Errorf("it does not come to rest: %w", err)), "")
 		}
-		phases[len(phases)-1].At = time.Since(vm.Started)
 	}
-	g := &machine{Client: client, name: b.name, vm: vm, dirs: append(b.files, b.dir, b.sockets), storage: b.storage, facts: b.facts, boot: phases, again: b.again, pinned: b.pinned}
-	if b.spec.Image == "" {
-		g.Link.Program = "/proc/1/exe" // its init is this iotax
+	if b.beside.root == nil {
+		last.At = time.Since(b.vm.Started)
 	}
-	b.describe(ctx, g)
+	g := &machine{Machine: conn, vm: b.vm, end: b.end, storage: b.storage, facts: b.facts, boot: b.timeline(last), again: b.again}
+	describe(ctx, g, b.facts)
 	return g, nil
+}
+
+// connect starts the session with the agent.
+func (b *booting) connect(ctx context.Context) (*agent.Machine, error) {
+	if b.spec.Image != "" {
+		return b.login(ctx)
+	}
+	m, err := meet(ctx, &port{name: b.name, dial: func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", b.vm.Config.Port.Socket)
+	}, done: b.vm.Done(), why: b.vm.Err})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		err = b.vm.Fail(err)
+	}
+	return m, err
 }
 
 // again boots the same guest beside the first one.

@@ -25,11 +25,11 @@ import (
 // Console is how a guest without a shell (a unikernel) is used: its command stands on the kernel's command
 // line, and its results come over the serial port.
 type Console struct {
-	Command string `yaml:"command" doc:"the kernel's command line; {command} is what is to be run. With it the guest is one without a shell, that is booted for each command"`
-	Boot    string `yaml:"boot" doc:"a regular expression of the line that tells how long booting took, with a group that is called by its unit, as in 'Booted up in (?<ms>[0-9.]+) ms'"`
-	Begin   string `yaml:"begin" doc:"a regular expression of the line before the results; empty: they begin with the first line"`
-	End     string `yaml:"end" doc:"a regular expression of the line behind the results; empty: they end with the guest"`
-	Status  string `yaml:"status" doc:"a regular expression of the line that tells the exit status, with one group; empty: whatever the guest says is a success"`
+	Command string `yaml:"command" doc:"kernel command line, with {command} for the command to run. With this key the guest has no shell and is booted for each command"`
+	Boot    string `yaml:"boot" doc:"regular expression for the line with the boot time, with a group named after the unit, as in 'Booted up in (?<ms>[0-9.]+) ms'"`
+	Begin   string `yaml:"begin" doc:"regular expression for the line before the results; empty: they begin with the first line"`
+	End     string `yaml:"end" doc:"regular expression for the line after the results; empty: they end with the guest"`
+	Status  string `yaml:"status" doc:"regular expression for the line with the exit status, which is its one group; empty: every command succeeds"`
 }
 
 // consolePatterns are compiled.

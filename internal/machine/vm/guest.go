@@ -4,32 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"iotax"
 	"iotax/internal/guest"
+	"iotax/internal/machine/agent"
 	"iotax/internal/machine/qemu"
-	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
 )
 
 // A machine is a guest that runs.
 type machine struct {
-	*sshx.Client
-	name    string
+	*agent.Machine
 	vm      *qemu.VM
-	dirs    []string         // everything it has on the host; one directory may be there twice
+	end     func(context.Context) error
 	storage iotax.Durability // of disks that no volume gives
 	facts   map[string]string
 	boot    []iotax.Phase
 	again   func(ctx context.Context, beside again) (iotax.Machine, error)
-
-	pinned *pinning
 
 	mu     sync.Mutex
 	beside []*qemu.VM // booted once more, and not known to be gone
@@ -38,7 +34,7 @@ type machine struct {
 // Caps are those of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
 // others with the guest.
 func (g *machine) Caps() iotax.MachineCaps {
-	c := g.Client.Caps()
+	c := g.Machine.Caps()
 	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes
 	c.Started, c.Boot, c.Restart, c.BootFiles = g.vm.Started, g.boot, g.Restart, g.BootFiles
 	c.HostAddress, c.Forward = guest.Gateway, g.Forward
@@ -102,14 +98,14 @@ func (g *machine) BootFiles() []string {
 func (g *machine) Forward(ctx context.Context, port int) (string, error) {
 	host, err := g.vm.Forward(ctx, port)
 	if err != nil {
-		return "", &iotax.Error{Op: fmt.Sprintf("forward port %d", port), On: "of " + g.name, Err: err}
+		return "", &iotax.Error{Op: fmt.Sprintf("forward port %d", port), On: "of " + g.String(), Err: err}
 	}
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(host)), nil
 }
 
 // Run runs cmd in the guest. When the guest dies under it, the error quotes the guest's console.
 func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
-	err := g.Client.Run(ctx, cmd)
+	err := g.Machine.Run(ctx, cmd)
 	var exit *iotax.ExitError
 	if err == nil || errors.As(err, &exit) || ctx.Err() != nil {
 		return err
@@ -119,24 +115,18 @@ func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	case <-time.After(200 * time.Millisecond): // the connection often breaks first
 		return err
 	}
-	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.name, Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Hint: g.vm.Hint()}
+	return &iotax.Error{Op: "run " + cmd.Args[0], On: "on " + g.String(), Err: fmt.Errorf("the guest is gone: %w", g.vm.Err()), Hint: g.vm.Hint()}
 }
 
 func (g *machine) Close(ctx context.Context) error {
-	// A connection that broke is no error: the guest is ended either way.
-	_ = g.Client.Close(ctx)
-	err := g.vm.Close(ctx)
-	if g.pinned != nil {
-		err = errors.Join(err, g.pinned.undo())
-	}
-	for _, d := range g.dirs {
-		err = errors.Join(err, os.RemoveAll(d))
-	}
+	// The guest ends first, as by a power cut. A connection that breaks is no error then.
+	err := g.end(ctx)
+	_ = g.Machine.Close(ctx)
 	return err
 }
 
-// describe collects the facts that only a running guest can tell.
-func (b *booting) describe(ctx context.Context, g *machine) {
+// describe collects the facts that QEMU knows.
+func (b *booting) describe() {
 	f := b.facts
 	f["qemu"] = b.vm.Monitor.Version
 	c := b.config
@@ -154,12 +144,12 @@ func (b *booting) describe(ctx context.Context, g *machine) {
 	if b.vm.Daemons != "" {
 		f["virtiofsd"] = b.vm.Daemons
 	}
-	// A guest that cannot tell is still a guest.
-	out, err := iotax.Output(ctx, g, "sh", "-c", "uname -r; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
-	if err == nil {
-		if l := strings.Fields(string(out)); len(l) == 2 {
-			f["kernel"], f["clocksource"] = l[0], l[1]
-		}
+}
+
+// describe adds the facts that only the running guest g has.
+func describe(ctx context.Context, g iotax.Machine, facts map[string]string) {
+	if there, err := guest.Describe.On(ctx, g, struct{}{}); err == nil { // without these facts it is still a guest
+		maps.Copy(facts, there)
 	}
-	f["boot"] = time.Since(b.vm.Started).Round(time.Millisecond).String()
+	facts["boot"] = time.Since(g.Caps().Started).Round(time.Millisecond).String()
 }

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/kdomanski/iso9660"
-	"golang.org/x/crypto/ssh"
 
 	"iotax"
 	"iotax/internal/machine/qemu"
@@ -45,20 +44,22 @@ func (b *booting) image(ctx context.Context) error {
 	b.config.Disks = append([]qemu.Disk{root}, b.config.Disks...)
 	b.facts["image"] = s.Image
 	b.facts["device.iotax-root"] = root.Line()
-	if s.Identity != "" {
-		pem, err := iotax.ReadFile(s.Identity, iotax.MaxOutput)
-		if err == nil {
-			b.signer, err = ssh.ParsePrivateKey(pem)
-		}
-		if err != nil {
-			return fail(fmt.Errorf("%s: %w", s.Identity, err), "identity: must be a private key without a passphrase")
+	if b.identity = s.Identity; b.identity != "" {
+		if _, err := publicKey(ctx, b.identity); err != nil {
+			return fail(fmt.Errorf("%s: %w", b.identity, err), "identity: must be a private key without a passphrase")
 		}
 	} else {
-		if err := b.key(); err != nil {
-			return fail(err, "")
+		b.identity = filepath.Join(b.dir, "key")
+		_, err := keygen(ctx, "-q", "-t", "ed25519", "-N", "", "-C", "iotax", "-f", b.identity)
+		key := ""
+		if err == nil {
+			key, err = publicKey(ctx, b.identity)
+		}
+		if err != nil {
+			return fail(err, "install the OpenSSH client (package openssh-client or openssh)")
 		}
 		seed := filepath.Join(b.dir, "seed.iso")
-		if err := writeSeed(seed, s.User, b.signer.PublicKey()); err != nil {
+		if err := writeSeed(seed, s.User, key); err != nil {
 			return fail(err, "")
 		}
 		b.config.Disks = append(b.config.Disks, qemu.Disk{ID: "iotax-seed",
@@ -136,7 +137,7 @@ func imageFormat(path string) (string, error) {
 }
 
 // writeSeed writes the disk from which cloud-init (data source NoCloud) takes its orders.
-func writeSeed(path, user string, key ssh.PublicKey) error {
+func writeSeed(path, user, key string) error {
 	w, err := iso9660.NewWriter()
 	if err != nil {
 		return err
@@ -144,7 +145,7 @@ func writeSeed(path, user string, key ssh.PublicKey) error {
 	defer func() { _ = w.Cleanup() }()
 	id := make([]byte, 8)
 	_, _ = rand.Read(id)
-	for name, text := range seedFiles(user, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))), hex.EncodeToString(id)) {
+	for name, text := range seedFiles(user, key, hex.EncodeToString(id)) {
 		if err := w.AddFile(strings.NewReader(text), name); err != nil {
 			return err
 		}
@@ -174,8 +175,13 @@ func seedFiles(user, key, instance string) map[string]string {
 	}
 }
 
-// settled waits until a user's image has booted, where it can tell. Whether all went well there is the
-// image's own matter.
-const settled = `if command -v cloud-init >/dev/null; then cloud-init status --wait; fi >/dev/null 2>&1
-if command -v systemctl >/dev/null; then systemctl is-system-running --wait; fi >/dev/null 2>&1
-true`
+// settle waits until a user's image has booted, where it has a program for that. Whether all went well there is the image's own matter.
+func settle(ctx context.Context, m iotax.Machine) error {
+	for _, args := range [][]string{{"cloud-init", "status", "--wait"}, {"systemctl", "is-system-running", "--wait"}} {
+		var exit *iotax.ExitError
+		if err := m.Run(ctx, iotax.Command(args...)); err != nil && !errors.As(err, &exit) {
+			return err
+		}
+	}
+	return nil
+}

@@ -24,6 +24,7 @@ import (
 	"iotax/internal/plan"
 	"iotax/internal/probe"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/long"
 )
 
 // imageInit is the init of the test's image. It does what cloud-init does with the data source NoCloud,
@@ -58,7 +59,7 @@ func image(t *testing.T, key ssh.PublicKey) string {
 		}
 	}
 	var programs []string
-	for _, n := range []string{"sh", "cat", "ls", "mkdir", "chmod", "mount", "umount", "sed", "ip", "uname", "id", "sleep", "sync", "printf", "env"} {
+	for _, n := range []string{"sh", "cat", "ls", "mkdir", "chmod", "mount", "umount", "sed", "ip", "id", "sleep", "sync", "uname", "head", "wc", "mv", "rm", "date", "touch"} {
 		p, err := exec.LookPath(n)
 		if err != nil {
 			t.Fatal(err)
@@ -120,6 +121,7 @@ func image(t *testing.T, key ssh.PublicKey) string {
 }
 
 func TestQEMUImage(t *testing.T) {
+	long.Test(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -168,6 +170,11 @@ func TestQEMUImage(t *testing.T) {
 		if err != nil || !after.ModTime().Equal(before.ModTime()) {
 			t.Errorf("the image was written to: %v, %v", after, err)
 		}
+		for _, dir := range []string{filepath.Dir(g.vm.Config.QMP), filepath.Dir(g.vm.Config.Disks[0].Path)} { // a key that was made goes with them
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("%s is left: %v", dir, err)
+			}
+		}
 		t.Log(g.boot)
 	}
 	t.Run("seed", func(t *testing.T) {
@@ -189,6 +196,18 @@ func TestQEMUImage(t *testing.T) {
 		}
 		disk := image(t, key)
 		use(t, disk, func(s *Spec) { s.Identity = id })
+
+		// A key with a passphrase is refused before anything boots.
+		locked := filepath.Join(t.TempDir(), "locked")
+		if _, err := keygen(t.Context(), "-q", "-t", "ed25519", "-N", "secret", "-f", locked); err != nil {
+			t.Fatal(err)
+		}
+		if m, _, err := tryGuest(t, t.Context(), func(s *Spec) { direct(s, disk); s.Identity = locked }); err == nil {
+			m.Close(t.Context())
+			t.Error("a key with a passphrase is taken")
+		} else if !strings.Contains(err.Error(), "hint: identity: must be a private key without a passphrase") {
+			t.Errorf("got %v", err)
+		}
 
 		// An image that does not let us in says so in time.
 		_, other, err := ed25519.GenerateKey(rand.Reader)

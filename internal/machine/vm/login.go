@@ -5,54 +5,93 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/crypto/ssh"
+	"iotax"
+	session "iotax/internal/agent"
+	"iotax/internal/machine/agent"
+	"iotax/internal/machine/ssh"
+	"iotax/internal/plan"
 )
 
-// login connects to the guest's SSH server. An image may take its time to have one.
-func (b *booting) login(ctx context.Context, port int, hostKey string) (*ssh.Client, error) {
-	user := "root"
-	if b.spec.Image != "" {
-		user = b.spec.User
+// meet connects to the agent of the micro-guest, which is its init.
+func meet(ctx context.Context, p *port) (*agent.Machine, error) {
+	const program = "/proc/1/exe" // also where another root covers /init
+	m := agent.New(p, program)
+	m.Bound = true
+	s, err := session.LinkOf(m).Session(ctx, m)
+	if err != nil {
+		return nil, err
 	}
-	config := &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(b.signer)},
-		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
-			// The port is one that QEMU, which is ours, listens on, so an image whose host key
-			// nobody knows can be no other.
-			if hostKey != "" && strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) != hostKey {
-				return errors.New("the host key is not the one that the guest wrote to its console")
-			}
-			return nil
-		},
+	s.Program = program
+	return m, nil
+}
+
+// A port is the way to an agent that runs in a guest from its boot on. It is used once.
+type port struct {
+	name string
+	dial func(context.Context) (net.Conn, error)
+	done <-chan struct{} // closed when the guest has ended
+	why  func() error    // after done
+}
+
+func (p *port) String() string { return p.name }
+
+func (p *port) Close(context.Context) error { return nil }
+
+// Start connects to the agent.
+func (p *port) Start(ctx context.Context, _ []string) (*session.Running, error) {
+	c, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if b.spec.Image == "" {
-		// Ciphers that real CPUs have instructions for cost an emulated one twice as much as this
-		// one does; and the post-quantum key exchange is lost on a loopback interface.
-		config.KeyExchanges = []string{ssh.KeyExchangeCurve25519}
-		if b.config.Accel == "tcg" {
-			config.Ciphers = []string{ssh.CipherChaCha20Poly1305}
+	hangup := sync.OnceFunc(func() { c.Close() })
+	wait := func() error {
+		hangup()
+		select {
+		case <-p.done:
+			return p.why()
+		case <-time.After(time.Second):
+			return errors.New("its agent has ended")
 		}
 	}
-	addr := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
-	// QEMU accepts before anyone in the guest listens, and what was sent then may be lost: an image is
-	// tried with little patience first.
-	patience := 30 * time.Second
-	if b.spec.Image != "" {
-		patience = 2 * time.Second
+	return &session.Running{Stdin: c, Stdout: c, Wait: wait, Kill: hangup}, nil
+}
+
+// loginConfig is the ssh configuration for images: nothing asks the user, and no other key is tried.
+const loginConfig = "BatchMode yes\nIdentitiesOnly yes\n"
+
+// login starts an agent in an image by its SSH server, which may take its time to come up.
+func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
+	forwarded, err := b.vm.Forward(ctx, 22)
+	if err != nil {
+		return nil, b.vm.Fail(err)
 	}
-	for ; ; patience = min(patience*3/2, 30*time.Second) {
-		conn, err := dialSSH(ctx, addr, patience, config)
-		if err == nil {
-			return conn, nil
+	config, known := filepath.Join(b.dir, "ssh_config"), filepath.Join(b.dir, "known_hosts")
+	if err := os.WriteFile(config, []byte(loginConfig), 0o600); err != nil {
+		return nil, err
+	}
+	// QEMU accepts before a server in the guest listens, and what was sent then may be lost. So the first attempts are short.
+	for patience := 2 * time.Second; ; patience = min(patience*3/2, 30*time.Second) {
+		t, err := ssh.Transport(ctx, &ssh.Spec{Host: "127.0.0.1", Port: forwarded, User: b.spec.User, Identity: b.identity, Config: config,
+			KnownHosts: known, AcceptNew: true, ConnectTimeout: plan.Duration(patience)}, b.o.Logf)
+		if err != nil {
+			return nil, err
 		}
-		if b.spec.Image == "" {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return nil, b.vm.Fail(err)
+		m := agent.New(named{t, b.name}, "")
+		link := session.LinkOf(m)
+		link.Log = b.o.Log
+		if _, err = link.Session(ctx, m); err == nil {
+			return m, nil
+		}
+		_ = m.Close(ctx)
+		if e := new(iotax.Error); errors.As(err, &e) {
+			err = fmt.Errorf("%s %s: %w", e.Op, e.On, e.Err) // its hint is for hosts
 		}
 		select {
 		case <-b.vm.Done():
@@ -61,26 +100,32 @@ func (b *booting) login(ctx context.Context, port int, hostKey string) (*ssh.Cli
 			return nil, b.vm.Fail(fmt.Errorf("%w: %w", context.Cause(ctx), err))
 		case <-time.After(200 * time.Millisecond):
 		}
+		// Only this QEMU listens on the port, so a key is the image's. A first boot may replace the one that was shown.
+		_ = os.Remove(known)
 	}
 }
 
-func dialSSH(ctx context.Context, addr string, patience time.Duration, config *ssh.ClientConfig) (*ssh.Client, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// named is a transport with the name of a guest.
+type named struct {
+	session.Transport
+	name string
+}
+
+func (n named) String() string { return n.name }
+
+// keygen runs ssh-keygen and returns what it prints.
+func keygen(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
-	if !stop() && err == nil {
-		c.Close()
-		err = ctx.Err()
-	}
+	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "ssh-keygen", args...))
+	text := strings.TrimSpace(string(out))
 	if err != nil {
-		conn.Close()
-		return nil, err
+		return "", fmt.Errorf("ssh-keygen: %w: %s", err, text)
 	}
-	return ssh.NewClient(c, chans, reqs), nil
+	return text, nil
+}
+
+// publicKey returns the public key of a file with a private key that has no passphrase.
+func publicKey(ctx context.Context, file string) (string, error) {
+	return keygen(ctx, "-y", "-P", "", "-f", file)
 }

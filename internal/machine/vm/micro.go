@@ -1,12 +1,15 @@
 package vm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -15,40 +18,28 @@ import (
 
 	"iotax"
 	"iotax/internal/guest"
+	"iotax/internal/machine/kind"
 	"iotax/internal/machine/qemu"
 )
 
 // micro makes ready to boot the built-in guest.
 func (b *booting) micro(ctx context.Context) error {
-	if err := b.key(); err != nil {
-		return err
+	b.config.Port = qemu.Port{Name: guest.AgentPort, Socket: filepath.Join(b.sockets, "agent")}
+	boots := b.boots
+	if boots == nil {
+		var err error
+		if boots, err = bootsOf(ctx, b.spec, b.o, b.beside.root == nil); err != nil {
+			return &iotax.Error{Op: "start machine", On: b.name, Err: err}
+		}
 	}
-	var g errgroup.Group
-	var tools string
-	if b.o.RootDisk == nil && b.beside.root == nil { // those have their own
-		g.Go(func() (err error) {
-			tools, err = guest.Tools(ctx, b.o.CacheDir)
-			return err
-		})
-	}
-	kernel, err := b.kernel(ctx)
-	if err != nil {
-		return err
-	}
-	initrd, err := guest.Initramfs(ctx, b.o.CacheDir, kernel, b.o.Init)
-	if err != nil {
-		return err
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	b.config.Kernel, b.config.Initrd = kernel.Image, initrd
+	kernel := boots.Kernel
+	b.config.Kernel, b.config.Initrd = kernel.Image, boots.Initrd
 	b.facts[iotax.FactKernel] = kernel.Release
 	b.facts[iotax.FactKernelFile] = kernel.Source
 	why := "asked for"
 	b.config.Accel = b.spec.Accel
 	if b.spec.Accel == "auto" {
-		probe := qemu.Config{Memory: minMemory, Kernel: kernel.Image, Initrd: initrd, Machine: b.spec.Machine, CPU: b.spec.CPU,
+		probe := qemu.Config{Memory: minMemory, Kernel: kernel.Image, Initrd: boots.Initrd, Machine: b.spec.Machine, CPU: b.spec.CPU,
 			Append: commandLine("kvm", guest.Boot{NoTools: true})}
 		a, err := qemu.Probe(ctx, probe, kernel.Release, b.o.CacheDir, b.dir, isInit)
 		if err != nil {
@@ -61,8 +52,8 @@ func (b *booting) micro(ctx context.Context) error {
 	if r := b.beside.root; r != nil { // that a module is loaded first is not the mount's time
 		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))
 	}
-	b.config.Append = commandLine(b.config.Accel, guest.Boot{Key: b.signer.PublicKey(), Modules: modules,
-		Name: b.beside.name, Root: b.beside.root, NoTools: b.beside.root != nil, OnDisk: b.o.RootDisk != nil})
+	b.config.Append = commandLine(b.config.Accel, guest.Boot{Modules: modules,
+		Name: b.beside.name, Root: b.beside.root, NoTools: b.beside.root != nil, OnDisk: b.root != nil})
 	if b.spec.Append != "" {
 		b.config.Append += " " + b.spec.Append
 	}
@@ -70,30 +61,64 @@ func (b *booting) micro(ctx context.Context) error {
 	if b.beside.root != nil {
 		return nil // it has its own
 	}
-	if b.o.RootDisk != nil {
-		root := qemu.Disk{ID: guest.ToolsSerial, Disk: *b.o.RootDisk}
-		b.config.Disks = append(b.config.Disks, root)
-		b.facts["device."+guest.ToolsSerial] = root.Line()
-		return nil
+	tools := iotax.Disk{Path: boots.Tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}
+	if b.root != nil {
+		if err := b.writeRoot(ctx, boots.Tools); err != nil {
+			return err
+		}
+		tools = *b.root
 	}
-	b.config.Disks = append(b.config.Disks, qemu.Disk{ID: guest.ToolsSerial,
-		Disk: iotax.Disk{Path: tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}})
+	disk := qemu.Disk{ID: guest.ToolsSerial, Disk: tools}
+	b.config.Disks = append(b.config.Disks, disk)
+	b.facts["device."+guest.ToolsSerial] = disk.Line()
 	return nil
+}
+
+// writeRoot writes the guest's root file system to its disk.
+func (b *booting) writeRoot(ctx context.Context, tools string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, 5*time.Minute, errors.New("it was not written within 5 minutes"))
+	defer cancel()
+	file, err := guest.RootDisk(ctx, b.o.CacheDir, tools, b.root.Root)
+	if err != nil {
+		return err
+	}
+	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "qemu-img", "convert", "-n", "-f", "raw", "-O", b.root.Format, file, b.root.Path))
+	if err != nil {
+		return &iotax.Error{Op: "write the root of", On: b.name, Err: fmt.Errorf("qemu-img: %w: %s", err, bytes.TrimSpace(out)),
+			Hint: "see that qemu-img is installed there (Debian: qemu-utils)"}
+	}
+	return nil
+}
+
+// Boots is what a micro-guest boots: files of one host.
+type Boots struct {
+	Kernel guest.Kernel
+	Initrd string
+	Tools  string // the tools disk; "" without one
+}
+
+// bootsOf finds or makes what micro-guests boot on this host. A kernel is fetched where there is none.
+func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, error) {
+	var g errgroup.Group
+	var all Boots
+	if tools {
+		g.Go(func() (err error) {
+			all.Tools, err = guest.Tools(ctx, o.CacheDir)
+			return err
+		})
+	}
+	k, err := guest.HaveKernel(ctx, o.CacheDir, s.Kernel, o.Logf)
+	if err == nil {
+		all.Kernel = *k
+		all.Initrd, err = guest.Initramfs(ctx, o.CacheDir, k, o.Init)
+	}
+	return &all, cmp.Or(err, g.Wait())
 }
 
 // isInit recognises the first line of the micro-guest's init.
 func isInit(line string) bool {
 	m, ok := guest.ParseMark(line)
 	return ok && m.Name == "init"
-}
-
-// kernel finds the guest's kernel, and fetches one if this host has none.
-func (b *booting) kernel(ctx context.Context) (*guest.Kernel, error) {
-	k, err := guest.HaveKernel(ctx, b.o.CacheDir, b.spec.Kernel, b.o.Logf)
-	if err != nil {
-		return nil, &iotax.Error{Op: "start machine", On: b.name, Err: err}
-	}
-	return k, nil
 }
 
 // commandLine is the kernel command line of a micro-guest.
@@ -178,23 +203,21 @@ func (b *booting) hint(ctx context.Context) string {
 	return ""
 }
 
-// awaitMicro waits until the micro-guest says that it is ready, and returns its host key.
-func (b *booting) awaitMicro(ctx context.Context) (hostKey string, err error) {
+// awaitMicro waits until the micro-guest is ready.
+func (b *booting) awaitMicro(ctx context.Context) error {
 	for {
 		select {
 		case m := <-b.up:
 			switch m.Name {
-			case "hostkey":
-				hostKey = m.Detail
 			case "ready":
-				return hostKey, nil
+				return nil
 			case "failed":
-				return "", fmt.Errorf("its init gave up: %s\nlast lines of its console:\n%s", m.Detail, b.vm.Tail(15))
+				return fmt.Errorf("its init gave up: %s\nlast lines of its console:\n%s", m.Detail, b.vm.Tail(15))
 			}
 		case <-b.vm.Done():
-			return "", b.vm.Err()
+			return b.vm.Err()
 		case <-ctx.Done():
-			return "", b.vm.Fail(context.Cause(ctx))
+			return b.vm.Fail(context.Cause(ctx))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/machinetest"
 )
 
@@ -25,6 +26,7 @@ func affinity(t *testing.T, pid int) string {
 
 // A pinned guest has its CPUs, what runs beside it the others, and afterwards all is as it was.
 func TestPin(t *testing.T) {
+	long.Test(t)
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		t.Fatal(err)

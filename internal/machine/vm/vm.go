@@ -23,21 +23,21 @@ import (
 type Spec struct {
 	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
-	Accel       string        `yaml:"accel" doc:"auto takes kvm or hvf where a guest really boots with it, else tcg (emulation); kvm, hvf or tcg insist"`
-	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty is q35 or virt"`
-	CPU         string        `yaml:"cpu" doc:"QEMU CPU model; empty is max under emulation, host otherwise"`
+	Accel       string        `yaml:"accel" doc:"auto uses kvm or hvf if a guest boots with it, else tcg (emulation); kvm, hvf and tcg allow only that one"`
+	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty means q35 or virt"`
+	CPU         string        `yaml:"cpu" doc:"QEMU CPU model; empty means max under emulation, host otherwise"`
 	Image       string        `yaml:"image" doc:"disk image of your own (qcow2 or raw) to boot instead of the micro-guest; it is never written to"`
-	User        string        `yaml:"user" doc:"login name in the image; cloud-init gives it a key made for the boot. Disks and shares need root"`
-	Identity    string        `yaml:"identity" doc:"private key file that the image lets in, for images without cloud-init"`
+	User        string        `yaml:"user" doc:"login name in the image; cloud-init installs a key made for the boot. Disks and shares need root"`
+	Identity    string        `yaml:"identity" doc:"private key file that the image accepts, for images without cloud-init"`
 	Kernel      string        `yaml:"kernel" doc:"kernel to boot instead of the host's own (micro-guest) or the image's"`
-	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to go with kernel and image"`
-	Append      string        `yaml:"append" doc:"words to add to the kernel's command line"`
+	Initrd      string        `yaml:"initrd" doc:"initial RAM disk to boot with kernel and image"`
+	Append      string        `yaml:"append" doc:"arguments to add to the kernel's command line"`
 	Args        []string      `yaml:"args" doc:"arguments to add to QEMU's command line"`
-	Pin         string        `yaml:"pin" doc:"CPUs of this host for the guest, as in 2-3, or auto: as many as it has, from the last on; the load generator and the servers of shares get the others"`
+	Pin         string        `yaml:"pin" doc:"CPUs of this host that the guest is pinned to, as in 2-3; auto takes the last ones, one for each virtual CPU. The load generator and the servers of shares get the other CPUs"`
 	PinMemory   string        `yaml:"pin_memory" doc:"NUMA nodes of this host that the guest's memory is taken from, as in 0"`
-	Fresh       bool          `yaml:"fresh" doc:"boot the guest anew for each trial, with its places made and its files written anew; else one guest serves the whole run"`
-	Console     Console       `yaml:"console" doc:"of a guest without a shell: how it is given its command and tells its results"`
-	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"how long the guest may take until it can be logged into; 0 is 1m, or 5m with an image"`
+	Fresh       bool          `yaml:"fresh" doc:"boot a new guest for each trial, and make its places and files again; otherwise one guest serves the whole run"`
+	Console     Console       `yaml:"console" doc:"for a guest without a shell: how it receives its command and prints its results"`
+	BootTimeout plan.Duration `yaml:"boot_timeout" doc:"time limit until the guest's agent answers; 0 means 1m, or 5m with an image"`
 }
 
 func (s *Spec) Traits() plan.Traits {
@@ -46,15 +46,16 @@ func (s *Spec) Traits() plan.Traits {
 		HostFiles: []*string{&s.Image, &s.Identity, &s.Kernel, &s.Initrd},
 		SetImage:  s.setImage,
 		EachTrial: s.Fresh,
+		Nests:     s.Image == "" && s.Console == (Console{}),
 	}
 	if s.Image != "" {
-		can.Tools = append(can.Tools, "qemu-img")
+		can.Tools = append(can.Tools, "qemu-img", "ssh")
 	}
 	return can
 }
 
 // Kind is kind qemu.
-var Kind = kind.Of("qemu", "a virtual machine that is started for the run: the built-in micro-guest, or an image of yours",
+var Kind = kind.Of("qemu", "a virtual machine started for the run: the built-in micro-guest, or your own image",
 	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open)
 
 // How long a guest may take to boot where boot_timeout is 0; the schema names both.
@@ -88,7 +89,7 @@ func (s *Spec) Validate() error {
 	case s.Append != "" && s.Image != "" && s.Kernel == "":
 		return &plan.FieldError{Field: "append", Msg: "needs a kernel: that of the image has its own command line", Hint: "name kernel: too"}
 	case s.Identity != "" && s.Image == "":
-		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Hint: "the micro-guest gets a key made for the boot"}
+		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Hint: "the micro-guest needs no key"}
 	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
 		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
 	case s.Pin != "" && s.Pin != autoPin && firstErr(parseCPUs(s.Pin)) != nil:
@@ -121,8 +122,11 @@ func (s *Spec) setImage(path string) {
 }
 
 func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
-	if s.Console.Command != "" {
-		o.Name = cmp.Or(o.Name, "guest")
+	o.Name = cmp.Or(o.Name, "guest")
+	switch {
+	case o.On != nil:
+		return openOn(ctx, s, o)
+	case s.Console.Command != "":
 		return openConsole(ctx, s, o)
 	}
 	return boot(ctx, s, o, again{})

@@ -5,36 +5,39 @@ package vm
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"iotax"
-	"iotax/internal/guest"
+	session "iotax/internal/agent"
+	"iotax/internal/machine/agent"
+	"iotax/internal/machine/host"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/qemu"
-	"iotax/internal/machine/sshx"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/machinetest"
 )
+
+// This program is also the agent in images.
+func TestMain(m *testing.M) {
+	session.Main(host.Local())
+	os.Exit(m.Run())
+}
 
 // tryGuest boots a guest for t and returns what came of it.
 func tryGuest(t *testing.T, ctx context.Context, change func(*Spec), devices ...iotax.Device) (iotax.Machine, string, error) {
@@ -95,6 +98,7 @@ func empty(t *testing.T, dir string) {
 }
 
 func TestQEMUSuite(t *testing.T) {
+	long.Test(t)
 	machinetest.Run(t, func(t *testing.T) iotax.Machine { return openGuest(t, emulated) }, machinetest.Options{
 		Kill:     func(m iotax.Machine) error { return syscall.Kill(m.(*machine).vm.Pid(), syscall.SIGKILL) },
 		Patience: 30 * time.Second,
@@ -141,41 +145,30 @@ func reach(t *testing.T, g *machine) {
 	}
 }
 
-// keysMade returns a function that returns the keys that have been made since. Tests that boot are not parallel.
-func keysMade(t *testing.T) func() []ed25519.PrivateKey {
-	var made []ed25519.PrivateKey
-	real := newKey
-	t.Cleanup(func() { newKey = real })
-	newKey = func() (ed25519.PrivateKey, error) {
-		k, err := real()
-		made = append(made, k)
-		return k, err
-	}
-	return func() []ed25519.PrivateKey { return made }
-}
-
-// letsIn reports whether the guest lets the owner of key in.
-func letsIn(t *testing.T, g *machine, key ed25519.PrivateKey) bool {
+// private checks that no other user of this host, and nothing on its network, reaches the guest's agent.
+func private(t *testing.T, g *machine) {
 	t.Helper()
-	port, err := g.vm.HostPort(t.Context())
-	signer, kerr := ssh.NewSignerFromKey(key)
-	if err = errors.Join(err, kerr); err != nil {
-		t.Fatal(err)
+	st, err := os.Stat(filepath.Dir(g.vm.Config.Port.Socket))
+	if err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("the directory of the socket: %v, %v", st.Mode(), err)
 	}
-	c, err := ssh.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: time.Minute})
-	if err != nil {
-		if !strings.Contains(err.Error(), "unable to authenticate") {
-			t.Error(err)
-		}
-		return false
+	if said, err := g.vm.Monitor.Human(t.Context(), "info usernet"); err != nil || strings.Contains(said, "HOST_FORWARD") {
+		t.Errorf("%v, %s", err, said)
 	}
-	c.Close()
-	return true
 }
 
-// restart boots the guest once more, beside itself, with another key.
-func restart(t *testing.T, g *machine, keys func() []ed25519.PrivateKey) {
+// reaped checks that init waits for an orphan, and leaves the children of others to them.
+func reaped(t *testing.T, g *machine) {
+	t.Helper()
+	got := guestOut(t, g, `sh -c 'sleep 0.1 & echo $!' >/tmp/orphan; for i in 1 2 3 4 5 6 7 8 9; do sh -c 'exit 3'; [ $? = 3 ] || echo lost; done
+		read -r p </tmp/orphan; for i in $(seq 100); do [ -e /proc/$p ] || { echo reaped; exit; }; sleep 0.1; done`)
+	if got != "reaped" {
+		t.Errorf("an orphan in the guest: %q", got)
+	}
+}
+
+// restart boots the guest once more, beside itself.
+func restart(t *testing.T, g *machine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -210,30 +203,6 @@ func restart(t *testing.T, g *machine, keys func() []ed25519.PrivateKey) {
 	if again.vm.Pid() == g.vm.Pid() || len(again.boot) != len(g.boot) || again.String() == g.String() {
 		t.Errorf("%s (%d) booted again is %s (%d): %v", g, g.vm.Pid(), again, again.vm.Pid(), again.boot)
 	}
-	if keys := keys(); len(keys) != 2 {
-		t.Errorf("%d keys were made for two boots", len(keys))
-	} else if own, other := letsIn(t, g, keys[0]), letsIn(t, g, keys[1]); !own || other {
-		t.Errorf("its own key opens the first boot: %v; that of the second: %v", own, other)
-	} else if own, other := letsIn(t, again, keys[1]), letsIn(t, again, keys[0]); !own || other {
-		t.Errorf("its own key opens the second boot: %v; that of the first: %v", own, other)
-	}
-	// No key lies in a file of either boot, as it is or as OpenSSH writes it; binaries have that form's first line for reading it.
-	for _, dir := range slices.Concat(g.dirs, again.dirs) {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
-			b, err := os.ReadFile(path)
-			if bytes.Contains(b, []byte("PRIVATE KEY")) && !bytes.ContainsRune(b, 0) ||
-				slices.ContainsFunc(keys(), func(k ed25519.PrivateKey) bool { return bytes.Contains(b, k.Seed()) }) {
-				t.Errorf("a key lies in %s", path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	}
 	if guestOut(t, again, "cat /proc/sys/kernel/random/boot_id") == guestOut(t, g, "cat /proc/sys/kernel/random/boot_id") {
 		t.Error("it is the same boot")
 	}
@@ -259,7 +228,6 @@ func restart(t *testing.T, g *machine, keys func() []ed25519.PrivateKey) {
 
 // The smallest guest, with whatever accelerator there is, tells all about itself.
 func TestQEMUSmall(t *testing.T) {
-	keys := keysMade(t)
 	s := Kind.New().(*Spec)
 	s.Memory = 256 << 20
 	work := t.TempDir()
@@ -305,8 +273,10 @@ func TestQEMUSmall(t *testing.T) {
 	if got := guestOut(t, g, "command -v mkfs.ext4 mount cat && cat /run/iotax/boot"); !strings.Contains(got, "ready") {
 		t.Errorf("got %s", got)
 	}
+	private(t, g)
 	reach(t, g)
-	restart(t, g, keys)
+	reaped(t, g)
+	restart(t, g)
 	if got := guestOut(t, g, "modprobe loop && modprobe -q fs-overlay && grep -c -e ^loop -e ^overlay /proc/modules"); got != "2" {
 		t.Errorf("modprobe: %s", got)
 	}
@@ -337,6 +307,7 @@ func fioIOPS(t *testing.T, out string) float64 {
 
 // Every bus, format and share, in one guest.
 func TestQEMUDevices(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir()
 	raw := func(name string) string {
 		p := filepath.Join(dir, name)
@@ -411,47 +382,33 @@ func TestQEMUDevices(t *testing.T) {
 	gonePids(t, all)
 }
 
-// A guest whose root is a disk keeps what it wrote there over a power cut, has its modules and tools, and sees a disk
-// that was plugged in while it started.
+// A guest whose root is a disk can write there, has its modules and tools, and sees a disk that was plugged in while it
+// started. The root is written at each boot; the other disk keeps what a guest wrote over a power cut.
 func TestQEMURoot(t *testing.T) {
+	long.Test(t)
 	const rootSize, dataSize = 256 << 20, 32 << 20
-	made, err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), rootSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "volume")
-	if out, err := exec.Command("cp", "--", made, file).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, make([]byte, 2*dataSize), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	part := func(path string, offset, size int64, hot bool) *iotax.Disk {
-		return &iotax.Disk{Path: path, Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "threads", Offset: offset, Size: size, Hot: hot}
-	}
-	boot := func() *machine {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-		defer cancel()
-		s := Kind.New().(*Spec)
-		emulated(s)
-		m, err := Kind.Open(ctx, s, kind.Options{Name: "guest", CacheDir: guesttest.CacheDir(t), WorkDir: t.TempDir(), Log: t.Logf, Init: guesttest.Init(t),
-			RootDisk: part(file, 0, rootSize, false), Devices: []iotax.Device{{ID: "data", Disk: part(other, dataSize, dataSize, true)}}})
-		if err != nil {
+	disk := func(size int64) *iotax.Disk {
+		path := filepath.Join(t.TempDir(), "disk")
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, size)); err != nil {
 			t.Fatal(err)
 		}
-		return m.(*machine)
+		return &iotax.Disk{Path: path, Format: "raw", Bus: "virtio-blk", Cache: "none", AIO: "threads"}
 	}
-	const disk = "/dev/disk/by-id/virtio-data"
+	root, data := disk(rootSize), disk(dataSize)
+	root.Root, data.Hot = rootSize, true
+	boot := func() *machine {
+		return openGuest(t, emulated, iotax.Device{ID: "root", Disk: root}, iotax.Device{ID: "data", Disk: data})
+	}
+	const device = "/dev/disk/by-id/virtio-data"
 	g := boot()
 	if got := guestOut(t, g, `awk '$2 == "/" && $3 == "ext4" { print $1 }' /proc/mounts | tail -n 1`); !strings.HasPrefix(got, "/dev/vd") {
 		t.Errorf("the root is %q", got)
 	}
-	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && exit; sleep 0.2; done; exit 1")
-	if got := guestOut(t, g, "blockdev --getsize64 "+disk); got != fmt.Sprint(dataSize) {
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+device+" ] && exit; sleep 0.2; done; exit 1")
+	if got := guestOut(t, g, "blockdev --getsize64 "+device); got != fmt.Sprint(dataSize) {
 		t.Errorf("the plugged disk has %s bytes", got)
 	}
-	guestOut(t, g, "modprobe nbd && echo kept >/var/tmp/kept && sync && fio --version && mkfs.ext4 -q "+disk+" && mount "+disk+" /mnt && echo there >/mnt/f && sync")
+	guestOut(t, g, "modprobe nbd && echo lost >/var/tmp/lost && sync && fio --version && mkfs.ext4 -q "+device+" && mount "+device+" /mnt && echo there >/mnt/f && sync")
 	var plugged, ready bool
 	for _, p := range g.boot {
 		plugged = plugged || p.Name == "plugged" && p.At > 0 && !ready
@@ -464,18 +421,23 @@ func TestQEMURoot(t *testing.T) {
 
 	g = boot()
 	defer closeGuest(t, g)
-	guestOut(t, g, "for i in $(seq 100); do [ -b "+disk+" ] && exit; sleep 0.2; done; exit 1")
-	if got := guestOut(t, g, "mount "+disk+" /mnt && cat /var/tmp/kept /mnt/f"); got != "kept\nthere" {
+	guestOut(t, g, "for i in $(seq 100); do [ -b "+device+" ] && exit; sleep 0.2; done; exit 1")
+	if got := guestOut(t, g, "mount "+device+" /mnt && ls /var/tmp && cat /mnt/f"); got != "there" {
 		t.Errorf("after a power cut: %q", got)
 	}
-	if _, err := guest.RootDisk(t.Context(), guesttest.CacheDir(t), 16<<20); err == nil || !strings.Contains(err.Error(), "a larger root:") {
-		t.Errorf("a root too small: %v", err)
+	root.Root = 16 << 20
+	for devices, want := range map[int]string{1: "a larger size:", 2: "it has a root already"} {
+		_, _, err := tryGuest(t, t.Context(), emulated, slices.Repeat([]iotax.Device{{ID: "root", Disk: root}}, devices)...)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d roots of 16 MiB: %v", devices, err)
+		}
 	}
 }
 
 // A guest that is booted from another one's disk has a copy of it that is lost, that lies where the disk does, and whose
 // flushes QEMU carries out.
 func TestQEMUBesideDisk(t *testing.T) {
+	long.Test(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "disk, raw")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -592,6 +554,7 @@ func gonePids(t *testing.T, pids []int) {
 
 // What keeps a guest from coming up is said, with the hint where there is one, and nothing is left.
 func TestQEMUNoBoot(t *testing.T) {
+	long.Test(t)
 	cases := []struct {
 		name   string
 		change func(*Spec)
@@ -599,7 +562,7 @@ func TestQEMUNoBoot(t *testing.T) {
 		want   []string
 	}{
 		{"panic", func(s *Spec) { s.Append = "rdinit=/none root=/dev/none rootfstype=ext4" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "hint: read the console above"}},
-		{"init gives up", func(s *Spec) { s.Append = "iotax.key=%" }, nil, []string{"init gave up", "iotax.key"}},
+		{"init gives up", func(s *Spec) { s.Append = "iotax.root=%" }, nil, []string{"init gave up", "iotax.root"}},
 		{"hang", func(s *Spec) { s.Args = []string{"-S"}; s.BootTimeout = plan.Duration(time.Second) }, nil, []string{"within 1s", "hint: leave out append: and args:"}},
 		{"wrong argument", func(s *Spec) { s.Args = []string{"-no-such-thing"} }, nil, []string{"QEMU said", "-no-such-thing"}},
 		{"no kernel there", func(s *Spec) { s.Kernel = "/nonexistent/vmlinuz" }, nil, []string{"/nonexistent/vmlinuz", "hint:"}},
@@ -668,6 +631,39 @@ func TestQEMUDeath(t *testing.T) {
 			t.Errorf("no %q in: %v", w, err)
 		}
 	}
+}
+
+// A guest that hangs is given up, also by a command that is under way.
+func TestQEMUFrozen(t *testing.T) {
+	g := openGuest(t, emulated)
+	defer closeGuest(t, g)
+	up := make(chan struct{})
+	c := iotax.Command("sh", "-c", "echo up; exec sleep 1000")
+	c.Stdout = signal(up)
+	ended := make(chan error, 1)
+	go func() { ended <- g.Run(t.Context(), c) }()
+	<-up
+	if err := g.vm.Monitor.Do(t.Context(), "stop", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "no sign of life") || !strings.Contains(err.Error(), "guest") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the command does not end")
+	}
+	if err := g.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "no sign of life") {
+		t.Errorf("the next command: %v", err)
+	}
+}
+
+type signal chan struct{}
+
+func (s signal) Write(p []byte) (int, error) {
+	close(s)
+	return len(p), nil
 }
 
 // A runner that is killed leaves no guest behind. The test runs itself once more, and kills that.
@@ -741,7 +737,7 @@ func (f *firstLine) Write(b []byte) (int, error) {
 func TestQEMUClaims(t *testing.T) {
 	claims := map[string]string{
 		"Memory":      "the micro-guest needs " + plan.Size(minMemory).String(),
-		"BootTimeout": fmt.Sprintf("0 is %v, or %v with an image", plan.Duration(microTimeout), plan.Duration(imageTimeout)),
+		"BootTimeout": fmt.Sprintf("0 means %v, or %v with an image", plan.Duration(microTimeout), plan.Duration(imageTimeout)),
 	}
 	for name, want := range claims {
 		f, _ := reflect.TypeFor[Spec]().FieldByName(name)
@@ -787,6 +783,6 @@ func TestQEMUValidate(t *testing.T) {
 }
 
 func TestCapsKept(t *testing.T) {
-	c := new(sshx.Client)
-	machinetest.Keeps(t, &machine{Client: c, vm: new(qemu.VM)}, c)
+	a := agent.New(&port{name: "guest"}, "")
+	machinetest.Keeps(t, &machine{Machine: a, vm: new(qemu.VM)}, a)
 }

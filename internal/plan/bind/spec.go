@@ -4,6 +4,8 @@ package bind
 
 import (
 	"time"
+
+	"iotax/internal/metric"
 )
 
 // A Kind is one way to write a machine, a volume or a workload: the key under which its spec
@@ -111,6 +113,8 @@ type Traits struct {
 	// Of a machine.
 
 	SetImage  func(image string) // sets the image that it boots
+	Encloses  bool               // it is on another machine, around the place of one target: a container
+	Nests     bool               // it may be on another machine, which need not be this host: a guest
 	EachTrial bool               // start it anew for each trial, so that its memory holds nothing of an earlier one
 	Stays     bool               // it existed before the run and stays after it, not on this host, with the leftovers of crashed runs
 
@@ -118,19 +122,17 @@ type Traits struct {
 
 	// Of is the field that names the target on which the volume is ("share of host disk"). plan fills in the baseline where it
 	// is empty.
-	Of *string
-	// Encloses reports that the target has no place of its own: its work is done at the place of Of, in a container on the
-	// machine of that target.
-	Encloses bool
-	Served   *Served // the machines that serve it
-	Gather   *Gather // the targets that it is made of
-	Device   string  // path of its block device
+	Of     *string
+	Served *Served // the machines that serve it
+	Gather *Gather // the targets that it is made of
+	Device string  // path of its block device
 
 	// Of a workload.
 
-	Scale func(by float64)                 // multiplies its amount of work
-	Lasts float64                          // factor from the plan's trial length to its own; 0 is 1
-	Split func(dir string) ([]Part, error) // makes several workloads of it, as of the sections of a job file; see Part
+	Metrics func() []metric.Metric           // lists what a trial of it can measure
+	Scale   func(by float64)                 // multiplies its amount of work
+	Lasts   float64                          // factor from the plan's trial length to its own; 0 is 1
+	Split   func(dir string) ([]Part, error) // makes several workloads of it, as of the sections of a job file; see Part
 }
 
 // Served names the machines that serve a volume, with the keys under which the plan has them.

@@ -9,6 +9,7 @@ import (
 
 	"iotax/internal/plan"
 	"iotax/internal/plan/syntax"
+	"iotax/stat"
 )
 
 // targetsOf names the targets of w, in the plan's order.
@@ -46,11 +47,16 @@ func Trials(p *plan.Plan) int {
 
 const maxTrials = 1_000_000 // of the least number of rounds
 
-// CheckTrials refuses a plan with more trials than a schedule may have. Call it after changing Measure.
+// CheckTrials refuses a plan with more trials than a schedule may have, or with too few rounds for its expectations. Call it after
+// changing Measure.
 func CheckTrials(p *plan.Plan) error {
 	n := Trials(p)
 	if rounds := p.Measure.Rounds.Min; n > 0 && rounds > maxTrials/n {
 		return &syntax.Error{Pos: syntax.Pos{File: p.File}, Msg: fmt.Sprintf("%d rounds of %d trials are more than %d trials", rounds, n, maxTrials), Hint: "fewer rounds, targets or workloads"}
+	}
+	if least := stat.LeastFor(p.Alpha()); len(p.Expectations) > 0 && p.Measure.Rounds.Max < least {
+		return &syntax.Error{Pos: syntax.Pos{File: p.File}, Msg: fmt.Sprintf("%q would stay undecided: its interval needs %d rounds, and the plan has %d", p.Expectations[0], least, p.Measure.Rounds.Max),
+			Hint: Workable(p, fmt.Sprintf("use more rounds (`--rounds %d`)", least))}
 	}
 	return nil
 }
@@ -66,7 +72,7 @@ type Costs struct {
 
 // Estimate returns the least and the most time that a run of the plan takes, and how many rounds of every workload that is at most.
 // Rounds that are discarded and run again come on top, and so does a calibration. A workload that ends by itself counts with what
-// its kind is assumed to take. One at a single target has nothing to compare, and stops at the least rounds. No round but the first
+// its kind is assumed to take. One at a single target without expectations has nothing to compare, and stops at the least rounds. No round but the first
 // starts that would end beyond the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
@@ -81,7 +87,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 			each[i] = add(each[i], c.Around[Cell{w.Name, t}])
 		}
 		all = add(all, each[i])
-		if lone[i] = len(at) < 2 && !m.Fixed(); !lone[i] {
+		if lone[i] = len(at) < 2 && !m.Fixed() && p.Expected(w.Name) == nil; !lone[i] {
 			comparing = add(comparing, each[i])
 		}
 	}

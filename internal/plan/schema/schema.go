@@ -26,14 +26,15 @@ func Of(k plan.Kinds) ([]byte, error) {
 	root.Title = "iotax plan"
 	root.Properties.Set("name", &jsonschema.Schema{Type: "string", Description: "name of the plan; the file's name without its ending when left out"})
 	root.Properties.Set("baseline", &jsonschema.Schema{Type: "string", Description: "name of the target that the others are compared with; the first when left out"})
+	root.Properties.Set("expect", axisOf(&jsonschema.Schema{Type: "string", Description: "limits that the run decides, each of every workload that has the metric, as in read.latency.p99 < 10ms"}))
 	root.Properties.Set("layers", layersSchema())
-	root.Properties.Set("layout", wordOf("classic table that the report is laid out as", k.Layouts))
+	root.Properties.Set("layout", wordOf("layout of the report's tables, as in a published study", k.Layouts))
 	root.Properties.Set("reference", referenceSchema(k.Published))
 	root.Properties.Set("machines", s.section("machine", "where commands run; the machine \"host\" is this one and need not be declared", k.Machines))
 	root.Properties.Set("targets", s.section("target", "a volume on a machine", k.Volumes))
 	root.Properties.Set("workloads", s.section("workload", "what is done on every target", k.Workloads))
 	measure := s.structure(reflect.TypeFor[plan.Measure](), reflect.ValueOf(plan.Defaults()), false)
-	measure.Description = "how it is measured"
+	measure.Description = "how trials are measured, and how many"
 	root.Properties.Set("measure", nullable(measure))
 	root.PatternProperties = map[string]*jsonschema.Schema{"^x-": {Description: "ignored; a place for YAML anchors"}}
 	root.Required = []string{"targets", "workloads"}
@@ -67,12 +68,17 @@ func one() *uint64 { n := uint64(1); return &n }
 func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schema {
 	e := object("")
 	switch what {
+	case "machine":
+		e.Properties.Set("on", &jsonschema.Schema{Type: "string", Description: "name of the machine that a container is on; this host when left out"})
 	case "target":
 		e.Properties.Set("on", axisOf(&jsonschema.Schema{Type: "string", Description: "name of a machine; this host when left out"}))
-		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that this one is held against in place of the baseline, the first decisive"}))
+		e.Properties.Set("against", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets to compare this one with instead of the baseline; the first decides the verdict"}))
 	case "workload":
-		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets that it is done at; all when left out"}))
-		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading of the report above its results", MinLength: one()})
+		e.Properties.Set("at", axisOf(&jsonschema.Schema{Type: "string", Description: "names of the targets to run it on; all when left out"}))
+		e.Properties.Set("expect", axisOf(&jsonschema.Schema{Type: "string", Description: "limits of its metrics that the run decides, as in read.iops >= 80% of baseline"}))
+		e.Properties.Set("metric", axisOf(&jsonschema.Schema{Type: "string", Description: "value that compares the targets, as in read.latency.p99, instead of the kind's own; its interval decides when to stop"}))
+		e.Properties.Set("metrics", axisOf(&jsonschema.Schema{Type: "string", Description: "several such values: the run continues until all of them are precise"}))
+		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading above its results in the report", MinLength: one()})
 	}
 	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report", AdditionalProperties: word("")}))
 	for _, k := range kinds {

@@ -3,9 +3,12 @@
 package assess
 
 import (
+	"fmt"
 	"slices"
 
+	"iotax/internal/expect"
 	"iotax/internal/report"
+	"iotax/internal/report/format"
 	"iotax/internal/rules"
 	"iotax/stat"
 )
@@ -88,13 +91,21 @@ func (c assessed) figure() Figure {
 	return f
 }
 
-func (c assessed) name() string { return c.r.Target + " / " + c.s.Workload }
+func (c assessed) name() string {
+	if c.s.First {
+		return c.r.Target + " / " + c.s.Workload
+	}
+	return c.r.Target + " / " + format.Work(c.s.Workload, format.Label(c.s.Metric))
+}
 
 // Of tells a report in sentences.
 func Of(r *report.Report) Assessment {
 	a := &assessing{Report: r, reasons: map[*report.Row][]reason{}}
 	cells := a.cells()
 	first := a.answer(cells)
+	if r.Expected != nil && len(r.Trials) > 0 {
+		first.Text = a.expected() + " " + first.Text
+	}
 	a.sum(cells)
 	a.memory(cells)
 	a.compared(cells)
@@ -119,13 +130,36 @@ func Of(r *report.Report) Assessment {
 	return Assessment{append([]Sentence{first}, a.out...)}
 }
 
+// expected counts the expectations.
+func (a *assessing) expected() string {
+	all, n := len(a.Expected), a.Outcomes()
+	is := func(n int) string {
+		if n == 1 {
+			return "is"
+		}
+		return "are"
+	}
+	switch missed, undecided := n[expect.Missed], n[expect.Undecided]; {
+	case all == 1:
+		return fmt.Sprintf("The expectation is %s.", a.Expected[0].Outcome)
+	case missed+undecided == 0:
+		return fmt.Sprintf("All %d expectations are met.", all)
+	case undecided == 0:
+		return fmt.Sprintf("Of %d expectations, %d %s missed.", all, missed, is(missed))
+	case missed == 0:
+		return fmt.Sprintf("Of %d expectations, %d %s undecided.", all, undecided, is(undecided))
+	default:
+		return fmt.Sprintf("Of %d expectations, %d %s missed and %d %s undecided.", all, missed, is(missed), undecided, is(undecided))
+	}
+}
+
 // cells are the rows that a comparison was meant for: those of the metrics that decide, without the
 // baseline's and those of targets that have no part in a workload.
 func (a *assessing) cells() []assessed {
 	var out []assessed
 	for i := range a.Sections {
 		s := &a.Sections[i]
-		if !s.First {
+		if !s.Decides {
 			continue
 		}
 		for j := range s.Rows {

@@ -63,7 +63,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with", base)
 	case worst != nil:
 		tell(worst, SaysLoss)
-		if c := format.ContrastOf(worst.s.Better, worst.s.Unit); c.Worse == "slower" && len(targets) > 1 {
+		if c := format.ContrastOf(worst.s.Metric, worst.s.Better, worst.s.Unit); c.Worse == "slower" && len(targets) > 1 {
 			out.Text = worst.r.Target + " is the slowest: "
 		} else if judged > 1 {
 			out.Text = "Largest loss: "
@@ -104,11 +104,11 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 
 // than says what one cell came to: "4k random read is 33× slower than on host disk", where named is set with the target.
 func than(c assessed, number func(format.Contrast, stat.Interval) string, named bool) string {
-	s := format.Work(c.s.Workload, c.s.Label)
+	s := format.Work(c.s.Workload, format.Label(c.s.Metric))
 	if named {
 		s += " on " + c.r.Target
 	}
-	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
+	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
 }
 
 // compared tells losses and gains. The cells of one target that have the same causes share a sentence.
@@ -137,7 +137,7 @@ func (a *assessing) compared(cells []assessed) {
 				parts = append(parts, than(x, format.Contrast.Interval, false))
 				continue
 			}
-			parts = append(parts, format.Work(x.s.Workload, x.s.Label)+" "+format.ContrastOf(x.s.Better, x.s.Unit).Interval(x.r.Ratio.Interval))
+			parts = append(parts, format.Work(x.s.Workload, format.Label(x.s.Metric))+" "+format.ContrastOf(x.s.Metric, x.s.Better, x.s.Unit).Interval(x.r.Ratio.Interval))
 		}
 		s.Text = c.r.Target + ": " + format.Enumerate(parts, format.Listed, "workload")
 		s.Causes, s.Notes = a.causes(group)
@@ -283,7 +283,7 @@ func (a *assessing) unsure(cells []assessed) {
 		} else if format.Vague(c.r.Ratio.Interval) {
 			dark = append(dark, c.name())
 		} else {
-			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.ContrastOf(c.s.Better, c.s.Unit).Interval(c.r.Ratio.Interval)))
+			parts = append(parts, fmt.Sprintf("%s, %s", c.name(), format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit).Interval(c.r.Ratio.Interval)))
 		}
 	}
 	said := format.Cut(parts, format.Listed, "cell")

@@ -29,16 +29,30 @@ func answerCases() map[string]assessCase {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
+	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) { // of the 10,000 I/Os per second of disk, or the noisy 9,500 of a
+		return func(r *iotax.Run, _ []*iotax.Trial) {
+			r.Presentation = &iotax.Presentation{}
+			for _, l := range limits {
+				r.Presentation.Expect = append(r.Presentation.Expect, iotax.Expectation{Text: "4k read: read.iops " + l})
+			}
+		}
+	}
 	return map[string]assessCase{
-		"loss":       {cells: []reporttest.CellSpec{disk, loss}, want: "4k read on a is 2.0× slower than on disk."},
-		"time lost":  {cells: []reporttest.CellSpec{took("disk", 1), took("a", 2)}, want: "clone first duration on a is 2.0× slower than on disk."},
-		"losses":     {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, want: "b is the slowest: 4k read is 5.0× slower than on disk."},
-		"gain":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil)}, want: "No loss found. 4k read on a is 2.0× faster than on disk."},
-		"gains":      {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: "No loss found in 2 comparisons. Largest gain: 4k read on b is 3.0× faster than on disk."},
-		"same":       {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "No difference found: the comparison with disk is within ± 5 %."},
-		"all same":   {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "No difference found: all 2 comparisons with disk are within ± 5 %."},
-		"unsure":     {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found yet against disk. Too noisy to call: 1 of 1."},
-		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
+		"expectation":           {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 5k at disk"), want: "The expectation is met. No difference"},
+		"met":                   {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 5k", "< 50k at disk"), want: "All 3 expectations are met."},
+		"missed":                {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 50k at a", "< 50k at disk"), want: "Of 2 expectations, 1 is missed."},
+		"undecided":             {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 9500 at a", "< 9500 at a"), want: "Of 2 expectations, 2 are undecided."},
+		"missed and undecided":  {cells: []reporttest.CellSpec{disk, noisy}, change: expecting("> 9500 at a", "> 50k"), want: "Of 3 expectations, 2 are missed and 1 is undecided."},
+		"expected and no trial": {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { expecting("> 5k")(r, ts); clear(ts) }, want: "Nothing was measured."},
+		"loss":                  {cells: []reporttest.CellSpec{disk, loss}, want: "4k read on a is 2.0× slower than on disk."},
+		"time lost":             {cells: []reporttest.CellSpec{took("disk", 1), took("a", 2)}, want: "clone first duration on a is 2.0× slower than on disk."},
+		"losses":                {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, want: "b is the slowest: 4k read is 5.0× slower than on disk."},
+		"gain":                  {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil)}, want: "No loss found. 4k read on a is 2.0× faster than on disk."},
+		"gains":                 {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: "No loss found in 2 comparisons. Largest gain: 4k read on b is 3.0× faster than on disk."},
+		"same":                  {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "No difference found: the comparison with disk is within ± 5 %."},
+		"all same":              {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "No difference found: all 2 comparisons with disk are within ± 5 %."},
+		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found yet against disk. Too noisy to call: 1 of 1."},
+		"all unsure":            {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				if t.Target == "b" && t.Round > 0 || t.Target == "disk" && t.Round == 0 {
@@ -79,6 +93,11 @@ func TestEveryAnswer(t *testing.T) {
 // everySentence lists what the assessment can say, as its source has it, with a case in which it is said and one, much like
 // it, in which it must not be: answers, causes and sentences of the tables above.
 var everySentence = []struct{ says, stands, silent string }{
+	{"The expectation is %s.", "answer/expectation", "answer/expected and no trial"},
+	{"All %d expectations are met.", "answer/met", "answer/expectation"},
+	{"Of %d expectations, %d %s missed.", "answer/missed", "answer/undecided"},
+	{"Of %d expectations, %d %s undecided.", "answer/undecided", "answer/met"},
+	{"Of %d expectations, %d %s missed and %d %s undecided.", "answer/missed and undecided", "answer/missed"},
 	{"Nothing was measured", "answer/no trials", "answer/alone"},
 	{" could not be opened", "answer/never ran", "answer/no trials"},
 	{"No two targets did the same work: each value stands alone", "answer/other work", "answer/loss"},

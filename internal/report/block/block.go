@@ -119,6 +119,7 @@ type Chart struct {
 	Drawing, Narrow chart.Drawing // Narrow: for a phone, where that is another one
 	Small           bool          // one of many
 	Key             []Key
+	Views           []string // of the drawing, to choose from; nil where there is one
 }
 
 // A Key says what the colour of a tone means in a chart.

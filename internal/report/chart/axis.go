@@ -50,7 +50,7 @@ func Log(label string, lo, hi float64, unit string) Axis {
 
 // ticks are round numbers between lo and hi, of a small range in equal steps.
 func ticks(lo, hi float64) (out []float64) {
-	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo) || math.IsInf(hi, 0) {
+	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // a smaller step would not change k*step
 		return out
 	}
 	out = nil
@@ -73,6 +73,20 @@ func Ratios(lo, hi float64) Axis {
 	}
 	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // the first of those that are too close is drawn
 	return a
+}
+
+// Multiples is a logarithmic axis of ratios, and its labels in two views: as multiples in both directions from 1, and as
+// percentages.
+func Multiples(lo, hi float64) (a Axis, percent []Tick) {
+	a, one := Ratios(lo, hi), Tick{1, "1×"}
+	for _, t := range a.Ticks {
+		percent = append(percent, Tick{t.At, strconv.FormatFloat(100*t.At, 'g', 6, 64) + " %"})
+	}
+	a.Ticks = []Tick{one}
+	for _, t := range Ratios(1, math.Max(1/lo, hi)).Ticks[1:] {
+		a.Ticks = append(a.Ticks, Tick{1 / t.At, t.Label}, t)
+	}
+	return a, percent
 }
 
 func (a Axis) ok() bool { return finite(a.Lo, a.Hi) && a.Hi > a.Lo && (!a.Log || a.Lo > 0) }

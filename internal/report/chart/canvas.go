@@ -41,6 +41,7 @@ type canvas struct {
 	title, desc   string
 	width, height float64
 	tone          string // of the shapes that follow
+	view          int    // of the shapes that follow
 	linked        bool
 	shapes        []shape
 }
@@ -55,12 +56,13 @@ type shape struct {
 	closed      bool
 	dash        string
 	title, href string
+	view        int // where not 0: shown only in the first or second view
 }
 
 type point struct{ x, y float64 }
 
 func (c *canvas) add(s shape) {
-	s.tone, s.text, s.title = c.tone, format.Clean(s.text), format.Clean(s.title)
+	s.tone, s.view, s.text, s.title = c.tone, c.view, format.Clean(s.text), format.Clean(s.title)
 	c.linked = c.linked || s.href != ""
 	c.shapes = append(c.shapes, s)
 }

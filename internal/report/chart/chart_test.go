@@ -119,6 +119,8 @@ func TestAnything(t *testing.T) {
 			r.Rows = append(r.Rows, row)
 		}
 		drawn(r)
+		r.Other = r.Axis.Ticks
+		drawn(r)
 	})
 }
 
@@ -157,6 +159,22 @@ func TestHuesAndDashes(t *testing.T) {
 
 // A small range has labelled ticks too, and 1 is one of them where the axis holds it.
 func TestTicks(t *testing.T) {
+	for _, c := range [][2]float64{{.03, 1.07}, {.9, 1.1}, {.5, 30}} {
+		a, percent := Multiples(c[0], c[1])
+		if len(a.Ticks) < 3 || len(percent) < 3 {
+			t.Errorf("%v: %v, %v", c, a.Ticks, percent)
+		}
+		for _, tick := range a.Ticks {
+			if x := math.Max(tick.At, 1/tick.At); tick.Label != strconv.FormatFloat(x, 'g', 6, 64)+"×" {
+				t.Errorf("%v: %v", c, tick)
+			}
+		}
+		for _, tick := range percent {
+			if tick.Label != strconv.FormatFloat(100*tick.At, 'g', 6, 64)+" %" {
+				t.Errorf("%v: %v", c, tick)
+			}
+		}
+	}
 	for _, c := range [][2]float64{{.26, .39}, {.84, .86}, {.9, 1.1}, {.001, 30}, {97, 103}} {
 		a := Ratios(c[0], c[1])
 		seen := map[string]bool{}
@@ -166,6 +184,15 @@ func TestTicks(t *testing.T) {
 			}
 		}
 		if len(seen) < 3 || seen["1×"] != a.has(1) {
+			t.Errorf("%v: %v", c, a.Ticks)
+		}
+	}
+}
+
+// A bound that overflowed, or two that are next to each other, end no search for ticks in a loop.
+func TestTicksOfExtremes(t *testing.T) {
+	for _, c := range [][2]float64{{5e-309, math.Inf(1)}, {0, 1}, {-1, 1}, {1, 1 + 1e-15}, {1, 1}, {math.NaN(), 1}, {1, math.NaN()}, {math.SmallestNonzeroFloat64, math.MaxFloat64}} {
+		if a := Ratios(c[0], c[1]); len(a.Ticks) == 0 || a.Ticks[0].At != 1 {
 			t.Errorf("%v: %v", c, a.Ticks)
 		}
 	}

@@ -31,7 +31,8 @@ type Dot struct {
 type Row struct {
 	Heading              string // above it, and above those that follow
 	Name                 string
-	Figure, Bounds, Word string // Word: the verdict
+	Figure, Bounds, Word string    // Word: the verdict
+	Other                [2]string // Figure and Bounds in the second view
 	Tone                 string
 	Mark                 Mark
 	From, At, Lo, Hi     float64
@@ -47,6 +48,7 @@ type Rows struct {
 	Zero        float64   // a line, where it is on the axis
 	Band        Band      // shaded
 	Ends        [2]string // what lies on the two sides of Zero
+	Other       []Tick    // of the second view; nil where there is one view
 	Rows        []Row
 }
 
@@ -81,7 +83,18 @@ func (r Rows) draw() *canvas {
 		lo, hi := r.Axis.at(r.Band.Lo, left, right), r.Axis.at(r.Band.Hi, left, right)
 		c.rect(lo, top, hi-lo, bottom-top, "band", "")
 	}
-	r.Axis.horizontal(c, left, right, top, bottom)
+	views := []int{0}
+	if r.Other != nil {
+		views = []int{1, 2}
+	}
+	axis := r.Axis
+	for _, c.view = range views {
+		if c.view == 2 {
+			axis.Ticks = r.Other
+		}
+		axis.horizontal(c, left, right, top, bottom)
+	}
+	c.view = 0
 	if c.height = bottom + 24; len(r.Axis.Ticks) == 0 {
 		c.height = bottom + 4
 	}
@@ -100,13 +113,21 @@ func (r Rows) draw() *canvas {
 			c.text(2, y.text+textRow*float64(k), "label", "", l)
 		}
 		c.tone = row.Tone
-		if columns[0] > 0 {
-			mid := y.mid + 4.5
-			c.text(columns[0], mid, "head", "", row.Figure)
-			c.text(columns[1], mid, "note", "", row.Bounds)
+		mid := y.mid + 4.5
+		for _, c.view = range views {
+			figure := [2]string{row.Figure, row.Bounds}
+			if c.view == 2 {
+				figure = row.Other
+			}
+			if columns[0] > 0 {
+				c.text(columns[0], mid, "head", "", figure[0])
+				c.text(columns[1], mid, "note", "", figure[1])
+			} else {
+				c.text(c.width-2, y.text, "word", "end", strings.TrimSpace(figure[0]+" "+row.Word))
+			}
+		}
+		if c.view = 0; columns[0] > 0 {
 			c.text(columns[2], mid, "word", "", row.Word)
-		} else {
-			c.text(c.width-2, y.text, "word", "end", strings.TrimSpace(row.Figure+" "+row.Word))
 		}
 		if row.Joined && i > 0 {
 			x := r.Axis.at(row.From, left, right)
@@ -122,8 +143,8 @@ func (r Rows) draw() *canvas {
 func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
 	ws := [3]float64{52, 108, 104} // so that most plots are of one size
 	for _, row := range r.Rows {
-		for k, s := range []string{row.Figure, row.Bounds, row.Word} {
-			ws[k] = math.Max(ws[k], 1.15*widthOf(s)) // some are bold
+		for k, s := range []string{row.Figure, row.Bounds, row.Word, row.Other[0], row.Other[1]} {
+			ws[k%3] = math.Max(ws[k%3], 1.15*widthOf(s)) // some are bold
 		}
 	}
 	right = width
@@ -154,7 +175,8 @@ func (r Rows) places(width, y float64) (out []place, bottom float64) {
 			p.mid, p.text = y+height/2, y+wideRow/2+4.5
 			y += height
 		} else {
-			p.name = format.Break(format.Clean(row.Name), perLine(width-8-widthOf(row.Figure+" "+row.Word)))
+			p.name = format.Break(format.Clean(row.Name), perLine(width-8-math.Max(widthOf(row.Figure),
+				widthOf(row.Other[0]))-widthOf(" "+row.Word)))
 			p.text = y + 14
 			y += textRow * float64(max(1, len(p.name)))
 			height := 20.0

@@ -143,7 +143,7 @@ func SVG(d Drawing) template.HTML {
 				b.WriteString(`<g class="` + html.EscapeString(tone) + `">`)
 			}
 		}
-		s.svg(&b, fmt.Sprintf(` class="%s"`, s.class))
+		s.svg(&b, fmt.Sprintf(` class="%s%s"`, s.class, []string{"", " v1", " v2"}[s.view]))
 	}
 	if tone != "" {
 		b.WriteString("</g>")
@@ -176,6 +176,9 @@ func (f File) draw() *canvas {
 		c.text(fileMargin, fileMargin+12+fileLine*float64(i), "head", "", s)
 	}
 	for _, s := range inner.shapes {
+		if s.view == 2 {
+			continue
+		}
 		s.x, s.y, s.path = s.x+fileMargin, s.y+top, slices.Clone(s.path)
 		for i := range s.path {
 			s.path[i].x, s.path[i].y = s.path[i].x+fileMargin, s.path[i].y+top

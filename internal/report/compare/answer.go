@@ -110,7 +110,7 @@ func (c *Comparison) changeSentence(r *Change) string {
 		against = "against " + c.A.Baseline + ", "
 	}
 	return fmt.Sprintf("%s: %s%s is %s than in A", r.Target, against, format.Work(r.Workload, r.Label),
-		format.ContrastOf(r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
+		format.ContrastOf(r.Metric, r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
 }
 
 // RunLine says which run a side is.

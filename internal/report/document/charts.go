@@ -61,6 +61,16 @@ func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	return r
 }
 
+// forestRow is a ratio in the two views of a forest.
+func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contrast) chart.Row {
+	r := ratioRow(name, i, v)
+	if r.Figure != "" {
+		r.Figure, r.Bounds = words.Multiple(*i)
+		r.Other[0], r.Other[1] = format.OfBaseline(*i)
+	}
+	return r
+}
+
 // forest is the plot of ratios between lo and hi; nil where there is none.
 func forest(title string, rows []chart.Row, margin, lo, hi float64, width float64) *chart.Rows {
 	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.At > 0 }) {
@@ -76,24 +86,25 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 			said = append(said, heading+", "+r.Name+": "+strings.TrimSpace(r.Figure+" "+r.Bounds)+", "+r.Word)
 		}
 	}
+	axis, percent := chart.Multiples(lo, hi)
 	return &chart.Rows{Title: title + ", with 95 % intervals, on a logarithmic axis", Desc: strings.Join(said, "; "), Width: width,
-		Rows: rows,
-		Axis: chart.Ratios(lo, hi), Zero: 1, Band: chart.Band{Lo: 1 / (1 + margin), Hi: 1 + margin}, Ends: [2]string{"← worse",
-			"better →"}}
+		Rows: rows, Axis: axis, Other: percent, Zero: 1, Band: chart.Band{Lo: 1 / (1 + margin), Hi: 1 + margin},
+		Ends: [2]string{"← worse", "better →"}}
 }
 
 // Forest is the plot of all ratios of a report, from the largest loss of a workload to the least; nil where it has none.
 func Forest(r *report.Report, width float64) *chart.Rows {
 	var rows []chart.Row
 	for _, s := range r.Sections {
+		words := format.ContrastOf(s.Metric, s.Better, s.Unit)
 		var part, without []chart.Row
 		for _, row := range slices.Backward(byLosses(s.Rows)) {
 			switch {
 			case row.Baseline || row.Verdict == stat.NoVerdict:
 			case row.Ratio == nil:
-				without = append(without, ratioRow(row.Target, nil, row.Verdict))
+				without = append(without, forestRow(row.Target, nil, row.Verdict, words))
 			default:
-				part = append(part, ratioRow(row.Target, &row.Ratio.Interval, row.Verdict))
+				part = append(part, forestRow(row.Target, &row.Ratio.Interval, row.Verdict, words))
 			}
 		}
 		if part = append(part, without...); part != nil {
@@ -141,7 +152,7 @@ func changeForest(title string, all []*compare.Comparison, at []map[compare.Cell
 				ratio = &e.Interval
 				ratios = append(ratios, e.Interval)
 			}
-			row := ratioRow(k.Target, ratio, ch.Verdict)
+			row := forestRow(k.Target, ratio, ch.Verdict, format.ContrastOf(ch.Metric, ch.Better, ch.Unit))
 			if len(all) > 1 {
 				row.Name += ", " + c.Letter
 			}
@@ -188,7 +199,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 			Lo: row.Value.Lo, Hi: row.Value.Hi, Dots: []chart.Dot{}}
 		common := 0 // dots that are neither discarded nor far away: the others are drawn, whatever their number
 		for _, d := range row.Dots {
-			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Round, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
+			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Round+1, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
 				Hi: d.Value * 1.005}, s.Unit))
 			switch {
 			case d.Discarded:

@@ -90,7 +90,7 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	}
 	if wide := changeForest(what, all, at, wideForest); wide != nil && !o.Folded {
 		add(block.Charts{Charts: []block.Chart{{Name: "changes", Drawing: *wide, Narrow: *changeForest(what, all, at, narrowForest),
-			Key: verdictKeys,
+			Key: verdictKeys, Views: []string{"× slower", "% of A"},
 			Caption: what + ", with 95 % intervals on a logarithmic axis. Right of 1 is in the favour of " + favour +
 				". The shaded band is the margin of ± " + format.Percent(one.Margin) + "."}}})
 	}

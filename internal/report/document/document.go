@@ -26,7 +26,7 @@ import (
 func Of(r *report.Report, details bool) block.Document {
 	a := assess.Of(r)
 	if details {
-		return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a), detailed(r, a, nil), next(r, true))}
+		return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a, 0), detailed(r, a, nil), next(r, true))}
 	}
 	return short(r, a)
 }
@@ -39,13 +39,13 @@ func Folded(r *report.Report) block.Document {
 	return d
 }
 
-// first are the answer and the caveats.
-func first(r *report.Report, a assess.Assessment) []block.Block {
+// first are the answer, the caveats, and a bounded number of expectations.
+func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	out := []block.Block{block.Answer{Text: a.Answer()}}
 	if b := banner(r); b != nil {
 		out = append(out, block.Banner{Texts: b})
 	}
-	return out
+	return append(out, expectations(r, most)...)
 }
 
 // atCaches are the rules by which a cache did the work.
@@ -132,7 +132,7 @@ type cell struct {
 
 func cellsOf(r *report.Report) (out []cell) {
 	for i := range r.Sections {
-		if s := &r.Sections[i]; s.First {
+		if s := &r.Sections[i]; s.Decides {
 			for j := range s.Rows {
 				out = append(out, cell{s, &s.Rows[j]})
 			}
@@ -140,6 +140,9 @@ func cellsOf(r *report.Report) (out []cell) {
 	}
 	return out
 }
+
+// work names what was measured.
+func (c cell) work() string { return format.Work(c.s.Workload, format.Label(c.s.Metric)) }
 
 // invalidBy is the rule that made the cell invalid, or "".
 func (c cell) invalidBy(r *report.Report) string {
@@ -159,7 +162,7 @@ const mostLines = 15
 
 // short answers on one screen.
 func short(r *report.Report, a assess.Assessment) block.Document {
-	d := block.Document{Title: r.Run.Name, Blocks: first(r, a)}
+	d := block.Document{Title: r.Run.Name, Blocks: first(r, a, mostLines)}
 	if len(r.Trials) == 0 { // why there is nothing is all there is to show
 		if n := notes(r); n != nil {
 			d.Blocks = append(d.Blocks, n...)
@@ -273,6 +276,18 @@ func steal(r *report.Report) float64 {
 // quoted begins trials at this length: shorter ones are a first look.
 const quoted = 10 * time.Second
 
+// spent reports whether the workloads that stopped early had all their rounds, so that there is nothing to resume.
+func spent(r *report.Report) (all bool) {
+	for _, f := range r.Run.Findings {
+		if f.Rule == rules.StoppedEarly.ID {
+			if all = !strings.Contains(f.Hint, "--resume"); !all {
+				return false
+			}
+		}
+	}
+	return all && !slices.ContainsFunc(r.Targets(), func(t iotax.TargetInfo) bool { return t.Err != "" })
+}
+
 var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
 
 // next are commands for what comes next, with how long they take.
@@ -290,7 +305,7 @@ func next(r *report.Report, details bool) []block.Block {
 		}
 	}
 	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
-	if len(steps) == 1 && !divided && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
+	if len(steps) == 1 && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
 	}
 	if t := r.Protocol.Trial; t > 0 && t < firstLook && !r.Run.Imported() {

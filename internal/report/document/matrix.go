@@ -26,27 +26,27 @@ const (
 // ended, and notes on those without a verdict.
 func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}}
-	var workloads []string
-	worst := map[string]float64{} // by target and by workload
+	var works []string            // what was measured: workloads, with the metric where that is not a rate
+	worst := map[string]float64{} // by target and by work
 	for _, c := range cellsOf(r) {
 		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
 			continue // has no part in the workload
 		}
-		m.cells[[2]string{c.r.Target, c.s.Workload}] = c
-		if !slices.Contains(workloads, c.s.Workload) {
-			workloads = append(workloads, c.s.Workload)
+		m.cells[[2]string{c.r.Target, c.work()}] = c
+		if !slices.Contains(works, c.work()) {
+			works = append(works, c.work())
 		}
 		if c.r.Verdict == stat.Worse {
 			f := 1 / c.r.Ratio.Estimate
 			m.longest = math.Max(m.longest, f)
 			worst[c.r.Target], worst["/"+c.s.Workload] = math.Max(worst[c.r.Target], f), math.Max(worst["/"+c.s.Workload], f)
 		}
-		m.plain = m.plain || c.r.Ratio != nil && format.ContrastOf(c.s.Better, c.s.Unit).Worse != "slower"
+		m.plain = m.plain || c.r.Ratio != nil && format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit).Worse != "slower"
 		m.compared = m.compared || c.r.Ratio != nil
 	}
 	var targets []string
 	for _, t := range r.Targets() {
-		if slices.ContainsFunc(workloads, func(w string) bool { _, ok := m.cells[[2]string{t.Name, w}]; return ok }) {
+		if slices.ContainsFunc(works, func(w string) bool { _, ok := m.cells[[2]string{t.Name, w}]; return ok }) {
 			targets = append(targets, t.Name)
 		}
 	}
@@ -73,23 +73,19 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 		head = "Compared with " + r.Baseline
 	}
 	t := block.Table{Wraps: []int{0}, Keys: 1, Ruled: true}
-	across := len(workloads) > mostColumns && len(workloads) > len(targets)
+	across := len(works) > mostColumns && len(works) > len(targets)
 	left := 0
 	if across {
-		slices.SortStableFunc(workloads, func(x, y string) int { return cmp.Compare(worst["/"+x], worst["/"+y]) })
-		if left = len(workloads) - mostAcross; left > 1 {
-			workloads = workloads[left:]
+		slices.SortStableFunc(works, func(x, y string) int { return cmp.Compare(worst["/"+x], worst["/"+y]) })
+		if left = len(works) - mostAcross; left > 1 {
+			works = works[left:]
 		}
-		var names []string
-		for _, w := range workloads {
-			names = append(names, m.workload(w))
-		}
-		common, names := shared(names)
+		common, names := shared(works)
 		if common != "" && head != "" {
 			head = format.Capital(common) + ", " + strings.ToLower(head[:1]) + head[1:]
 		}
 		t.Head = append([]string{head}, targets...)
-		for i, w := range workloads {
+		for i, w := range works {
 			row := block.Words(names[i])
 			for _, target := range targets {
 				row.Cells = append(row.Cells, m.cell(target, w))
@@ -106,17 +102,14 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 		if left = len(compared) - mostRows; left > 1 {
 			targets = slices.DeleteFunc(targets, func(t string) bool { return slices.Contains(compared[:left], t) })
 		}
-		t.Head = []string{head}
-		for _, w := range workloads {
-			t.Head = append(t.Head, m.workload(w))
-		}
+		t.Head = append([]string{head}, works...)
 		for _, target := range targets {
 			name := target
 			if on := r.Target(target).Storage(); on != "" && target == r.Baseline {
 				name += " (" + on + ")"
 			}
 			row := block.Words(name)
-			for _, w := range workloads {
+			for _, w := range works {
 				row.Cells = append(row.Cells, m.cell(target, w))
 			}
 			t.Rows = append(t.Rows, row)
@@ -160,22 +153,12 @@ func shared(names []string) (words string, rest []string) {
 type making struct {
 	*report.Report
 	said     []assess.Sentence
-	cells    map[[2]string]cell // by target and workload
+	cells    map[[2]string]cell // by target and work
 	longest  float64            // factor of the largest loss
 	plain    bool               // not all ratios are of speed
 	compared bool
 	unsure   int // cells too noisy to call
 	notes    []block.Note
-}
-
-// workload names it, with the metric where that is not a rate.
-func (m *making) workload(name string) string {
-	for i := range m.Sections {
-		if s := &m.Sections[i]; s.First && s.Workload == name {
-			return format.Work(s.Workload, s.Label)
-		}
-	}
-	return name
 }
 
 // note is the number of a note, the same for equal texts.
@@ -195,15 +178,15 @@ func (m *making) note(text string) []int {
 	return []int{len(m.notes)}
 }
 
-func (m *making) cell(target, workload string) block.Cell {
-	c, ok := m.cells[[2]string{target, workload}]
+func (m *making) cell(target, work string) block.Cell {
+	c, ok := m.cells[[2]string{target, work}]
 	if !ok {
 		return block.Cell{}
 	}
 	r, s := c.r, c.s
-	words := format.ContrastOf(s.Better, s.Unit)
+	words := format.ContrastOf(s.Metric, s.Better, s.Unit)
 	out := block.Cell{Tone: block.Unsure}
-	if r.Against != "" && r.Against != m.BaselineOf(workload) {
+	if r.Against != "" && r.Against != m.BaselineOf(s.Workload) {
 		out.Notes = m.note("Compared with " + r.Against + ".")
 	}
 	switch r.Verdict {
@@ -232,6 +215,11 @@ func (m *making) cell(target, workload string) block.Cell {
 			out.Notes = append(out.Notes, m.note(format.Capital(between)+". More "+m.Counted()+"s would decide.")...)
 		}
 	case stat.TooFew:
+		if r.Few != nil {
+			out.Text = "too few I/Os"
+			out.Notes = append(out.Notes, m.note("Too few I/Os beyond "+stat.QuantileName(r.Few.Quantile)+". Longer trials would decide: --details.")...)
+			break
+		}
 		out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
 		n := r.Value.N
 		if r.Ratio != nil {
@@ -296,14 +284,18 @@ func (m *making) sum() []string {
 	if m.plain {
 		slower, faster = "confirmed worse (95 % confidence)", "confirmed better"
 	}
+	few := m.Counted() + "s"
 	var verdicts []stat.Verdict
 	for _, c := range m.cells {
 		verdicts = append(verdicts, c.r.Verdict)
+		if c.r.Few != nil {
+			few = m.Counted() + "s or I/Os"
+		}
 	}
 	return assess.Count(verdicts, []assess.Outcome{{Word: slower, Of: []stat.Verdict{stat.Worse}}, {Word: faster, Of: []stat.Verdict{stat.Better}},
 		{Word: "the same within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
 		{Word: "too noisy to call", Of: []stat.Verdict{stat.Inconclusive}},
-		{Word: "with too few " + m.Counted() + "s", Of: []stat.Verdict{stat.TooFew}},
+		{Word: "with too few " + few, Of: []stat.Verdict{stat.TooFew}},
 		{Word: "invalid", Of: []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded}},
 		{Word: "not ranked", Of: []stat.Verdict{stat.NotRanked}}, {Word: "failed", Of: []stat.Verdict{stat.NoResult}}})
 }

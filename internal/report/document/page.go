@@ -37,7 +37,7 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	if r.Run.ID != "" {
 		d.Source += ", run " + r.Run.ID
 	}
-	d.Blocks = slices.Concat(first(r, a), p.top(r), detailed(r, a, p), next(r, true))
+	d.Blocks = slices.Concat(first(r, a, 0), p.top(r), detailed(r, a, p), next(r, true))
 	return d, nil
 }
 
@@ -78,7 +78,7 @@ func (p *page) top(r *report.Report) (out []block.Block) {
 		caption = strings.Replace(caption, r.Baseline, r.Baseline+" or, where the plan says so, to "+o, 1)
 	}
 	return append(out, block.Charts{Charts: []block.Chart{{Name: "ratios", Drawing: *wide, Narrow: *narrow, Caption: caption,
-		Key: verdictKeys}}}, p.overview(r))
+		Key: verdictKeys, Views: []string{"× slower", "% of baseline"}}}}, p.overview(r))
 }
 
 // others are the targets that ratios are to and that are not the baseline: "node-local export or guest ext4".
@@ -110,7 +110,7 @@ func tiles(r *report.Report) []block.Tile {
 			sure++
 		}
 		if c.r.Verdict == stat.Worse && (worst.r == nil || c.r.Ratio.Estimate < worst.r.Ratio.Estimate) {
-			worst, words = c, format.ContrastOf(c.s.Better, c.s.Unit)
+			worst, words = c, format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit)
 		}
 	}
 	if total == 0 {
@@ -236,7 +236,7 @@ func (p *page) charts(r *report.Report, part []report.Section) (out []block.Bloc
 	for _, d := range s.Distributions(r) {
 		charts = append(charts, distributionCharts(d, p.hues)...)
 	}
-	if c := s.Cost(r, p.trials); c != nil {
+	if c := s.Cost(p.trials); c != nil {
 		charts = append(charts, costCharts(c, p.hues)...)
 	}
 	out = append(out, block.Charts{Charts: charts})
@@ -427,7 +427,7 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		if x.Err != "" {
 			outcome = block.Cell{Text: "failed: " + x.Err, Tone: block.Bad}
 		}
-		row := block.Words(fmt.Sprint(x.Seq), at, x.Took.Round(100*time.Millisecond).String(), x.Workload, fmt.Sprint(x.Round),
+		row := block.Words(fmt.Sprint(x.Seq+1), at, x.Took.Round(100*time.Millisecond).String(), x.Workload, fmt.Sprint(x.Round+1),
 			x.Target, v)
 		t.Rows = append(t.Rows, block.Row{Cells: append(row.Cells, outcome)})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"iotax"
 	"iotax/internal/report"
+	"iotax/internal/report/block"
 	"iotax/internal/report/chart"
 	"iotax/internal/report/format"
 	"iotax/internal/testenv/reporttest"
@@ -47,6 +48,19 @@ func TestCostIsDrawn(t *testing.T) {
 	if s := string(chart.SVG(drawn[1].Drawing)); !strings.Contains(s, "serving memory 300.0 MiB") || !strings.Contains(s, `class="bar"`) {
 		t.Errorf("the bars do not tell the memory:\n%s", s)
 	}
+}
+
+// The list of trials counts trials and rounds from 1, as `iotax show` does.
+func TestTrialsCountFromOne(t *testing.T) {
+	for _, b := range everyTrial(report.New(reporttest.Fixture())) {
+		if f, ok := b.(block.Fold); ok {
+			if row := f.Blocks[0].(block.Table).Rows[0].Cells; row[0].Text != "1" || row[4].Text != "1" {
+				t.Errorf("the first trial: %+v", row)
+			}
+			return
+		}
+	}
+	t.Error("no list of trials")
 }
 
 // The tiles count what the rows say.

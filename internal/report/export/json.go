@@ -43,6 +43,7 @@ type jsonReport struct {
 	Banner      string              `json:"banner,omitempty"`   // a caveat about the whole report
 	Emulated    []string            `json:"emulated,omitempty"` // targets in emulated guests
 	Assessment  []jsonSentence      `json:"assessment"`
+	Expected    []jsonExpected      `json:"expectations,omitempty"`
 	Cells       []jsonCell          `json:"cells"`
 	Waterfalls  []report.Waterfall  `json:"waterfalls,omitempty"`
 	Clients     []report.Scaling    `json:"clients,omitempty"`
@@ -111,7 +112,7 @@ type number64 = iotax.Number
 // environment, cells}. A bound or estimate that does not exist is null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Waterfalls: r.Waterfalls, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

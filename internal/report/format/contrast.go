@@ -2,6 +2,7 @@ package format
 
 import (
 	"math"
+	"strings"
 
 	"iotax"
 	"iotax/stat"
@@ -13,10 +14,13 @@ type Contrast struct {
 	down          bool // the value falls as it gets better
 }
 
-// ContrastOf chooses the words for values of that unit.
-func ContrastOf(better iotax.Better, unit string) Contrast {
+// ContrastOf chooses the words for values of that metric and unit. Of CPU time there is more or less.
+func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	down := better == iotax.Down
 	switch {
+	case strings.HasPrefix(metric, "cpu.") && down:
+		return Contrast{"more", "less", down}
+	case metric == iotax.ValueIOPerCore:
 	case unit == iotax.Seconds, unit == iotax.PerSecond && !down, unit == iotax.BytesPerSecond && !down:
 		return Contrast{"slower", "faster", down}
 	case down:
@@ -63,6 +67,27 @@ func (c Contrast) Interval(i stat.Interval) string {
 		return c.side(i.Estimate, times)
 	}
 	return c.side(i.Estimate, times) + " [" + from + "–" + to + "]"
+}
+
+// Multiple prints a ratio and its bounds as multiples in the direction of the estimate: "2.1× slower [2.0, 2.2]".
+func (c Contrast) Multiple(i stat.Interval) (value, brackets string) {
+	word := c.Better
+	if i.Estimate < 1 {
+		i, word = Inverse(i), c.Worse
+	}
+	value, brackets = Split(Ratio(i))
+	if strings.HasSuffix(value, "×") && strings.Trim(value, "0.×") != "1" {
+		value += " " + word
+	}
+	return value, brackets
+}
+
+// OfBaseline prints a ratio as a percentage of the baseline: "47 % [45–50]".
+func OfBaseline(i stat.Interval) (value, brackets string) {
+	if wide(i) || math.IsInf(i.Estimate, 0) {
+		return Ratio(i), ""
+	}
+	return Split(Share(i))
 }
 
 // vague is what is printed of a ratio that has no estimate, or whose interval is too wide to print.

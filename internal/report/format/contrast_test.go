@@ -35,11 +35,29 @@ func TestContrast(t *testing.T) {
 		{nan, nan, nan, iotax.Up, iotax.PerSecond, "–", "–"},
 	} {
 		i := stat.Interval{Estimate: c.estimate, Lo: c.lo, Hi: c.hi, N: 6}
-		if got := ContrastOf(c.better, c.unit).Estimate(i); got != c.estimated {
+		if got := ContrastOf("", c.better, c.unit).Estimate(i); got != c.estimated {
 			t.Errorf("%v: %q, want %q", i, got, c.estimated)
 		}
-		if got := ContrastOf(c.better, c.unit).Interval(i); got != c.bounded {
+		if got := ContrastOf("", c.better, c.unit).Interval(i); got != c.bounded {
 			t.Errorf("%v: %q, want %q", i, got, c.bounded)
+		}
+	}
+	for _, c := range []struct {
+		lo, estimate, hi   float64
+		multiple, baseline string
+	}{
+		{.45, .5, .55, "2.0× slower [1.8, 2.2]", "50 % [45–55]"}, {1.3, 1.4, 1.55, "1.4× faster [1.3, 1.6]", "140 % [130–160]"},
+		{.97, .999, 1.03, "1.00× [0.971, 1.03]", "99.9 % [97.0–103]"}, {.8, .9, 1.1, "1.11× slower [0.91, 1.25]", "90 % [80–110]"},
+		{.004, .01, .02, "≥ 50× slower ", "≤ 0.020× "}, {.1, 1, 10, "too noisy ", "too noisy "},
+	} {
+		i := stat.Interval{Estimate: c.estimate, Lo: c.lo, Hi: c.hi, N: 6}
+		value, brackets := ContrastOf("", iotax.Up, iotax.PerSecond).Multiple(i)
+		if got := value + " " + brackets; got != c.multiple {
+			t.Errorf("%v: %q, want %q", i, got, c.multiple)
+		}
+		value, brackets = OfBaseline(i)
+		if got := value + " " + brackets; got != c.baseline {
+			t.Errorf("%v: %q, want %q", i, got, c.baseline)
 		}
 	}
 }
@@ -66,7 +84,7 @@ func TestNoNumberMisstatesTheData(t *testing.T) {
 		i := stat.Interval{Estimate: estimate, Lo: estimate * math.Exp(-rapid.Float64Range(0, width).Draw(t, "below")), Hi: estimate * math.Exp(rapid.Float64Range(0, width).Draw(t, "above")), N: 6}
 		useless := (i.Hi/i.Lo > 4 || i.Hi > 10*i.Estimate || i.Lo < i.Estimate/10) && i.Lo <= 1 && i.Hi >= 1
 		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")
-		c := ContrastOf(better, iotax.Seconds)
+		c := ContrastOf("", better, iotax.Seconds)
 		value := func(ratio float64) float64 {
 			if better == iotax.Down {
 				return 1 / ratio
@@ -78,12 +96,15 @@ func TestNoNumberMisstatesTheData(t *testing.T) {
 			changes = append(changes, factor(x), 100*math.Abs(value(x)-1))
 			ratios = append(ratios, x, 100*x)
 		}
-		for name, s := range map[string]string{"estimate": c.Estimate(i), "interval": c.Interval(i), "ratio": Ratio(i), "share": Share(i), "times": Times(i), "spread": Spread(i, "")} {
+		joined := func(value, brackets string) string { return value + " " + brackets }
+		for name, s := range map[string]string{"multiple": joined(c.Multiple(i)), "of baseline": joined(OfBaseline(i)), "estimate": c.Estimate(i), "interval": c.Interval(i), "ratio": Ratio(i), "share": Share(i), "times": Times(i), "spread": Spread(i, "")} {
 			truths := changes
-			if name != "estimate" && name != "interval" {
+			if name == "multiple" {
+				truths = []float64{i.Estimate, i.Lo, i.Hi, 1 / i.Estimate, 1 / i.Lo, 1 / i.Hi}
+			} else if name != "estimate" && name != "interval" {
 				truths = ratios
 			}
-			if name == "ratio" || name == "estimate" || name == "interval" {
+			if name == "multiple" || name == "of baseline" || name == "ratio" || name == "estimate" || name == "interval" {
 				if strings.Contains(s, stat.TooNoisy) != useless {
 					t.Fatalf("%s of %+v: %q", name, i, s)
 				}

@@ -42,14 +42,6 @@ func Cut(words []string, limit int, of string) []string {
 	return words
 }
 
-// OrDash is s, or Dash where there is none.
-func OrDash(s string) string {
-	if s == "" {
-		return Dash
-	}
-	return s
-}
-
 // NBSP is a space at which no line breaks.
 const NBSP = "\u00a0"
 

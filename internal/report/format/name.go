@@ -56,7 +56,13 @@ func Label(metric string) string {
 		return "HTTP requests/s"
 	case iotax.ValueArchiveFiles:
 		return "archive files/s"
-	case "cpu.serving.per-io":
+	case iotax.ValueCPUPerIO:
+		return "CPU per I/O"
+	case iotax.ValueIOPerCore:
+		return "I/Os per core"
+	case iotax.ValueCPUClientPerIO:
+		return "client CPU per I/O"
+	case iotax.ValueCPUServingPerIO:
 		return "serving CPU per I/O"
 	case iotax.ValueCPUServing:
 		return "serving CPU"

@@ -207,8 +207,12 @@ func Lone(x float64) stat.Interval {
 	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
 }
 
-// Ticks are round values inside (lo, hi): 1, 2, 5 in each decade, or finer where that gives too few.
+// Ticks are round values inside (lo, hi): 1, 2, 5 in each decade, or finer where that gives too few. There are none unless both are
+// positive and finite.
 func Ticks(lo, hi float64) []float64 {
+	if !(lo > 0) || math.IsInf(hi, 0) {
+		return nil
+	}
 	at := func(steps []float64) (out []float64) {
 		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 			for _, m := range steps {

@@ -83,6 +83,7 @@
     const from = [svg, ...svg.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
     from.forEach((e, i) => {
       const style = getComputedStyle(e);
+      if (style.display === "none") return to[i].remove();
       if (e.tagName !== "title") for (const p of e.tagName === "text" ? [...painted, ...lettered] : painted) to[i].setAttribute(p, style.getPropertyValue(p));
       to[i].removeAttribute("class");
     });

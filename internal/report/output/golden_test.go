@@ -79,6 +79,19 @@ func TestGoldenLayers(t *testing.T) {
 	}
 }
 
+func TestGoldenExpectations(t *testing.T) {
+	r := report.New(reporttest.Expecting())
+	for name, write := range map[string]func(io.Writer) error{"expect-60.txt": shortIn(r, 60), "expect-80.txt": shortIn(r, 80), "expect-120.txt": inText(r, 120),
+		"expect.md":     func(w io.Writer) error { return Write(w, r, "md", true) },
+		"expect.html":   bare(func(w io.Writer) error { return HTML(w, r) }),
+		"expect.json":   func(w io.Writer) error { return Write(w, r, "json", false) },
+		"expect.xml":    func(w io.Writer) error { return Write(w, r, "xml", false) },
+		"expect.github": func(w io.Writer) error { return Write(w, r, "github", false) },
+	} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
 func TestGolden(t *testing.T) {
 	r := report.New(reporttest.Fixture())
 	for name, write := range map[string]func(io.Writer) error{
@@ -149,5 +162,14 @@ func bare(write func(io.Writer) error) func(io.Writer) error {
 		page := strings.NewReplacer(html.PageCSS, "page.css", html.PageJS, "page.js", strings.ReplaceAll(template.HTMLEscapeString(html.PagePolicy), "+", "&#43;"), "policy").Replace(b.String())
 		_, err := io.WriteString(w, page)
 		return err
+	}
+}
+
+func TestFormatsOfExpectationsAlone(t *testing.T) {
+	for _, format := range []string{"xml", "github"} {
+		var b bytes.Buffer
+		if err := Write(&b, report.New(reporttest.Fixture()), format, false); err == nil || b.Len() > 0 || !strings.Contains(err.Error(), "--expect") {
+			t.Errorf("%s without expectations: %d bytes, %v", format, b.Len(), err)
+		}
 	}
 }

@@ -36,6 +36,8 @@ var formats = map[string]func(io.Writer, *report.Report, bool) error{
 	"png":      whole(picture(chart.WritePNG)),
 	"json":     whole(export.JSON),
 	"benchfmt": whole(export.Benchfmt),
+	"xml":      whole(export.JUnit),
+	"github":   whole(export.GitHub),
 }
 
 // whole is a format that always has all details.

@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,6 +135,29 @@ func TestCompareFits(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			if w := ansi.StringWidth(strings.TrimRight(line, "\n")); w > width {
 				t.Errorf("width %d: a line of %d: %q", width, w, line)
+			}
+		}
+	}
+}
+
+// No word of a target's name is cut, also where the name does not fit into its column.
+func TestCompareKeepsNames(t *testing.T) {
+	c := comparedAsText(compare.Options{})
+	for _, width := range []int{80, 100, 120} {
+		var b bytes.Buffer
+		if err := ComparisonText(&b, c, text.Options{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		_, table, _ := strings.Cut(b.String(), "verdict\n")
+		table, _, ok := strings.Cut(table, "\nNotes")
+		if !ok {
+			t.Fatalf("width %d: no table in\n%s", width, b.String())
+		}
+		for _, r := range c.Rows {
+			for word := range strings.FieldsSeq(r.Target) {
+				if !slices.Contains(strings.Fields(table), word) {
+					t.Errorf("width %d: no %q in\n%s", width, word, table)
+				}
 			}
 		}
 	}

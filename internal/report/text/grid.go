@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/x/ansi"
 
 	"iotax/internal/report/block"
@@ -342,6 +343,11 @@ func (t *writer) table(b block.Table) {
 	}
 }
 
+// breaks reports whether s would break inside a word in a column of that width. It is then written on a line of its own.
+func breaks(s string, width int) bool {
+	return slices.ContainsFunc(strings.Fields(s), func(word string) bool { return ansi.StringWidth(word) > width })
+}
+
 // fitted writes g as a grid where that fits, else stacked.
 func (t *writer) fitted(g grid, ruled bool) {
 	if ws := g.fit(t.width); ws != nil {
@@ -383,6 +389,10 @@ func (t *writer) grid(g grid, ws []int, ruled bool) {
 		}
 		cells := make([][]string, len(ws))
 		height := 1
+		if !head && breaks(r[0], ws[0]) {
+			t.para(r[0], "  ", "    ", lipgloss.NewStyle())
+			r = slices.Concat([]string{""}, r[1:])
+		}
 		for k, w := range ws {
 			cells[k] = []string{r[k]}
 			if ansi.StringWidth(r[k]) > w {

@@ -23,7 +23,7 @@ func RunValues() []string {
 // that limit the rate are left.
 func RunFacts(t *iotax.Trial) map[string]string {
 	out := map[string]string{}
-	for _, name := range append([]string{iotax.FactClients, iotax.FactGuestAccel}, comparedFacts...) {
+	for _, name := range append([]string{iotax.FactClients}, comparedFacts...) {
 		if v, ok := t.Facts[name]; ok {
 			out[name] = v
 		}

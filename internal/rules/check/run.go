@@ -323,8 +323,8 @@ func (s *study) merging() []iotax.Finding {
 	}
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
-		if !strings.HasSuffix(s.metric(w), ".iops") {
-			continue // bandwidth does not care
+		if strings.HasSuffix(s.metric(w), ".bandwidth") {
+			continue // it does not care
 		}
 		for _, d := range []string{"read", "write"} {
 			for _, t := range s.others() {
@@ -392,7 +392,7 @@ func (s *study) hostCache() []iotax.Finding {
 func (s *study) emulated() []iotax.Finding {
 	var names []string
 	for _, t := range s.targets {
-		if s.info(t).Emulated() || slices.ContainsFunc(s.trials, func(x *iotax.Trial) bool { return x.Target == t && x.Emulated() }) {
+		if s.info(t).Emulated() {
 			names = append(names, t)
 		}
 	}

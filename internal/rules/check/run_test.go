@@ -154,13 +154,6 @@ var plantedRuns = []struct {
 		func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Targets[1].Facts["machine.cpu.model"] = "QEMU Virtual CPU version 2.5+"
 		}},
-	{"emulated", "guests that a workload starts", iotax.Warning,
-		func(_ *iotax.Run, ts []*iotax.Trial) {
-			each(ts, "guest", func(t *iotax.Trial) { t.Facts["guest.accel"] = "tcg" })
-		},
-		func(_ *iotax.Run, ts []*iotax.Trial) {
-			each(ts, "guest", func(t *iotax.Trial) { t.Facts["guest.accel"] = "kvm" })
-		}},
 	{"same-device", "two directories of a disk", iotax.Warning,
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/srv/data/iotax-2", "ext4", "/", "vda", "vda") },
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/srv/data/iotax-2", "xfs", "/srv/data", "vdb", "vdb") }},

@@ -221,8 +221,6 @@ func worksOf(p *plan.Plan) []work {
 // placesOf are the targets at whose places w works when it is done at t.
 func placesOf(t plan.Target, w plan.Workload) []string {
 	switch can := t.Traits(); {
-	case can.Encloses:
-		return []string{*can.Of}
 	case can.Gather != nil && can.Gather.Doing == w.Name && !w.Done(t.Name):
 		return can.Gather.At
 	case can.Gather != nil:

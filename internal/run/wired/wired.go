@@ -4,18 +4,14 @@ package wired
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
 	"iotax"
-	"iotax/internal/guest"
 	"iotax/internal/kinds"
 	"iotax/internal/machine"
 	"iotax/internal/machine/host"
-	"iotax/internal/machine/inside"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
 	"iotax/internal/rules/check"
@@ -26,7 +22,6 @@ import (
 	"iotax/internal/store"
 	"iotax/internal/volume"
 	"iotax/internal/workload"
-	"iotax/internal/workload/nested"
 )
 
 // Deps are the functions of this host for a run that is saved in db. work is its directory; workloads may overwrite the devices in
@@ -41,10 +36,12 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 	})
 	return run.Deps{
 		Host: here,
-		Open: func(ctx context.Context, m plan.Machine, devices []iotax.Device) (iotax.Machine, error) {
-			return machine.Open(ctx, m, machine.Options{Name: m.Name, Devices: devices, CacheDir: cache, WorkDir: work, Log: show.Note})
+		Open: func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
+			return machine.Open(ctx, m, machine.Options{Name: m.Name, On: on, Devices: devices, CacheDir: cache, WorkDir: work, Log: show.Note})
 		},
-		Enclose: enclose,
+		Enclose: func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error) {
+			return machine.Open(ctx, m, machine.Options{Name: target, On: on, Place: p, Log: show.Note})
+		},
 		Prepare: func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error) {
 			e.WorkDir, e.Destroy, e.Note = work, destroy[t.On], show.Note
 			return volume.Prepare(ctx, t, e)
@@ -52,9 +49,6 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		Workload: func(w plan.Workload) (iotax.Workload, error) {
 			e := kinds.Env()
 			e.Log, e.Host = show.Note, here
-			e.GuestKit = func(ctx context.Context, lacks nested.Lacks, kernel string, root int64) (*workload.GuestKit, error) {
-				return guestKit(ctx, show.Note, lacks, kernel, root)
-			}
 			return workload.New(w, e)
 		},
 		Environment: probe.Environment,
@@ -104,34 +98,4 @@ func debugEvent(e run.Event, note func(string, ...any)) {
 	if t.Err != "" {
 		note("debug: %s failed: %s\n%s", t.Cell(), t.Err, t.Raw)
 	}
-}
-
-// enclose starts the container that a target of kind inside asks for.
-func enclose(ctx context.Context, t plan.Target, m iotax.Machine, p iotax.Place) (iotax.Machine, error) {
-	s, ok := t.Spec.(*volume.InsideSpec)
-	if !ok {
-		return nil, &iotax.Error{Op: "open", On: t.Name, Err: fmt.Errorf("its spec is a %T", t.Spec)}
-	}
-	return inside.Open(ctx, m, p, inside.Config{Name: t.Name, Engine: strings.Fields(s.Engine), Image: s.Image, Args: s.Args})
-}
-
-// guestKit is what a machine lacks to start guests, from this host.
-func guestKit(ctx context.Context, log guest.Log, lacks nested.Lacks, kernel string, root int64) (kit *workload.GuestKit, err error) {
-	cache := iotax.CacheDir()
-	var k *guest.Kernel
-	var disk string
-	if lacks.Kernel != "" {
-		k, err = guest.HaveKernel(ctx, cache, kernel, log)
-	}
-	if err == nil && len(lacks.Programs) > 0 {
-		disk, err = guest.RootDisk(ctx, cache, root)
-	}
-	if err != nil {
-		return nil, err
-	}
-	made, err := guest.NewKit(ctx, k, disk)
-	if err != nil {
-		return nil, err
-	}
-	return &workload.GuestKit{Sum: made.Sum, Size: made.Size, Send: made.Send}, nil
 }

@@ -1,6 +1,8 @@
 package reporttest
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -34,9 +36,8 @@ func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, [
 		if !slices.ContainsFunc(run.Workloads, func(w iotax.WorkloadInfo) bool { return w.Name == c.Workload }) {
 			w := iotax.WorkloadInfo{Name: c.Workload, Kind: "fio", Metrics: metrics[c.Workload]}
 			if w.Metrics == nil {
-				for name := range c.Values {
-					w.Metrics = []string{name}
-				}
+				w.Metrics = slices.SortedFunc(maps.Keys(c.Values), shorter)
+				w.Metrics = w.Metrics[:min(1, len(w.Metrics))]
 			}
 			run.Workloads = append(run.Workloads, w)
 		}
@@ -50,12 +51,15 @@ func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, [
 				unit, better := unitOf(name)
 				t.Values = append(t.Values, iotax.Value{Name: name, Value: v * math.Exp(.03*wobble(i, 0)+noise*wobble(i, j+1)), Unit: unit, Better: better})
 			}
-			slices.SortFunc(t.Values, func(a, b iotax.Value) int { return len(a.Name) - len(b.Name) })
+			slices.SortFunc(t.Values, func(a, b iotax.Value) int { return shorter(a.Name, b.Name) })
 			trials = append(trials, t)
 		}
 	}
 	return run, trials
 }
+
+// shorter compares names by their length, so that read.iops comes before its latencies.
+func shorter(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
 func unitOf(name string) (string, iotax.Better) {
 	switch {

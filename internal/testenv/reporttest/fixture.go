@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/rules"
 )
 
@@ -99,7 +100,8 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 					t.Values = append(t.Values, iotax.Value{Name: "cpu.serving", Value: 11.2 + r.Float64(), Unit: iotax.Seconds, Better: iotax.Down})
 				}
 				t.Histograms = []iotax.Histogram{{Name: l.op + ".latency", Unit: iotax.Seconds, Bins: []iotax.Bin{
-					{Value: 30 / ops, Count: uint64(9 * ops)}, {Value: 60 / ops, Count: uint64(.9 * ops)}, {Value: p99, Count: uint64(.1 * ops)}}}}
+					{Value: min(30/ops, p99/4), Count: uint64(9 * ops)}, {Value: min(60/ops, p99/2), Count: uint64(.8 * ops)}, {Value: p99, Count: uint64(.2 * ops)}}}}
+				metric.Derive(t)
 				switch {
 				case target == VirtioFS && l.name == "4k random write" && (round == 2 || round == 4):
 					t.Values, t.Histograms = nil, nil

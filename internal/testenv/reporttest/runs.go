@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/published"
 	"iotax/internal/rules"
 )
@@ -119,7 +120,9 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 	t.Histograms = []iotax.Histogram{h}
 	busy := .35 + .1*r.Float64()
-	t.Values = append(t.Values, iotax.Value{Name: "cpu.host.busy", Value: busy, Unit: iotax.RatioUnit})
+	t.Values = slices.DeleteFunc(t.Values, func(v iotax.Value) bool { return strings.HasPrefix(v.Name, h.Name+".p") }) // of the histogram before
+	t.Values = append(t.Values, iotax.Value{Name: iotax.ValueCPUHostUsed, Value: 2 * busy, Unit: iotax.RatioUnit, Better: iotax.Down})
+	metric.Derive(t)
 	if t.Target != HostDisk {
 		t.Values = append(t.Values, iotax.Value{Name: "memory.serving", Value: (500 + 20*r.Float64()) * (1 << 20), Unit: iotax.Bytes, Better: iotax.Down})
 	}
@@ -405,5 +408,20 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 			}
 		}
 	}
+	return run, trials
+}
+
+// Expecting is a run with expectations of every outcome.
+func Expecting() (*iotax.Run, []*iotax.Trial) {
+	cell := func(target string, iops, p99, noise float64) CellSpec {
+		return CellSpec{Target: target, Workload: "4k random read", Values: map[string]float64{"read.iops": iops, "read.latency.p99": p99}, Noise: noise}
+	}
+	sync := CellSpec{Target: "disk", Workload: "sync", Values: map[string]float64{"write.iops": 200}}
+	run, trials := RunOf(8, ReadMetrics, cell("disk", 10000, .0009, .01), cell("guest", 5000, .0018, .01), cell("share", 9500, .001, .05), sync)
+	run.Presentation = &iotax.Presentation{Expect: []iotax.Expectation{{Text: "4k random read: read.iops >= 80% of baseline", File: "bench/disk.yaml", Line: 12},
+		{Text: "4k random read: read.latency.p99 < 1ms", File: "bench/disk.yaml", Line: 13}, {Text: "4k random read: read.latency.p99 <= 150% of baseline at guest"},
+		{Text: "4k random read: read.latency.p99.99 < 1s at disk"}, {Text: "sync: write.iops > 100"}}}
+	run.Workloads[1].At = []string{"disk", "nfs"}
+	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "nfs", Machine: "host", Durability: iotax.Durable, Err: "mount nfs: no route to host"})
 	return run, trials
 }

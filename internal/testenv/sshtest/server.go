@@ -1,7 +1,7 @@
 //go:build unix
 
 // Package sshtest is an SSH server inside a test's own process, for what a real one cannot be made
-// to do: other login shells, few sessions, no process groups, silence, passwords.
+// to do: other login shells, few sessions, no process groups, passwords.
 package sshtest
 
 import (
@@ -28,9 +28,6 @@ type Server struct {
 	SameGroup   bool     // do not start a session for each command, as Dropbear
 	MaxSessions int32    // on one connection; 0 is no limit
 	Password    string   // "" lets everyone in
-
-	Most   atomic.Int32 // sessions at once on one connection, so far
-	Frozen atomic.Bool  // answer nothing any more, and keep the connection
 
 	conns, pids sync.Map
 }
@@ -90,17 +87,6 @@ func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	return l.Addr().String(), signer.PublicKey()
 }
 
-// Dial starts the server and returns a connection to it.
-func (s *Server) Dial(t testing.TB) *ssh.Client {
-	t.Helper()
-	addr, key := s.Start(t)
-	conn, err := ssh.Dial("tcp", addr, &ssh.ClientConfig{User: "test", HostKeyCallback: ssh.FixedHostKey(key)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
-}
-
 // Drop cuts every connection.
 func (s *Server) Drop() {
 	s.conns.Range(func(c, _ any) bool {
@@ -119,24 +105,17 @@ func (s *Server) serve(raw net.Conn, config *ssh.ServerConfig) {
 	defer conn.Close()
 	go func() {
 		for r := range reqs {
-			if !s.Frozen.Load() {
-				r.Reply(false, nil)
-			}
+			r.Reply(false, nil)
 		}
 	}()
 	var sessions atomic.Int32
 	var running sync.WaitGroup
 	defer running.Wait()
 	for nc := range chans {
-		if s.Frozen.Load() {
-			continue
-		}
 		if n := sessions.Add(1); s.MaxSessions > 0 && n > s.MaxSessions {
 			sessions.Add(-1)
 			nc.Reject(ssh.ConnectionFailed, "open failed")
 			continue
-		} else if n > s.Most.Load() {
-			s.Most.Store(n)
 		}
 		ch, reqs, err := nc.Accept()
 		if err != nil {
@@ -165,7 +144,6 @@ func (s *Server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 					<-done // as OpenSSH: the session lives as long as its command
 				}
 				return
-			case s.Frozen.Load():
 			case r.Type == "exec" && cmd == nil:
 				var p struct{ Command string }
 				ssh.Unmarshal(r.Payload, &p)
@@ -202,9 +180,6 @@ func (s *Server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 }
 
 func (s *Server) exit(ch ssh.Channel, err error) {
-	if s.Frozen.Load() {
-		return
-	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		if w := exit.Sys().(syscall.WaitStatus); w.Signaled() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
@@ -23,16 +24,16 @@ import (
 // App is the spec of `app: {run: …}`: a program is started, and the time until it is of use is told: until
 // it answers an HTTP request, or prints what ready: says. Then it is ended.
 type App struct {
-	Run       string            `yaml:"run" doc:"the command that starts it; {dir} is the target's place, {address} and {port} where it is to listen"`
-	Shell     bool              `yaml:"shell" doc:"run it by the machine's shell"`
-	Ready     string            `yaml:"ready" doc:"a regular expression of what it prints once it is of use; empty asks its port"`
-	Path      string            `yaml:"path" doc:"what is requested of it"`
-	Setup     string            `yaml:"setup" doc:"shell command that is run once on each target, before the first trial"`
-	Prepare   string            `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
-	Cleanup   string            `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
-	Directory string            `yaml:"directory" doc:"absolute path of another directory in which these commands run; see command"`
-	Env       map[string]string `yaml:"env" doc:"environment of the program; a secret is taken from that of iotax, as in PGPASSWORD: $PGPASSWORD"`
-	Timeout   plan.Duration     `yaml:"timeout" doc:"how long it may take"`
+	Run       string            `yaml:"run" doc:"command that starts it; {dir} is the target's place, {address} and {port} are where it must listen"`
+	Shell     bool              `yaml:"shell" doc:"run it with the machine's shell"`
+	Ready     string            `yaml:"ready" doc:"regular expression for what it prints when it is ready; empty sends requests to its port"`
+	Path      string            `yaml:"path" doc:"path of the HTTP request"`
+	Setup     string            `yaml:"setup" doc:"shell command to run once on each target, before the first trial"`
+	Prepare   string            `yaml:"prepare" doc:"shell command to run before each trial; not timed"`
+	Cleanup   string            `yaml:"cleanup" doc:"shell command to run once on each target, after the last trial"`
+	Directory string            `yaml:"directory" doc:"absolute path of another working directory for these commands; see command"`
+	Env       map[string]string `yaml:"env" doc:"environment of the program; $NAME takes a secret from the environment of iotax, as in PGPASSWORD: $PGPASSWORD"`
+	Timeout   plan.Duration     `yaml:"timeout" doc:"time limit until it is ready"`
 	Space     plan.Size         `yaml:"space" doc:"how many bytes it puts at the place"`
 }
 
@@ -49,7 +50,11 @@ func (s *App) command() *Command {
 	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Directory: s.Directory, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
 }
 
-func (s *App) Traits() plan.Traits { return plan.Traits{} }
+func (s *App) Traits() plan.Traits {
+	return plan.Traits{Metrics: func() []metric.Metric {
+		return metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time until the program is ready")
+	}}
+}
 
 // Validate finds what is wrong with the words and the pattern.
 func (s *App) Validate() error {
@@ -75,7 +80,7 @@ type app struct {
 }
 
 // AppKind is kind app.
-var AppKind = support.KindOf(plan.Kind{Name: "app", Doc: "a program is started: the time until it answers its first request, or says that it is ready", New: NewApp, Assumed: 3 * time.Second}, openApp)
+var AppKind = support.KindOf(plan.Kind{Name: "app", Doc: "the start of a program: the time until it answers its first request or prints that it is ready", New: NewApp, Assumed: 3 * time.Second}, openApp)
 
 func openApp(w plan.Workload, s *App, e support.Env) (iotax.Workload, error) {
 	if err := s.Validate(); err != nil {

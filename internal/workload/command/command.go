@@ -18,6 +18,7 @@ import (
 
 	"iotax"
 	"iotax/internal/agent"
+	"iotax/internal/metric"
 	"iotax/internal/plan"
 	"iotax/internal/secret"
 	"iotax/internal/workload/support"
@@ -28,23 +29,22 @@ import (
 // target. It and its hooks run in the target's directory, or in an empty one where the target has none; {dir},
 // {device} or {url} in it is the target's place, and {seed} a number that is the same for all targets of a block.
 type Command struct {
-	Run      string `yaml:"run" doc:"the command; {dir}, {device} or {url} is the target's place, {seed} a number of the block"`
-	Shell    bool   `yaml:"shell" doc:"run it by the machine's shell; else it is split into words as a shell would, and nothing is expanded"`
-	Setup    string `yaml:"setup" doc:"shell command that is run once on each target, before the first trial"`
-	Prepare  string `yaml:"prepare" doc:"shell command that is run before each trial, not timed"`
-	Conclude string `yaml:"conclude" doc:"shell command that is run after each trial, not timed"`
-	Cleanup  string `yaml:"cleanup" doc:"shell command that is run once on each target, after the last trial"`
+	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round"`
+	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`
+	Setup    string `yaml:"setup" doc:"shell command to run once on each target, before the first trial"`
+	Prepare  string `yaml:"prepare" doc:"shell command to run before each trial; not timed"`
+	Conclude string `yaml:"conclude" doc:"shell command to run after each trial; not timed"`
+	Cleanup  string `yaml:"cleanup" doc:"shell command to run once on each target, after the last trial"`
 
-	Directory string `yaml:"directory" doc:"absolute path of another directory in which these commands run, where they may change what they find; without it they run in the target's directory, or for a device or URL in an empty one that iotax makes and removes"`
+	Directory string `yaml:"directory" doc:"absolute path of another working directory for these commands, which may change its contents; without it they run in the target's directory, or for a device or URL in an empty one that iotax makes and removes"`
 
-	Warmup int   `yaml:"warmup" doc:"how often it is run on each target before the first trial, with prepare and conclude, and not measured"`
-	Status []int `yaml:"status" doc:"exit statuses that are no failure, beside 0, as in [1, 2]"`
+	Warmup int   `yaml:"warmup" doc:"number of runs on each target before the first trial, with prepare and conclude; not measured"`
+	Status []int `yaml:"status" doc:"exit statuses that count as success, in addition to 0, as in [1, 2]"`
 
-	Values   map[string]string `yaml:"values" doc:"values to take from its output: a regular expression with one named group, whose name is the unit, as in 'tps = (?<per_s>[0-9.]+)'; or a JSON path and a unit, as in '$.jobs[0].tps 1/s'"`
-	Headline string            `yaml:"headline" doc:"the value that decides when enough was measured; empty is duration"`
-	Env      map[string]string `yaml:"env" doc:"environment of the command; a secret is taken from that of iotax, as in PGPASSWORD: $PGPASSWORD"`
-	Timeout  plan.Duration     `yaml:"timeout" doc:"how long one run may take"`
-	Space    plan.Size         `yaml:"space" doc:"how many bytes it puts at the place; guest disks are made to fit"`
+	Values  map[string]string `yaml:"values" doc:"values to take from its output: a regular expression with one named group, whose name is the unit, as in 'tps = (?<per_s>[0-9.]+)'; or a JSON path and a unit, as in '$.jobs[0].tps 1/s'"`
+	Env     map[string]string `yaml:"env" doc:"environment of the command; $NAME takes a secret from the environment of iotax, as in PGPASSWORD: $PGPASSWORD"`
+	Timeout plan.Duration     `yaml:"timeout" doc:"time limit of one run"`
+	Space   plan.Size         `yaml:"space" doc:"space that it needs at the place; guest disks are made large enough"`
 }
 
 func newCommand() plan.Spec { return &Command{Timeout: plan.Duration(10 * time.Minute)} }
@@ -55,7 +55,17 @@ func (s *Command) SetScalar(text string) error {
 	return nil
 }
 
-func (s *Command) Traits() plan.Traits { return plan.Traits{} }
+func (s *Command) Traits() plan.Traits { return plan.Traits{Metrics: s.metrics} }
+
+func (s *Command) metrics() []metric.Metric {
+	all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time from the start of the command to its end")
+	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
+		if x, err := parseExtract(name, s.Values[name]); err == nil { // else Validate reports it
+			all = append(all, metric.Of(x.unit.unit, x.unit.better, name, "by values:")...)
+		}
+	}
+	return all
+}
 
 // Validate finds what is wrong with the words and the patterns.
 func (s *Command) Validate() error {
@@ -99,9 +109,6 @@ func (s *Command) Validate() error {
 			errors.As(err, &ve)
 			bad("values", name+": "+ve.Msg, ve.Hint)
 		}
-	}
-	if _, ok := s.Values[s.Headline]; s.Headline != "" && s.Headline != "duration" && !ok {
-		bad("headline", fmt.Sprintf("there is no value %q", s.Headline), "one of: "+strings.Join(append([]string{"duration"}, slices.Sorted(maps.Keys(s.Values))...), ", "))
 	}
 	return errors.Join(errs...)
 }
@@ -176,15 +183,11 @@ func openCommand(w plan.Workload, s *Command, e support.Env) (iotax.Workload, er
 	return c, nil
 }
 
-// Metrics are the headline and then what else is taken from the output.
+// Metrics are the duration and then what is taken from the output.
 func (c *command) Metrics() []string {
 	out := []string{"duration"}
 	for _, x := range c.extracts {
 		out = append(out, x.name)
-	}
-	if i := slices.Index(out, c.spec.Headline); i > 0 {
-		first := out[i]
-		out = slices.Insert(slices.Delete(out, i, i+1), 0, first)
 	}
 	return out
 }

@@ -31,9 +31,8 @@ func TestCommand(t *testing.T) {
 	s.Env = map[string]string{"WHO": "me"}
 	s.Values = map[string]string{"tps": `([0-9.,]+\d) tps`, "took": `took (?<ms>\d+)ms`}
 	s.Values["tps"] = `(?<per_s>[0-9.,]+) tps`
-	s.Headline = "tps"
 	w := worktest.Made(t, Kind, s)
-	if m := strings.Join(w.Metrics(), " "); m != "tps duration took" {
+	if m := strings.Join(w.Metrics(), " "); m != "duration took tps" {
 		t.Errorf("metrics %s", m)
 	}
 	out, err := worktest.Attempt(t, w, worktest.Target(host.Local(), dir))
@@ -344,7 +343,6 @@ func TestCommandSpec(t *testing.T) {
 		{func(s *Command) { s.Env = map[string]string{"DB_PASSWORD": "swordfish"} }, "env", "named like a secret"},
 		{func(s *Command) { s.Directory = "src" }, "directory", "not an absolute path"},
 		{func(s *Command) { s.Status = []int{256} }, "status", "256"},
-		{func(s *Command) { s.Headline = "tps" }, "headline", `no value "tps"`},
 		{func(s *Command) { s.Values = map[string]string{"a": `\d+`} }, "values", "no named group"},
 		{func(s *Command) { s.Values = map[string]string{"a": `(?<furlong>\d+)`} }, "values", "furlong"},
 		{func(s *Command) { s.Values = map[string]string{"a": `(?<s>\d+) (?<ms>\d+)`} }, "values", "two named"},

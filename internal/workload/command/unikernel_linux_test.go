@@ -15,6 +15,7 @@ import (
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
 	"iotax/internal/testenv/guesttest"
+	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/worktest"
 )
 
@@ -41,6 +42,7 @@ func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) 
 // say comes over the serial port. To the kind command it is a program of this host like any other. The
 // micro-guest plays the part: a boot line with its time, a command, its output, and the end.
 func TestUnikernel(t *testing.T) {
+	long.Test(t)
 	const qemu = "qemu-system-x86_64"
 	if _, err := exec.LookPath(qemu); err != nil {
 		t.Skip("needs " + qemu)
@@ -60,7 +62,6 @@ func TestUnikernel(t *testing.T) {
 		"read.iops": `3;fio-[0-9.]+;x;0;0;\d+;\d+;(?<per_s>\d+);`,
 		"exit":      `iotax-boot: exit [0-9.]+ (?<count>\d+)`,
 	}
-	s.Headline = "read.iops"
 	s.Timeout = plan.Duration(3 * time.Minute)
 	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), t.TempDir()))
 	if err != nil {
@@ -80,6 +81,7 @@ func TestUnikernel(t *testing.T) {
 // The same as a machine of its own: the kind qemu with console:, a place that is its own, and the workload
 // command. The boot line, the results between two lines, and the status come from the console.
 func TestConsole(t *testing.T) {
+	long.Test(t)
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
 		t.Skip("needs qemu-system-x86_64")
 	}
@@ -116,7 +118,6 @@ func TestConsole(t *testing.T) {
 	tgt := &iotax.Target{Name: "unikernel", Machine: m, Place: iotax.Place{Kind: iotax.PlaceDir, Path: "/", Facts: map[string]string{}}}
 	s := commandOf("fio --name=x --directory=/tmp --size=4m --rw=randread --bs=4k --ioengine=psync --minimal")
 	s.Values = map[string]string{"read.iops": `3;fio-[0-9.]+;x;0;0;\d+;\d+;(?<per_s>\d+);`}
-	s.Headline = "read.iops"
 	out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), tgt)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.Raw)

@@ -33,13 +33,13 @@ type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
 	Section string            `yaml:"section" doc:"section of the job file; without it, each section is a workload"`
-	Jointly bool              `yaml:"jointly" doc:"sections without a stonewall between them are one workload and run at the same time, as fio does it"`
-	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and in place of fio's $ncpus, $mb_memory and $pagesize"`
-	Load    string            `yaml:"load" doc:"open loop at an equal offered load: a share of what the slowest target can do, as in 60%; open is 60%"`
-	ScaleBy float64           `yaml:"scale" doc:"every size of the job is multiplied by this, as in 0.1 for a short try of a long protocol; 0 is 1"`
-	Times   float64           `yaml:"times" doc:"how many times as long its trials are as the plan's, as in 2 beside others; 0 is 1"`
-	BySize  bool              `yaml:"by_size" doc:"a trial ends when its size is through, however long that takes, as of a job without time_based; times: then says how long that is thought to be"`
-	Install bool              `yaml:"install" doc:"a target without fio may install it with its package manager; else this host's fio is copied there"`
+	Jointly bool              `yaml:"jointly" doc:"run sections without a stonewall between them at the same time, as fio does, and measure them as one workload"`
+	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and of fio's $ncpus, $mb_memory and $pagesize"`
+	Load    string            `yaml:"load" doc:"open loop with the same offered load on all targets: a share of what the slowest target can do, as in 60%; open means 60%"`
+	ScaleBy float64           `yaml:"scale" doc:"factor for every size of the job, as in 0.1 to try a long protocol; 0 means 1"`
+	Times   float64           `yaml:"times" doc:"length of its trials, as a multiple of the plan's; 0 means 1"`
+	BySize  bool              `yaml:"by_size" doc:"end a trial when the job has done its size, however long that takes, like a job without time_based; times: is then the expected length"`
+	Install bool              `yaml:"install" doc:"install fio with the package manager of a target that has none; otherwise this host's fio is copied there"`
 
 	settings []fio.Setting
 	source   *source // of a spec that Split made
@@ -48,7 +48,7 @@ type Fio struct {
 func newFio() plan.Spec { return &Fio{} }
 
 func (f *Fio) Traits() plan.Traits {
-	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options}, Lasts: f.Times, Scale: f.Scale, Split: f.Split}
+	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options}, Lasts: f.Times, Scale: f.Scale, Split: f.Split, Metrics: f.metrics}
 	if !f.Install {
 		can.Tools = []string{"fio"}
 	}
@@ -281,16 +281,7 @@ func (f *Fio) Validate() error {
 // outOfBounds refuses a job with too many processes or files, or with files of less than a block, before anything is made of
 // it. What else is wrong with the job is not its error: variables may have values on the target alone.
 func (f *Fio) outOfBounds() *plan.FieldError {
-	j := &fioJob{spec: f, sharedFile: f.Load != ""}
-	if f.source != nil {
-		j.take(f.source)
-	} else {
-		for _, s := range f.settings {
-			s.Value = standardSizes(s.Value)
-			j.settings = append(j.settings, s)
-		}
-	}
-	_, err := j.resolve(nil)
+	_, err := f.jobs().resolve(nil)
 	var over *tooMuch
 	var under *tooLittle
 	switch {
@@ -300,6 +291,20 @@ func (f *Fio) outOfBounds() *plan.FieldError {
 		return &plan.FieldError{Field: under.key, Msg: under.msg, Hint: under.hint}
 	}
 	return nil
+}
+
+// jobs are the jobs of the spec, with variables in them.
+func (f *Fio) jobs() *fioJob {
+	j := &fioJob{spec: f, sharedFile: f.Load != ""}
+	if f.source != nil {
+		j.take(f.source)
+		return j
+	}
+	for _, s := range f.settings {
+		s.Value = standardSizes(s.Value)
+		j.settings = append(j.settings, s)
+	}
+	return j
 }
 
 // A tooLittle reports a job whose files are smaller than its blocks.
@@ -769,55 +774,6 @@ func surestBlock(get map[string]string, base map[string]int) int64 {
 
 // diskless engines touch no file.
 func diskless(engine string) bool { return engine == "null" || engine == "cpuio" }
-
-// Metrics are the rates of the directions: bandwidth for sequential I/O in large blocks, else IOPS.
-func (j *fioJob) Metrics() []string {
-	out := metrics(j.settings)
-	for _, p := range j.beside {
-		for _, m := range metrics(p.settings) {
-			if !slices.Contains(out, m) {
-				out = append(out, m)
-			}
-		}
-	}
-	if j.share > 0 { // the rate is given; what differs is the latency
-		for i := range out {
-			out[i], _, _ = strings.Cut(out[i], ".")
-			out[i] += ".latency.mean"
-		}
-	}
-	return out
-}
-
-func metrics(settings []fio.Setting) []string {
-	base := 1024
-	get := func(key, def string) string {
-		for _, s := range settings {
-			if s.Key == key {
-				base = cmp.Or(s.KBBase, 1024)
-				return s.Value
-			}
-		}
-		return def
-	}
-	rw := get("rw", "read")
-	rate := "iops"
-	blocks := cmp.Or(get("bs", ""), get("bsrange", ""), get("bssplit", "4k"))
-	if !strings.HasPrefix(rw, "rand") && smallest(blocks, base, 4096) >= 64<<10 {
-		rate = "bandwidth"
-	}
-	var out []string
-	if reads(rw) {
-		out = append(out, "read."+rate)
-	}
-	if strings.Contains(rw, "write") || strings.HasPrefix(rw, "rw") || strings.HasPrefix(rw, "randrw") {
-		out = append(out, "write."+rate)
-	}
-	if strings.Contains(rw, "trim") {
-		out = append(out, "trim."+rate)
-	}
-	return out
-}
 
 // Space is the size of the test files. Workloads with files of the same size share them.
 func (j *fioJob) Space() int64 {

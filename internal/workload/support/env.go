@@ -4,11 +4,9 @@ package support
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"iotax"
 	"iotax/internal/plan"
-	"iotax/internal/workload/nested"
 )
 
 const (
@@ -39,23 +37,12 @@ type Env struct {
 
 	// Python makes the root file system of that name, and says what is run there: {port} is where it listens.
 	Python func(context.Context) (dir, run string, err error)
-
-	// GuestKit makes what a machine lacks ready to be carried there: a kernel, this host's unless the plan names its file, and a
-	// root disk of so many bytes. nil leaves it to the machine.
-	GuestKit func(ctx context.Context, lacks nested.Lacks, kernel string, root int64) (*GuestKit, error)
 }
 
 func (e Env) Logf(format string, args ...any) {
 	if e.Log != nil {
 		e.Log(format, args...)
 	}
-}
-
-// A GuestKit is, from this host, what a machine lacks to start guests.
-type GuestKit struct {
-	Sum  string
-	Size int64 // bytes
-	Send func(ctx context.Context, w io.Writer) error
 }
 
 // KindOf is k, whose workloads open makes. Each is handed a spec of its kind.

@@ -71,19 +71,6 @@ var (
 			}
 		}
 	})
-	// AwaitDisk waits for the disk with a serial number, reads its first block, and returns its device.
-	AwaitDisk = agent.New("await disk", awaitDisk)
-	// MakeExt4 makes a file system and mounts it.
-	MakeExt4 = agent.New("make ext4", func(ctx context.Context, n NewFS) (nothing, error) {
-		_, err := agent.Exec(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", n.Device)
-		if err == nil {
-			err = os.MkdirAll(n.At, 0o755)
-		}
-		if err == nil {
-			_, err = agent.Exec(ctx, "mount", n.Device, n.At)
-		}
-		return nothing{}, err
-	})
 	// MountAndList mounts a file system and lists its root. It returns how long both took together.
 	MountAndList = agent.New("mount and list", func(ctx context.Context, m Mount) (took time.Duration, err error) {
 		if err = os.MkdirAll(m.At, 0o755); err != nil {
@@ -99,31 +86,6 @@ var (
 
 // A Program is one that is run in a directory.
 type Program struct{ Name, Dir string }
-
-// A NewFS is a file system that is made on a device.
-type NewFS struct{ Device, At string }
-
-func awaitDisk(ctx context.Context, serial string) (string, error) {
-	for {
-		files, err := filepath.Glob("/sys/block/*/serial")
-		for _, file := range files {
-			if text, rerr := os.ReadFile(file); rerr != nil || strings.TrimSpace(string(text)) != serial {
-				continue
-			}
-			device := "/dev/" + filepath.Base(filepath.Dir(file))
-			if _, err = agent.Exec(ctx, "dd", "if="+device, "of=/dev/null", "bs=4096", "count=1", "iflag=direct"); err == nil {
-				return device, nil
-			}
-		}
-		if ctx.Err() != nil {
-			return "", errors.Join(context.Cause(ctx), err)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
 
 // A Mount is a file system that is mounted at a directory, by arguments of mount(8).
 type Mount struct {

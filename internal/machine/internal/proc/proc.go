@@ -17,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"iotax"
-	"iotax/internal/leftover"
 	"iotax/internal/secret"
 )
 
@@ -37,10 +36,6 @@ const (
 	// TailSize is how much of standard error an ExitError keeps.
 	TailSize = 4 << 10
 )
-
-// LabelNames are the environment variables by which a run's processes are found after it died. Local
-// commands inherit them; over SSH they are passed on.
-var LabelNames = []string{leftover.RunVariable, leftover.RunnerVariable}
 
 // NewTag returns a fresh random value for TagName.
 func NewTag() string {

@@ -20,5 +20,5 @@ func main() {
 		fmt.Fprintln(os.Stderr, "this is the init of a guest")
 		os.Exit(2)
 	}
-	guest.Main()
+	guest.Main(host.Local())
 }

@@ -1,0 +1,168 @@
+package expect
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"iotax"
+	"iotax/internal/plan/syntax"
+	"iotax/stat"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Expectation{
+		"read.latency.p99 < 10ms":                        {Metric: "read.latency.p99", Op: "<", Limit: "10ms"},
+		" read.iops>=5k ":                                {Metric: "read.iops", Op: ">=", Limit: "5k"},
+		"sync.latency.p99 <= 10 ms at guest virtio-blk":  {Metric: "sync.latency.p99", Op: "<=", Limit: "10 ms", Target: "guest virtio-blk"},
+		"read.iops >= 80 % of baseline at at of":         {Metric: "read.iops", Op: ">=", Limit: "80 %", OfBaseline: true, Target: "at of"},
+		"4k: random read: read.iops > 80% of baseline":   {Workload: "4k: random read", Metric: "read.iops", Op: ">", Limit: "80%", OfBaseline: true},
+		"a < 1: read.bandwidth > 1.5GB/s at /mnt/a, b":   {Workload: "a < 1", Metric: "read.bandwidth", Op: ">", Limit: "1.5GB/s", Target: "/mnt/a, b"},
+		"read.latency.p99.9 < 1m30s at dir:/var/tmp":     {Metric: "read.latency.p99.9", Op: "<", Limit: "1m30s", Target: "dir:/var/tmp"},
+		"transactions > 1000 tx/s":                       {Metric: "transactions", Op: ">", Limit: "1000 tx/s"},
+		"command:make: duration < 2m":                    {Workload: "command:make", Metric: "duration", Op: "<", Limit: "2m"},
+		"read.iops >= 120% of baseline at b of baseline": {Metric: "read.iops", Op: ">=", Limit: "120%", OfBaseline: true, Target: "b of baseline"},
+	} {
+		got, err := Parse(text)
+		if err != nil || got != want {
+			t.Errorf("%q is %+v, %v; want %+v", text, got, err, want)
+		}
+		if again, err := Parse(got.String()); err != nil || again != got {
+			t.Errorf("%q reads back as %+v, %v", got, again, err)
+		}
+	}
+	for _, text := range []string{"", "read.iops", "read.iops = 5", "read.iops == 5", "read.iops < ", "< 5ms", "5ms > read.latency.p99 > 1ms", "a << 5",
+		"read.iops >= 80 of baseline", "read.iops >= 5ms of baseline", "read.iops >= 0% of baseline", "read.iops > 5 6"} {
+		var v *syntax.ValueError
+		if e, err := Parse(text); !errors.As(err, &v) || v.Hint == "" {
+			t.Errorf("%q is %+v, %v", text, e, err)
+		}
+	}
+}
+
+func TestBound(t *testing.T) {
+	for _, c := range []struct {
+		limit, unit string
+		want        float64 // NaN is refused
+	}{
+		{"10ms", iotax.Seconds, .01}, {"1m30s", iotax.Seconds, 90}, {"10", iotax.Seconds, math.NaN()}, {"10MiB", iotax.Seconds, math.NaN()},
+		{"80%", iotax.Seconds, math.NaN()},
+		{"5000", iotax.PerSecond, 5000}, {"5k/s", iotax.PerSecond, 5000}, {"1.5M", iotax.PerSecond, 1.5e6}, {"5ms", iotax.PerSecond, math.NaN()},
+		{"1e9", iotax.PerSecond, math.NaN()}, {"NaN", iotax.PerSecond, math.NaN()}, {"-5", iotax.PerSecond, math.NaN()}, {"5kM", iotax.PerSecond, math.NaN()},
+		{"100MiB/s", iotax.BytesPerSecond, 100 << 20}, {"1 GB/s", iotax.BytesPerSecond, 1e9}, {"100MiB", iotax.BytesPerSecond, math.NaN()},
+		{"64MiB", iotax.Bytes, 64 << 20}, {"64MiB/s", iotax.Bytes, math.NaN()},
+		{"5%", iotax.RatioUnit, .05}, {"0.05", iotax.RatioUnit, math.NaN()},
+		{"12", iotax.Count, 12}, {"12k", "", 12000}, {"900 tx/s", "tx/s", 900}, {"900", "tx/s", 900}, {"900ms", "tx/s", math.NaN()},
+	} {
+		e := Expectation{Metric: "m", Op: "<", Limit: c.limit}
+		got, err := e.Bound(c.unit)
+		var v *syntax.ValueError
+		if math.IsNaN(c.want) && !errors.As(err, &v) || !math.IsNaN(c.want) && (err != nil || math.Abs(got-c.want) > 1e-12*c.want) {
+			t.Errorf("%s of a metric in %q is %v, %v; want %v", c.limit, c.unit, got, err, c.want)
+		}
+		if v != nil && v.Hint == "" {
+			t.Errorf("%s of a metric in %q: no hint: %v", c.limit, c.unit, err)
+		}
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		op     string
+		lo, hi float64
+		want   Outcome
+	}{
+		{"<", .008, .0099, Met}, {"<", .008, .010, Undecided}, {"<", .0099, .012, Undecided}, {"<", .010, .012, Missed}, {"<", .011, .012, Missed},
+		{"<=", .008, .010, Met}, {"<=", .010, .012, Undecided}, {"<=", .0101, .012, Missed}, {"<=", .010, .010, Met},
+		{">", .0101, .012, Met}, {">", .010, .012, Undecided}, {">", .008, .010, Missed}, {">=", .010, .012, Met}, {">=", .008, .010, Undecided},
+		{">=", .008, .0099, Missed}, {">", nan, nan, Undecided}, {"<", nan, .001, Undecided},
+	} {
+		e := Expectation{Metric: "m", Op: c.op, Limit: "10ms"}
+		if got := e.Outcome(stat.Interval{Estimate: nan, Lo: c.lo, Hi: c.hi, N: 9}, iotax.Seconds); got != c.want {
+			t.Errorf("[%v, %v] %s 10ms is %s, want %s", c.lo, c.hi, c.op, got, c.want)
+		}
+	}
+	if got := (Expectation{Op: "<", Limit: "10MiB"}).Outcome(stat.Interval{Lo: 1, Hi: 2}, iotax.Seconds); got != Undecided {
+		t.Errorf("a wrong unit is %s", got)
+	}
+}
+
+func TestInterval(t *testing.T) {
+	base, target := []float64{10, 11, 10, 12, 11, 10, 11, 10}, []float64{20, 22, 21, 24, 22, 20, 21, 20}
+	i, err := (Expectation{}).Interval(nil, target, stat.Options{Alpha: .05})
+	if err != nil || i.Estimate != 21 || i.Lo != 20 || i.Hi != 24 {
+		t.Errorf("the interval of the value is %+v, %v", i, err)
+	}
+	// The ratio is as it is: a latency twice as long is 200 %.
+	i, err = Expectation{OfBaseline: true}.Interval(base, target, stat.Options{Alpha: .05})
+	if err != nil || !i.Contains(2) || i.Lo < 1.9 || i.Hi > 2.1 {
+		t.Errorf("the interval of the ratio is %+v, %v", i, err)
+	}
+	for _, n := range []int{0, 5} {
+		for _, of := range []bool{false, true} {
+			if i, err := (Expectation{OfBaseline: of}).Interval(base[:n], target[:n], stat.Options{}); err != nil || i.Bounded() {
+				t.Errorf("%d rounds have the interval %+v, %v", n, i, err)
+			}
+		}
+	}
+	// fio's histograms hide where a quantile is in its bin, and a trial without one leaves no bounds.
+	plain, _ := (Expectation{Metric: "read.latency.mean"}).Interval(nil, target, stat.Options{})
+	i, err = Expectation{Metric: "read.latency.p99"}.Interval(nil, target, stat.Options{})
+	if err != nil || !(i.Lo < plain.Lo && i.Hi > plain.Hi) || i.Estimate != plain.Estimate {
+		t.Errorf("the interval of a quantile is %+v, that of a mean %+v, %v", i, plain, err)
+	}
+	plain, _ = (Expectation{Metric: "read.latency.mean", OfBaseline: true}).Interval(base, target, stat.Options{})
+	i, err = Expectation{Metric: "read.latency.p99", OfBaseline: true}.Interval(base, target, stat.Options{})
+	if err != nil || !(i.Lo < plain.Lo && i.Hi > plain.Hi) {
+		t.Errorf("the interval of a ratio of quantiles is %+v, that of means %+v, %v", i, plain, err)
+	}
+	if i, _ := (Expectation{Metric: "read.latency.p99"}).Interval(nil, append([]float64{math.NaN()}, target...), stat.Options{Alpha: .05}); i.Bounded() {
+		t.Errorf("with a trial without the quantile the interval is %+v", i)
+	}
+	if _, err := (Expectation{OfBaseline: true}).Interval([]float64{0}, []float64{1}, stat.Options{}); err == nil {
+		t.Error("a ratio to 0 is no error")
+	}
+}
+
+func TestContradicts(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"m < 10ms", "m > 10ms", true}, {"m <= 10ms", "m >= 10ms", false}, {"m < 10ms", "m >= 10ms", true}, {"m < 10ms", "m > 9ms", false},
+		{"m < 10ms", "m > 11ms", true}, {"m < 10ms", "m < 5ms", false}, {"m < 10ms", "n > 11ms", false}, {"m < 10ms", "m > 110% of baseline", false},
+		{"m < 90% of baseline", "m > 110% of baseline", true}, {"m < 10ms at a", "m > 11ms at b", false}, {"m < 10ms", "m > 11ms at b", true},
+		{"v: m < 10ms", "w: m > 11ms", false}, {"v: m < 10ms", "m > 11ms", true},
+	} {
+		a, err := Parse(c.a)
+		b, err2 := Parse(c.b)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if got, back := a.Contradicts(b, iotax.Seconds), b.Contradicts(a, iotax.Seconds); got != c.want || back != c.want {
+			t.Errorf("%q contradicts %q: %v and %v, want %v", c.a, c.b, got, back, c.want)
+		}
+	}
+}
+
+func TestAbout(t *testing.T) {
+	var of []string
+	for _, text := range []string{"m < 1", "m < 1 at a", "m < 1 at b", "m < 1% of baseline", "m < 1% of baseline at b"} {
+		e, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := ""
+		for _, target := range []string{"a", "b"} {
+			if e.About(target, "a") {
+				at += target
+			}
+		}
+		of = append(of, at)
+	}
+	if want := []string{"ab", "a", "b", "b", "b"}; !slices.Equal(of, want) {
+		t.Errorf("the targets are %v, want %v", of, want)
+	}
+}

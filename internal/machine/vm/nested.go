@@ -1,0 +1,230 @@
+package vm
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"iotax"
+	session "iotax/internal/agent"
+	"iotax/internal/guest"
+	"iotax/internal/leftover"
+	"iotax/internal/machine/agent"
+	"iotax/internal/machine/kind"
+	"iotax/internal/machine/qemu"
+)
+
+// An order asks this machine to start a guest for another host.
+type order struct {
+	ID, Name string
+	Spec     Spec
+	Devices  []iotax.Device
+	Boots    *Boots
+}
+
+// A report describes a guest that has booted to the other host.
+type report struct {
+	Socket string        // of its agent
+	Age    time.Duration // since QEMU was started
+	Boot   []iotax.Phase
+	Facts  map[string]string
+}
+
+// An outcome is a report, or the error that prevented it.
+type outcome struct {
+	report
+	err error
+}
+
+// outcomes keeps the channel between hold and await, by the id of the order.
+var outcomes sync.Map
+
+func outcomeOf(id string) chan outcome {
+	c, _ := outcomes.LoadOrStore(id, make(chan outcome, 1))
+	return c.(chan outcome)
+}
+
+var (
+	// look finds QEMU on the machine, before what a guest boots is copied there.
+	look = session.New("vm look", func(_ context.Context, name string) (string, error) { return qemu.Config{Name: name}.Look() })
+
+	// hold starts a guest, and ends it when until ends or the caller disconnects. A guest that ends earlier is an error.
+	hold = session.NewTaker("vm hold", func(ctx context.Context, o order, until io.Reader) (none struct{}, err error) {
+		up := outcomeOf(o.ID)
+		work, err := leftover.MkdirTemp("")
+		if err != nil {
+			up <- outcome{err: err}
+			return none, err
+		}
+		defer func() { err = errors.Join(err, leftover.Remove(work)) }()
+		with := kind.Options{Name: o.Name, Devices: o.Devices, CacheDir: iotax.CacheDir(), WorkDir: work}
+		b, err := spawn(ctx, &o.Spec, with, again{}, o.Boots)
+		if err != nil {
+			up <- outcome{err: err}
+			return none, err
+		}
+		defer func() { err = errors.Join(err, b.end(ctx)) }()
+		r := report{Socket: b.config.Port.Socket, Facts: b.facts, Age: time.Since(b.vm.Started)}
+		r.Boot = b.timeline(iotax.Phase{Name: "ready"})
+		up <- outcome{report: r}
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_, _ = io.Copy(io.Discard, until) // the end counts, with or without an error
+		}()
+		select {
+		case <-b.vm.Done():
+			return none, &iotax.Error{Op: "run", On: b.name, Err: b.vm.Err(), Hint: b.vm.Hint()}
+		case <-over:
+			return none, nil
+		case <-ctx.Done():
+			return none, context.Cause(ctx)
+		}
+	})
+
+	// await returns the report of the guest that hold starts.
+	await = session.New("vm await", func(ctx context.Context, id string) (report, error) {
+		defer outcomes.Delete(id)
+		select {
+		case o := <-outcomeOf(id):
+			return o.report, o.err
+		case <-ctx.Done():
+			return report{}, context.Cause(ctx)
+		}
+	})
+)
+
+// own is a machine with an agent that holds one guest, in the network namespace of the machine.
+type own struct {
+	iotax.Machine
+	link session.Link
+}
+
+func (m *own) Caps() iotax.MachineCaps {
+	c := m.Machine.Caps()
+	c.Local, c.Agent = false, &m.link
+	return c
+}
+
+// A nested guest is on another machine.
+type nested struct {
+	*agent.Machine
+	on      *own
+	release *io.PipeWriter // ends the guest
+	ended   chan struct{}  // closed when the guest has ended
+	end     error          // the result of hold
+	caps    iotax.MachineCaps
+}
+
+func (g *nested) Caps() iotax.MachineCaps {
+	c := g.Machine.Caps()
+	c.Perishes, c.Facts, c.Weakens, c.Started, c.Boot = true, g.caps.Facts, g.caps.Weakens, g.caps.Started, g.caps.Boot
+	return c
+}
+
+// why returns the reason for the end of the guest.
+func (g *nested) why() error { return cmp.Or(g.end, errors.New("it ended")) }
+
+func (g *nested) Close(ctx context.Context) error {
+	died := false
+	select {
+	case <-g.ended:
+		died = true // why has reported it
+	default:
+	}
+	g.release.Close()
+	select {
+	case <-g.ended:
+	case <-ctx.Done():
+	}
+	if g.Machine != nil {
+		_ = g.Machine.Close(ctx) // the guest is gone
+	}
+	g.on.link.Hangup(ctx)
+	<-g.ended
+	if died {
+		return nil
+	}
+	return g.end
+}
+
+// openOn starts a micro-guest on another machine. It boots the files of this host if the two have one architecture and system.
+func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
+	on := &own{Machine: o.On}
+	if on.link.Program, err = session.Program(ctx, o.On); err != nil {
+		return nil, err
+	}
+	if _, err := look.On(ctx, on, o.Name); err != nil {
+		return nil, err
+	}
+	boots, err := bring(ctx, on, s, o)
+	if err != nil {
+		return nil, err
+	}
+	w := order{ID: rand.Text(), Name: o.Name, Spec: *s, Devices: o.Devices, Boots: boots}
+	w.Spec.Kernel = ""
+	until, release := io.Pipe()
+	g := &nested{on: on, release: release, ended: make(chan struct{})}
+	go func() {
+		defer close(g.ended)
+		_, g.end = hold.On(context.WithoutCancel(ctx), on, w, until)
+	}()
+	defer func() {
+		if err != nil {
+			on.link.Hangup(context.WithoutCancel(ctx)) // hold does not read until while the guest boots
+			_ = g.Close(context.WithoutCancel(ctx))    // err is the cause
+		}
+	}()
+	r, err := await.On(ctx, on, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now().Add(-r.Age)
+	g.caps = iotax.MachineCaps{Facts: r.Facts, Started: started, Weakens: (&machine{storage: extraDurability(s.Args)}).Weakens}
+	g.Machine, err = meet(ctx, &port{name: o.Name, done: g.ended, why: g.why, dial: func(ctx context.Context) (net.Conn, error) {
+		return session.Dial(ctx, on, "unix", r.Socket)
+	}})
+	if err != nil {
+		return nil, &iotax.Error{Op: "start machine", On: o.Name, Err: err}
+	}
+	r.Boot[len(r.Boot)-1].At = time.Since(started)
+	g.caps.Boot = r.Boot
+	describe(ctx, g, r.Facts)
+	r.Facts["on"] = o.On.String()
+	return g, nil
+}
+
+// bring copies the files that the guest boots to a machine. It returns nil if this host cannot make them: then the machine does.
+func bring(ctx context.Context, on *own, s *Spec, o kind.Options) (*Boots, error) {
+	system, err := session.System(ctx, on)
+	if err != nil {
+		return nil, err
+	}
+	boots := &Boots{}
+	if here := runtime.GOOS + "/" + runtime.GOARCH; system != here {
+		err = fmt.Errorf("it runs %s, and this host %s", system, here)
+	} else {
+		boots, err = bootsOf(ctx, s, o, true)
+	}
+	switch {
+	case err != nil && (s.Kernel != "" || ctx.Err() != nil):
+		return nil, &iotax.Error{Op: "start machine", On: o.Name, Err: err}
+	case err != nil:
+		o.Logf("%s starts %s from files of its own: %v", o.On, o.Name, err)
+		return nil, nil
+	case iotax.IsLocal(o.On): // a node of a lab has the files of this host
+		return boots, nil
+	}
+	there, err := guest.Carry(ctx, on, o.Log, boots.Kernel.Image, boots.Initrd, boots.Tools)
+	if err == nil {
+		boots.Kernel.Image, boots.Initrd, boots.Tools = there[0], there[1], there[2]
+	}
+	return boots, err
+}

@@ -1,0 +1,192 @@
+// Package metric lists the numbers that a trial can have, by which targets are compared, and derives those that follow from
+// others. No other package knows which numbers are derived.
+package metric
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// A Metric describes a value of a trial.
+type Metric struct {
+	Name   iotax.ValueName
+	Unit   string // base unit
+	Better iotax.Better
+	Doc    string
+}
+
+// Quantiles are those of a latency that a trial has a value for, if MinBeyond observations lie beyond.
+var Quantiles = []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99"}
+
+// Latency lists what a trial has of a histogram of seconds.
+func Latency(name, of string) []Metric {
+	all := []Metric{{name + ".mean", iotax.Seconds, iotax.Down, "mean " + of}, {name + ".max", iotax.Seconds, iotax.Down, "longest " + of}}
+	for _, q := range Quantiles {
+		all = append(all, Metric{name + "." + q, iotax.Seconds, iotax.Down, q[1:] + " % quantile of the " + of})
+	}
+	return all
+}
+
+// Of lists metrics of one unit and direction, from pairs of name and description.
+func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, Metric{pairs[i], unit, better, pairs[i+1]})
+	}
+	return all
+}
+
+// Observed are the values that a trial of any workload can have besides the workload's.
+var Observed = []Metric{
+	{iotax.ValueCPUPerIO, iotax.Seconds, iotax.Down, "CPU time of this host, all its processes together, for one I/O"},
+	{iotax.ValueIOPerCore, iotax.PerSecond, iotax.Up, "I/Os per second for each busy CPU of this host"},
+	{iotax.ValueCPUClientPerIO, iotax.Seconds, iotax.Down, "CPU time of the load generator for one I/O"},
+	{iotax.ValueCPUServingPerIO, iotax.Seconds, iotax.Down, "CPU time of the processes that serve the target for one I/O"},
+	{iotax.ValueCPUClient, iotax.Seconds, iotax.Down, "CPU time of the load generator"},
+	{iotax.ValueCPUServing, iotax.Seconds, iotax.Down, "CPU time of the processes that serve the target (QEMU, a file server)"},
+	{iotax.ValueCPUHost, iotax.RatioUnit, iotax.Down, "CPUs that the same processes keep busy"},
+	{iotax.ValueCPUHostUsed, iotax.RatioUnit, iotax.Down, "CPUs of this host that are busy, whatever with"},
+	{iotax.ValueMemoryServing, iotax.Bytes, iotax.Down, "memory of the processes that serve the target, at most"},
+	{iotax.ValueMemoryHostPeak, iotax.Bytes, iotax.Down, "the same, sampled during the trial"},
+	{iotax.ValueMemoryHostUSS, iotax.Bytes, iotax.Down, "memory that these processes share with no other"},
+	{iotax.ValueMemoryHostPSS, iotax.Bytes, iotax.Down, "the same, with their part of the shared memory"},
+	{iotax.ValueDeviceReadBytes, iotax.Bytes, iotax.Neither, "bytes read from the block device below the target"},
+	{iotax.ValueDeviceReadIOs, iotax.Count, iotax.Neither, "reads of that device"},
+	{iotax.ValueDeviceWriteBytes, iotax.Bytes, iotax.Neither, "bytes written to the block device below the target"},
+	{iotax.ValueDeviceWriteIOs, iotax.Count, iotax.Neither, "writes to that device"},
+	{"boot.ready", iotax.Seconds, iotax.Down, "time from the start of a fresh guest until it runs commands"},
+	{"boot.plugged", iotax.Seconds, iotax.Down, "time until QEMU has its hot-plugged disk"},
+	{"boot.place", iotax.Seconds, iotax.Down, "time until the target can be used in it"},
+	{"boot.result", iotax.Seconds, iotax.Down, "time until the trial in it has ended"},
+}
+
+// directions are those of I/O that a wish may leave out. mixed is all of them together.
+var directions = []string{"read", "write", "trim", "http", "mixed"}
+
+// Find returns the metric of that name among all. A name without its direction ("iops", "latency.p99") means the only direction
+// that there is, or all directions together. A quantile may leave out that it is one of the latency ("read.p99").
+func Find(all []Metric, name string) (Metric, bool) {
+	if m, ok := find(all, name); ok {
+		return m, true
+	}
+	of, _, ok := iotax.Quantile("." + name) // "p99" has nothing before it
+	if !ok {
+		return Metric{}, false
+	}
+	return find(all, strings.TrimPrefix(of+".latency", ".")+("." + name)[len(of):])
+}
+
+func find(all []Metric, name string) (Metric, bool) {
+	at := func(name string) int { return slices.IndexFunc(all, func(m Metric) bool { return m.Name == name }) }
+	i := at(name)
+	if i < 0 {
+		var found []int
+		for _, d := range directions {
+			if k := at(d + "." + name); k >= 0 {
+				found = append(found, k)
+			}
+		}
+		if n := len(found); n == 1 || n > 1 && strings.HasPrefix(all[found[n-1]].Name, "mixed.") {
+			i = found[n-1]
+		}
+	}
+	if i < 0 {
+		return Metric{}, false
+	}
+	return all[i], true
+}
+
+// Unknown is the error of a name that Find does not find.
+func Unknown(on, name string, all []Metric) error {
+	return iotax.Usage(&iotax.Error{Op: "find metric " + name + " of", On: on, Err: errors.New("no trial has it"), Hint: "there are " + List(all)})
+}
+
+// List names metrics in few words: "read.{iops, bandwidth}, duration".
+func List(all []Metric) string {
+	var heads []string
+	of := map[string][]string{}
+	for _, m := range all {
+		head, tail := "", m.Name
+		if h, _, ok := iotax.Quantile(m.Name); ok {
+			head, tail = h, m.Name[len(h)+1:]
+		} else if i := strings.LastIndexByte(m.Name, '.'); i > 0 {
+			head, tail = m.Name[:i], m.Name[i+1:]
+		}
+		if of[head] == nil {
+			heads = append(heads, head)
+		}
+		if !slices.Contains(of[head], tail) {
+			of[head] = append(of[head], tail)
+		}
+	}
+	var parts []string
+	for _, head := range heads {
+		switch tails := strings.Join(of[head], ", "); {
+		case head == "":
+			parts = append(parts, tails)
+		case len(of[head]) == 1:
+			parts = append(parts, head+"."+tails)
+		default:
+			parts = append(parts, fmt.Sprintf("%s.{%s}", head, tails))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Derive adds to a trial that was just recorded the values that follow from its others, as far as it lacks them: quantiles of its
+// histograms with enough observations beyond them, and what one I/O costs.
+func Derive(t *iotax.Trial) {
+	add := func(name, unit string, better iotax.Better, v float64) {
+		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {
+			t.Values = append(t.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+		}
+	}
+	for _, h := range t.Histograms {
+		for _, name := range Quantiles {
+			if _, q, ok := iotax.Quantile(h.Name + "." + name); ok {
+				if v, enough := stat.Quantile(h, q); enough {
+					add(h.Name+"."+name, h.Unit, iotax.Down, v)
+				}
+			}
+		}
+		if n := len(h.Bins); n > 0 {
+			add(h.Name+".max", h.Unit, iotax.Down, h.Bins[n-1].Value)
+		}
+	}
+	rate := rate(t)
+	used, _ := t.Value(iotax.ValueCPUHostUsed)
+	add(iotax.ValueCPUPerIO, iotax.Seconds, iotax.Down, used.Value/rate)
+	add(iotax.ValueIOPerCore, iotax.PerSecond, iotax.Up, rate/used.Value)
+	perIO := func(name, of string, over time.Duration) {
+		cores, _ := t.Value(of)
+		if cores.Unit == iotax.Seconds {
+			seconds := over.Seconds()
+			if seconds == 0 { // a piece of work that was done to its end
+				v, _ := t.Value(iotax.ValueDuration)
+				seconds = v.Value
+			}
+			cores.Value /= seconds
+		}
+		add(name, iotax.Seconds, iotax.Down, cores.Value/rate)
+	}
+	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the rate is that of the window, and watching covers both
+	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator accounts for the window
+}
+
+// rate is the I/Os of a trial, or the pieces of its work, per second; NaN if neither is known.
+func rate(t *iotax.Trial) float64 {
+	for _, name := range []string{iotax.ValueMixedIOPS, "iops", iotax.ValueReadIOPS, iotax.ValueWriteIOPS, iotax.ValueHTTPRequests} {
+		if v, ok := t.Value(name); ok && v.Value > 0 {
+			return v.Value
+		}
+	}
+	n, _ := t.Value(iotax.ValueOperations)
+	d, _ := t.Value(iotax.ValueDuration)
+	return n.Value / d.Value
+}

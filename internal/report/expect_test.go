@@ -1,0 +1,91 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/expect"
+	"iotax/internal/rules"
+	"iotax/internal/testenv/reporttest"
+)
+
+func TestExpected(t *testing.T) {
+	run, trials := reporttest.Expecting()
+	r := New(run, trials)
+	got := map[string]Expected{}
+	for i, x := range r.Expected {
+		if i > 0 && strings.Index("missed undecided met", string(x.Outcome)) < strings.Index("missed undecided met", string(r.Expected[i-1].Outcome)) {
+			t.Errorf("%s comes after %s", x.Outcome, r.Expected[i-1].Outcome)
+		}
+		got[x.Expectation.String()] = x
+	}
+	for text, want := range map[string]expect.Outcome{
+		"4k random read: read.iops >= 80% of baseline at guest":         expect.Missed,
+		"4k random read: read.iops >= 80% of baseline at share":         expect.Met,
+		"4k random read: read.latency.p99 < 1ms at disk":                expect.Met,
+		"4k random read: read.latency.p99 < 1ms at guest":               expect.Missed,
+		"4k random read: read.latency.p99 < 1ms at share":               expect.Undecided,
+		"4k random read: read.latency.p99 <= 150% of baseline at guest": expect.Missed, // twice as long
+		"4k random read: read.latency.p99.99 < 1s at disk":              expect.Undecided,
+		"sync: write.iops > 100 at nfs":                                 expect.Undecided,
+		"sync: write.iops > 100 at disk":                                expect.Met,
+	} {
+		x, ok := got[text]
+		if !ok || x.Outcome != want {
+			t.Errorf("%s is %q (%v %s), want %s", text, x.Outcome, x.Value, x.Why, want)
+		}
+	}
+	if n := r.Outcomes(); len(got) != 11 || n[expect.Met]+n[expect.Missed]+n[expect.Undecided] != 11 {
+		t.Errorf("%d expectations, %v", len(got), n)
+	}
+	if x := got["4k random read: read.latency.p99 <= 150% of baseline at guest"]; !x.Value.Contains(2) || x.Unit != iotax.RatioUnit {
+		t.Errorf("the ratio is %+v in %q", x.Value, x.Unit)
+	}
+	if x := got["4k random read: read.latency.p99 < 1ms at guest"]; !(x.Value.Lo > .0017 && x.Value.Hi < .0019) || x.Unit != iotax.Seconds || x.Value.N != 8 {
+		t.Errorf("the value is %+v in %q", x.Value, x.Unit)
+	}
+	if why := got["4k random read: read.latency.p99.99 < 1s at disk"].Why; why != "trials too short" {
+		t.Errorf("a metric without values: %q", why)
+	}
+}
+
+// A number that must not be quoted decides nothing, on either side of a ratio.
+func TestInvalidDecidesNothing(t *testing.T) {
+	run, trials := reporttest.Expecting()
+	var ofDisk []*iotax.Trial
+	for _, x := range trials {
+		if x.Target == "disk" && x.Workload == "4k random read" {
+			ofDisk = append(ofDisk, x)
+		}
+	}
+	reporttest.Condemn(rules.CacheServed.Found(iotax.AboutCell("disk", "4k random read"), "it was"), ofDisk)
+	for _, x := range New(run, trials).Expected {
+		if invalid := x.Workload != "sync" && (x.Target == "disk" || x.OfBaseline); invalid != (x.Why == "invalid result") && x.Why != "not measured" && x.Metric != "read.latency.p99.99" {
+			t.Errorf("%s: %s %q", x.Expectation, x.Outcome, x.Why)
+		}
+	}
+}
+
+// Rounds that do not count decide nothing, and too few have no interval.
+func TestDiscardedDecideNothing(t *testing.T) {
+	run, trials := reporttest.Expecting()
+	for _, x := range trials {
+		if x.Target == "guest" && x.Round < 3 {
+			x.Discarded = "the clock ran backwards"
+		}
+	}
+	for _, x := range New(run, trials).Expected {
+		if x.Workload != "sync" && x.Why != "not measured" && x.Metric != "read.latency.p99.99" && x.Outcome != expect.Undecided {
+			t.Errorf("%s: %s of %d rounds", x.Expectation, x.Outcome, x.Value.N)
+		}
+	}
+}
+
+func TestUnreadableExpectation(t *testing.T) {
+	run, trials := reporttest.Expecting()
+	run.Presentation.Expect = []iotax.Expectation{{Text: "so: it goes"}}
+	if _, err := From(run, Held(trials)); err == nil || !strings.Contains(err.Error(), "so: it goes") {
+		t.Errorf("the error is %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package export
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"iotax"
+	"iotax/internal/expect"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+type jsonExpected struct {
+	Expectation string         `json:"expectation"` // "read.latency.p99 < 10ms"
+	Workload    string         `json:"workload"`
+	Target      string         `json:"target"`
+	Metric      string         `json:"metric"`
+	Outcome     expect.Outcome `json:"outcome"`
+	Unit        string         `json:"unit"` // of value: the metric's, or "ratio" of a percentage of the baseline
+	Value       stat.Interval  `json:"value"`
+	Why         string         `json:"why,omitempty"` // of one that is undecided for another reason than its interval
+}
+
+func expected(r *report.Report) (out []jsonExpected) {
+	for _, x := range r.Expected {
+		out = append(out, jsonExpected{x.Condition(), x.Workload, x.Target, x.Metric, x.Outcome, x.Unit, x.Value, x.Why})
+	}
+	return out
+}
+
+// ErrNoExpectations is the error of JUnit and GitHub.
+var ErrNoExpectations = &iotax.Error{Op: "write expectations", Err: errors.New("the run has none"),
+	Hint: "add expect: to the plan, or --expect 'METRIC < LIMIT' to iotax run"}
+
+// sentence is what was measured, or why it is undecided.
+func sentence(x report.Expected) string {
+	if x.Why != "" {
+		return x.Why
+	}
+	return "measured " + format.Value(x.Value, x.Unit)
+}
+
+type junitReport struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Time     string      `xml:"time,attr"`
+	At       string      `xml:"timestamp,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Class   string       `xml:"classname,attr"`
+	Name    string       `xml:"name,attr"`
+	Time    string       `xml:"time,attr"`
+	Failure *junitResult `xml:"failure"`
+	Skipped *junitResult `xml:"skipped"`
+}
+
+type junitResult struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr,omitempty"`
+}
+
+// JUnit writes the expectations as test cases: one that is missed has failed, one that is undecided was skipped.
+func JUnit(w io.Writer, r *report.Report) error {
+	if r.Expected == nil {
+		return ErrNoExpectations
+	}
+	s := junitSuite{Name: "iotax " + r.Run.Name, Tests: len(r.Expected), Failures: r.Outcomes()[expect.Missed],
+		Skipped: r.Outcomes()[expect.Undecided], Time: fmt.Sprintf("%.3f", max(0, r.Run.End.Sub(r.Run.Start).Seconds())),
+		At: r.Run.Start.UTC().Format("2006-01-02T15:04:05")}
+	for _, x := range r.Expected {
+		c := junitCase{Class: x.Workload, Name: x.Condition() + " at " + x.Target, Time: "0"}
+		switch x.Outcome {
+		case expect.Missed:
+			c.Failure = &junitResult{Message: sentence(x), Type: string(x.Outcome)}
+		case expect.Undecided:
+			c.Skipped = &junitResult{Message: string(x.Outcome) + ": " + sentence(x)}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(junitReport{Suites: []junitSuite{s}}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// GitHub writes an annotation of GitHub Actions for each expectation that was not met.
+func GitHub(w io.Writer, r *report.Report) error {
+	if r.Expected == nil {
+		return ErrNoExpectations
+	}
+	level := map[expect.Outcome]string{expect.Missed: "error", expect.Undecided: "warning", expect.Met: "notice"}
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	for _, x := range r.Expected {
+		place := ""
+		if x.File != "" {
+			place = fmt.Sprintf("file=%s,line=%d,", property.Replace(x.File), x.Line)
+		}
+		_, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", level[x.Outcome], place, property.Replace(format.Capital(string(x.Outcome))+": "+x.Expectation.String()), data.Replace(sentence(x)))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

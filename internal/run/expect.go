@@ -1,0 +1,36 @@
+package run
+
+import (
+	"iotax/internal/expect"
+	"iotax/internal/plan"
+	"iotax/stat"
+)
+
+// An expected is an expectation of a workload, with what its trials have measured of the metric.
+type expected struct {
+	plan.Expectation
+	pairing stat.Pairing
+}
+
+// undecided counts the expectations of ln that its rounds do not decide, one for each target that is not given up.
+func (e *engine) undecided(ln *lane) (n int) {
+	base := e.run.BaselineOf(ln.plan.Name)
+	for i := range ln.expected {
+		x := &ln.expected[i]
+		for _, t := range ln.targets {
+			from := t.Name
+			if x.OfBaseline {
+				from = base
+			}
+			if !x.About(t.Name, base) || ln.failed[t.Name] >= failuresInARow || ln.failed[from] >= failuresInARow {
+				continue
+			}
+			bs, xs, _ := x.pairing.Pairs(from, t.Name)
+			interval, err := x.Interval(bs, xs, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
+			if err != nil || x.Outcome(interval, x.MetricUnit) == expect.Undecided {
+				n++
+			}
+		}
+	}
+	return n
+}

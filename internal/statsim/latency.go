@@ -1,0 +1,156 @@
+package statsim
+
+import (
+	"math"
+	"sort"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"iotax"
+)
+
+// A shape is how the logarithms of the latencies of a trial's I/Os are distributed about its level.
+type shape struct {
+	modes []mode
+	// In a stall many I/Os in succession are slow: a trial has so many stalls (Poisson), and each takes a share of the I/Os with
+	// this mean (exponential). The latencies in it are those of stalled.
+	stalls, stallShare float64
+	stalled            mode
+
+	alpha float64 // above 0: Pareto, in place of modes
+}
+
+// A mode is a lognormal part of a shape.
+type mode struct{ share, at, sd float64 }
+
+// above is the share of I/Os whose logarithm is above x, where stalls took a share of them, and modes but the first are slower.
+func (s *shape) above(x, stalled, slower float64) float64 {
+	if s.alpha > 0 {
+		return math.Exp(-s.alpha * max(x, 0))
+	}
+	var p float64
+	for i, m := range s.modes {
+		at := m.at
+		if i > 0 {
+			at += slower
+		}
+		p += (1 - stalled) * m.share * survival((x-at)/m.sd)
+	}
+	if stalled > 0 {
+		p += stalled * survival((x-s.stalled.at)/s.stalled.sd)
+	}
+	return p
+}
+
+// survival is the upper tail of the normal distribution, interpolated: a study asks for it a hundred thousand times.
+func survival(z float64) float64 {
+	const steps = 256
+	switch i := (z + normalEnd) * steps; {
+	case i < 0:
+		return 1
+	case i >= 2*normalEnd*steps:
+		return 0
+	default:
+		a, f := survivals[int(i)], i-math.Floor(i)
+		return a + f*(survivals[int(i)+1]-a)
+	}
+}
+
+const normalEnd = 9
+
+var survivals = func() (t [2*normalEnd*256 + 1]float64) {
+	for i := range t {
+		t[i] = math.Erfc((float64(i)/256-normalEnd)/math.Sqrt2) / 2
+	}
+	return t
+}()
+
+// quantile is the logarithm of the q quantile where nothing stalls.
+func (s *shape) quantile(q, slower float64) float64 {
+	lo, hi := -10.0, 20.0
+	for range 60 {
+		if mid := (lo + hi) / 2; s.above(mid, 0, slower) > 1-q {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// window is where the q quantile of a study may be, as logarithms about the trial's level.
+func (s *shape) window(q, slower float64) (from, to float64) {
+	from, to = s.quantile(1-min(5*(1-q), .98), slower), s.quantile(1-(1-q)/25, slower)
+	if s.stalls > 0 {
+		to = max(to, s.stalled.at+3*s.stalled.sd)
+	}
+	return from, to
+}
+
+// fioBins are fio's bins from 128 ns on, 64 to a power of two: the logarithms of their lower edges in nanoseconds, and their
+// values in seconds.
+var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
+	lower := func(i int) float64 { return math.Ldexp(1+float64(i%64)/64, 7+i/64) }
+	for i := range b.edges {
+		b.edges[i], b.values[i] = math.Log(lower(i)), (lower(i)+lower(i+1))/2e9
+	}
+	return b
+}()
+
+// level is the logarithm of the typical latency of the baseline in nanoseconds, about 100 µs. Studies differ in it so that
+// latencies meet the bins everywhere.
+func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
+
+// draw adds the histogram of a trial of an arm whose rate has the logarithm v to those of the arm. The loop is closed: a
+// slower trial does less I/O. The number of I/Os, and so that in each bin, has a Poisson distribution. What is far from the
+// quantile is in one bin below and in one above.
+func (w *work) draw(a int, v float64) {
+	s, slower := w.m.shape(a), 0.0
+	ios := w.ios * math.Exp(v)
+	if a == 1 && w.m.SlowOnly {
+		v, slower = v-w.lnRho, -w.lnRho
+		ios = w.ios
+	}
+	var stalled float64
+	if s.stalls > 0 {
+		for at := w.r.ExpFloat64(); at < s.stalls; at += w.r.ExpFloat64() {
+			stalled += s.stallShare * w.r.ExpFloat64()
+		}
+		stalled = min(stalled, .5)
+	}
+	if len(w.histograms[a]) == 0 {
+		w.windows[a][0], w.windows[a][1] = s.window(w.quantile, slower)
+	}
+	hs := w.histograms[a]
+	var bins []iotax.Bin
+	if len(hs) < cap(hs) {
+		bins = hs[:len(hs)+1][len(hs)].Bins[:0]
+	}
+	gap := w.r.ExpFloat64() // to the next I/O
+	count := func(i int, mean float64) {
+		var n uint64
+		if mean >= 10 {
+			n = uint64(distuv.Poisson{Lambda: mean, Src: &w.src}.Rand())
+		} else {
+			for ; gap < mean; gap += w.r.ExpFloat64() {
+				n++
+			}
+			gap -= mean
+		}
+		if n > 0 {
+			bins = append(bins, iotax.Bin{Value: fioBins.values[i], Count: n})
+		}
+	}
+	at := w.level() - v // of the trial
+	first := sort.SearchFloat64s(fioBins.edges[:], at+w.windows[a][0]) - 2
+	last := first + int((w.windows[a][1]-w.windows[a][0])*64/math.Ln2) + 4
+	left := ios * s.above(fioBins.edges[first]-at, stalled, slower)
+	count(first-1, ios-left)
+	for i := first; i < last; i++ {
+		next := ios * s.above(fioBins.edges[i+1]-at, stalled, slower)
+		count(i, left-next)
+		left = next
+	}
+	count(last, left)
+	w.histograms[a] = append(hs, iotax.Histogram{Bins: bins})
+}

@@ -1,0 +1,59 @@
+package trend
+
+import (
+	"time"
+
+	"iotax"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// An Export is a trend for programs.
+type Export struct {
+	Workload string         `json:"workload"`
+	Target   string         `json:"target"`
+	Metric   string         `json:"metric"`
+	By       string         `json:"by"`
+	Unit     string         `json:"unit"`
+	Better   iotax.Better   `json:"better"`
+	Points   []PointExport  `json:"points"`
+	Changes  []ChangeExport `json:"changes"`
+}
+
+// A PointExport is the number in one run.
+type PointExport struct {
+	Run     string       `json:"run"`
+	Start   time.Time    `json:"start"`
+	Value   iotax.Number `json:"value"`
+	Lo      iotax.Number `json:"lo"`
+	Hi      iotax.Number `json:"hi"`
+	Outside string       `json:"outside,omitempty"` // why the point takes no part
+}
+
+// A ChangeExport is a place where the number changed.
+type ChangeExport struct {
+	Run      string       `json:"run"` // the first of the new level
+	Before   string       `json:"before"`
+	P        float64      `json:"p"`
+	Estimate iotax.Number `json:"estimate"` // of new to old, oriented: above 1 is better
+	Lo       iotax.Number `json:"lo"`
+	Hi       iotax.Number `json:"hi"`
+	Verdict  stat.Verdict `json:"verdict"`
+}
+
+// Export returns the trend for programs.
+func (d *Trend) Export() Export {
+	out := Export{d.Cell.Workload, d.Cell.Target, d.Metric, ByValue, d.Unit, d.Better, []PointExport{}, []ChangeExport{}}
+	if d.ByRatio {
+		out.By, out.Unit, out.Better = ByRatio, iotax.RatioUnit, iotax.Up
+	}
+	for _, dot := range d.Dots {
+		v := dot.Value
+		out.Points = append(out.Points, PointExport{dot.Run.ID, dot.Run.Start, iotax.Number(v.Estimate), iotax.Number(v.Lo), iotax.Number(v.Hi), format.Clean(dot.Unlike)})
+	}
+	for _, c := range d.Changes {
+		out.Changes = append(out.Changes, ChangeExport{d.Dots[c.After].Run.ID, d.Dots[c.Before].Run.ID, c.P,
+			iotax.Number(c.Ratio.Estimate), iotax.Number(c.Ratio.Lo), iotax.Number(c.Ratio.Hi), c.Verdict})
+	}
+	return out
+}

@@ -1,0 +1,310 @@
+// Package trend follows one number of a cell over the runs of a store, and finds where it changed.
+package trend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/compare"
+	"iotax/internal/store"
+	"iotax/stat"
+)
+
+const (
+	Runs     = 100 // that a trend shows if nothing else is asked for
+	MostRuns = stat.MostPoints
+)
+
+// What a trend is of.
+const (
+	ByRatio = "ratio" // to the baseline
+	ByValue = "value"
+)
+
+// Options name a number, and the runs.
+type Options struct {
+	Cell   store.Cell
+	Name   string // of the runs; "" is any
+	Metric string // "" is the workload's own
+	By     string // "" is ByRatio, where there is one
+	Runs   int    // the last ones; 0 is Runs
+}
+
+// A Trend is one number of a cell over runs, the oldest first.
+type Trend struct {
+	Options
+	ByRatio  bool
+	Unit     string
+	Better   iotax.Better
+	Dots     []Dot
+	Changes  []Change
+	label    string
+	metrics  []figure // to choose from: those of the newest run
+	hasRatio bool
+	baseline string
+	margin   float64
+}
+
+// A Dot is the number in one run.
+type Dot struct {
+	Run    iotax.Run // without its plan
+	Value  stat.Interval
+	Unlike string // why it takes no part
+}
+
+// A Change is a place where the number changed, between two dots that take part.
+type Change struct {
+	Before, After int // indexes of dots
+	P             float64
+	Ratio         stat.Interval // oriented: above 1 is better
+	Verdict       stat.Verdict
+	differences   []compare.Difference
+}
+
+// A Reader makes trends of the runs of a store. It keeps the numbers of runs that have ended, which do not change unless they are
+// resumed.
+type Reader struct {
+	Store *store.Store
+	mu    sync.Mutex
+	all   map[pointKey]point
+}
+
+// A point is the numbers of a cell in one run.
+type point struct {
+	run      iotax.Run // without its plan
+	baseline string
+	work     string // what was done, on target and baseline
+	figures  []figure
+}
+
+type figure struct {
+	metric, label, unit string
+	better              iotax.Better
+	headline            bool
+	value               stat.Interval
+	ratio               *stat.Interval
+	unfit               string // why the number must not be held against others
+}
+
+type pointKey struct {
+	store.Cell
+	run, metric string
+	ended       time.Time
+}
+
+// mostPoints keeps the memory of a server that runs for months in bounds.
+const mostPoints = 20000
+
+func (r *Reader) point(ctx context.Context, o Options, run *iotax.Run) (point, error) {
+	key := pointKey{o.Cell, run.ID, o.Metric, run.End}
+	r.mu.Lock()
+	p, ok := r.all[key]
+	r.mu.Unlock()
+	if ok {
+		return p, nil
+	}
+	rep, err := r.report(ctx, o, run)
+	if err != nil {
+		return point{}, err
+	}
+	p = pointOf(o.Cell, rep)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all == nil || len(r.all) >= mostPoints {
+		r.all = map[pointKey]point{}
+	}
+	r.all[key] = p
+	return p, nil
+}
+
+// report is that of one workload of a run: the same numbers as in the whole one.
+func (r *Reader) report(ctx context.Context, o Options, run *iotax.Run) (*report.Report, error) {
+	part := *run
+	part.Workloads = slices.DeleteFunc(slices.Clone(run.Workloads), func(w iotax.WorkloadInfo) bool { return w.Name != o.Cell.Workload })
+	var metrics []string
+	if o.Metric != "" {
+		metrics = []string{o.Metric}
+	}
+	return report.From(&part, r.Store.Parts(ctx, run.ID, o.Cell.Workload, store.Brief), metrics...)
+}
+
+func pointOf(c store.Cell, rep *report.Report) point {
+	p := point{run: *rep.Run, baseline: rep.Baseline}
+	p.run.Plan, p.run.Findings = nil, nil
+	p.work = compare.Work(rep, report.Cell{Target: c.Target, Workload: c.Workload}) + " against " + rep.Baseline + " " + compare.Work(rep, report.Cell{Target: rep.Baseline, Workload: c.Workload})
+	for _, sec := range rep.Sections {
+		for _, row := range sec.Rows {
+			if row.Target != c.Target || row.Value.N == 0 {
+				continue
+			}
+			f := figure{metric: sec.Metric, label: sec.Label, unit: sec.Unit, better: sec.Better, headline: true, value: row.Value,
+				unfit: compare.Unfit(rep, compare.CellMetric{Target: c.Target, Workload: c.Workload, Metric: sec.Metric})}
+			if row.Ratio != nil {
+				f.ratio = &row.Ratio.Interval
+			}
+			p.figures = append(p.figures, f)
+			for _, other := range row.Secondary {
+				if other.Merged || slices.ContainsFunc(p.figures, func(f figure) bool { return f.metric == other.Name }) {
+					continue
+				}
+				p.figures = append(p.figures, figure{metric: other.Name, label: other.Label, unit: other.Unit, better: other.Better, value: other.Value, unfit: f.unfit})
+			}
+		}
+	}
+	return p
+}
+
+func (p *point) figure(metric string) *figure {
+	for i := range p.figures {
+		if p.figures[i].metric == metric {
+			return &p.figures[i]
+		}
+	}
+	return nil
+}
+
+// Of makes a trend. Without a run that has the number the error is a store.ErrNotFound.
+func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
+	if o.Runs == 0 {
+		o.Runs = Runs
+	}
+	if o.Runs < 1 || o.Runs > MostRuns {
+		return nil, iotax.Usage(fmt.Errorf("a trend shows 1 to %d runs, not %d", MostRuns, o.Runs))
+	}
+	if o.By != "" && o.By != ByRatio && o.By != ByValue {
+		return nil, iotax.Usage(fmt.Errorf("a trend follows value or ratio, not %q", o.By))
+	}
+	runs, err := r.Store.With(ctx, o.Cell, o.Name, o.Runs)
+	if err != nil {
+		return nil, err
+	}
+	var all []point
+	for i := range runs {
+		if runs[i].Status == iotax.Running {
+			continue // a run that is not finished is not a point
+		}
+		p, err := r.point(ctx, o, &runs[i])
+		if errors.Is(err, iotax.ErrUsage) && len(all) > 0 {
+			continue // an older run does not have the metric
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(p.figures) > 0 {
+			all = append(all, p)
+		}
+	}
+	slices.Reverse(all)
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%w: no run that has ended has a number of %s / %s", store.ErrNotFound, o.Cell.Target, o.Cell.Workload)
+	}
+	t := &Trend{Options: o}
+	t.choose(all)
+	return t, t.find(ctx, r)
+}
+
+// choose picks the number out of the points. What is unlike the newest run takes no part.
+func (d *Trend) choose(all []point) {
+	newest := all[len(all)-1]
+	d.metrics, d.margin, d.baseline = newest.figures, newest.run.Margin, newest.baseline
+	if newest.figure(d.Metric) == nil {
+		d.Metric = newest.figures[0].metric
+	}
+	chosen := newest.figure(d.Metric)
+	d.label, d.Unit, d.Better = chosen.label, chosen.unit, chosen.better
+	d.hasRatio = chosen.ratio != nil
+	d.ByRatio = d.hasRatio && d.By != ByValue
+	for _, p := range all {
+		f := p.figure(d.Metric)
+		if f == nil {
+			continue
+		}
+		dot := Dot{Run: p.run, Value: f.value, Unlike: f.unfit}
+		if d.ByRatio {
+			if f.ratio == nil {
+				continue
+			}
+			dot.Value = *f.ratio
+		}
+		switch {
+		case dot.Unlike != "":
+		case !(dot.Value.Estimate > 0) || math.IsInf(dot.Value.Estimate, 0):
+			dot.Unlike = "it has no logarithm"
+		case p.work != newest.work && d.ByRatio, before(p.work) != before(newest.work):
+			dot.Unlike = "not the same work or baseline: " + differ(p.work, newest.work)
+		case f.unit != chosen.unit:
+			dot.Unlike = "another unit"
+		}
+		d.Dots = append(d.Dots, dot)
+	}
+}
+
+// differ lists the settings of a run that the newest run lacks, and those that only the newest run has.
+func differ(work, newest string) string {
+	without := func(a, b string) string {
+		left := slices.DeleteFunc(strings.Fields(a), func(word string) bool { return slices.Contains(strings.Fields(b), word) })
+		slices.Sort(left)
+		return cmp.Or(strings.Join(slices.Compact(left), " "), "nothing else")
+	}
+	return without(work, newest) + "; the newest run has " + without(newest, work)
+}
+
+// Since are the changes whose new level begins in one of the last runs.
+func (d *Trend) Since(runs int) (recent []Change) {
+	for _, c := range d.Changes {
+		if c.After >= len(d.Dots)-runs {
+			recent = append(recent, c)
+		}
+	}
+	return recent
+}
+
+// before is the target's part of a point's work.
+func before(work string) string {
+	work, _, _ = strings.Cut(work, " against ")
+	return work
+}
+
+// find looks for change points among the dots that take part, and for what changed with them.
+func (d *Trend) find(ctx context.Context, r *Reader) error {
+	var logs []float64
+	var at []int
+	for i, dot := range d.Dots {
+		if dot.Unlike == "" {
+			logs, at = append(logs, math.Log(dot.Value.Estimate)), append(at, i)
+		}
+	}
+	for _, c := range stat.ChangePoints(logs) {
+		t := Change{Before: at[c.Index-1], After: at[c.Index], P: c.P, Ratio: c.Change.Interval}
+		if d.Better == iotax.Down && !d.ByRatio {
+			i := t.Ratio
+			t.Ratio = stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
+		}
+		t.Verdict = stat.NotRanked
+		if d.ByRatio || d.Better != iotax.Neither {
+			t.Verdict = stat.Judge(t.Ratio, d.margin)
+		}
+		var sides [2]*report.Report
+		for i, k := range []int{t.Before, t.After} {
+			run, err := r.Store.Get(ctx, d.Dots[k].Run.ID)
+			if err != nil {
+				return err
+			}
+			if sides[i], err = r.report(ctx, d.Options, run); err != nil {
+				return err
+			}
+		}
+		t.differences = compare.Differences(sides[0], sides[1])
+		d.Changes = append(d.Changes, t)
+	}
+	return nil
+}
