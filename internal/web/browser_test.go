@@ -105,7 +105,7 @@ func TestBrowser(t *testing.T) {
 	b.fits("compare-four")
 	// From a number to what it was over time, judged as it was here.
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".scroll tbody tr")].find(r => r.textContent.includes("`+share+`") && r.querySelector("a[href^='/trend']")).querySelector("a[href^='/trend']").click()`))
-	b.Until(`location.pathname == "/trend" && location.search.includes("by=value") && document.querySelector("h1").textContent.startsWith("` + share + ` got worse")`)
+	b.Until(`location.pathname == "/trend" && location.search.includes("by=value") && document.querySelector("main").textContent.includes(" at ` + share + ` got worse")`)
 
 	// A report, and back.
 	b.To(base + "/runs/nightly-040")
@@ -120,7 +120,7 @@ func TestBrowser(t *testing.T) {
 	b.js(`(() => { window.saved = ""; HTMLAnchorElement.prototype.click = function () { window.saved += this.download + " "; }; for (const x of document.querySelectorAll("figure .save button")) x.click(); })()`)
 	b.Until(`window.saved.includes(".svg") && window.saved.includes(".png")`)
 	browsertest.Act(b.Tab, chromedp.Click(`main > .scroll tbody tr:nth-child(3) a[href^="/trend"]`))
-	b.Until(`location.pathname == "/trend" && document.querySelector("h1").textContent.startsWith("` + share + ` got worse")`)
+	b.Until(`location.pathname == "/trend" && document.querySelector("main").textContent.includes(" at ` + share + ` got worse")`)
 	b.To(base + "/runs/nightly-040")
 	browsertest.Act(b.Tab, chromedp.Click(`.serve a[href^="/trends"]`))
 	b.Until(`location.pathname == "/trends" && document.querySelectorAll(".s-cellist a").length == 6`)
