@@ -186,7 +186,9 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	}
 	b.protocol()
 	for _, w := range b.workloads {
-		b.workload(w)
+		if err := b.workload(w); err != nil {
+			return nil, err
+		}
 	}
 	b.holm()
 	if err := b.expectations(); err != nil {
@@ -292,7 +294,10 @@ func (b *builder) protocol() {
 	p.Fixed = b.Alpha >= stat.AlphaFixed
 }
 
-func (b *builder) workload(w iotax.WorkloadInfo) {
+func (b *builder) workload(w iotax.WorkloadInfo) error {
+	if err := b.pool(w.Name); err != nil {
+		return err
+	}
 	secondary := map[string][]Figure{}
 	var targets []iotax.TargetInfo
 	for _, t := range b.targets {
@@ -321,6 +326,12 @@ func (b *builder) workload(w iotax.WorkloadInfo) {
 		}
 		b.spreadBaseline(sec)
 	}
+	for _, t := range b.byWorkload[w.Name] {
+		for i := range t.tails {
+			t.tails[i].Bins = nil // of all workloads they would not fit
+		}
+	}
+	return nil
 }
 
 // unit finds the unit and direction of a metric where any trial has it.

@@ -18,6 +18,8 @@ type Source interface {
 	// Measured yields every trial again, in any order, of which Seq, Values and Histograms count alone. They need not
 	// outlast the step.
 	Measured() iter.Seq2[*iotax.Trial, error]
+	// Histograms yields the trials of these Seq, of which Seq and Histograms count alone. They need not outlast the step.
+	Histograms(seqs []int) iter.Seq2[*iotax.Trial, error]
 	// Series yields the trials of these Seq, of which Seq and Series count alone.
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
@@ -36,6 +38,8 @@ func (h Held) Trials() iter.Seq2[*iotax.Trial, error] {
 }
 
 func (h Held) Measured() iter.Seq2[*iotax.Trial, error] { return h.Trials() }
+
+func (h Held) Histograms(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
 func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	wanted := make(map[int]bool, len(seqs))
@@ -188,37 +192,36 @@ func (b *builder) read(src Source) error {
 			}
 		}
 	}
-	return r.pool(src)
+	return nil
 }
 
 // pool reads the bins of the quantiles for which a trial of the workload is too short.
-func (r *reader) pool(src Source) error {
+func (b *builder) pool(workload string) error {
 	type key struct {
 		*quantile
 		target string
 	}
 	short, least := map[*quantile]bool{}, map[key]float64{}
-	for _, t := range r.Trials {
+	bySeq := map[int]*Trial{}
+	for _, t := range b.byWorkload[workload] {
 		for _, x := range t.tails {
 			k := key{x.quantile, t.Target}
 			short[x.quantile] = short[x.quantile] || t.Err == "" && !x.Alone(x.q)
 			if low, ok := least[k]; !ok || x.Log < low {
 				least[k] = x.Log
 			}
+			bySeq[t.Seq] = t
 		}
 	}
 	maps.DeleteFunc(short, func(_ *quantile, is bool) bool { return !is })
-	if len(short) == 0 || r.Run.Imported() { // those of imported trials are compared as they are
+	if len(short) == 0 || b.Run.Imported() { // those of imported trials are compared as they are
 		return nil
 	}
-	for m, err := range src.Measured() {
+	for m, err := range b.source.Histograms(slices.Collect(maps.Keys(bySeq))) {
 		if err != nil {
 			return err
 		}
-		t := r.bySeq[m.Seq]
-		if t == nil {
-			continue
-		}
+		t := bySeq[m.Seq]
 		for i := range t.tails {
 			x := &t.tails[i]
 			h := slices.IndexFunc(m.Histograms, func(h iotax.Histogram) bool { return h.Name == x.of })

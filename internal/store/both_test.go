@@ -110,8 +110,21 @@ func testParts(t *testing.T, url string) {
 		}
 		seqs = append(seqs, x.Seq)
 	}
-	if !slices.Equal(seqs, []int{3, 9}) {
+	if !slices.Equal(seqs, []int{3, 5, 9}) {
 		t.Errorf("series of %v", seqs)
+	}
+	seqs = nil
+	for x, err := range p.Histograms([]int{9, 5, 3, 1000}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(&iotax.Trial{Run: "a", Seq: x.Seq, Histograms: want[x.Seq].Histograms}, x, equal); d != "" {
+			t.Errorf("histograms of %d (-want +got):\n%s", x.Seq, d)
+		}
+		seqs = append(seqs, x.Seq)
+	}
+	if !slices.Equal(seqs, []int{3, 5, 9}) {
+		t.Errorf("histograms of %v", seqs)
 	}
 	for x, err := range s.Parts(ctx, "a", "", Brief).Measured() {
 		if err != nil || len(x.Histograms) > 0 || len(x.Values) == 0 && x.Seq != 5 {

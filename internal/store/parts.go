@@ -40,27 +40,36 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, values: true, histograms: p.depth == Full})
 }
 
-// Series yields the trials of these Seq, in ascending order, each with its Series alone; those that have none, or
-// do not exist, are left out.
+// Histograms yields the trials of these Seq, in ascending order, each with its Histograms alone, whose memory is used again for
+// later trials.
+func (p *Parts) Histograms(seqs []int) iter.Seq2[*iotax.Trial, error] {
+	return p.some(seqs, selection{histograms: true})
+}
+
+// Series yields the trials of these Seq, in ascending order, each with its Series alone.
 func (p *Parts) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
+	return p.some(seqs, selection{series: true})
+}
+
+func (p *Parts) some(seqs []int, sel selection) iter.Seq2[*iotax.Trial, error] {
 	return func(yield func(*iotax.Trial, error) bool) {
 		if p.depth != Full {
 			return
 		}
+		sel, page := sel, []*iotax.Trial(nil)
+		sel.after = math.MinInt64
 		for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(seqs))), 200) {
-			trials := map[int]*iotax.Trial{}
-			for _, seq := range part {
-				trials[seq] = &iotax.Trial{Run: p.run, Seq: seq}
-			}
-			err := p.s.read(p.ctx, "read run "+p.run, func(ctx context.Context, tx *sql.Tx) error {
-				return p.s.readSeries(ctx, tx, p.run, trials)
+			sel.seqs = part
+			err := p.s.read(p.ctx, "read run "+p.run, func(ctx context.Context, tx *sql.Tx) (err error) {
+				page, err = p.s.page(ctx, tx, p.run, sel, len(part), page)
+				return err
 			})
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, seq := range part {
-				if t := trials[seq]; len(t.Series) > 0 && !yield(t, nil) {
+			for _, t := range page {
+				if !yield(t, nil) {
 					return
 				}
 			}

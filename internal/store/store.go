@@ -610,6 +610,7 @@ func (s *Store) After(ctx context.Context, ref string, seq int, depth Depth) ite
 type selection struct {
 	after      int64  // the Seq before the first
 	workload   string // "" is all
+	seqs       []int  // nil is all
 	head       bool   // all but what was measured and the series
 	values     bool
 	histograms bool
@@ -669,14 +670,23 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	if sel.head {
 		columns += ", t.round, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold, t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded"
 	}
+	if sel.values || sel.histograms {
+		from += " JOIN measured m ON m.trial = t.id"
+	}
 	if sel.values {
-		columns, from = columns+", m.vals", from+" JOIN measured m ON m.trial = t.id"
+		columns += ", m.vals"
 	}
 	if sel.histograms {
 		columns += ", m.histograms"
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT `+columns+` FROM `+from+`
-		WHERE t.run = $1 AND t.seq > $2 AND ($4 = '' OR t.workload = $4) ORDER BY t.seq LIMIT $3`, run, sel.after, size, sel.workload)
+	where, args := `t.run = $1 AND t.seq > $2`, []any{run, sel.after, size}
+	if sel.seqs != nil {
+		where += ` AND t.seq IN (` + list(sel.seqs) + `)`
+	}
+	if sel.workload != "" { // without it, the index has all that is asked of trials
+		where, args = where+` AND t.workload = $4`, append(args, sel.workload)
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT `+columns+` FROM `+from+` WHERE `+where+` ORDER BY t.seq LIMIT $3`, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -781,11 +791,13 @@ func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) err
 	return f()
 }
 
+// list is a list of SQL.
+func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
+
 // readSeries fills in the series of trials of a run, by their Seq.
 func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials map[int]*iotax.Trial) error {
-	list := strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Collect(maps.Keys(trials))), " ", ","), "[]")
 	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
-		WHERE t.run = $1 AND t.seq IN (`+list+`)`, []any{run, kindSeries}, func(rows *sql.Rows) (err error) {
+		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kindSeries}, func(rows *sql.Rows) (err error) {
 		var seq int
 		var data sql.RawBytes
 		if err := rows.Scan(&seq, &data); err != nil {
