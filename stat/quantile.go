@@ -129,7 +129,7 @@ func PairQuantiles(baseline, target []Tail, q float64) (d []float64, hidden floa
 	for i := range fewest {
 		fewest[i] = beyond(math.Min(baseline[i].N, target[i].N), q)
 	}
-	groups := rounds
+	groups := min(rounds, max(LeastTrials, int(sum(fewest)/MinBeyond))) // no group of more would have as many as the mean
 	for groups > LeastTrials && smallest(fewest, groups) < MinBeyond {
 		groups--
 	}
