@@ -75,10 +75,11 @@ type Tail struct {
 
 // TailOf is the tail of a trial with these bins, in ascending order, which it keeps.
 func TailOf(bins []iotax.Bin, q float64) (t Tail) {
-	t.Bins = bins
-	for _, b := range bins {
-		t.N += float64(b.Count)
+	var n uint64
+	for i := range bins {
+		n += bins[i].Count
 	}
+	t.Bins, t.N = bins, float64(n)
 	t.Log, t.Hidden = logQuantile([]Tail{t}, q)
 	return t
 }
