@@ -1,0 +1,82 @@
+package export
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/joshdk/go-junit"
+
+	"iotax/internal/expect"
+	"iotax/internal/report"
+	"iotax/internal/testenv/reporttest"
+)
+
+// junitSchema has, of the schema junit-10.xsd that Jenkins publishes, the elements that iotax writes: the element around each, and
+// what it requires and allows as attributes.
+var junitSchema = map[string]struct{ in, required, allowed string }{
+	"testsuites": {"", "", "name time tests failures errors"},
+	"testsuite":  {"testsuites", "name tests failures errors", "time skipped timestamp hostname"},
+	"testcase":   {"testsuite", "name", "time classname group"},
+	"failure":    {"testcase", "", "type message"},
+	"skipped":    {"testcase", "", "type message"},
+}
+
+var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]{0,3})?$`)
+
+// The XML is as the schema demands, and a parser that is not ours finds each expectation in it with its outcome.
+func TestJUnit(t *testing.T) {
+	r := report.New(reporttest.Expecting())
+	var b bytes.Buffer
+	if err := JUnit(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	var within []string
+	for d := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			s, known := junitSchema[e.Name.Local]
+			if in := append([]string{""}, within...); !known || in[len(in)-1] != s.in {
+				t.Errorf("%s in %v", e.Name.Local, within)
+			}
+			within = append(within, e.Name.Local)
+			missing := strings.Fields(s.required)
+			for _, a := range e.Attr {
+				if !strings.Contains(" "+s.required+" "+s.allowed+" ", " "+a.Name.Local+" ") || a.Name.Local == "time" && !surefireTime.MatchString(a.Value) {
+					t.Errorf("%s has %s=%q", e.Name.Local, a.Name.Local, a.Value)
+				}
+				missing = slices.DeleteFunc(missing, func(name string) bool { return name == a.Name.Local })
+			}
+			if len(missing) > 0 {
+				t.Errorf("%s lacks %v", e.Name.Local, missing)
+			}
+		case xml.EndElement:
+			within = within[:len(within)-1]
+		}
+	}
+	suites, err := junit.Ingest(b.Bytes())
+	if err != nil || len(suites) != 1 || len(suites[0].Tests) != len(r.Expected) {
+		t.Fatalf("%v, %v", suites, err)
+	}
+	status := map[expect.Outcome]junit.Status{expect.Met: junit.StatusPassed, expect.Missed: junit.StatusFailed, expect.Undecided: junit.StatusSkipped}
+	for i, x := range r.Expected {
+		if got := suites[0].Tests[i]; got.Status != status[x.Outcome] || got.Classname != x.Workload || got.Name != x.Condition()+" at "+x.Target || (got.Message == "") != (x.Outcome == expect.Met) {
+			t.Errorf("%s is %s: %+v", x.Expectation, x.Outcome, got)
+		}
+	}
+	if n := suites[0].Totals; n.Failed != r.Outcomes()[expect.Missed] || n.Skipped != r.Outcomes()[expect.Undecided] || n.Failed*n.Skipped*n.Passed == 0 {
+		t.Errorf("%+v", n)
+	}
+}
