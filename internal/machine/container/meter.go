@@ -1,7 +1,6 @@
 package container
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,12 +32,12 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 		}
 		switch {
 		case f[0] == "0" && f[1] == "":
-			if r, w, has := ioStat(filepath.Join(root, f[2], "io.stat")); has {
+			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat"), ioStat); has {
 				return r, w, true
 			}
 		case strings.Contains(","+f[1]+",", ",blkio,"):
 			for _, name := range []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"} {
-				if r, w, has := serviceBytes(filepath.Join(root, "blkio", f[2], name)); has {
+				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), serviceBytes); has {
 					return r, w, true
 				}
 			}
@@ -47,53 +46,33 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	return 0, 0, false
 }
 
-// ioStat reads lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192 …".
-func ioStat(file string) (read, written uint64, ok bool) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, 0, false
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		for w := range strings.FieldsSeq(s.Text()) {
-			key, v, _ := strings.Cut(w, "=")
-			n, err := strconv.ParseUint(v, 10, 64)
-			if err != nil {
-				continue
-			}
-			switch key {
-			case "rbytes":
+// bytesIn adds up what pairs finds in the lines of a file: "rbytes" and "Read", "wbytes" and "Write".
+func bytesIn(file string, pairs func(line string, each func(key, value string))) (read, written uint64, ok bool) {
+	text, err := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		pairs(line, func(key, value string) {
+			switch n, _ := strconv.ParseUint(value, 10, 64); key {
+			case "rbytes", "Read":
 				read += n
-			case "wbytes":
+			case "wbytes", "Write":
 				written += n
 			}
-		}
+		})
 	}
-	return read, written, true
+	return read, written, err == nil
 }
 
-// serviceBytes reads lines such as "8:0 Read 1459200".
-func serviceBytes(file string) (read, written uint64, ok bool) {
-	f, err := os.Open(file)
-	if err != nil {
-		return 0, 0, false
+// ioStat takes lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192 …" apart.
+func ioStat(line string, each func(key, value string)) {
+	for w := range strings.FieldsSeq(line) {
+		key, v, _ := strings.Cut(w, "=")
+		each(key, v)
 	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		w := strings.Fields(s.Text())
-		if len(w) != 3 {
-			continue
-		}
-		n, err := strconv.ParseUint(w[2], 10, 64)
-		if err != nil {
-			continue
-		}
-		switch w[1] {
-		case "Read":
-			read += n
-		case "Write":
-			written += n
-		}
+}
+
+// serviceBytes takes lines such as "8:0 Read 1459200" apart.
+func serviceBytes(line string, each func(key, value string)) {
+	if w := strings.Fields(line); len(w) == 3 {
+		each(w[1], w[2])
 	}
-	return read, written, true
 }
