@@ -92,11 +92,6 @@ func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	done, err := s.work(r.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
 	rep, err := s.report(r.Context(), run, store.Full)
 	if err != nil {
 		return err

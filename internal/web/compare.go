@@ -60,11 +60,6 @@ func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report,
 	if err != nil {
 		return nil, nil, err
 	}
-	done, err := s.work(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
 	var first *report.Report
 	var out []*compare.Comparison
 	for i, r := range runs {

@@ -48,11 +48,6 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, to, http.StatusFound)
 		return nil
 	}
-	done, err := s.work(r.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
 	rep, err := s.report(r.Context(), run, store.Brief)
 	if err != nil {
 		return err

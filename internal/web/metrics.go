@@ -36,11 +36,6 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	s.scraped.Lock()
 	defer s.scraped.Unlock()
 	if s.scraped.text == nil || !slices.Equal(ids, s.scraped.runs) {
-		done, err := s.work(r.Context())
-		if err != nil {
-			return err
-		}
-		defer done()
 		var reports []*report.Report
 		for _, id := range ids {
 			run, err := s.Store.Get(r.Context(), id)

@@ -35,11 +35,6 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, "/runs/"+url.PathEscape(run.ID), http.StatusFound)
 		return nil
 	}
-	done, err := s.work(r.Context())
-	if err != nil {
-		return err
-	}
-	defer done()
 	rep, err := s.report(r.Context(), run, store.Full)
 	if err != nil {
 		return err

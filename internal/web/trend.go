@@ -25,11 +25,6 @@ func (s *Server) trendOf(ctx context.Context, q url.Values) (*trend.Trend, error
 		}
 		o.Runs = n
 	}
-	done, err := s.work(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	return s.reader.Of(ctx, o)
 }
 

@@ -199,18 +199,18 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page(s.history))
-	mux.HandleFunc("GET /runs/{id}", s.page(s.run))
-	mux.HandleFunc("GET /runs/{id}/live", s.page(s.live))
+	mux.HandleFunc("GET /runs/{id}", s.page(s.work(s.run)))
+	mux.HandleFunc("GET /runs/{id}/live", s.page(s.work(s.live)))
 	mux.HandleFunc("GET /runs/{id}/events", s.page(s.events))
-	mux.HandleFunc("GET /compare", s.page(s.compare))
+	mux.HandleFunc("GET /compare", s.page(s.work(s.compare)))
 	mux.HandleFunc("GET /trends", s.page(s.trends))
-	mux.HandleFunc("GET /trend", s.page(s.trend))
+	mux.HandleFunc("GET /trend", s.page(s.work(s.trend)))
 	mux.HandleFunc("GET /api/runs", s.api(s.apiRuns))
-	mux.HandleFunc("GET /api/runs/{id}", s.api(s.apiRun))
+	mux.HandleFunc("GET /api/runs/{id}", s.api(s.work(s.apiRun)))
 	mux.HandleFunc("GET /api/runs/{id}/state", s.api(s.apiState))
-	mux.HandleFunc("GET /api/compare", s.api(s.apiCompare))
-	mux.HandleFunc("GET /api/trend", s.api(s.apiTrend))
-	mux.HandleFunc("GET /metrics", s.api(s.metrics))
+	mux.HandleFunc("GET /api/compare", s.api(s.work(s.apiCompare)))
+	mux.HandleFunc("GET /api/trend", s.api(s.work(s.apiTrend)))
+	mux.HandleFunc("GET /metrics", s.api(s.work(s.metrics)))
 	mux.HandleFunc("GET /login", s.loginForm)
 	mux.HandleFunc("POST /login", s.login)
 	mux.HandleFunc("POST /logout", s.logout)
@@ -304,13 +304,16 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	_, _ = w.Write(b.Bytes())
 }
 
-// work waits for room for a page that is work. The caller calls done.
-func (s *Server) work(ctx context.Context) (done func(), err error) {
-	select {
-	case s.busy <- struct{}{}:
-		return func() { <-s.busy }, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+// work is f, which is work, once there is room for it.
+func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case s.busy <- struct{}{}:
+			defer func() { <-s.busy }()
+			return f(w, r)
+		case <-r.Context().Done():
+			return context.Cause(r.Context())
+		}
 	}
 }
 
