@@ -285,14 +285,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		}
 		return nil
 	})
-	inner := &dir{want: point, need: n.env.Need}
-	n.attached.push(func(ctx context.Context) error {
-		if !n.server.alive() {
-			return nil // what is in it goes with the directory, on the host
-		}
-		return inner.Detach(ctx)
-	})
-	p, err := inner.Attach(ctx, m)
+	p, err := n.dirOn(ctx, m, point)
 	if err != nil {
 		return none, err
 	}

@@ -161,14 +161,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 			return fail(fmt.Errorf("nothing is mounted after %v", mountTime), "")
 		}
 	}
-	inner := &dir{want: point, need: s.env.Need}
-	s.attached.push(func(ctx context.Context) error {
-		if !s.server.alive() {
-			return nil // what is in it goes with the directory, on the host
-		}
-		return inner.Detach(ctx)
-	})
-	p, err := inner.Attach(ctx, m)
+	p, err := s.dirOn(ctx, m, point)
 	if err != nil {
 		return none, err
 	}
