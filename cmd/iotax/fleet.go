@@ -128,7 +128,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	over := last.Over
 	if runErr != nil { // interrupted, or the cluster was lost: the pods go, and what they have saved is kept
 		fmt.Fprintln(a.err, "removing the job; its pods save what they have")
-		err := c.Withdraw(ctx, c.Namespace, j)
+		err := c.RemoveJob(ctx, c.Namespace, j.Name())
 		over, runErr = err == nil, errors.Join(runErr, err)
 	}
 	logs := "kubectl logs -n " + c.Namespace + " job/" + j.Name()

@@ -134,7 +134,7 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 		case !before.Over:
 			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("it is there already, and measures"), Hint: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
 		}
-		if err = c.Withdraw(ctx, ns, j); err == nil {
+		if err = c.RemoveJob(ctx, ns, j.Name()); err == nil {
 			err = create()
 		}
 	}
@@ -143,7 +143,7 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	}
 	defer func() {
 		if err != nil {
-			if rerr := c.Withdraw(context.WithoutCancel(ctx), ns, j); rerr != nil {
+			if rerr := c.RemoveJob(context.WithoutCancel(ctx), ns, j.Name()); rerr != nil {
 				err = fmt.Errorf("%w; and it could not be removed: %w", err, rerr)
 			}
 		}
@@ -159,13 +159,8 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	return nil
 }
 
-// Withdraw removes a Job with its pods, its plan and its secret, and waits until the pods have ended: iotax in them
-// saves what it has.
-func (c *Client) Withdraw(ctx context.Context, ns string, j Job) error {
-	return c.RemoveJob(ctx, ns, j.Name())
-}
-
-// RemoveJob removes a Job, and waits until its pods are gone.
+// RemoveJob removes a Job with its pods, its plan and its secret, and waits until the pods are gone: iotax in them saves what it
+// has.
 func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()

@@ -192,7 +192,7 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("the secret belongs to %s", owner)
 	}
 	for range 2 { // one that is gone is no error
-		if err := c.Withdraw(ctx, "n", j); err != nil || a.has(job) {
+		if err := c.RemoveJob(ctx, "n", j.Name()); err != nil || a.has(job) {
 			t.Errorf("withdraw: %v", err)
 		}
 	}

@@ -191,44 +191,30 @@ func Began(s corev1.ContainerStatus) string { return s.ContainerID }
 
 // Remove deletes a pod and waits until it is gone, with the claims that it owns.
 func (c *Client) Remove(ctx context.Context, ns, name string) error {
-	on := ns + "/" + name
 	grace := int64(1) // its main process sleeps
 	err := c.Core.Pods(ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return Refused("remove pod", on, err)
-	}
-	for {
-		_, err := c.get(ctx, ns, name)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		select {
-		case <-time.After(pollTime):
-		case <-ctx.Done():
-			return &iotax.Error{Op: "remove pod", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Hint: "look at it: kubectl describe pod " + name + " -n " + ns}
-		}
-	}
+	return gone(ctx, ns, name, "pod", "pod", err, func() error { _, err := c.get(ctx, ns, name); return err })
 }
 
 // RemoveClaim waits until a claim is gone that its pod owned; when nobody else removes it, it is deleted.
 func (c *Client) RemoveClaim(ctx context.Context, ns, name string) error {
+	claims := c.Core.PersistentVolumeClaims(ns)
+	err := claims.Delete(ctx, name, metav1.DeleteOptions{})
+	return gone(ctx, ns, name, "claim", "pvc", err, func() error { _, err := claims.Get(ctx, name, metav1.GetOptions{}); return err })
+}
+
+// gone waits until get no longer finds an object, whose removal ended with err.
+func gone(ctx context.Context, ns, name, what, kind string, err error, get func() error) error {
 	on := ns + "/" + name
-	err := c.Core.PersistentVolumeClaims(ns).Delete(ctx, name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Refused("remove "+what, on, err)
 	}
-	if err != nil {
-		return Refused("remove claim", on, err)
-	}
-	for {
-		_, err := c.Core.PersistentVolumeClaims(ns).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
+	for !apierrors.IsNotFound(get()) {
 		select {
 		case <-time.After(pollTime):
 		case <-ctx.Done():
-			return &iotax.Error{Op: "remove claim", On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Hint: "look at it: kubectl describe pvc " + name + " -n " + ns}
+			return &iotax.Error{Op: "remove " + what, On: on, Err: fmt.Errorf("it is still there (%w)", context.Cause(ctx)), Hint: "look at it: kubectl describe " + kind + " " + name + " -n " + ns}
 		}
 	}
+	return nil
 }
