@@ -46,7 +46,7 @@ const (
 	ValueSecondDuration  ValueName = "second.duration"  // s, of another one, made with what the first one left
 )
 
-// Values that are observed during a trial; see probe.Start.
+// Values that are observed during a trial; see probe.Watcher.
 const (
 	ValueCPUClient        ValueName = "cpu.client"        // s, of the load generator
 	ValueCPUServing       ValueName = "cpu.serving"       // s, of the processes that serve the target

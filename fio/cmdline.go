@@ -656,20 +656,3 @@ func Completed(name string) (full string, own bool) {
 	_, own = valued[fit[0]]
 	return fit[0], own
 }
-
-// String writes the command as one line that a POSIX shell takes. Variables must have been replaced.
-func (c *Command) String() string {
-	args := append(slices.Clone(c.Wrapper), c.Program)
-	for _, o := range c.Options {
-		args = append(args, o.String())
-	}
-	for _, s := range c.Sections {
-		if s.Header.Text != "" {
-			args = append(args, "--name="+s.Name)
-		}
-		for _, o := range settings(nil, s.Lines, "") {
-			args = append(args, o.String())
-		}
-	}
-	return iotax.QuoteAll(append(args, c.Files...))
-}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
+
+	"iotax"
 )
 
 func showCommand(c *Command) string {
@@ -141,4 +144,21 @@ func FuzzParseCommand(f *testing.F) {
 			t.Fatalf("%q: %q, then %q", text, c.Program, again.Program)
 		}
 	})
+}
+
+// String writes the command as one line that a POSIX shell takes. Variables must have been replaced.
+func (c *Command) String() string {
+	args := append(slices.Clone(c.Wrapper), c.Program)
+	for _, o := range c.Options {
+		args = append(args, o.String())
+	}
+	for _, s := range c.Sections {
+		if s.Header.Text != "" {
+			args = append(args, "--name="+s.Name)
+		}
+		for _, o := range settings(nil, s.Lines, "") {
+			args = append(args, o.String())
+		}
+	}
+	return iotax.QuoteAll(append(args, c.Files...))
 }

@@ -19,7 +19,7 @@ func TestInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := Start(t.Context(), &iotax.Target{Machine: there, Place: iotax.Place{Path: dir, Facts: facts}})
+	w, err := start(t.Context(), &iotax.Target{Machine: there, Place: iotax.Place{Path: dir, Facts: facts}}, thisHost, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

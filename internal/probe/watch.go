@@ -73,6 +73,22 @@ type usage struct {
 	ioOK   bool
 }
 
+// A Watcher starts watches, and reads each machine's clock once a trial instead of
+// twice: where a trial follows another within recently, the reading that ended that one begins it.
+// From its first watch on, until the context of that is done, it also tells when iotax itself did not run: the
+// value paused (s) and a fact of that name are of the time between Start and Stop, the fact paused.before is of the
+// time between the watch before and this one. It is used from one goroutine.
+type Watcher struct {
+	last   map[string]reading // by the name of the machine
+	pauses pauses
+}
+
+// pauses is a pause.Watcher; tests have their own.
+type pauses interface{ Take() []pause.Pause }
+
+// recently bounds how much more than the trial a clock ratio spans.
+const recently = 5 * time.Second
+
 // Start begins to watch what happens besides a trial on t:
 //
 //   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes
@@ -99,27 +115,6 @@ type usage struct {
 //
 // Counters of this host are left out for a machine that has nothing to do with this host. What
 // cannot be read is left out; Start fails only when ctx is done.
-func Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
-	return start(ctx, t, thisHost, nil, nil)
-}
-
-// A Watcher starts watches as Start does, and reads each machine's clock once a trial instead of
-// twice: where a trial follows another within recently, the reading that ended that one begins it.
-// From its first watch on, until the context of that is done, it also tells when iotax itself did not run: the
-// value paused (s) and a fact of that name are of the time between Start and Stop, the fact paused.before is of the
-// time between the watch before and this one. It is used from one goroutine.
-type Watcher struct {
-	last   map[string]reading // by the name of the machine
-	pauses pauses
-}
-
-// pauses is a pause.Watcher; tests have their own.
-type pauses interface{ Take() []pause.Pause }
-
-// recently bounds how much more than the trial a clock ratio spans.
-const recently = 5 * time.Second
-
-// Start is the function Start.
 func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
 		k.last = map[string]reading{}

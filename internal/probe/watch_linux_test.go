@@ -55,7 +55,7 @@ func TestWatchDevice(t *testing.T) {
 		t.Skip("needs /var/tmp on a block device")
 	}
 	for _, m := range []iotax.Machine{here, there} {
-		w, err := Start(t.Context(), &iotax.Target{Machine: m, Place: iotax.Place{Backing: dir, Durability: iotax.Durable}})
+		w, err := start(t.Context(), &iotax.Target{Machine: m, Place: iotax.Place{Backing: dir, Durability: iotax.Durable}}, thisHost, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestNoAccountOfGroups(t *testing.T) {
 		members []*iotax.Target
 		known   bool
 	}{{nil, true}, {[]*iotax.Target{{Machine: here}}, false}} {
-		w, err := Start(t.Context(), &iotax.Target{Machine: here, Together: c.members})
+		w, err := start(t.Context(), &iotax.Target{Machine: here, Together: c.members}, thisHost, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestWatchProcesses(t *testing.T) {
 		return ns / 1e9
 	}
 	m := serving{remoteMachine{there}, map[string][]int{"sh": {pids[0]}, "sleep": {pids[1]}, "gone": {1 << 30}}}
-	w, err := Start(t.Context(), &iotax.Target{Machine: m})
+	w, err := start(t.Context(), &iotax.Target{Machine: m}, thisHost, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestMemoryIsSampled(t *testing.T) {
 	const most = 300 << 20
 	pid := hungry(t, most, "1.5")
 	m := serving{remoteMachine{there}, map[string][]int{"server": {pid}, "test": {os.Getpid()}}}
-	w, err := Start(t.Context(), &iotax.Target{Machine: m})
+	w, err := start(t.Context(), &iotax.Target{Machine: m}, thisHost, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestMemoryOfWhatBegins(t *testing.T) {
 		}
 		return all
 	}}
-	w, err := Start(t.Context(), &iotax.Target{Machine: m})
+	w, err := start(t.Context(), &iotax.Target{Machine: m}, thisHost, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +429,7 @@ func TestThin(t *testing.T) {
 
 // This host's own clock, read as if it were a guest's, goes at its own rate.
 func TestClockHere(t *testing.T) {
-	w, err := Start(t.Context(), &iotax.Target{Machine: there})
+	w, err := start(t.Context(), &iotax.Target{Machine: there}, thisHost, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -596,7 +596,7 @@ func BenchmarkWatch(b *testing.B) {
 			var before, after syscall.Rusage
 			syscall.Getrusage(syscall.RUSAGE_SELF, &before)
 			for b.Loop() {
-				w, err := Start(b.Context(), &iotax.Target{Machine: x.m, Place: iotax.Place{Backing: "/var/tmp"}})
+				w, err := start(b.Context(), &iotax.Target{Machine: x.m, Place: iotax.Place{Backing: "/var/tmp"}}, thisHost, nil, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -54,7 +54,7 @@ func oneTrial(t testing.TB, spec *ssh.Spec, home string) {
 	at("checked")
 	must(w.Prepare(ctx, target))
 	at("prepared")
-	watch, err := probe.Start(ctx, target)
+	watch, err := new(probe.Watcher).Start(ctx, target)
 	must(err)
 	out := &iotax.Trial{Length: 100 * time.Millisecond, Seed: 1, Facts: map[iotax.FactKey]string{}}
 	must(w.Run(ctx, target, out))
