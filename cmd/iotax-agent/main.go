@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"iotax/internal/agent"
+	_ "iotax/internal/generate"
 	_ "iotax/internal/guard" // its functions, as those of the others below
 	"iotax/internal/guest"
 	_ "iotax/internal/leftover"

@@ -75,3 +75,36 @@ func TestGuestSuites(t *testing.T) {
 		})
 	}
 }
+
+// The agent in a guest without any program does the work of applications on its disk and shares as this host does on its own.
+func TestGuestWork(t *testing.T) {
+	long.Test(t)
+	t.Parallel()
+	s := newStage(t)
+	r := s.iotax("run", "--calibrate", "no", s.write("names.yaml", `
+machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
+targets:
+  here:      {dir: .}
+  disk:      {on: guest, disk: {of: here}}
+  virtio-fs: {on: guest, share: {of: here, type: virtiofs}}
+  9p:        {on: guest, share: {of: here, type: 9p}}
+workloads:
+  names: {metadata: {files: 20, directories: 3, depth: 2, workers: 2}}
+  etcd:  {at: [here, disk, virtio-fs], etcd: {}}
+measure: {protocol: "fixed:1x1s", ramp: 0s}
+`))
+	if r.code != exitOK {
+		t.Fatal(r)
+	}
+	_, trials := s.trials()
+	if len(trials) != 4+3 {
+		t.Errorf("%d trials", len(trials))
+	}
+	for _, x := range trials {
+		operations, _ := x.Value(iotax.ValueOperations)
+		commits, _ := x.Value("commit.latency.mean")
+		if x.Err != "" || x.Workload == "names" && operations.Value != 9*20+3*3 || x.Workload == "etcd" && !(commits.Value > 0) {
+			t.Errorf("%s at %s: %v operations, commits of %v, %s", x.Workload, x.Target, operations, commits, x.Err)
+		}
+	}
+}

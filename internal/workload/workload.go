@@ -29,6 +29,8 @@ func Kinds() []Kind {
 		command.Kind,
 		support.KindOf(plan.Kind{Name: "network", Doc: "a stream over TCP between two machines, by iperf3", New: newNetwork}, openNetwork),
 		support.KindOf(plan.Kind{Name: "archive", Doc: "a tar archive that is extracted or created, and verified", New: newArchive, Assumed: 5 * time.Second}, openArchive),
+		support.KindOf(plan.Kind{Name: "metadata", Doc: "operations on names and attributes of files: create, stat, list, rename, remove", New: newMetadata, Assumed: 5 * time.Second}, openMetadata),
+		support.KindOf(plan.Kind{Name: "etcd", Doc: "the write-ahead log and the page file of etcd", New: newEtcd}, openEtcd),
 		support.KindOf(plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP),
 		support.KindOf(plan.Kind{Name: "boot", Doc: "another boot of the target's machine, with its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot),
 		command.AppKind,

@@ -125,8 +125,11 @@ func Attempt(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, e
 func Again(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
 	ctx := CtxFor(t)
-	out := &iotax.Trial{Seed: 7, Facts: map[string]string{}}
-	if can := w.Caps(); can.Stage != nil {
+	out, can := &iotax.Trial{Seed: 7, Facts: map[string]string{}}, w.Caps()
+	if can.Limit == 0 {
+		out.Length = 300 * time.Millisecond
+	}
+	if can.Stage != nil {
 		if err := can.Stage(ctx, tgt, out); err != nil {
 			return out, err
 		}

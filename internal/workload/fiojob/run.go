@@ -376,21 +376,11 @@ func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) 
 		return on(err, "")
 	}
 	for _, n := range st.needs {
-		if err := n.room.short(n.bytes, n.where); err != nil {
+		if err := support.Short(n.room.Room, n.bytes, n.where); err != nil {
 			return on(err, hintSpace(err, st.job.total()))
 		}
 	}
 	return nil
-}
-
-// approx rounds a size down so that it is short to read.
-func approx(n int64) string {
-	for _, unit := range []int64{1 << 30, 1 << 20, 1 << 10} {
-		if n >= unit {
-			return plan.Size(n / unit * unit).String()
-		}
-	}
-	return plan.Size(n).String()
 }
 
 func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
@@ -471,7 +461,7 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 }
 
 func hintSpace(err error, total int64) string {
-	var short *noRoom
+	var short *support.NoRoomError
 	if errors.As(err, &short) || strings.Contains(err.Error(), "No space left") {
 		return fmt.Sprintf("a smaller size (now %s in all), or a place with more space", plan.Size(total))
 	}

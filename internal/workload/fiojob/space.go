@@ -2,12 +2,10 @@ package fiojob
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"strconv"
 
 	"iotax"
-	"iotax/internal/plan"
 	"iotax/internal/workload/support"
 	"iotax/internal/workload/task"
 )
@@ -17,18 +15,6 @@ type room struct {
 	task.Room
 	on any // the machine, as identity has it
 }
-
-// short says how the bytes do not fit into the room, or nil. What iotax.Reserve says stays free.
-func (r room) short(need int64, where string) error {
-	if reserve := iotax.Reserve(r.Size); r.Free >= 0 && need > 0 && need+reserve > r.Free {
-		return &noRoom{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.Free), approx(reserve))}
-	}
-	return nil
-}
-
-type noRoom struct{ msg string }
-
-func (e *noRoom) Error() string { return e.msg }
 
 // A need is what missing test files take of a room.
 type need struct {
@@ -92,7 +78,7 @@ func claimAll(parties []party) error {
 			if sum > n.bytes {
 				where += " and by other targets on its file system"
 			}
-			if err := n.room.short(sum, where); err != nil {
+			if err := support.Short(n.room.Room, sum, where); err != nil {
 				for _, f := range fresh {
 					st := f.job.states[f.target]
 					shared.settle(f.target, st.job.sizes())
@@ -157,7 +143,7 @@ func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]
 		return err
 	}
 	for _, n := range needs {
-		if err := n.room.short(n.bytes, n.where); err != nil {
+		if err := support.Short(n.room.Room, n.bytes, n.where); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,163 @@
+package generate
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The calls that metadata counts are those that strace counts.
+func TestCalls(t *testing.T) {
+	const traced = "IOTAX_TRACED"
+	tree := Tree{Dir: filepath.Join(t.TempDir(), "tree"), Files: 3000, Directories: 2, Depth: 1, Workers: 2, Size: 64, Symlinks: true}
+	if dir := os.Getenv(traced); dir != "" {
+		tree.Dir = dir
+		out, err := metadata(t.Context(), tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls, _ := json.Marshal(out.Calls)
+		if err := os.WriteFile(dir+".calls", calls, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if _, err := makeTree(t.Context(), tree); err != nil {
+		t.Fatal(err)
+	}
+	log := tree.Dir + ".strace"
+	cmd := exec.Command("strace", "-f", "-y", "-qq", "-e", "trace=%file,%desc", "-o", log, os.Args[0], "-test.run=^TestCalls$")
+	cmd.Env = append(os.Environ(), traced+"="+tree.Dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	read := func(file string) []byte {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	want := map[string]int{}
+	if err := json.Unmarshal(read(tree.Dir+".calls"), &want); err != nil {
+		t.Fatal(err)
+	}
+	want["newfstatat"] += tree.Files + tree.Directories // of what is there and what is gone, afterwards
+	got, name := map[string]int{}, regexp.MustCompile(`^\d+ +(\w+)\(`)
+	for line := range strings.Lines(string(read(log))) {
+		if m := name.FindStringSubmatch(line); m != nil && strings.Contains(line, tree.Dir+"/") {
+			got[m[1]]++
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("calls (-counted +strace):\n%s", d)
+	}
+}
+
+// BenchmarkOverhead is how much longer the operations take in memory than a plain loop of the same calls, in percent.
+func BenchmarkOverhead(b *testing.B) {
+	tree := Tree{Files: 20000, Directories: 20, Depth: 1, Workers: 1, Size: 4096, Symlinks: true}
+	dir, err := os.MkdirTemp("/dev/shm", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	tree.Dir = filepath.Join(dir, "tree")
+	var more []float64
+	for b.Loop() {
+		var took [2]time.Duration
+		for _, i := range rand.Perm(2) {
+			if _, err := makeTree(b.Context(), tree); err != nil {
+				b.Fatal(err)
+			}
+			if i == 0 {
+				took[i], err = plain(tree)
+			} else {
+				var out *Result
+				if out, err = metadata(b.Context(), tree); err == nil {
+					took[i] = time.Duration(values(out)["duration"] * 1e9)
+				}
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		more = append(more, 100*(took[1].Seconds()/took[0].Seconds()-1))
+	}
+	slices.Sort(more)
+	b.ReportMetric(more[len(more)/2], "%more")
+}
+
+// plain makes the calls that metadata makes, in the same order, and no more.
+func plain(t Tree) (time.Duration, error) {
+	files, dirs := t.paths("old")
+	added, addedDirs := t.paths("new")
+	names, got := make([]byte, 32<<10), make([]byte, t.Size+1)
+	missing, renamed, links, base := slices.Clone(files), slices.Clone(files), slices.Clone(files), slices.Clone(files)
+	for i, f := range files {
+		missing[i], renamed[i], links[i], base[i] = f+".none", f+".new", f+".link", filepath.Base(f+".new")
+	}
+	order := func(number, n int) []int {
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		rand.New(rand.NewPCG(t.Seed, uint64(number))).Shuffle(n, func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all
+	}
+	begun, errs := time.Now(), error(nil)
+	keep := func(err error) {
+		if err != nil {
+			errs = err
+		}
+	}
+	for _, i := range order(0, t.Files) {
+		keep(stat(files[i]))
+	}
+	for _, i := range order(1, t.Files) {
+		_ = stat(missing[i])
+	}
+	for _, i := range order(2, t.Directories) {
+		_, _, err := list(dirs[i], names)
+		keep(err)
+	}
+	for _, i := range order(3, t.Files) {
+		_, err := read(files[i], got)
+		keep(err)
+	}
+	for _, i := range order(4, t.Files) {
+		keep(chmod(files[i]))
+	}
+	for _, i := range order(5, t.Files) {
+		keep(rename(files[i], renamed[i]))
+	}
+	for _, i := range order(6, t.Files) {
+		keep(symlink(base[i], links[i]))
+	}
+	for _, i := range order(7, 2*t.Files) {
+		if i < t.Files {
+			keep(unlink(renamed[i]))
+		} else {
+			keep(unlink(links[i-t.Files]))
+		}
+	}
+	for _, i := range order(8, t.Directories) {
+		keep(rmdir(dirs[i]))
+	}
+	for _, d := range addedDirs {
+		keep(mkdir(d))
+	}
+	for _, f := range added {
+		keep(create(f))
+	}
+	return time.Since(begun), errs
+}

@@ -1,0 +1,91 @@
+//go:build unix
+
+package generate
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+)
+
+// The calls are made without package os, which adds calls of its own (a look before a rename, an attempt to poll a file).
+// again repeats a call that a signal interrupted, as file systems in user space may report.
+func again(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+func stat(path string) error {
+	var st syscall.Stat_t
+	return again(func() error { return syscall.Stat(path, &st) })
+}
+
+func open(path string, flags int) (fd int, err error) {
+	err = again(func() error { fd, err = syscall.Open(path, flags|syscall.O_CLOEXEC, 0o644); return err })
+	return fd, err
+}
+
+func create(path string) error {
+	fd, err := open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	return syscall.Close(fd)
+}
+
+// read returns the first bytes of a file.
+func read(path string, buf []byte) ([]byte, error) {
+	fd, err := open(path, syscall.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	var n int
+	err = again(func() error { n, err = syscall.Read(fd, buf); return err })
+	return buf[:max(0, n)], errors.Join(err, syscall.Close(fd))
+}
+
+// list returns the number of names in a directory, and how often it was asked for more.
+func list(path string, buf []byte) (names, asked int, err error) {
+	fd, err := open(path, syscall.O_RDONLY|syscall.O_DIRECTORY)
+	if err != nil {
+		return 0, 0, err
+	}
+	for {
+		var n int
+		err = again(func() error { n, err = syscall.ReadDirent(fd, buf); return err })
+		asked++
+		if n <= 0 || err != nil {
+			return names, asked, errors.Join(err, syscall.Close(fd))
+		}
+		for left := buf[:n]; len(left) > 0; {
+			used, count, _ := syscall.ParseDirent(left, -1, nil)
+			if used <= 0 {
+				return names, asked, errors.Join(io.ErrUnexpectedEOF, syscall.Close(fd))
+			}
+			names += count
+			left = left[used:]
+		}
+	}
+}
+
+func rename(from, to string) error { return again(func() error { return syscall.Rename(from, to) }) }
+func chmod(path string) error      { return again(func() error { return syscall.Chmod(path, 0o600) }) }
+func symlink(to, path string) error {
+	return again(func() error { return syscall.Symlink(to, path) })
+}
+func unlink(path string) error { return again(func() error { return syscall.Unlink(path) }) }
+func mkdir(path string) error  { return again(func() error { return syscall.Mkdir(path, 0o755) }) }
+func rmdir(path string) error  { return again(func() error { return syscall.Rmdir(path) }) }
+
+// flushDir makes the names in a directory durable.
+func flushDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

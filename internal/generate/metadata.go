@@ -1,0 +1,283 @@
+package generate
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// A Tree is what the metadata operations work on: Files files of Size bytes each in Directories directories, which lie Depth levels
+// below Dir. Each worker has directories of its own.
+type Tree struct {
+	Dir                                string // is made, and removed
+	Files, Directories, Depth, Workers int
+	Size                               int
+	Symlinks                           bool // make symbolic links too
+	Seed                               uint64
+	Cold                               bool // forget names and attributes before the first operation, where that is allowed
+}
+
+// Operations are those of Metadata, in the order in which they are done, and what each does.
+var Operations = [][2]string{
+	{"stat", "read the attributes of a file"}, {"missing", "look for a name that does not exist"}, {"readdir", "list the names of a directory"},
+	{"read", "open, read and close a file"}, {"chmod", "change the rights of a file"}, {"rename", "rename a file"}, {"symlink", "make a symbolic link"},
+	{"unlink", "remove a file or link"}, {"rmdir", "remove a directory"}, {"mkdir", "make a directory"}, {"create", "make an empty file"},
+}
+
+var (
+	// MakeTree makes the tree, in place of what has its name.
+	MakeTree = agent.New("make metadata tree", makeTree)
+	// Metadata does the operations on a tree that MakeTree made. It removes that tree and leaves a new one, of empty files.
+	Metadata = agent.New("do metadata operations", metadata)
+	// TryLink returns an error where no symbolic link can be made in a directory.
+	TryLink = agent.New("try symbolic link", func(_ context.Context, dir string) (none struct{}, err error) {
+		path := filepath.Join(dir, fmt.Sprintf("iotax-link.%d", os.Getpid()))
+		if err = symlink("iotax", path); err == nil {
+			err = unlink(path)
+		}
+		return none, err
+	})
+)
+
+// directory is the path of a directory of one of the two trees, "old" and "new".
+func (t Tree) directory(tree string, i int) string {
+	fan := max(2, int(math.Ceil(math.Pow(float64(t.Directories), 1/float64(t.Depth)))))
+	path := ""
+	for range t.Depth {
+		path = filepath.Join(fmt.Sprintf("d%04d", i%fan), path)
+		i /= fan
+	}
+	return filepath.Join(t.Dir, tree, path)
+}
+
+// paths are those of all files and directories of a tree.
+func (t Tree) paths(tree string) (files, dirs []string) {
+	for i := range t.Directories {
+		dirs = append(dirs, t.directory(tree, i))
+	}
+	for i := range t.Files {
+		files = append(files, filepath.Join(dirs[i%t.Directories], fmt.Sprintf("f%07d", i)))
+	}
+	return files, dirs
+}
+
+// A filler makes what the files hold: the same block, but for its first bytes.
+type filler struct {
+	seed  uint64
+	block []byte
+}
+
+func (t Tree) filler() filler {
+	f := filler{t.Seed, make([]byte, t.Size)}
+	_, _ = rand.NewChaCha8([32]byte{}).Read(f.block) // it never fails
+	return f
+}
+
+func (f filler) fill(buf []byte, file int) []byte {
+	var head [16]byte
+	binary.LittleEndian.PutUint64(head[:], f.seed)
+	binary.LittleEndian.PutUint64(head[8:], uint64(file))
+	copy(buf, f.block)
+	copy(buf, head[:])
+	return buf
+}
+
+// shares are the numbers below n that each worker does; those of a directory are the same worker's. Their order is that of the
+// numbers, or random.
+func (t Tree) shares(n int, order *rand.Rand) [][]int {
+	shares := make([][]int, t.Workers)
+	for i := range n {
+		w := i % t.Directories % t.Workers
+		shares[w] = append(shares[w], i)
+	}
+	if order != nil {
+		for _, s := range shares {
+			order.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+		}
+	}
+	return shares
+}
+
+// each calls do for the numbers of all workers, at once, and records how long each call took.
+func each(ctx context.Context, shares [][]int, do func(worker, i int) error) (*recorder, error) {
+	errs, recorders := make([]error, len(shares)), make([]recorder, len(shares))
+	var all sync.WaitGroup
+	for w, share := range shares {
+		all.Go(func() {
+			r := &recorders[w]
+			r.last = time.Now()
+			for n, i := range share {
+				if errs[w] = do(w, i); errs[w] == nil && n%64 == 0 {
+					errs[w] = context.Cause(ctx)
+				}
+				if errs[w] != nil {
+					return
+				}
+				r.lap()
+			}
+		})
+	}
+	all.Wait()
+	for i := range recorders[1:] {
+		recorders[0].merge(&recorders[1+i])
+	}
+	return &recorders[0], errors.Join(errs...)
+}
+
+func makeTree(ctx context.Context, t Tree) (none struct{}, err error) {
+	files, dirs := t.paths("old")
+	_, added := t.paths("new")
+	err = os.RemoveAll(t.Dir)
+	for _, d := range dirs {
+		if err == nil {
+			err = os.MkdirAll(d, 0o755)
+		}
+	}
+	for _, d := range added {
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(d), 0o755)
+		}
+	}
+	if err != nil {
+		return none, err
+	}
+	f := t.filler()
+	_, err = each(ctx, t.shares(t.Files, nil), func(_, i int) error {
+		return os.WriteFile(files[i], f.fill(make([]byte, t.Size), i), 0o644)
+	})
+	return none, err
+}
+
+func metadata(ctx context.Context, t Tree) (*Result, error) {
+	out := &Result{Facts: map[string]string{}, Calls: map[string]int{}}
+	if t.Cold {
+		out.Facts[FactNames] = ""
+		if err := forgetNames(); err != nil {
+			out.Facts[FactNames] = iotax.Cause(err).Error()
+		}
+	}
+	files, dirs := t.paths("old")
+	added, addedDirs := t.paths("new")
+	ending := func(names []string, end string) (all []string) {
+		for _, n := range names {
+			all = append(all, n+end)
+		}
+		return all
+	}
+	missing, renamed, links := ending(files, ".none"), ending(files, ".new"), []string(nil)
+	if t.Symlinks {
+		links = ending(files, ".link")
+	}
+	type buffers struct {
+		got, want, names []byte
+		asked            int
+	}
+	f, own := t.filler(), make([]buffers, t.Workers)
+	for w := range own {
+		own[w] = buffers{make([]byte, t.Size+1), make([]byte, t.Size), make([]byte, 32<<10), 0}
+	}
+	do := map[string]func(w, i int) error{
+		"stat": func(_, i int) error { return stat(files[i]) },
+		"missing": func(_, i int) error {
+			if err := stat(missing[i]); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s was never made, and a look at it returned: %w", missing[i], err)
+			}
+			return nil
+		},
+		"readdir": func(w, i int) error {
+			names, asked, err := list(dirs[i], own[w].names)
+			own[w].asked += asked
+			if want := (t.Files - i + t.Directories - 1) / t.Directories; err == nil && names != want {
+				err = fmt.Errorf("%s lists %d names in place of %d", dirs[i], names, want)
+			}
+			return err
+		},
+		"read": func(w, i int) error {
+			got, err := read(files[i], own[w].got)
+			if err == nil && !bytes.Equal(got, f.fill(own[w].want, i)) {
+				err = fmt.Errorf("%s does not hold what was written", files[i])
+			}
+			return err
+		},
+		"chmod":   func(_, i int) error { return chmod(files[i]) },
+		"rename":  func(_, i int) error { return rename(files[i], renamed[i]) },
+		"symlink": func(_, i int) error { return symlink(filepath.Base(renamed[i]), links[i]) },
+		"unlink": func(_, i int) error {
+			if i < t.Files {
+				return unlink(renamed[i])
+			}
+			return unlink(links[i-t.Files])
+		},
+		"rmdir":  func(_, i int) error { return rmdir(dirs[i]) },
+		"mkdir":  func(_, i int) error { return mkdir(addedDirs[i]) },
+		"create": func(_, i int) error { return create(added[i]) },
+	}
+	calls := map[string][]string{
+		"stat": {"newfstatat"}, "missing": {"newfstatat"}, "readdir": {"openat", "close"}, "read": {"openat", "read", "close"}, "chmod": {"fchmodat"}, "rename": {"renameat"},
+		"symlink": {"symlinkat"}, "unlink": {"unlinkat"}, "rmdir": {"unlinkat"}, "mkdir": {"mkdirat"}, "create": {"openat", "close"},
+	}
+	count := map[string]int{"readdir": t.Directories, "rmdir": t.Directories, "mkdir": t.Directories, "symlink": len(links), "unlink": t.Files + len(links)}
+	var total time.Duration
+	operations := 0
+	for number, o := range Operations {
+		op, n := o[0], t.Files
+		if c, there := count[op]; there {
+			n = c
+		}
+		if n == 0 {
+			continue
+		}
+		order := rand.New(rand.NewPCG(t.Seed, uint64(number)))
+		if op == "create" || op == "mkdir" { // as a program writes them
+			order = nil
+		}
+		shares := t.shares(n, order)
+		begun := time.Now()
+		recorded, err := each(ctx, shares, do[op])
+		took := time.Since(begun)
+		if err != nil {
+			return nil, &iotax.Error{Op: op, On: t.Dir, Err: err}
+		}
+		out.value(op+".rate", float64(n)/took.Seconds(), iotax.PerSecond, iotax.Up)
+		recorded.into(out, op)
+		for _, c := range calls[op] {
+			out.Calls[c] += n
+		}
+		total += took
+		operations += n
+	}
+	for _, o := range own {
+		out.Calls["getdents64"] += o.asked
+	}
+	out.value(iotax.ValueDuration, total.Seconds(), iotax.Seconds, iotax.Down)
+	out.value(iotax.ValueOperations, float64(operations), iotax.Count, iotax.Neither)
+	out.value("operations.rate", float64(operations)/total.Seconds(), iotax.PerSecond, iotax.Up)
+	return out, verifyNew(t, added)
+}
+
+// verifyNew looks for the files that were made, and for the tree that was removed.
+func verifyNew(t Tree, files []string) error {
+	for _, f := range files {
+		if st, err := os.Stat(f); err != nil || st.Size() != 0 {
+			return &iotax.Error{Op: "verify", On: f, Err: fmt.Errorf("it was made, and is not there as an empty file (%w)", err)}
+		}
+	}
+	for i := range t.Directories {
+		if d := t.directory("old", i); !errors.Is(stat(d), fs.ErrNotExist) {
+			return &iotax.Error{Op: "verify", On: d, Err: errors.New("it was removed, and is there")}
+		}
+	}
+	return nil
+}

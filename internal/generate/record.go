@@ -1,0 +1,94 @@
+// Package generate does, inside the agent, the I/O of applications at a directory of any machine, where nothing needs to be
+// installed. A generator makes the system calls that the application makes, in its order, with the same sizes and flushes. It
+// counts the calls, times each, and verifies what it reads back. The same seed does the same everywhere.
+package generate
+
+import (
+	"math/bits"
+	"time"
+
+	"iotax"
+)
+
+// Histogram bins are those of fio: exact below 128 ns, else 64 for each power of two, so that the middle of a bin is at most
+// 1/128 from what was observed.
+const (
+	binBits = 6
+	bins    = (64 - binBits) << binBits
+)
+
+// A recorder counts latencies. It belongs to one goroutine.
+type recorder struct {
+	counts [bins]uint64
+	sum    time.Duration
+	n      uint64
+	last   time.Time
+}
+
+// lap counts the time since last, and sets that: a clock is read once for each operation.
+func (r *recorder) lap() {
+	now := time.Now()
+	r.add(now.Sub(r.last))
+	r.last = now
+}
+
+func (r *recorder) add(d time.Duration) {
+	d = max(d, 0)
+	r.counts[binOf(uint64(d))]++
+	r.sum += d
+	r.n++
+}
+
+func binOf(ns uint64) int {
+	shift := max(0, bits.Len64(ns)-binBits-1)
+	return shift<<binBits + int(ns>>shift)
+}
+
+// middle returns the middle of a bin, in ns.
+func middle(bin int) float64 {
+	if bin < 2<<binBits {
+		return float64(bin)
+	}
+	shift := bin>>binBits - 1
+	return float64(uint64(bin-shift<<binBits)<<shift) + float64(uint64(1)<<shift)/2
+}
+
+// merge adds what another recorder counted.
+func (r *recorder) merge(o *recorder) {
+	for i, n := range o.counts {
+		r.counts[i] += n
+	}
+	r.sum += o.sum
+	r.n += o.n
+}
+
+// into adds the histogram name.latency and its mean to a result.
+func (r *recorder) into(out *Result, name string) {
+	if r.n == 0 {
+		return
+	}
+	name += ".latency"
+	h := iotax.Histogram{Name: name, Unit: iotax.Seconds}
+	for bin, n := range r.counts {
+		if n > 0 {
+			h.Bins = append(h.Bins, iotax.Bin{Value: max(middle(bin), .5) / 1e9, Count: n})
+		}
+	}
+	out.Histograms = append(out.Histograms, h)
+	out.value(name+".mean", r.sum.Seconds()/float64(r.n), iotax.Seconds, iotax.Down)
+}
+
+// FactNames is "" where the machine was made to forget names and attributes of files before a trial, else the reason why not.
+const FactNames = "names"
+
+// A Result is what a generator did and saw.
+type Result struct {
+	Values     []iotax.Value
+	Histograms []iotax.Histogram
+	Facts      map[string]string
+	Calls      map[string]int // system calls at the place, by name
+}
+
+func (r *Result) value(name string, v float64, unit string, better iotax.Better) {
+	r.Values = append(r.Values, iotax.Value{Name: name, Value: v, Unit: unit, Better: better})
+}

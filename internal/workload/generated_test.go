@@ -1,0 +1,77 @@
+package workload
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/worktest"
+)
+
+// The work of applications leaves nothing behind, and has all the values that it announces.
+func TestGenerated(t *testing.T) {
+	small := newMetadata().(*Metadata)
+	small.Scale(0.05)
+	for kind, spec := range map[string]plan.Spec{"metadata": small, "etcd": newEtcd()} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			w := made(t, kind, spec)
+			here := worktest.Target(host.Local(), dir)
+			ctx := worktest.CtxFor(t)
+			if err := w.Check(ctx, here); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Prepare(ctx, here); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				out, err := worktest.Again(t, w, here)
+				if err != nil {
+					t.Fatal(err)
+				}
+				has := map[string]bool{}
+				for _, v := range out.Values {
+					has[v.Name] = true
+				}
+				for _, m := range spec.Traits().Metrics() {
+					if strings.HasSuffix(m.Name, ".mean") || !strings.Contains(m.Name, ".latency.") {
+						if !has[m.Name] {
+							t.Errorf("no %s", m.Name)
+						}
+					}
+				}
+				if left, _ := os.ReadDir(dir); len(left) > 0 {
+					t.Errorf("a trial left %v", left)
+				}
+			}
+			if err := w.Cleanup(ctx, here); err != nil {
+				t.Error(err)
+			}
+
+			here.Place.ReadOnly = true
+			if err := w.Check(ctx, here); err == nil || !strings.Contains(err.Error(), "cannot be written (read-only)") {
+				t.Errorf("a place that is read-only: %v", err)
+			}
+			here.Place.ReadOnly, here.Place.Kind = false, iotax.PlaceDevice
+			if err := w.Check(ctx, here); err == nil || !strings.Contains(err.Error(), "it needs a directory") {
+				t.Errorf("a device: %v", err)
+			}
+		})
+	}
+	vast := newMetadata().(*Metadata)
+	vast.Files, vast.Size = 1e6, 1<<20
+	if err := made(t, "metadata", vast).Check(worktest.CtxFor(t), worktest.Target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), "needed in") {
+		t.Errorf("no space: %v", err)
+	}
+	wrong := &Metadata{Files: 0, Directories: -1, Depth: 99, Workers: 1e6, Size: 1, Timeout: plan.Duration(time.Millisecond)}
+	err := wrong.Validate()
+	for _, field := range []string{"files: 0 is not from 1 to", "directories", "depth", "workers", "size", "timeout"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package support
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/workload/task"
+)
+
+// A NoRoomError says how bytes do not fit.
+type NoRoomError struct{ msg string }
+
+func (e *NoRoomError) Error() string { return e.msg }
+
+// Short says how the bytes do not fit into the room, or nil. What iotax.Reserve says stays free.
+func Short(r task.Room, need int64, where string) error {
+	if reserve := iotax.Reserve(r.Size); r.Free >= 0 && need > 0 && need+reserve > r.Free {
+		return &NoRoomError{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.Free), approx(reserve))}
+	}
+	return nil
+}
+
+// Fits says how a workload's files do not fit at t, or on this host where the place's own bytes lie.
+func Fits(ctx context.Context, env Env, t *iotax.Target, need int64) error {
+	return Limited(ctx, GlanceTime, func(ctx context.Context) error {
+		own, err := task.RoomOf.On(ctx, t.Machine, t.Place.Path)
+		if err == nil {
+			err = Short(own, need, t.Place.Path)
+		}
+		if err != nil || env.Host == nil || iotax.IsLocal(t.Machine) || t.Place.Backing == "" {
+			return err
+		}
+		behind, err := task.Behind.On(ctx, env.Host, t.Place.Backing)
+		if err != nil || behind == nil {
+			return err
+		}
+		return Short(*behind, need, path.Dir(t.Place.Backing))
+	})
+}
+
+// approx rounds a size down so that it is short to read.
+func approx(n int64) string {
+	for _, unit := range []int64{1 << 30, 1 << 20, 1 << 10} {
+		if n >= unit {
+			return plan.Size(n / unit * unit).String()
+		}
+	}
+	return plan.Size(n).String()
+}
