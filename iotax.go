@@ -466,6 +466,7 @@ type Trial struct {
 	Values     []Value            `json:"values,omitempty"`
 	Series     []Series           `json:"series,omitempty"`
 	Histograms []Histogram        `json:"histograms,omitempty"`
+	Intervals  []Interval         `json:"intervals,omitempty"` // of the histograms, in order of time for each
 	Findings   []Finding          `json:"findings,omitempty"`
 	Raw        []byte             `json:"-"` // the tool's own output, kept whole
 	Err        string             `json:"err,omitempty"`
@@ -535,6 +536,14 @@ type Histogram struct {
 	Name string `json:"name"` // "read.latency"
 	Unit string `json:"unit"`
 	Bins []Bin  `json:"bins"`
+}
+
+// An Interval has the observations of a part of the measured window, From until To seconds after its start. An interval without
+// any is left out.
+type Interval struct {
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
+	Histogram
 }
 
 // Quantile splits the name of a quantile, "read.latency.p99.9", into that of its histogram and the share of the observations at or

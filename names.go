@@ -29,6 +29,7 @@ const (
 	ValueReadBandwidth   ValueName = "read.bandwidth"    // B/s
 	ValueWriteBandwidth  ValueName = "write.bandwidth"   // B/s
 	ValueReadLatency     ValueName = "read.latency"      // s, a histogram
+	ValueMixedLatency    ValueName = "mixed.latency"     // s, a histogram of all directions
 	ValueReadLatencyMean ValueName = "read.latency.mean" // s
 	ValueLoadOffered     ValueName = "load.offered"      // 1/s, of an open loop
 	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that found their source busy

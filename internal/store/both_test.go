@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -56,7 +57,7 @@ func testParts(t *testing.T, url string) {
 			x := exampleTrial(id, (i*7)%n)
 			x.Facts["command"] = fmt.Sprintf(`fio "--seed=%d" \ `, i)
 			if x.Seq == 5 {
-				x.Values, x.Histograms, x.Series, x.Err = nil, nil, nil, "no luck"
+				x.Values, x.Histograms, x.Series, x.Intervals, x.Err = nil, nil, nil, nil, "no luck"
 			}
 			if err := s.Append(ctx, x); err != nil {
 				t.Fatal(err)
@@ -70,7 +71,7 @@ func testParts(t *testing.T, url string) {
 	for i := range n {
 		x := exampleTrial("a", i)
 		if i == 5 {
-			x.Values, x.Histograms, x.Series, x.Err = nil, nil, nil, "no luck"
+			x.Values, x.Histograms, x.Series, x.Intervals, x.Err = nil, nil, nil, nil, "no luck"
 		}
 		want = append(want, x)
 	}
@@ -80,7 +81,7 @@ func testParts(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 		w := *want[i]
-		w.Values, w.Histograms, w.Series, w.Labels = nil, nil, nil, nil
+		w.Values, w.Histograms, w.Series, w.Intervals, w.Labels = nil, nil, nil, nil, nil
 		if d := cmp.Diff(&w, x, equal); d != "" {
 			t.Errorf("trial %d (-want +got):\n%s", i, d)
 		}
@@ -100,20 +101,26 @@ func testParts(t *testing.T, url string) {
 	if i != n || k != n {
 		t.Errorf("%d trials, %d measured, want %d", i, k, n)
 	}
+	for name, read := range map[string]func([]int) iter.Seq2[*iotax.Trial, error]{"series": p.Series, "intervals": p.Intervals} {
+		var seqs []int
+		for x, err := range read([]int{9, 5, 3, 1000}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &iotax.Trial{Run: "a", Seq: x.Seq, Series: want[x.Seq].Series}
+			if name == "intervals" {
+				w.Series, w.Intervals = nil, want[x.Seq].Intervals
+			}
+			if d := cmp.Diff(w, x, equal); d != "" {
+				t.Errorf("%s of %d (-want +got):\n%s", name, x.Seq, d)
+			}
+			seqs = append(seqs, x.Seq)
+		}
+		if !slices.Equal(seqs, []int{3, 5, 9}) {
+			t.Errorf("%s of %v", name, seqs)
+		}
+	}
 	var seqs []int
-	for x, err := range p.Series([]int{9, 5, 3, 1000}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want[x.Seq].Series, x.Series, equal); d != "" {
-			t.Errorf("series of %d (-want +got):\n%s", x.Seq, d)
-		}
-		seqs = append(seqs, x.Seq)
-	}
-	if !slices.Equal(seqs, []int{3, 5, 9}) {
-		t.Errorf("series of %v", seqs)
-	}
-	seqs = nil
 	for x, err := range p.Histograms([]int{9, 5, 3, 1000}) {
 		if err != nil {
 			t.Fatal(err)

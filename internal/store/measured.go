@@ -244,7 +244,55 @@ func packSeries(series []iotax.Series) ([]byte, error) {
 	return pack(b)
 }
 
-const seriesVersion = 1
+// packIntervals returns nil when there is nothing to keep.
+func packIntervals(intervals []iotax.Interval) ([]byte, error) {
+	if len(intervals) == 0 {
+		return nil, nil
+	}
+	b, hs := []byte{intervalsVersion}, make([]iotax.Histogram, len(intervals))
+	b = binary.AppendUvarint(b, uint64(len(intervals)))
+	for i, v := range intervals {
+		for _, x := range []float64{v.From, v.To} {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
+		}
+		hs[i] = v.Histogram
+	}
+	return pack(append(b, packHistograms(hs)...))
+}
+
+func unpackIntervals(data []byte) ([]iotax.Interval, error) {
+	b, err := unpack(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) == 0 || b[0] != intervalsVersion {
+		return nil, errors.New("intervals of this form are not known; a newer iotax wrote them")
+	}
+	r := reading{b: b[1:]}
+	out := make([]iotax.Interval, r.length(16))
+	for i := range out {
+		out[i].From, out[i].To = r.float(), r.float()
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	hs, err := unpackHistograms(r.b, nil)
+	if err == nil && len(hs) != len(out) {
+		err = errCut
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range hs {
+		out[i].Histogram = h
+	}
+	return out, nil
+}
+
+const (
+	seriesVersion    = 1
+	intervalsVersion = 1
+)
 
 func unpackSeries(data []byte) ([]iotax.Series, error) {
 	b, err := unpack(data)

@@ -43,22 +43,27 @@ func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 // Histograms yields the trials of these Seq, in ascending order, each with its Histograms alone, whose memory is used again for
 // later trials.
 func (p *Parts) Histograms(seqs []int) iter.Seq2[*iotax.Trial, error] {
-	return p.some(seqs, selection{histograms: true})
+	return p.some(seqs, 200, selection{histograms: true})
 }
 
 // Series yields the trials of these Seq, in ascending order, each with its Series alone.
 func (p *Parts) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
-	return p.some(seqs, selection{series: true})
+	return p.some(seqs, 200, selection{series: true})
 }
 
-func (p *Parts) some(seqs []int, sel selection) iter.Seq2[*iotax.Trial, error] {
+// Intervals yields the trials of these Seq, in ascending order, each with its Intervals alone.
+func (p *Parts) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] {
+	return p.some(seqs, 10, selection{intervals: true})
+}
+
+func (p *Parts) some(seqs []int, atOnce int, sel selection) iter.Seq2[*iotax.Trial, error] {
 	return func(yield func(*iotax.Trial, error) bool) {
 		if p.depth != Full {
 			return
 		}
 		sel, page := sel, []*iotax.Trial(nil)
 		sel.after = math.MinInt64
-		for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(seqs))), 200) {
+		for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(seqs))), atOnce) {
 			sel.seqs = part
 			err := p.s.read(p.ctx, "read run "+p.run, func(ctx context.Context, tx *sql.Tx) (err error) {
 				page, err = p.s.page(ctx, tx, p.run, sel, len(part), page)

@@ -324,6 +324,10 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
 	}
+	intervals, err := packIntervals(t.Intervals)
+	if err != nil {
+		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
+	}
 	raw, err := pack(t.Raw)
 	if err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
@@ -352,7 +356,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO measured (trial, vals, histograms) VALUES ($1, $2, $3)`, id, vals, histograms); err != nil {
 			return err
 		}
-		for kind, data := range map[string][]byte{kindSeries: series, kindRaw: raw} {
+		for kind, data := range map[string][]byte{kindSeries: series, kindIntervals: intervals, kindRaw: raw} {
 			if data == nil {
 				continue
 			}
@@ -365,7 +369,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 }
 
 // The kinds of blobs.
-const kindSeries, kindRaw = "series", "raw"
+const kindSeries, kindIntervals, kindRaw = "series", "intervals", "raw"
 
 // packValues returns the JSON of values. Metrics that the store does not know yet are added first, in a transaction
 // of its own and in one order: writers that add the same ones would wait for each other in a circle otherwise.
@@ -615,11 +619,12 @@ type selection struct {
 	values     bool
 	histograms bool
 	series     bool
+	intervals  bool
 	share      *shared // with head; see Parts.Trials
 }
 
 func (d Depth) selection(after int64) selection {
-	return selection{after: after, head: true, values: true, histograms: d == Full, series: d == Full}
+	return selection{after: after, head: true, values: true, histograms: d == Full, series: d == Full, intervals: d == Full}
 }
 
 func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*iotax.Trial, error] {
@@ -742,11 +747,16 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 		}
 		page, bySeq[t.Seq] = append(page, t), t
 	}
-	if err := rows.Err(); err != nil || len(page) == 0 || !sel.series {
+	if err := rows.Err(); err != nil || len(page) == 0 {
 		return page, err
 	}
 	rows.Close()
-	return page, s.readSeries(ctx, tx, run, bySeq)
+	for kind, wanted := range map[string]bool{kindSeries: sel.series, kindIntervals: sel.intervals} {
+		if wanted {
+			err = cmp.Or(err, s.readBlobs(ctx, tx, run, kind, bySeq))
+		}
+	}
+	return page, err
 }
 
 // errUnknownMetric says that another process added a metric since this one looked.
@@ -794,17 +804,21 @@ func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) err
 // list is a list of SQL.
 func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 
-// readSeries fills in the series of trials of a run, by their Seq.
-func (s *Store) readSeries(ctx context.Context, tx *sql.Tx, run string, trials map[int]*iotax.Trial) error {
+// readBlobs fills in what the blobs of a kind, series or intervals, have of trials of a run, by their Seq.
+func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, trials map[int]*iotax.Trial) error {
 	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
-		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kindSeries}, func(rows *sql.Rows) (err error) {
+		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kind}, func(rows *sql.Rows) (err error) {
 		var seq int
 		var data sql.RawBytes
 		if err := rows.Scan(&seq, &data); err != nil {
 			return spot{run, seq}.scanned(err)
 		}
-		trials[seq].Series, err = unpackSeries(data)
-		return spot{run, seq}.damaged(kindSeries, err)
+		if kind == kindSeries {
+			trials[seq].Series, err = unpackSeries(data)
+		} else {
+			trials[seq].Intervals, err = unpackIntervals(data)
+		}
+		return spot{run, seq}.damaged(kind, err)
 	})
 }
 

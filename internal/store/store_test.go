@@ -74,6 +74,7 @@ func exampleTrial(run string, seq int) *iotax.Trial {
 			h.Bins = append(h.Bins, iotax.Bin{Value: float64(k) * 1e-6, Count: r.Uint64N(1e6)})
 		}
 		t.Histograms = append(t.Histograms, h)
+		t.Intervals = append(t.Intervals, iotax.Interval{From: 0.1, To: 1.1, Histogram: h}, iotax.Interval{From: 1.1, To: 2 + r.Float64(), Histogram: h})
 	}
 	t.Raw = bytes.Repeat([]byte(fmt.Sprintf(`{"fio version":"fio-3.33","jobs":[%d]}`, seq)), 200)
 	return t
@@ -657,7 +658,7 @@ func BenchmarkRead100k(b *testing.B) {
 			x := exampleTrial(id, i)
 			x.Raw = nil
 			if id == "brief" {
-				x.Series, x.Histograms = nil, nil
+				x.Series, x.Histograms, x.Intervals = nil, nil, nil
 			}
 			if err := s.Append(context.Background(), x); err != nil {
 				b.Fatal(err)

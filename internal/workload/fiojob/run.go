@@ -599,6 +599,22 @@ func (l line) logStep() int {
 	return max(1, int(math.Ceil(bytes/float64(logLimit))))
 }
 
+// reportStep is the time between fio's reports, in seconds: 1, or more where so many reports would be larger than what outputLimit
+// leaves. It is 0 where reports could harm the trial.
+func (l line) reportStep(version string) int {
+	const reportSize = 32 << 10 // of one direction, more than usual
+	seconds := float64(l.ramp)/1000 + cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds())
+	processes, bytes := 0, 0.0
+	for _, r := range l.job.all() {
+		processes += r.processes
+		bytes += float64(len(directionsOf(r.rw))*reportSize) * seconds
+	}
+	if !fio.CanReport(version, processes) {
+		return 0
+	}
+	return max(1, int(math.Ceil(bytes/float64(outputLimit-logLimit))))
+}
+
 func outputError(err error) error {
 	return fmt.Errorf("fio's output with its logs: %w (fewer numjobs or a shorter trial make less)", err)
 }
@@ -625,8 +641,9 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		return err
 	}
 	ran, err := task.Fio.On(ctx, t.Machine, task.FioRun{Args: args, Env: leftover.Environ(), Dir: support.WorkDir(t), Label: leftover.Current().String(),
-		Step: step * 1000, Limit: outputLimit, Messages: support.MessageLimit})
-	out.Raw = ran.Stdout
+		Step: step * 1000, Report: l.reportStep(st.tool.Version), Limit: outputLimit, Messages: support.MessageLimit})
+	last, intervals, missing := fio.Reports(ran.Stdout)
+	out.Raw = last
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
 	}
@@ -639,7 +656,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		out.Raw = bytes.Clone(ran.Stdout[:min(len(ran.Stdout), support.RawLimit)])
 		return fail(outputError(&iotax.LimitError{Limit: int64(outputLimit)}))
 	}
-	r, perr := fio.Parse(ran.Stdout)
+	r, perr := fio.Parse(last)
 	msg := fioMessage(string(ran.Stderr) + "\n" + strings.Join(r.Notes, "\n"))
 	switch {
 	case ran.Exit != nil && msg != "":
@@ -658,6 +675,10 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	out.Values = append(out.Values, r.Values()...)
 	j.judgeLoad(st, out)
 	out.Histograms = append(out.Histograms, r.Histograms()...)
+	out.Intervals = intervals
+	if missing != nil {
+		out.Facts["intervals"] = missing.Error()
+	}
 	out.Findings = append(out.Findings, rules.FioErrors(iotax.AboutTrial(out), r.Err(), r.Damaged())...)
 	series, err := logsOf(ran.Logs).series(step)
 	out.Series = append(out.Series, series...)

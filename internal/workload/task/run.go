@@ -132,6 +132,7 @@ type FioRun struct {
 	Dir       string // "" is one of its own
 	Label     string // of the run
 	Step      int    // ms of which the logs have averages
+	Report    int    // s after which fio prints a report again, all the time; 0 is one at the end
 	Limit     int    // bytes of its output and its logs
 	Messages  int    // bytes of standard error that are kept
 }
@@ -144,8 +145,8 @@ type FioOutput struct {
 	Over           bool // there is more than the limit
 }
 
-// Fio runs fio once. fio keeps its logs in memory and writes them when it ends, so they cost the I/O nothing (status-interval would
-// print the whole histogram each second). They are never at the place that is measured.
+// Fio runs fio once. fio keeps its logs in memory and writes them when it ends, so they cost the I/O nothing. They are never at the
+// place that is measured.
 var Fio = agent.New("run fio", runFio)
 
 func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {
@@ -157,6 +158,9 @@ func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {
 	logs := filepath.Join(dir, "s")
 	stdout, stderr := iotax.Capture{Limit: f.Limit}, Head{Limit: f.Messages}
 	args := append(f.Args, "--aux-path="+dir, "--write_bw_log="+logs, "--write_iops_log="+logs, fmt.Sprintf("--log_avg_msec=%d", f.Step))
+	if f.Report > 0 {
+		args = append(args, fmt.Sprintf("--status-interval=%d", f.Report))
+	}
 	err = agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: args, Env: f.Env, Dir: cmp.Or(f.Dir, dir), Stdout: &stdout, Stderr: &stderr})
 	out.Stdout, out.Stderr, out.Over = stdout.Bytes(), stderr.Bytes(), stdout.Err() != nil
 	if out.Over || errors.As(err, &out.Exit) {

@@ -71,7 +71,7 @@ CREATE TABLE measured (
     histograms BLOB NOT NULL
 );
 
--- kind is "raw", the output of the tool, or "series"; both are compressed with zstd.
+-- kind is "raw", the output of the tool, "series" or "intervals"; all are compressed with zstd.
 CREATE TABLE blobs (
     trial INTEGER NOT NULL REFERENCES trials (id) ON DELETE CASCADE,
     kind  TEXT NOT NULL,

@@ -1,0 +1,78 @@
+package fiojob
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/testenv/worktest"
+)
+
+// added sums the intervals of a name.
+func added(t *iotax.Trial, name string) map[float64]uint64 {
+	sum := map[float64]uint64{}
+	for _, i := range t.Intervals {
+		if i.Name == name {
+			for _, b := range i.Bins {
+				sum[b.Value] += b.Count
+			}
+		}
+	}
+	return sum
+}
+
+// The histograms of the intervals add up to the trial's: the same I/Os, in the same bins. They follow each other without a gap, and
+// each has as many I/Os as the series of that time.
+func TestIntervals(t *testing.T) {
+	w, tg := open(t, "size", "4MiB", "direct", "0", "rw", "randrw", "fdatasync", "64", "rate_iops", "2000,1000"), worktest.Target(host.Local(), small(t))
+	prepared(t, w, tg)
+	out := trial(3300 * time.Millisecond)
+	out.Ramp = 600 * time.Millisecond
+	if err := w.Run(worktest.CtxFor(t), tg, out); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range out.Histograms {
+		sum := added(out, h.Name)
+		if h.Name == iotax.ValueMixedLatency {
+			if len(sum) > 0 {
+				t.Error("the sum of the directions has intervals")
+			}
+			continue
+		}
+		for _, b := range h.Bins {
+			if sum[b.Value] != b.Count {
+				t.Errorf("%s: %d I/Os of %v s in the intervals, %d in the trial", h.Name, sum[b.Value], b.Value, b.Count)
+			}
+		}
+		if len(sum) != len(h.Bins) {
+			t.Errorf("%s: %d bins in the intervals, %d in the trial", h.Name, len(sum), len(h.Bins))
+		}
+		at, n := 0.0, 0
+		for _, i := range out.Intervals {
+			if i.Name != h.Name {
+				continue
+			}
+			if n++; i.From != at || i.To <= i.From {
+				t.Errorf("%s: an interval from %v to %v s after one until %v", h.Name, i.From, i.To, at)
+			}
+			at = i.To
+			count := 0.0
+			for _, b := range i.Bins {
+				count += float64(b.Count)
+			}
+			rate := map[string]float64{"read.latency": 2000, "write.latency": 1000}[h.Name] * (i.To - i.From)
+			if rate > 0 && math.Abs(count-rate) > rate/2 {
+				t.Errorf("%s: %v I/Os from %v to %v s, at a rate that makes %v", h.Name, count, i.From, i.To, rate)
+			}
+		}
+		if n < 3 || n > 5 || math.Abs(at-3.3) > 0.2 {
+			t.Errorf("%s: %d intervals until %v s of a trial of 3.3 s", h.Name, n, at)
+		}
+	}
+	if !slices.ContainsFunc(out.Intervals, func(i iotax.Interval) bool { return i.Name == "sync.latency" }) {
+		t.Error("no intervals of the flushes")
+	}
+}
