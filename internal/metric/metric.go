@@ -34,6 +34,17 @@ func Latency(name, of string) []Metric {
 	return all
 }
 
+// Stalls lists what a trial has of the latency of a direction over time; see stat.StalledIn.
+func Stalls(direction string) []Metric {
+	all := []Metric{{direction + ".stall.longest", iotax.Seconds, iotax.Down, "longest stall: of one I/O, or of seconds in which nearly all are slow"},
+		{direction + ".stall.period", iotax.Seconds, iotax.Up, "time from one stall to the next, if they recur evenly"}}
+	for _, bound := range stat.AboveBounds {
+		name := time.Duration(bound * float64(time.Second)).String()
+		all = append(all, Metric{direction + ".stall.above-" + name, iotax.RatioUnit, iotax.Down, "share of the time that I/Os took in those of more than " + name})
+	}
+	return all
+}
+
 // Of lists metrics of one unit and direction, from pairs of name and description.
 func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
 	for i := 0; i < len(pairs); i += 2 {
@@ -159,6 +170,9 @@ func Derive(t *iotax.Trial) {
 			add(h.Name+".max", h.Unit, iotax.Down, h.Bins[n-1].Value)
 		}
 	}
+	for _, h := range t.Histograms {
+		deriveStalls(t, h.Name)
+	}
 	rate := rate(t)
 	used, _ := t.Value(iotax.ValueCPUHostUsed)
 	add(iotax.ValueCPUPerIO, iotax.Seconds, iotax.Down, used.Value/rate)
@@ -177,6 +191,27 @@ func Derive(t *iotax.Trial) {
 	}
 	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the rate is that of the window, and watching covers both
 	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator accounts for the window
+}
+
+// deriveStalls adds what the intervals of a histogram show of stalls, also a share of 0.
+func deriveStalls(t *iotax.Trial, name string) {
+	direction, of := strings.CutSuffix(name, ".latency")
+	var intervals []iotax.Interval
+	for _, i := range t.Intervals {
+		if of && i.Name == name {
+			intervals = append(intervals, i)
+		}
+	}
+	if len(intervals) == 0 {
+		return
+	}
+	s := stat.StalledIn(intervals)
+	for k, v := range append([]float64{s.Longest, s.Period}, s.Above...) {
+		m := Stalls(direction)[k]
+		if _, there := t.Value(m.Name); !there && (k != 1 || v > 0) {
+			t.Values = append(t.Values, iotax.Value{Name: m.Name, Value: v, Unit: m.Unit, Better: m.Better})
+		}
+	}
 }
 
 // rate is the I/Os of a trial, or the pieces of its work, per second; NaN if neither is known.

@@ -49,6 +49,23 @@ func TestDerive(t *testing.T) {
 	if _, ok := x.Value("read.latency.p99.9"); ok { // ten lie beyond
 		t.Error("a quantile with too few I/Os beyond is a value")
 	}
+	if _, ok := x.Value("read.stall.longest"); ok {
+		t.Error("a trial without intervals has a stall")
+	}
+	for k := range 60 {
+		i := iotax.Interval{From: float64(k), To: float64(k + 1), Histogram: iotax.Histogram{Name: "read.latency", Bins: []iotax.Bin{{Value: .001, Count: 100}}}}
+		if k%10 == 3 {
+			i.Bins = append(i.Bins, iotax.Bin{Value: .3, Count: 1})
+		}
+		x.Intervals = append(x.Intervals, i)
+	}
+	Derive(x)
+	for i, want := range []float64{.3, 10, 1.8 / 7.8, 1.8 / 7.8, 0} {
+		m := Stalls("read")[i]
+		if v, ok := x.Value(m.Name); !ok || math.Abs(v.Value-want) > 1e-12 || v.Unit != m.Unit {
+			t.Errorf("%s is %v, want %v", m.Name, v, want)
+		}
+	}
 	n := len(x.Values)
 	if Derive(x); len(x.Values) != n {
 		t.Errorf("%d values the second time, not %d", len(x.Values), n)

@@ -97,6 +97,9 @@ func (f *Fio) metrics() (all []metric.Metric) {
 			}
 		}
 	}
+	for _, d := range seen {
+		all = append(all, metric.Stalls(d)...)
+	}
 	if len(seen) > 1 {
 		seen = append(seen, "mixed")
 	}
@@ -112,7 +115,7 @@ func (f *Fio) metrics() (all []metric.Metric) {
 		}
 	}
 	if flushes {
-		all = append(all, metric.Latency("sync.latency", "time of a flush (fsync, fdatasync)")...)
+		all = slices.Concat(all, metric.Latency("sync.latency", "time of a flush (fsync, fdatasync)"), metric.Stalls("sync"))
 	}
 	if f.Load != "" {
 		all = append(all, metric.Of(iotax.RatioUnit, iotax.Down, iotax.ValueLoadLate, "share of the arrivals that found their source busy")...)

@@ -1,0 +1,124 @@
+package stat
+
+import (
+	"math"
+	"slices"
+
+	"iotax"
+)
+
+// AboveBounds are the latencies, in seconds, for which Stalled.Above has shares.
+var AboveBounds = []float64{0.01, 0.1, 1}
+
+const (
+	stallTimes  = 10   // a stall is this many times as long as the median latency
+	browned     = 0.9  // share of the I/Os of an interval that are stalled, and of its time, at which the whole interval is
+	brownBound  = 0.1  // s, the least latency of an I/O that counts for that
+	chanceStall = 0.05 // the greatest chance at which stalls at random times would look periodic
+)
+
+// Stalled is what the latencies of one trial show of stalls.
+type Stalled struct {
+	Longest float64   // s: the longest latency, or the longest time in a row in which nearly all I/Os were stalled
+	Period  float64   // s from one stall to the next if they recur evenly, else 0
+	Above   []float64 // of all the time that I/Os took, the share in I/Os that took longer than each of AboveBounds
+}
+
+// StalledIn looks for stalls in the intervals of one histogram, in order of time.
+//
+// The stalls whose distances count are intervals with a latency of at least half the longest, and of ten times the median. They recur
+// evenly if each is within one interval of its place between the first and the last, and if stalls at random times would be so with
+// a chance of at most 5 %: (n−2)! (2·length/span)^(n−2) for n stalls over a span.
+func StalledIn(intervals []iotax.Interval) Stalled {
+	out := Stalled{Above: make([]float64, len(AboveBounds))}
+	var all []iotax.Bin
+	total, lengths := 0.0, []float64(nil)
+	for _, i := range intervals {
+		lengths, all = append(lengths, i.To-i.From), append(all, i.Bins...)
+		for _, b := range i.Bins {
+			waited := b.Value * float64(b.Count)
+			total, out.Longest = total+waited, max(out.Longest, b.Value)
+			for k, bound := range AboveBounds {
+				if b.Value > bound {
+					out.Above[k] += waited
+				}
+			}
+		}
+	}
+	if total == 0 {
+		return out
+	}
+	for k := range out.Above {
+		out.Above[k] /= total
+	}
+	slices.SortFunc(all, func(a, b iotax.Bin) int { return int(math.Copysign(1, a.Value-b.Value)) })
+	least := stallTimes * medianOf(all)
+	at := stallsAbove(intervals, max(least, out.Longest/2))
+	length := Median(lengths).Estimate
+	if n := len(at); n > 2 {
+		span, even := at[n-1]-at[0], true
+		for i, x := range at {
+			even = even && math.Abs(x-at[0]-span*float64(i)/float64(n-1)) <= 1.05*length
+		}
+		ways, _ := math.Lgamma(float64(n - 1))
+		if even && ways+float64(n-2)*math.Log(2*length/span) <= math.Log(chanceStall) {
+			out.Period = span / float64(n-1)
+		}
+	}
+	out.Longest = max(out.Longest, brownout(intervals, max(least, brownBound)))
+	return out
+}
+
+// medianOf is the median of sorted bins.
+func medianOf(bins []iotax.Bin) float64 {
+	total, sum := uint64(0), uint64(0)
+	for _, b := range bins {
+		total += b.Count
+	}
+	for _, b := range bins {
+		if sum += b.Count; 2*sum >= total {
+			return b.Value
+		}
+	}
+	return math.NaN()
+}
+
+// stallsAbove are the beginnings of the intervals with a latency of at least that. Neighbours are one stall.
+func stallsAbove(intervals []iotax.Interval, least float64) (at []float64) {
+	last := math.Inf(-1)
+	for _, i := range intervals {
+		if n := len(i.Bins); n > 0 && i.Bins[n-1].Value >= least {
+			if i.From != last {
+				at = append(at, i.From)
+			}
+			last = i.To
+		}
+	}
+	return at
+}
+
+// brownout is the longest time in a row in which nearly all I/Os took longer than bound, and one at least was always under way. A time
+// without I/Os belongs to it if an I/O that ended after it took longer.
+func brownout(intervals []iotax.Interval, bound float64) (longest float64) {
+	run, last := 0.0, 0.0
+	for _, i := range intervals {
+		count, slow, waited, most := uint64(0), uint64(0), 0.0, 0.0
+		for _, b := range i.Bins {
+			if count, most = count+b.Count, b.Value; b.Value > bound {
+				slow, waited = slow+b.Count, waited+b.Value*float64(b.Count)
+			}
+		}
+		if gap := i.From - last; run > 0 && gap <= most {
+			run += gap
+		} else {
+			run = 0
+		}
+		if float64(slow) >= browned*float64(count) && waited >= browned*(i.To-i.From) {
+			run += i.To - i.From
+		} else {
+			run = 0
+		}
+		last, longest = i.To, max(longest, run)
+	}
+	return longest
+}
