@@ -14,6 +14,7 @@ const (
 	stallTimes  = 10   // a stall is this many times as long as the median latency
 	browned     = 0.9  // share of the I/Os of an interval that are stalled, and of its time, at which the whole interval is
 	brownBound  = 0.1  // s, the least latency of an I/O that counts for that
+	nearby      = 1.05 // intervals from its place at which a stall is evenly placed; intervals differ a little in length
 	chanceStall = 0.05 // the greatest chance at which stalls at random times would look periodic
 )
 
@@ -28,7 +29,7 @@ type Stalled struct {
 //
 // The stalls whose distances count are intervals with a latency of at least half the longest, and of ten times the median. They recur
 // evenly if each is within one interval of its place between the first and the last, and if stalls at random times would be so with
-// a chance of at most 5 %: (n−2)! (2·length/span)^(n−2) for n stalls over a span.
+// a chance of at most 5 %: (n−2)! (2.1·length/span)^(n−2) for n stalls over a span.
 func StalledIn(intervals []iotax.Interval) Stalled {
 	out := Stalled{Above: make([]float64, len(AboveBounds))}
 	var all []iotax.Bin
@@ -58,10 +59,10 @@ func StalledIn(intervals []iotax.Interval) Stalled {
 	if n := len(at); n > 2 {
 		span, even := at[n-1]-at[0], true
 		for i, x := range at {
-			even = even && math.Abs(x-at[0]-span*float64(i)/float64(n-1)) <= 1.05*length
+			even = even && math.Abs(x-at[0]-span*float64(i)/float64(n-1)) <= nearby*length
 		}
 		ways, _ := math.Lgamma(float64(n - 1))
-		if even && ways+float64(n-2)*math.Log(2*length/span) <= math.Log(chanceStall) {
+		if even && ways+float64(n-2)*math.Log(2*nearby*length/span) <= math.Log(chanceStall) {
 			out.Period = span / float64(n-1)
 		}
 	}

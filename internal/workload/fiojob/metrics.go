@@ -97,9 +97,6 @@ func (f *Fio) metrics() (all []metric.Metric) {
 			}
 		}
 	}
-	for _, d := range seen {
-		all = append(all, metric.Stalls(d)...)
-	}
 	if len(seen) > 1 {
 		seen = append(seen, "mixed")
 	}
@@ -112,6 +109,9 @@ func (f *Fio) metrics() (all []metric.Metric) {
 			metric.Of(iotax.Bytes, iotax.Neither, d+".bytes", "bytes in the window"))
 		if queues { // the engines that wait for each I/O have no submission of its own
 			all = append(all, metric.Of(iotax.Seconds, iotax.Down, d+".latency.submission.mean", "mean time to submit an I/O")...)
+		}
+		if d != "mixed" {
+			all = append(all, metric.Stalls(d)...)
 		}
 	}
 	if flushes {
