@@ -33,7 +33,7 @@ var floors = map[string]string{
 	"report":             "iotax expect metric published stat report/format rules",
 	"report/format":      "iotax stat",
 	"report/compare":     "iotax stat report report/format rules",
-	"report/assess":      "iotax expect stat report report/format rules",
+	"report/assess":      "iotax expect stat metric report report/format rules",
 	"report/table":       "iotax stat report report/format report/block",
 	"report/chart":       "report/format",
 	"report/block":       "report/chart",

@@ -44,6 +44,12 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	if p != nil {
 		out = append(out, p.workloads(r)...)
 	}
+	if stalls := assess.Stalls(r); stalls != nil {
+		out = append(out, block.Heading{Text: "Stalls"})
+		for _, s := range stalls {
+			out = append(out, block.Paragraph{Text: s, Joined: true})
+		}
+	}
 	for _, w := range r.Waterfalls {
 		out = append(out, p.with(waterfallChart(w, r.Counted()), titled(table.Waterfall(w)))...)
 		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})

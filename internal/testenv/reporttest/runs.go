@@ -425,3 +425,32 @@ func Expecting() (*iotax.Run, []*iotax.Trial) {
 	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "nfs", Machine: "host", Durability: iotax.Durable, Err: "mount nfs: no route to host"})
 	return run, trials
 }
+
+// Stalling adds to trials that have a histogram one of each of 40 seconds. Those of VirtioBlk stall for 300 ms every 7 s.
+func Stalling(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
+	for _, t := range trials {
+		if len(t.Histograms) == 0 {
+			continue
+		}
+		t.Length = 40 * time.Second
+		h := &t.Histograms[0]
+		const seconds = 40
+		for k := range seconds {
+			i := iotax.Interval{From: float64(k), To: float64(k + 1), Histogram: iotax.Histogram{Name: h.Name, Unit: h.Unit}}
+			for _, b := range h.Bins {
+				if n := (b.Count + uint64(k)) / seconds; n > 0 { // together as many as in the trial
+					i.Bins = append(i.Bins, iotax.Bin{Value: b.Value, Count: n})
+				}
+			}
+			if t.Target == VirtioBlk && k%7 == (t.Round+3)%7 {
+				i.Bins = append(i.Bins, iotax.Bin{Value: .3, Count: 1})
+			}
+			t.Intervals = append(t.Intervals, i)
+		}
+		if t.Target == VirtioBlk {
+			h.Bins = append(h.Bins, iotax.Bin{Value: .3, Count: uint64((seconds-1-(t.Round+3)%7)/7) + 1})
+		}
+		metric.Derive(t)
+	}
+	return run, trials
+}

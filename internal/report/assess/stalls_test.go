@@ -1,0 +1,27 @@
+package assess
+
+import (
+	"strings"
+	"testing"
+
+	"iotax/internal/report"
+	"iotax/internal/testenv/reporttest"
+)
+
+func TestStalls(t *testing.T) {
+	if got := Stalls(report.New(reporttest.Detailed())); got != nil {
+		t.Errorf("of trials without intervals: %q", got)
+	}
+	got := Stalls(report.New(reporttest.Stalling(reporttest.Detailed())))
+	if len(got) == 0 {
+		t.Fatal("no stall")
+	}
+	for _, s := range got {
+		if strings.Contains(s, "9p") { // slow, but without a period
+			continue
+		}
+		if !strings.Contains(s, " on "+reporttest.VirtioBlk+": the longest ") || !strings.Contains(s, " stall takes 300 ms, and stalls recur every 7.00 s in ") || !strings.HasSuffix(s, " of the time is in I/Os above 100 ms.") {
+			t.Error(s)
+		}
+	}
+}
