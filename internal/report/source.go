@@ -22,6 +22,8 @@ type Source interface {
 	Histograms(seqs []int) iter.Seq2[*iotax.Trial, error]
 	// Series yields the trials of these Seq, of which Seq and Series count alone.
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
+	// Intervals yields the trials of these Seq, of which Seq and Intervals count alone.
+	Intervals(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
 
 // Held is the source of trials that are in memory.
@@ -54,6 +56,8 @@ func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 		}
 	}
 }
+
+func (h Held) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
 // A Trial is what a report keeps of one: no series, of histograms what headline quantiles need, and the values in little room. Use
 // Value and All for those; the fields of that name are empty.

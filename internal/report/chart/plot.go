@@ -1,6 +1,9 @@
 package chart
 
-import "math"
+import (
+	"math"
+	"strconv"
+)
 
 // A Point of a line. Lo and Hi are its interval, where they are not equal; a title is shown when a reader points at it.
 type Point struct {
@@ -32,6 +35,15 @@ type Rule struct {
 	Label, Tone string
 }
 
+// A Patch shades a part of both axes. Level is from 1, the lightest, to Levels.
+type Patch struct {
+	X1, X2, Y1, Y2 float64
+	Level          int
+}
+
+// Levels is the number of shades of patches.
+const Levels = 5
+
 // A Plot is lines over two axes.
 type Plot struct {
 	Title         string // the accessible name
@@ -39,6 +51,7 @@ type Plot struct {
 	Width, Height float64
 	X, Y          Axis // Height is that of the frame; Width is Width where 0
 	Bands         []Band
+	Patches       []Patch // in the hue of the first line
 	Lines         []Line
 	Rules         []Rule
 	Note          string // above the frame, at the right: "5 of 6 steady"
@@ -77,6 +90,8 @@ func (p Plot) draw() *canvas {
 		y1, y2 := p.Y.at(b.Hi, bottom, top), p.Y.at(b.Lo, bottom, top)
 		c.rect(left, y1, right-left, math.Max(0, y2-y1), "band", "")
 	}
+	at := func(x, y float64) point { return point{p.X.at(x, left, right), p.Y.at(y, bottom, top)} }
+	p.patches(c, at)
 	last := math.Inf(1)
 	for _, t := range p.Y.Ticks {
 		y := p.Y.at(t.At, bottom, top)
@@ -101,9 +116,30 @@ func (p Plot) draw() *canvas {
 	}
 	for _, l := range p.Lines {
 		c.tone = Hue(l.Hue)
-		l.draw(c, func(x, y float64) point { return point{p.X.at(x, left, right), p.Y.at(y, bottom, top)} })
+		l.draw(c, at)
 	}
 	return c
+}
+
+// patches draws those of a level as one shape, so that a page of many stays small.
+func (p Plot) patches(c *canvas, at func(x, y float64) point) {
+	if p.Patches == nil {
+		return
+	}
+	gap := point{math.NaN(), math.NaN()}
+	c.tone = Hue(p.Lines[0].Hue)
+	for level := 1; level <= Levels; level++ {
+		s := shape{class: "heat" + strconv.Itoa(level), closed: true}
+		for _, q := range p.Patches {
+			if q.Level == level {
+				s.path = append(s.path, at(q.X1, q.Y1), at(q.X2, q.Y1), at(q.X2, q.Y2), at(q.X1, q.Y2), gap)
+			}
+		}
+		if s.path != nil {
+			c.add(s)
+		}
+	}
+	c.tone = ""
 }
 
 func (l Line) draw(c *canvas, at func(x, y float64) point) {

@@ -319,10 +319,7 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 			p.X.Hi = math.Max(p.X.Hi, t.Length)
 			p.Lines = append(p.Lines, l)
 		}
-		step := format.Step(p.X.Hi/5, iotax.Count)
-		for k := 0.0; k*step <= p.X.Hi; k++ {
-			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})
-		}
+		p.X.Ticks = secondTicks(p.X.Hi)
 		p.Y = chart.Linear("", most, tl.Unit)
 		switch {
 		case tl.Cost:
@@ -343,6 +340,43 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 		out = append(out, block.Chart{Name: "time", Drawing: p, Small: true})
 	}
 	return out
+}
+
+// heatCharts have a patch for each part of the time and range of latencies with I/Os.
+func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
+	lo, hi := math.Inf(1), 0.0
+	for _, h := range heats { // on one axis, to be compared
+		for _, c := range h.Cells {
+			lo, hi = math.Min(lo, c.Lo), math.Max(hi, c.Hi)
+		}
+	}
+	for _, h := range heats {
+		p := chart.Plot{Title: fmt.Sprintf("%s over time, %s, %s", h.Label, h.Target, h.Workload), Width: 330, Height: 150,
+			X: chart.Axis{Hi: h.Length}, Y: chart.Log("", lo, hi, iotax.Seconds), Note: h.Label,
+			Lines: []chart.Line{{Name: h.Target, Hue: hues[h.Target], Solid: true}},
+			Desc:  fmt.Sprintf("trial %d, longest stall %s", h.Round+1, format.Number(format.Lone(h.Longest), iotax.Seconds))}
+		p.X.Ticks = secondTicks(h.Length)
+		for _, c := range h.Cells {
+			level := 1
+			for _, bound := range []float64{.01, .03, .1, .3} {
+				if c.Share > bound {
+					level++
+				}
+			}
+			p.Patches = append(p.Patches, chart.Patch{X1: c.From, X2: c.To, Y1: c.Lo, Y2: c.Hi, Level: level})
+		}
+		out = append(out, block.Chart{Name: "heat", Drawing: p, Small: true})
+	}
+	return out
+}
+
+// secondTicks are those of an axis from 0 to a time.
+func secondTicks(most float64) (ticks []chart.Tick) {
+	step := format.Step(most/5, iotax.Count)
+	for k := 0.0; k*step <= most; k++ {
+		ticks = append(ticks, chart.Tick{At: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64) + " s"})
+	}
+	return ticks
 }
 
 // thinnedSeries puts each value at the middle of its interval. Where there are more than most, of several neighbours the

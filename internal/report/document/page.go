@@ -21,6 +21,7 @@ import (
 type page struct {
 	trials    map[report.Cell][]*report.Trial
 	timelines map[string]*report.Timeline
+	heats     map[string][]report.Heat
 	hues      map[string]int
 	trend     func(compare.CellMetric) string
 }
@@ -30,6 +31,9 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	p := &page{trials: r.Counting(), hues: huesOf(r), trend: trend}
 	var err error
 	if p.timelines, err = r.Timelines(p.trials); err != nil {
+		return block.Document{}, err
+	}
+	if p.heats, err = r.Heats(p.trials); err != nil {
 		return block.Document{}, err
 	}
 	a := assess.Of(r)
@@ -240,6 +244,11 @@ func (p *page) charts(r *report.Report, part []report.Section) (out []block.Bloc
 		charts = append(charts, costCharts(c, p.hues)...)
 	}
 	out = append(out, block.Charts{Charts: charts})
+	if heats := p.heats[s.Workload]; heats != nil {
+		out = append(out, block.Heading{Text: "Latency over time", Sub: true}, block.Charts{Charts: heatCharts(heats, p.hues)},
+			block.Paragraph{Tone: block.Quiet, Text: "Of each target, the trial with the longest stall. The stronger the colour, the larger a patch's share of the " +
+				"time that the I/Os of that second took: up to 1, 3, 10 and 30 %, and more."})
+	}
 	tl := p.timelines[s.Workload]
 	if tl == nil {
 		return out

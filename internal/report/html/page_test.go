@@ -69,7 +69,7 @@ func TestComparePageOfSeveral(t *testing.T) {
 // whole is a report that has a drawing of each kind that there is in a report: also a waterfall, and published
 // figures, as those who compute them leave them.
 func whole() *report.Report {
-	r := report.New(reporttest.Curved(reporttest.Detailed()))
+	r := report.New(reporttest.Stalling(reporttest.Curved(reporttest.Detailed())))
 	hop := func(from, to string, ratio float64, v stat.Verdict) report.Hop {
 		return report.Hop{From: from, To: to, Ratio: stat.Interval{Estimate: ratio, Lo: ratio * .93, Hi: ratio * 1.07, N: 6}, Verdict: v}
 	}
