@@ -1,44 +1,60 @@
 package fio
 
 import (
+	"bytes"
 	"errors"
+	"math"
+	"slices"
+	"strings"
 
 	"iotax"
 )
 
-// CanReport reports whether a fio of this version, with so many jobs, prints reports while it runs (status-interval) without risk to
-// the result. Before 3.42, a report waits for an I/O of every job. If one is stalled, a job that ends waits for the report and gives
-// up after five seconds with the error EDEADLK.
-func CanReport(version string, jobs int) bool {
-	return !before(version, 3, 42) || jobs == 1 && !before(version, 3, 0)
-}
+// CanReport reports whether a fio of this version prints reports of the kind that Reports reads (status-interval).
+func CanReport(version string) bool { return !before(version, 3, 0) }
+
+// ReportCanBlock reports whether a report can end a fio of this version with so many jobs. A report waits for an I/O of every job. Before
+// 3.42 it holds a lock meanwhile, which a job that ends needs: after five seconds that job gives up with the error EDEADLK.
+func ReportCanBlock(version string, jobs int) bool { return jobs > 1 && before(version, 3, 42) }
+
+// Blocked reports whether fio's messages are those of a job that gave up in that way.
+func Blocked(messages string) bool { return strings.Contains(messages, "stuck grabbing stat_sem") }
 
 // Reports takes apart what one fio process printed with status-interval: reports that all count from the start of the measured
 // window. last is data without the reports before the last one. The intervals have what was observed between the reports: those of a
 // name add up to the last report's histogram of that name exactly. The sum of all directions has none of its own, and the
-// time before the first I/O of the window belongs to the first interval. With an error there are no intervals.
+// time before the first I/O of the window belongs to the first interval. A report that waits for a stalled I/O ends its interval late. With an error there are no intervals.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
-		at   float64
-		hist []iotax.Histogram
+		begun, at float64 // a report begins, and is made when each job has finished an I/O
+		hist      []iotax.Histogram
 	}
 	var all []report
-	start, end := 0, 0 // of the last document
+	clock := math.Inf(1) // at the start of the measured window
+	start, end := 0, 0   // of the last document
 	for d := range documents(data) {
-		last = append(last, data[end:d.start]...)
+		last = append(last, bytes.TrimLeft(data[end:d.start], "\n")...)
 		start, end = d.start, d.end
 		if d.err != nil {
 			err = d.err
 		}
-		r := report{d.result.runtime().Seconds(), d.result.Histograms()}
-		if len(r.hist) == 0 { // of the ramp
-			continue
+		r := report{begun: d.result.runtime().Seconds(), at: float64(d.result.Time.UnixMilli()) / 1000, hist: d.result.Histograms()}
+		if len(r.hist) > 0 { // else it is of the ramp
+			all, clock = append(all, r), min(clock, r.at-r.begun)
 		}
-		// A report right before the next one is left out: fio prints one at the end anyway.
-		if n := len(all); n > 0 && r.at-all[n-1].at < sliver.Seconds() {
-			all = all[:n-1]
+	}
+	for i := range all {
+		if r := &all[i]; i < len(all)-1 {
+			r.at = max(r.begun, min(r.at-clock, all[i+1].begun))
+		} else {
+			r.at = r.begun
 		}
-		all = append(all, r)
+	}
+	// A report right before the next one is left out: fio prints one at the end anyway.
+	for i := len(all) - 2; i >= 0; i-- {
+		if all[i+1].at-all[i].at < sliver.Seconds() {
+			all = slices.Delete(all, i, i+1)
+		}
 	}
 	last = append(last, data[start:]...)
 	if err != nil || len(all) < 2 {

@@ -25,9 +25,18 @@ func added(t *iotax.Trial, name string) map[float64]uint64 {
 }
 
 // The histograms of the intervals add up to the trial's: the same I/Os, in the same bins. They follow each other without a gap, and
-// each has as many I/Os as the series of that time.
+// each has as many I/Os as the rate makes in that time.
 func TestIntervals(t *testing.T) {
-	w, tg := open(t, "size", "4MiB", "direct", "0", "rw", "randrw", "fdatasync", "64", "rate_iops", "2000,1000"), worktest.Target(host.Local(), small(t))
+	for name, options := range map[string][]string{
+		"one process":    {"rw", "randrw", "fdatasync", "64", "rate_iops", "2000,1000"},
+		"four processes": {"rw", "randread", "numjobs", "4", "rate_iops", "500"},
+	} {
+		t.Run(name, func(t *testing.T) { testIntervals(t, append(options, "size", "2MiB", "direct", "0")) })
+	}
+}
+
+func testIntervals(t *testing.T, options []string) {
+	w, tg := open(t, options...), worktest.Target(host.Local(), small(t))
 	prepared(t, w, tg)
 	out := trial(3300 * time.Millisecond)
 	out.Ramp = 600 * time.Millisecond
@@ -72,7 +81,38 @@ func TestIntervals(t *testing.T) {
 			t.Errorf("%s: %d intervals until %v s of a trial of 3.3 s", h.Name, n, at)
 		}
 	}
-	if !slices.ContainsFunc(out.Intervals, func(i iotax.Interval) bool { return i.Name == "sync.latency" }) {
-		t.Error("no intervals of the flushes")
+	if len(out.Intervals) == 0 || slices.Contains(options, "fdatasync") && !slices.ContainsFunc(out.Intervals, func(i iotax.Interval) bool { return i.Name == "sync.latency" }) {
+		t.Error("no intervals, or none of the flushes")
+	}
+}
+
+// fio reports each second unless its output would get too large, or a report could end the trial.
+func TestReportStep(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		length  time.Duration
+		options []string
+		blocked bool
+		want    int
+	}{
+		{version: "fio-3.33", length: 20 * time.Minute, want: 1},
+		{version: "fio-3.33", length: 2 * time.Hour, want: 4},
+		{version: "fio-2.21", length: time.Minute, want: 0},
+		{version: "fio-3.33", length: time.Minute, options: []string{"numjobs", "4"}, want: 1},
+		{version: "fio-3.33", length: time.Minute, options: []string{"numjobs", "4"}, blocked: true, want: 0},
+		{version: "fio-3.42", length: time.Minute, options: []string{"numjobs", "4"}, blocked: true, want: 1},
+		{version: "fio-3.33", length: time.Minute, options: []string{"rw", "write"}, want: 1},
+		{version: "fio-3.33", length: time.Minute, options: []string{"rw", "write", "numjobs", "4"}, want: 0}, // the flush at the end may take long
+		{version: "fio-3.42", length: time.Minute, options: []string{"rw", "write", "numjobs", "4"}, want: 1},
+	} {
+		w, tg := open(t, append([]string{"size", "1MiB", "direct", "0"}, c.options...)...), worktest.Target(host.Local(), t.TempDir())
+		st, err := w.state(worktest.CtxFor(t), tg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.tool.Version, st.blocked = c.version, c.blocked
+		if got := w.line(tg, st, trial(c.length)).reportStep(st); got != c.want {
+			t.Errorf("%+v: a report each %d s", c, got)
+		}
 	}
 }

@@ -56,6 +56,7 @@ type fioState struct {
 	needs   []need           // space that the missing test files take
 	claimed bool             // whether the needs are, or were, among the claims
 	rate    int64            // I/Os per second that each job offers; 0 is as many as it can
+	blocked bool             // a report of fio that waited for an I/O has ended a trial
 	err     error            // why the target can't do it; Check says it
 }
 
@@ -583,36 +584,40 @@ var (
 	logLimit    = 48 << 20 // of its logs
 )
 
-// logStep is the time between the lines of fio's logs, in seconds: 1, or more where the logs of that many jobs over that long a
-// trial would be larger than logLimit.
-func (l line) logStep() int {
-	seconds := cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds())
-	bytes := 0.0
+// seconds is the longest time that the measured window can take.
+func (l line) seconds() float64 { return cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds()) }
+
+// logBytes is how large fio's logs get with a line each second.
+func (l line) logBytes() (bytes float64) {
 	for _, r := range l.job.all() {
 		const lineSize = 40 // at most
 		logs := 2           // per process and direction
 		if reads(r.rw) && writes(r.rw) || strings.Contains(r.rw, "trimwrite") {
 			logs *= 2
 		}
-		bytes += float64(logs*r.processes*lineSize) * seconds
+		bytes += float64(logs*r.processes*lineSize) * l.seconds()
 	}
-	return max(1, int(math.Ceil(bytes/float64(logLimit))))
+	return bytes
 }
 
-// reportStep is the time between fio's reports, in seconds: 1, or more where so many reports would be larger than what outputLimit
-// leaves. It is 0 where reports could harm the trial.
-func (l line) reportStep(version string) int {
+// logStep is the time between the lines of fio's logs, in seconds: 1, or more where the logs of that many jobs over that long a
+// trial would be larger than logLimit.
+func (l line) logStep() int { return max(1, int(math.Ceil(l.logBytes()/float64(logLimit)))) }
+
+// reportStep is the time between fio's reports, in seconds: 1, or more where so many reports would be larger than what the logs
+// leave of outputLimit. It is 0 where reports could harm the trial.
+func (l line) reportStep(st *fioState) int {
 	const reportSize = 32 << 10 // of one direction, more than usual
-	seconds := float64(l.ramp)/1000 + cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds())
 	processes, bytes := 0, 0.0
 	for _, r := range l.job.all() {
 		processes += r.processes
-		bytes += float64(len(directionsOf(r.rw))*reportSize) * seconds
+		bytes += float64(len(directionsOf(r.rw))*reportSize) * (float64(l.ramp)/1000 + l.seconds())
 	}
-	if !fio.CanReport(version, processes) {
+	flushesLong := l.job.some(func(r *resolved) bool { return writes(r.rw) && !r.direct })
+	if !fio.CanReport(st.tool.Version) || fio.ReportCanBlock(st.tool.Version, processes) && (st.blocked || flushesLong) {
 		return 0
 	}
-	return max(1, int(math.Ceil(bytes/float64(outputLimit-logLimit))))
+	return max(1, int(math.Ceil(bytes/(float64(outputLimit)-l.logBytes()/float64(l.logStep())))))
 }
 
 func outputError(err error) error {
@@ -641,7 +646,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		return err
 	}
 	ran, err := task.Fio.On(ctx, t.Machine, task.FioRun{Args: args, Env: leftover.Environ(), Dir: support.WorkDir(t), Label: leftover.Current().String(),
-		Step: step * 1000, Report: l.reportStep(st.tool.Version), Limit: outputLimit, Messages: support.MessageLimit})
+		Step: step * 1000, Report: l.reportStep(st), Limit: outputLimit, Messages: support.MessageLimit})
 	last, intervals, missing := fio.Reports(ran.Stdout)
 	out.Raw = last
 	fail := func(err error) error {
@@ -659,6 +664,10 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	r, perr := fio.Parse(last)
 	msg := fioMessage(string(ran.Stderr) + "\n" + strings.Join(r.Notes, "\n"))
 	switch {
+	case fio.Blocked(msg):
+		st.blocked = true
+		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: errors.New("a report of fio waited more than 5 s for an I/O of one process, and another process gave up"),
+			Hint: "fio 3.42 or later does not do that; the next trials have no reports, and so no latency over time"}
 	case ran.Exit != nil && msg != "":
 		return fail(fmt.Errorf("%s (%s)", msg, exitStatus(ran.Exit)))
 	case ran.Exit != nil:

@@ -5,14 +5,19 @@ import (
 	"io"
 	"math"
 	"net"
+	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"iotax"
+	"iotax/fio"
 	"iotax/internal/metric"
+	"iotax/internal/plan"
 	"iotax/internal/testenv/long"
 	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
 )
 
 // paused serves 16 MiB of memory over NBD. A byte p at the control socket pauses it, once the requests under way are done, and r lets
@@ -105,4 +110,39 @@ func TestPeriodicStalls(t *testing.T) {
 		return
 	}
 	t.Error("the machine stalled each time")
+}
+
+// With an old fio, a process that ends can give up because a report waits for an I/O of another. The trial's error explains it, and the
+// next trial runs without reports.
+func TestBlockedReport(t *testing.T) {
+	long.Test(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/j.fio", []byte("[global]\nsize=1m\ndirect=1\n[reader]\nrw=randread\nrate_iops=200\n[writer]\nrw=randwrite\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Parse(dir+"/p.yaml", []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {file: j.fio, jointly: true}}\n"), allKinds())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := Kind.New(p.Workloads[0], support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, socket, pid := made.(*fioJob), dir+"/s", dir+"/pid"
+	tg := worktest.Serves(t, exec.Command("nbdkit", "--foreground", "--unix="+socket, "--pidfile="+pid, "--filter=delay", "memory", "16M", "wdelay=9"), socket, pid)
+	prepared(t, w, tg)
+	out := trial(2 * time.Second)
+	err = w.Run(worktest.CtxFor(t), tg, out)
+	if fio.ReportCanBlock(w.states[tg].tool.Version, 2) {
+		if err == nil || !strings.Contains(err.Error(), "a report of fio waited more than 5 s") {
+			t.Errorf("a report that blocks: %v", err)
+		}
+		out = trial(2 * time.Second)
+		if err = w.Run(worktest.CtxFor(t), tg, out); len(out.Intervals) > 0 {
+			t.Error("the next trial has reports")
+		}
+	}
+	if v, ok := out.Value("read.iops"); err != nil || !ok || v.Value <= 0 {
+		t.Errorf("%v, %v", v, err)
+	}
 }
