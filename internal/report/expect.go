@@ -8,6 +8,7 @@ import (
 
 	"iotax"
 	"iotax/internal/expect"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -95,10 +96,11 @@ func (b *builder) expected(e expect.Expectation, base, target string) Expected {
 	return x
 }
 
-// invalid reports whether a check found that the numbers of a cell must not be quoted, whatever it found of the baseline.
+// invalid reports whether a check found that the numbers of a cell must not be quoted, whatever it found of the baseline. Values that
+// only lack a ratio, because they are 0, can be quoted.
 func (b *builder) invalid(c Cell) bool {
 	return b.tooManyDiscarded(c) || slices.ContainsFunc(b.found, func(n *Note) bool {
-		return n.Severity == iotax.Invalid && slices.ContainsFunc(n.raw, func(i rawItem) bool {
+		return n.Severity == iotax.Invalid && n.Rule != rules.NoRatio.ID && slices.ContainsFunc(n.raw, func(i rawItem) bool {
 			return slices.Contains(i.Cells, c) || slices.Contains(i.Cells, Cell{Target: c.Target})
 		})
 	})

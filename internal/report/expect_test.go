@@ -1,6 +1,8 @@
 package report
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +66,26 @@ func TestInvalidDecidesNothing(t *testing.T) {
 		if invalid := x.Workload != "sync" && (x.Target == "disk" || x.OfBaseline); invalid != (x.Why == "invalid result") && x.Why != "not measured" && x.Metric != "read.latency.p99.99" {
 			t.Errorf("%s: %s %q", x.Expectation, x.Outcome, x.Why)
 		}
+	}
+}
+
+// A baseline that is 0 has no ratio. The values themselves still decide.
+func TestExpectationBesideZero(t *testing.T) {
+	const name = "read.stall.above-100ms"
+	run, trials := reporttest.RunOf(8, map[string][]string{"w": {name}},
+		reporttest.CellSpec{Target: "disk", Workload: "w", Values: map[string]float64{name: 0}},
+		reporttest.CellSpec{Target: "nfs", Workload: "w", Values: map[string]float64{name: .1}, Noise: .01})
+	for _, x := range trials {
+		x.Values[0].Unit, x.Values[0].Better = iotax.RatioUnit, iotax.Down
+	}
+	run.Presentation = &iotax.Presentation{Expect: []iotax.Expectation{{Text: "w: " + name + " < 1%"}, {Text: "w: " + name + " < 200% of baseline at nfs"}}}
+	var got []string
+	for _, x := range New(run, trials).Expected {
+		got = append(got, fmt.Sprint(x.Target, " ", x.OfBaseline, " ", x.Outcome))
+	}
+	slices.Sort(got)
+	if want := []string{"disk false met", "nfs false missed", "nfs true undecided"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
