@@ -49,7 +49,7 @@ func Stalls(r *report.Report) (out []string) {
 				if 2*len(periods) > len(longest) {
 					text += fmt.Sprintf(", and stalls recur every %s in %d of %s", about(periods, m[1].Unit), len(periods), format.Plural(len(longest), "trial"))
 				}
-				out = append(out, format.Clean(fmt.Sprintf("%s; %s of the time is in I/Os above 100 ms.", text, format.Percent(above))))
+				out = append(out, format.Clean(fmt.Sprintf("%s; %s of the time that its I/Os took is in those above 100 ms.", text, format.Percent(above))))
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func TestStalls(t *testing.T) {
 		if strings.Contains(s, "9p") { // slow, but without a period
 			continue
 		}
-		if !strings.Contains(s, " on "+reporttest.VirtioBlk+": the longest ") || !strings.Contains(s, " stall takes 300 ms, and stalls recur every 7.00 s in ") || !strings.HasSuffix(s, " of the time is in I/Os above 100 ms.") {
+		if !strings.Contains(s, " on "+reporttest.VirtioBlk+": the longest ") || !strings.Contains(s, " stall takes 300 ms, and stalls recur every 7.00 s in ") || !strings.HasSuffix(s, " of the time that its I/Os took is in those above 100 ms.") {
 			t.Error(s)
 		}
 	}
