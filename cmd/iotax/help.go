@@ -125,7 +125,7 @@ var brought = map[string]string{
 	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--rounds 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
 	"iodepth": "-w randread-4k-qd32", "numjobs": "-w randread-4k-j4", "bs": "-w randread-4k", "blocksize": "-w randread-4k", "rw": "-w randread-4k", "readwrite": "-w randread-4k",
 	"direct": "leave it out: workload words use O_DIRECT; for buffered I/O write a fio command: -- fio --direct=0 …", "ioengine": "-w 'fio --ioengine=…', or a command behind --: -- fio --ioengine=…",
-	"filename": "name a directory or a device as a target: /srv/data, device:/dev/sdb", "directory": "name it as a target: /srv/data", "rate_iops": "an open loop: -w randread-4k-open50",
+	"filename": "name a directory or a device as a target: /srv/data, device:/dev/sdb", "directory": "name it as a target: /srv/data", "rate_iops": "an open loop: -w randread-4k-rate5000",
 	"output-format": "--format json, or -o FILE.json",
 	"runs":          "--rounds 10", "min-runs": "--rounds 6..30", "max-runs": "--rounds 6..30", "warmup": "--ramp 2s",
 	"setup": "--prepare COMMAND", "export-json": "-o FILE.json", "export-markdown": "-o FILE.md", "export-csv": "iotax export --format csv", "show-output": "--verbose", "parameter-list": "a plan file: a list is an axis",

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"iotax"
@@ -117,24 +116,12 @@ func (e Expectation) Bound(unit string) (float64, error) {
 	default:
 		limit, example = strings.TrimSpace(strings.TrimSuffix(limit, unit)), "a number, as in 5000"
 	}
-	factor := 1.
-	for suffix, times := range map[string]float64{"k": 1e3, "M": 1e6} {
-		if number, ok := strings.CutSuffix(limit, suffix); ok {
-			limit, factor = number, times
-			break
-		}
-	}
-	if !plain.MatchString(limit) {
+	n, ok := syntax.ParseNumber(limit)
+	if !ok {
 		return wrong(nil)
 	}
-	n, err := strconv.ParseFloat(limit, 64)
-	if err != nil {
-		return wrong(nil)
-	}
-	return n * factor, nil
+	return n, nil
 }
-
-var plain = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,15})?$`)
 
 func inWords(unit string) string {
 	switch unit {

@@ -39,5 +39,8 @@ func ParseDuration(s string) (Duration, error) { return syntax.ParseDuration(s) 
 // ParsePercent is syntax.ParsePercent.
 func ParsePercent(s string) (Percent, error) { return syntax.ParsePercent(s) }
 
+// ParseRate is syntax.ParseRate.
+func ParseRate(s string) (float64, error) { return syntax.ParseRate(s) }
+
 // Nearest is syntax.Nearest.
 func Nearest(word string, candidates []string) string { return syntax.Nearest(word, candidates) }

@@ -48,7 +48,7 @@ var instead = map[string]string{
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
 // seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB, and -openN for an open loop at N % of
-// the slowest target's capacity; or a fio command line, or the path of a job file, which ends
+// the slowest target's capacity, -rateN for one at N I/Os per second; or a fio command line, or the path of a job file, which ends
 // in .fio; or another kind of workload, with its value if it has one: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}

@@ -41,3 +41,40 @@ func TestWordsOfDirectories(t *testing.T) {
 		}
 	}
 }
+
+// An open loop at a rate is refused in a plan, as in a word, before anything is opened.
+func TestRatesOfOpenLoops(t *testing.T) {
+	const form = "write I/Os per second, as in 5000/s, 12k/s or 1.5M/s"
+	for fio, want := range map[string]string{
+		"rate: 5000/s":                       "",
+		"rate: [500/s, 1.5k/s], numjobs: 64": "",
+		"rate: 5000":                         form,
+		"rate: 10m":                          form,
+		"rate: 5kB/s":                        form,
+		"rate: 60%":                          form,
+		"rate: 0/s":                          "write at least 10/s",
+		"rate: 5000/s, load: 60%":            "leave out load: or rate:",
+		"rate: 5000/s, rw: read":             "rw: randread or rw: randwrite",
+		"rate: 5000/s, rw: randrw":           "rw: randread or rw: randwrite",
+		"rate: 5000/s, iodepth: 8":           "leave iodepth out",
+		"rate: 5000/s, rate_iops: 8":         "iotax sets the rate",
+		"rate: 5000/s, by_size: true":        "leave it out, or rate:",
+		"rate: 50k/s, numjobs: 2":            "numjobs: 5",
+		"rate: 5000/s, command: fio --name=a --rw=randread --size=1m": "write the job as rw:, bs:",
+	} {
+		keys := "bs: 4k, " + fio
+		if !strings.Contains(fio, "rw:") {
+			keys = "rw: randread, " + keys
+		}
+		_, err := plan.Parse("plan.yaml", []byte("targets: {a: {dir: /a}}\nworkloads: {w: {fio: {"+keys+"}}}\n"), realKinds())
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v\nwant %s", fio, err, want)
+		}
+	}
+	for word, want := range map[string]string{"rate5000": "", "rate1.5k-j64": "", "rate0": "at least 10/s", "rate5000-open50": "leave out load: or rate:", "rate5000-qd4": "leave iodepth out", "rate5000-rate12k": "write it once", "rate": "rateN"} {
+		_, err := plan.FromWords([]string{"/x"}, []string{"randread-4k-" + word}, plan.Defaults(), realKinds())
+		if want == "" && err != nil || want != "" && !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v\nwant %s", word, err, want)
+		}
+	}
+}

@@ -17,6 +17,7 @@ var (
 	depthWord  = regexp.MustCompile(`^qd([0-9]+)$`)
 	jobsWord   = regexp.MustCompile(`^j([0-9]+)$`)
 	openWord   = regexp.MustCompile(`^open([0-9]*)$`)
+	rateWord   = regexp.MustCompile(`^rate([0-9.]+[kM]?)$`)
 	presetList = []string{"randread", "randwrite", "randrw", "seqread", "seqwrite", "seqrw"}
 )
 
@@ -113,6 +114,11 @@ func (w *words) workload(n *syntax.Node) {
 		}
 		options[key] = part.Made(value)
 	}
+	arrivals := func() { // they decide how many I/Os are in flight
+		if d := options["iodepth"]; d != nil && d.Col == n.Col {
+			delete(options, "iodepth")
+		}
+	}
 	for _, part := range parts[2:] {
 		if d := depthWord.FindStringSubmatch(part.Text); d != nil {
 			set("iodepth", part, d[1])
@@ -124,17 +130,18 @@ func (w *words) workload(n *syntax.Node) {
 				load = o[1] + "%"
 			}
 			set("load", part, load)
-			if d := options["iodepth"]; d != nil && d.Col == n.Col {
-				delete(options, "iodepth") // the arrivals decide how many are in flight
-			}
+			arrivals()
+		} else if r := rateWord.FindStringSubmatch(part.Text); r != nil {
+			set("rate", part, r[1]+"/s")
+			arrivals()
 		} else if _, err := positive(part.Text); err == nil {
 			set("size", part, part.Text)
 		} else {
-			w.Fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", syntax.Quote(part.Text), bind.Said(err).Msg)
+			w.Fail(part, "after the block size write qdN (queue depth), jN (jobs), openN (open loop at N %), rateN (open loop at N/s) or a size, as in randread-4k-qd16-j4-2GiB", "%s: %s", syntax.Quote(part.Text), bind.Said(err).Msg)
 		}
 	}
 	entries := []syntax.Pair{{Key: head.Made("rw"), Val: head.Made(rw)}, {Key: n.Made("bs"), Val: parts[1]}}
-	for _, key := range []string{"load", "iodepth", "numjobs", "size"} {
+	for _, key := range []string{"load", "rate", "iodepth", "numjobs", "size"} {
 		if v := options[key]; v != nil {
 			entries = append(entries, syntax.Pair{Key: v.Made(key), Val: v})
 		}

@@ -22,7 +22,7 @@ type Curve struct {
 // A CurvePoint is one offered load, the same on every target.
 type CurvePoint struct {
 	Workload string
-	Load     string  // share of the slowest target's capacity: "60 %"
+	Load     string  // share of the slowest target's capacity: "60 %"; "" of a rate that the plan gives
 	Offered  float64 // 1/s
 	Cells    []CurveCell
 }
@@ -46,7 +46,10 @@ func (b *builder) curves() {
 		if job == "" {
 			continue
 		}
-		s.Open = "open loop at " + load
+		s.Open = "open loop"
+		if load != "" {
+			s.Open += " at " + load
+		}
 		if offered > 0 {
 			s.Open += ", " + format.Number(format.Lone(offered), iotax.PerSecond) + " IOPS offered"
 		}

@@ -179,6 +179,33 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(f), nil
 }
 
+// ParseNumber reads a number of up to 15 digits with k (thousand) or M (million) behind it, or neither.
+func ParseNumber(s string) (n float64, ok bool) {
+	factor := 1.
+	for suffix, times := range map[string]float64{"k": 1e3, "M": 1e6} {
+		if number, ok := strings.CutSuffix(s, suffix); ok {
+			s, factor = number, times
+			break
+		}
+	}
+	if !plainNumber.MatchString(s) {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	return n * factor, err == nil
+}
+
+var plainNumber = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,15})?$`)
+
+// ParseRate reads operations per second: 5000/s, 12k/s or 1.5M/s.
+func ParseRate(s string) (float64, error) {
+	number, perSecond := strings.CutSuffix(strings.TrimSpace(s), "/s")
+	if n, ok := ParseNumber(strings.TrimSpace(number)); ok && perSecond {
+		return n, nil
+	}
+	return 0, &ValueError{Msg: Quote(s) + " is not a rate", Hint: "write I/Os per second, as in 5000/s, 12k/s or 1.5M/s"}
+}
+
 func unknownUnit(unit, near, all string) error {
 	e := &ValueError{Msg: fmt.Sprintf("unknown unit %s", Quote(unit)), Hint: "units are " + all}
 	if near != "" {

@@ -74,7 +74,10 @@ func Curve(c report.Curve) block.Table {
 			}
 			offered := ""
 			if i == 0 {
-				offered = format.Number(format.Lone(p.Offered), iotax.PerSecond) + " (" + p.Load + ")"
+				offered = format.Number(format.Lone(p.Offered), iotax.PerSecond)
+				if p.Load != "" {
+					offered += " (" + p.Load + ")"
+				}
 			}
 			row := []string{offered, cell.Target, format.Number(format.Lone(cell.Done), iotax.PerSecond)}
 			for _, v := range []float64{cell.Latency, cell.P50, cell.P99, cell.P99d9} {

@@ -36,8 +36,8 @@ func (j *fioJob) Joins() error {
 	switch {
 	case j.spec.BySize:
 		return errors.New("its trials end by their size, each at a time of its own")
-	case j.share > 0:
-		return errors.New("an open loop is loaded as the slowest target alone can carry it")
+	case j.spec.open():
+		return errors.New("an open loop offers its load to one target at a time")
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	}
 	if t.Noise != nil {
 		work, ok := t.Noise.Work.(*fioJob)
-		if !ok || len(work.beside) > 0 || work.share > 0 || work.spec.BySize {
+		if !ok || len(work.beside) > 0 || work.spec.open() || work.spec.BySize {
 			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is no plain fio job, and only such can be started together with others", t.Noise.Name), Hint: "doing: a workload of kind fio, without load: and jointly:"}
 		}
 		for _, m := range t.Noise.At {

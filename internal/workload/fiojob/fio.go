@@ -36,6 +36,7 @@ type Fio struct {
 	Jointly bool              `yaml:"jointly" doc:"run sections without a stonewall between them at the same time, as fio does, and measure them as one workload"`
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and of fio's $ncpus, $mb_memory and $pagesize"`
 	Load    string            `yaml:"load" doc:"open loop with the same offered load on all targets: a share of what the slowest target can do, as in 60%; open means 60%"`
+	Rate    string            `yaml:"rate" doc:"open loop with this load on all targets: I/Os per second, as in 5000/s or 12k/s"`
 	ScaleBy float64           `yaml:"scale" doc:"factor for every size of the job, as in 0.1 to try a long protocol; 0 means 1"`
 	Times   float64           `yaml:"times" doc:"length of its trials, as a multiple of the plan's; 0 means 1"`
 	BySize  bool              `yaml:"by_size" doc:"end a trial when the job has done its size, however long that takes, like a job without time_based; times: is then the expected length"`
@@ -250,10 +251,12 @@ func (f *Fio) Validate() error {
 		return &plan.FieldError{Field: "scale", Msg: fmt.Sprintf("%g is out of range", f.ScaleBy), Hint: "write a factor, as in 0.1"}
 	case f.File != "" && f.Command != "":
 		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Hint: "make two workloads of it"}
-	case f.Load != "" && (f.File != "" || f.Command != ""):
-		return &plan.FieldError{Field: "load", Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Hint: "write the job as rw:, bs:, …"}
-	case f.BySize && f.Load != "":
-		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Hint: "leave it out, or load:"}
+	case f.Rate != "" && f.Load != "":
+		return &plan.FieldError{Field: "rate", Msg: "an open loop has a load or a rate, not both", Hint: "leave out load: or rate:"}
+	case f.open() && (f.File != "" || f.Command != ""):
+		return &plan.FieldError{Field: f.openField(), Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Hint: "write the job as rw:, bs:, …; a limit of fio's own goes into the job file or the command"}
+	case f.BySize && f.open():
+		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Hint: "leave it out, or " + f.openField() + ":"}
 	case f.File != "" || f.Command != "":
 		if f.source != nil { // else Split looks at each job
 			if e := f.outOfBounds(); e != nil {
@@ -295,7 +298,7 @@ func (f *Fio) outOfBounds() *plan.FieldError {
 
 // jobs are the jobs of the spec, with variables in them.
 func (f *Fio) jobs() *fioJob {
-	j := &fioJob{spec: f, sharedFile: f.Load != ""}
+	j := &fioJob{spec: f, sharedFile: f.open()}
 	if f.source != nil {
 		j.take(f.source)
 		return j
@@ -329,7 +332,7 @@ func (f *Fio) fillDefaults() {
 	def("rw", "randread")
 	def("bs", "4k", "bsrange", "bssplit")
 	def("iodepth", "1")
-	if f.Load != "" {
+	if f.open() {
 		f.fillOpen(def)
 	}
 	def("numjobs", "1")
@@ -359,7 +362,7 @@ func (f *Fio) get(key string) (string, bool) {
 // defaultSize shares defaultTotal among the jobs, in whole MiB.
 func (f *Fio) defaultSize() int64 {
 	v, _ := f.get("numjobs")
-	if f.Load != "" {
+	if f.open() {
 		v = "1" // they share their file
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
@@ -385,13 +388,14 @@ var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own o
 func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) {
 	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
-		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, ScaleBy: spec.ScaleBy} // Validate may not have been called
+		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, Rate: spec.Rate, ScaleBy: spec.ScaleBy} // Validate may not have been called
 		copied.fillDefaults()
 		if err := copied.checkLoad(); err != nil {
 			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
 		}
 		j.share, _ = parseLoad(spec.Load)
-		j.sharedFile = j.share > 0
+		j.rate, _ = parseRate(spec.Rate)
+		j.sharedFile = spec.open()
 		for _, s := range copied.settings {
 			s.Value = standardSizes(s.Value)
 			j.settings = append(j.settings, s)

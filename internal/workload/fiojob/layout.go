@@ -120,10 +120,10 @@ type line struct {
 	export   bool
 	engine   string
 	seed     uint64
-	runtime  int64 // ms
-	ramp     int64 // ms
-	keepWarm bool  // leave the page cache alone
-	rate     int64 // I/Os per second of each job, at random times; 0 is as many as it can
+	runtime  int64   // ms
+	ramp     int64   // ms
+	keepWarm bool    // leave the page cache alone
+	rate     float64 // I/Os per second of all jobs together, at random times; 0 is as many as they can
 }
 
 // args assembles the command line of one trial.
@@ -153,7 +153,7 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	set := func(key, value string) { settings = append(settings, fio.Setting{Key: key, Value: value}) }
 	has := map[string]bool{}
 	for _, s := range r.settings {
-		if s.Key == "ioengine" || (l.device || l.export) && s.Key == "nrfiles" {
+		if s.Key == "ioengine" || l.rate > 0 && s.Key == "numjobs" || (l.device || l.export) && s.Key == "nrfiles" {
 			continue
 		}
 		has[s.Key] = true
@@ -185,7 +185,9 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 		set("ramp_time", strconv.FormatInt(l.ramp, 10)+"ms")
 	}
 	if l.rate > 0 {
-		set("rate_iops", strconv.FormatInt(l.rate, 10))
+		jobs, each := l.sources()
+		set("numjobs", strconv.Itoa(jobs))
+		set("rate_iops", strconv.Itoa(each))
 		set("rate_process", "poisson")
 	}
 	if has["verify"] {

@@ -20,7 +20,7 @@ func (j *fioJob) Metrics() []string {
 			}
 		}
 	}
-	if j.share > 0 { // the rate is given; what differs is the latency
+	if j.spec.open() { // the rate is given; what differs is the latency
 		for i := range out {
 			out[i], _, _ = strings.Cut(out[i], ".")
 			out[i] += ".latency.mean"
@@ -117,7 +117,7 @@ func (f *Fio) metrics() (all []metric.Metric) {
 	if flushes {
 		all = slices.Concat(all, metric.Latency("sync.latency", "time of a flush (fsync, fdatasync)"), metric.Stalls("sync"))
 	}
-	if f.Load != "" {
+	if f.open() {
 		all = append(all, metric.Of(iotax.RatioUnit, iotax.Down, iotax.ValueLoadLate, "share of the arrivals that found their source busy")...)
 	}
 	return append(all, metric.Of(iotax.RatioUnit, iotax.Up, iotax.ValueFairnessJain, "Jain's index of the rates of several clients",

@@ -63,6 +63,64 @@ func parseLoad(s string) (float64, error) {
 	return float64(p), nil
 }
 
+// leastRate is the lowest rate of an open loop, and mostEach the highest of one of its sources, 1/s: fio times arrivals to
+// whole microseconds.
+const (
+	leastRate = 10
+	mostEach  = 10000
+)
+
+// parseRate reads I/Os per second. "" is 0.
+func parseRate(s string) (float64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	rate, err := plan.ParseRate(s)
+	if err != nil {
+		return 0, fieldError("rate", err)
+	}
+	if rate < leastRate {
+		return 0, &plan.FieldError{Field: "rate", Msg: fmt.Sprintf("%s is out of range", s), Hint: fmt.Sprintf("write at least %d/s", leastRate)}
+	}
+	return rate, nil
+}
+
+// open reports whether the job is an open loop, and openField which key makes it one.
+func (f *Fio) open() bool { return f.Load != "" || f.Rate != "" }
+
+func (f *Fio) openField() string {
+	if f.Rate != "" {
+		return "rate"
+	}
+	return "load"
+}
+
+// offered is what jobs sources with a rate of each offer in the window of l, 1/s. fio rounds the mean gap of a source down to
+// whole microseconds. The window of a source begins with an arrival, which comes on top.
+func (l line) offered(jobs, each int) float64 {
+	window := float64(max(l.runtime, 1)) / 1000
+	return float64(jobs) * (1e6/math.Floor(1e6/float64(each)) + 1/window)
+}
+
+// sources divides the rate of l among as many sources as the job may have, each with a whole number of I/Os per second, or
+// up to half as many if these come closer to the rate.
+func (l line) sources() (jobs, each int) {
+	most := max(1, min(l.job.layout.jobs, int(l.rate/l.offered(1, 1))))
+	best := math.Inf(1)
+	for n := most; n >= max(1, most/2) && best > rateError; n-- {
+		about := max(1, int(l.rate/float64(n)-1000/float64(max(l.runtime, 1))))
+		for _, e := range []int{about, about + 1} {
+			if off := math.Abs(l.offered(n, e)/l.rate - 1); off < best {
+				jobs, each, best = n, e, off
+			}
+		}
+	}
+	return jobs, each
+}
+
+// rateError is how far the sources may be from the rate if more of them take part.
+const rateError = 0.002
+
 // fillOpen sets what an open loop needs and the plan leaves open.
 func (f *Fio) fillOpen(def func(key, value string, unless ...string)) {
 	def("numjobs", strconv.Itoa(openJobs))
@@ -72,10 +130,14 @@ func (f *Fio) fillOpen(def func(key, value string, unless ...string)) {
 
 // checkLoad refuses what cannot be an open loop.
 func (f *Fio) checkLoad() error {
-	if f.Load == "" {
+	if !f.open() {
 		return nil
 	}
 	if _, err := parseLoad(f.Load); err != nil {
+		return err
+	}
+	rate, err := parseRate(f.Rate)
+	if err != nil {
 		return err
 	}
 	refuse := func(field, msg, hint string) error {
@@ -94,6 +156,9 @@ func (f *Fio) checkLoad() error {
 		if slices.Contains([]string{"nrfiles", "offset_increment"}, s.Key) {
 			return refuse(s.Key, "there is one file", "leave it out")
 		}
+		if n, _ := strconv.ParseFloat(s.Value, 64); s.Key == "numjobs" && rate > n*mostEach {
+			return refuse("rate", fmt.Sprintf("each of %s sources can offer %d/s", s.Value, mostEach), fmt.Sprintf("numjobs: %.0f, or a lower rate", math.Ceil(rate/mostEach)))
+		}
 	}
 	return nil
 }
@@ -102,19 +167,15 @@ func (f *Fio) checkLoad() error {
 // the slowest can. Its facts are load.offered (1/s, all jobs together) and capacity.TARGET (1/s).
 func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
-	rate, jobs := int64(0), 0
-	if v, err := strconv.ParseInt(known["load.rate"], 10, 64); err == nil && v > 0 {
-		rate, facts = v, known
+	if v, err := strconv.ParseFloat(known[iotax.ValueLoadOffered], 64); err == nil && v > 0 {
+		j.rate = v
+		return known, nil
 	}
 	slowest, who := math.Inf(1), ""
 	for _, t := range targets {
 		st, err := j.state(ctx, t)
 		if err != nil {
 			return nil, err
-		}
-		jobs = st.job.layout.jobs
-		if rate > 0 {
-			continue
 		}
 		c, err := j.capacity(ctx, t, st)
 		if err != nil {
@@ -125,27 +186,20 @@ func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, known map[s
 			slowest, who = c, t.Name
 		}
 	}
-	if rate == 0 {
-		rate = int64(j.share * slowest / float64(jobs))
-		if rate < 1 {
-			return nil, &iotax.Error{Op: "offer a load of " + j.spec.Load + " for", On: j.name,
-				Err:  fmt.Errorf("%s does %.0f I/Os a second, too few to be shared among %d sources", who, slowest, jobs),
-				Hint: fmt.Sprintf("numjobs: %d", max(1, int(j.share*slowest/10)))}
-		}
-		facts[iotax.FactLoad] = j.spec.Load
-		facts["load.rate"] = strconv.FormatInt(rate, 10)
-		facts[iotax.ValueLoadOffered] = strconv.FormatInt(rate*int64(jobs), 10)
+	rate := math.Floor(j.share * slowest)
+	if rate < leastRate {
+		return nil, &iotax.Error{Op: "offer a load of " + j.spec.Load + " for", On: j.name,
+			Err: fmt.Errorf("%s does %.0f I/Os a second, and an open loop offers at least %d", who, slowest, leastRate), Hint: "a higher load, or a closed loop"}
 	}
-	for _, t := range targets {
-		j.states[t].rate = rate
-	}
+	j.rate = rate
+	facts[iotax.FactLoad] = j.spec.Load
+	facts[iotax.ValueLoadOffered] = strconv.FormatFloat(rate, 'f', -1, 64)
 	return facts, nil
 }
 
 // capacity is what the job does on t when nothing holds it back. Workloads that differ in their load alone
 // look once.
 func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (float64, error) {
-	st.rate = 0
 	trial := &iotax.Trial{Length: pilotTime, Ramp: pilotRamp, Seed: 1, Cold: true}
 	key := t.Machine.String() + "\x00" + t.Place.Path + "\x00" + iotax.QuoteAll(j.line(t, st, trial).anonymous())
 	shared.mu.Lock()
@@ -186,41 +240,50 @@ func (j *fioJob) rateMetric() string {
 	return iotax.ValueReadIOPS
 }
 
+// load is the share of an open loop for people.
+func (j *fioJob) load() string { return strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %" }
+
 // loadFacts say which load was offered. load.job is the same for workloads that differ in their load
 // alone: together they are a curve.
-func (j *fioJob) loadFacts(facts map[string]string, st *fioState) {
-	if st.rate == 0 {
+func (j *fioJob) loadFacts(facts map[string]string) {
+	if j.rate == 0 {
 		return
 	}
 	var job []string
 	for _, s := range j.settings {
 		job = append(job, strings.TrimPrefix((fio.Setting{Key: s.Key, Value: s.Value}).String(), "--"))
 	}
-	facts[iotax.FactLoad] = strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %"
+	if j.share > 0 {
+		facts[iotax.FactLoad] = j.load()
+	}
 	facts[iotax.FactLoadJob] = strings.Join(job, " ")
 }
 
 // judgeLoad adds to a trial of an open loop what was offered and how many arrivals were late, and says
 // where the latency is not what it seems.
-func (j *fioJob) judgeLoad(st *fioState, out *iotax.Trial) {
-	if st.rate == 0 {
+func (j *fioJob) judgeLoad(l line, out *iotax.Trial) {
+	if l.rate == 0 {
 		return
 	}
-	offered := float64(st.rate) * float64(st.job.layout.jobs)
+	jobs, each := l.sources()
+	offered := l.offered(jobs, each)
 	rate := j.rateMetric()
 	direction, _, _ := strings.Cut(rate, ".")
 	done, _ := out.Value(rate)
 	latency, _ := out.Value(direction + ".latency.mean")
-	late := done.Value * latency.Value / float64(st.job.layout.jobs)
+	late := min(1, done.Value*latency.Value/float64(jobs))
 	out.Values = append(out.Values,
 		iotax.Value{Name: iotax.ValueLoadOffered, Value: offered, Unit: iotax.PerSecond},
 		iotax.Value{Name: iotax.ValueLoadLate, Value: late, Unit: iotax.RatioUnit, Better: iotax.Down})
 	if done.Value < offeredBelow*offered {
-		out.Findings = append(out.Findings, rules.LoadNotReached.Without("rate:", true).With("50%", fmt.Sprintf("%.0f%%", max(1, 50*j.share))).
-			Found(iotax.AboutTrial(out), "%.0f I/Os a second were offered and %.0f done", offered, done.Value))
+		less := rules.LoadNotReached.Without("rate:", true).With("50%", fmt.Sprintf("%.0f%%", max(1, 50*j.share)))
+		if j.share == 0 {
+			less = rules.LoadNotReached.Hinting(fmt.Sprintf("offer less (`rate: %.0f/s`); read the latency as that of an overloaded target", max(leastRate, done.Value/2)))
+		}
+		out.Findings = append(out.Findings, less.Found(iotax.AboutTrial(out), "%.0f I/Os a second were offered and %.0f done", offered, done.Value))
 	}
 	if late > lateAbove {
-		out.Findings = append(out.Findings, rules.ArrivalsLate.With("N", strconv.Itoa(2*st.job.layout.jobs)).
+		out.Findings = append(out.Findings, rules.ArrivalsLate.With("N", strconv.Itoa(2*max(jobs, l.job.layout.jobs))).
 			Found(iotax.AboutTrial(out), "%.1f %% of the I/Os found their source busy", 100*late))
 	}
 }

@@ -36,7 +36,8 @@ type fioJob struct {
 	settings   []fio.Setting // of the job, without what iotax decides
 	sharedFile bool          // the job file names one file for all jobs
 	overridden []fio.Setting // what the job file says and iotax decides
-	share      float64       // of the slowest target's capacity that is offered in an open loop; 0 is a closed one
+	share      float64       // of the slowest target's capacity that is offered in an open loop, until Pilot makes a rate of it
+	rate       float64       // offered in an open loop, 1/s; 0 is a closed one
 	file       string        // the file that the job file names, or ""
 	beside     []part        // jobs that run at the same time
 
@@ -55,7 +56,6 @@ type fioState struct {
 	held    []string         // files that this workload keeps alive
 	needs   []need           // space that the missing test files take
 	claimed bool             // whether the needs are, or were, among the claims
-	rate    int64            // I/Os per second that each job offers; 0 is as many as it can
 	blocked bool             // a report of fio that waited for an I/O has ended a trial
 	err     error            // why the target can't do it; Check says it
 }
@@ -394,7 +394,7 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 	}
 	return line{
 		fio: st.tool.Argv, job: st.job, name: j.name, place: t.Place.Path, device: t.Place.Kind == iotax.PlaceDevice, export: support.IsNBD(t.Place),
-		engine: st.engine, seed: out.Seed, runtime: length.Milliseconds(), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: st.rate,
+		engine: st.engine, seed: out.Seed, runtime: length.Milliseconds(), ramp: out.Ramp.Milliseconds(), keepWarm: !out.Cold, rate: j.rate,
 	}
 }
 
@@ -682,7 +682,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 		return fail(err)
 	}
 	out.Values = append(out.Values, r.Values()...)
-	j.judgeLoad(st, out)
+	j.judgeLoad(l, out)
 	out.Histograms = append(out.Histograms, r.Histograms()...)
 	out.Intervals = intervals
 	if missing != nil {
@@ -719,7 +719,7 @@ func typed(t *iotax.Target, args []string) string {
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
 	facts[iotax.FactFio] = st.tool.Version
 	facts[iotax.FactIOEngine] = st.engine
-	j.loadFacts(facts, st)
+	j.loadFacts(facts)
 	facts[iotax.FactJob] = iotax.JobText(j.normal(st))
 	facts["ramp"] = out.Ramp.String()
 	for key, value := range st.job.facts() {
@@ -752,7 +752,9 @@ func (j *fioJob) normal(st *fioState) map[string]string {
 		}
 	}
 	if j.share > 0 {
-		out["load"] = strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %"
+		out["load"] = j.load()
+	} else if j.rate > 0 {
+		out["rate"] = strconv.FormatFloat(j.rate, 'f', -1, 64) + "/s"
 	}
 	if j.spec.BySize {
 		out["by_size"] = "true"

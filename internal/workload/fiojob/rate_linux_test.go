@@ -1,0 +1,129 @@
+package fiojob
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
+)
+
+// The rate of a plan is what fio does, on a target that carries it; on one that does not, the arrivals are counted as late.
+func TestRateIsOffered(t *testing.T) {
+	long.Test(t)
+	j := rated(t, "3000/s")
+	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
+	ready(ctx, t, j, target)
+	// The number of Poisson arrivals varies: that of 60,000 by 0.8 %, 19 times of 20. A machine whose CPUs are busy wakes
+	// sources late, so that the last arrivals miss the window.
+	var got []float64
+	for seed := range uint64(4) {
+		out := &iotax.Trial{Length: 20 * time.Second, Ramp: time.Second, Seed: 2 + seed}
+		if err := j.Run(ctx, target, out); err != nil {
+			t.Fatal(err)
+		}
+		done, _ := out.Value("read.iops")
+		offered, _ := out.Value("load.offered")
+		late, _ := out.Value("load.late")
+		if math.Abs(offered.Value/3000-1) > .005 || !(late.Value > 0 && late.Value < .5) || out.Facts["load"] != "" {
+			t.Errorf("%v offered, %v late, facts %v", offered.Value, late.Value, out.Facts)
+		}
+		got = append(got, done.Value)
+		if math.Abs(done.Value/3000-1) < .01 {
+			return
+		}
+	}
+	t.Errorf("%.0f/s in place of 3000/s", got)
+}
+
+// A server that needs 5 ms for each I/O, one at a time, carries 200/s.
+func TestOverloadIsToldAndLate(t *testing.T) {
+	long.Test(t)
+	j := rated(t, "1000/s", "numjobs", "32", "direct", "0")
+	ctx := worktest.CtxFor(t)
+	target := worktest.Target(host.Local(), worktest.OnDisk(t))
+	target.Place = iotax.Place{Kind: iotax.PlaceURL, Path: export(t, "--filter=noparallel", "--filter=delay", "memory", "32M", "serialize=all-requests", "rdelay=5ms")}
+	ready(ctx, t, j, target)
+	out := &iotax.Trial{Length: 2 * time.Second, Ramp: time.Second, Seed: 1}
+	if err := j.Run(ctx, target, out); err != nil {
+		t.Fatal(err)
+	}
+	done, _ := out.Value("read.iops")
+	late, _ := out.Value("load.late")
+	var found []string
+	for _, f := range out.Findings {
+		found = append(found, f.Rule)
+		if strings.Contains(f.Hint, "load:") {
+			t.Errorf("the hint is about a load: %s", f.Hint)
+		}
+	}
+	if done.Value > 250 || late.Value < .9 || !slices.Contains(found, "load-not-reached") || !slices.Contains(found, "arrivals-late") {
+		t.Errorf("%v/s, %v late, findings %v", done.Value, late.Value, found)
+	}
+}
+
+func rated(t *testing.T, rate string, options ...string) *fioJob {
+	t.Helper()
+	spec := &Fio{Rate: rate}
+	for i, key := range append([]string{"size", "16MiB"}, options...) {
+		if i%2 == 0 {
+			if err := spec.SetOption(key, append([]string{"size", "16MiB"}, options...)[i+1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.(*fioJob)
+}
+
+func ready(ctx context.Context, t *testing.T, j *fioJob, target *iotax.Target) {
+	t.Helper()
+	if err := errors.Join(j.Check(ctx, target), j.Prepare(ctx, target)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Cleanup(context.WithoutCancel(ctx), target) })
+}
+
+
+// export serves what the arguments of nbdkit say, until the test ends.
+func export(t *testing.T, args ...string) (url string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "nbd") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket, pid := filepath.Join(dir, "s"), filepath.Join(dir, "pid")
+	cmd := exec.Command("nbdkit", append([]string{"--foreground", "--unix", socket, "--pidfile", pid}, args...)...)
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(pid); err == nil { // it listens before it writes its pid
+			return "nbd+unix:///?socket=" + socket
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nbdkit does not listen")
+		}
+	}
+}
