@@ -3,10 +3,12 @@ package fiojob
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,8 +55,7 @@ func TestOverloadIsToldAndLate(t *testing.T) {
 	long.Test(t)
 	j := rated(t, "1000/s", "numjobs", "32", "direct", "0")
 	ctx := worktest.CtxFor(t)
-	target := worktest.Target(host.Local(), worktest.OnDisk(t))
-	target.Place = iotax.Place{Kind: iotax.PlaceURL, Path: export(t, "--filter=noparallel", "--filter=delay", "memory", "32M", "serialize=all-requests", "rdelay=5ms")}
+	target := export(t, "--filter=noparallel", "--filter=delay", "memory", "32M", "serialize=all-requests", "rdelay=5ms")
 	ready(ctx, t, j, target)
 	out := &iotax.Trial{Length: 2 * time.Second, Ramp: time.Second, Seed: 1}
 	if err := j.Run(ctx, target, out); err != nil {
@@ -72,6 +73,36 @@ func TestOverloadIsToldAndLate(t *testing.T) {
 	if done.Value > 250 || late.Value < .9 || !slices.Contains(found, "load-not-reached") || !slices.Contains(found, "arrivals-late") {
 		t.Errorf("%v/s, %v late, findings %v", done.Value, late.Value, found)
 	}
+}
+
+// The sources of an open loop do not begin together: in no tenth of a second are twice as many arrivals as in others.
+func TestOpenLoopHasNoBurst(t *testing.T) {
+	j := rated(t, "400/s", "direct", "0")
+	ctx, log := worktest.CtxFor(t), filepath.Join(t.TempDir(), "log")
+	target := export(t, "--filter=log", "memory", "32M", "logfile="+log)
+	ready(ctx, t, j, target)
+	arrival := regexp.MustCompile(`(?m)^\S+ (\S+\.\d)\d+ connection=\d+ Read`)
+	var perTenth map[string]float64
+	read := 0
+	for seed := range uint64(4) { // a machine that stops for a moment has a burst after it
+		if err := j.Run(ctx, target, &iotax.Trial{Length: 2 * time.Second, Ramp: 300 * time.Millisecond, Seed: 1 + seed}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perTenth = map[string]float64{}
+		for _, m := range arrival.FindAllSubmatch(text[read:], -1) {
+			perTenth[string(m[1])]++
+		}
+		read = len(text)
+		counts := slices.Sorted(maps.Values(perTenth))
+		if n := len(counts); n >= 20 && counts[n-1] < 2*counts[n/2] && math.Abs(counts[n/2]/40-1) < .3 {
+			return
+		}
+	}
+	t.Errorf("arrivals in the tenths of a second: %v", perTenth)
 }
 
 func rated(t *testing.T, rate string, options ...string) *fioJob {
@@ -102,9 +133,8 @@ func ready(ctx context.Context, t *testing.T, j *fioJob, target *iotax.Target) {
 	t.Cleanup(func() { _ = j.Cleanup(context.WithoutCancel(ctx), target) })
 }
 
-
-// export serves what the arguments of nbdkit say, until the test ends.
-func export(t *testing.T, args ...string) (url string) {
+// export serves what the arguments of nbdkit describe, until the test ends.
+func export(t *testing.T, args ...string) *iotax.Target {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nbd") // the path of a socket is short
 	if err != nil {
@@ -112,18 +142,7 @@ func export(t *testing.T, args ...string) (url string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket, pid := filepath.Join(dir, "s"), filepath.Join(dir, "pid")
-	cmd := exec.Command("nbdkit", append([]string{"--foreground", "--unix", socket, "--pidfile", pid}, args...)...)
-	cmd.Stderr = t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(pid); err == nil { // it listens before it writes its pid
-			return "nbd+unix:///?socket=" + socket
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nbdkit does not listen")
-		}
-	}
+	server := exec.Command("nbdkit", append([]string{"--foreground", "--unix", socket, "--pidfile", pid}, args...)...)
+	server.Stderr = t.Output()
+	return worktest.Serves(t, server, socket, pid)
 }
