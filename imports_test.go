@@ -52,7 +52,7 @@ var floors = map[string]string{
 	"generate":           "iotax agent",
 	"workload":           "iotax agent generate metric object plan leftover rules workload/command workload/fiojob workload/support workload/task",
 	"workload/command":   "iotax agent metric plan secret workload/support workload/task",
-	"workload/fiojob":    "iotax agent metric plan fio leftover rules workload/support workload/task",
+	"workload/fiojob":    "iotax agent expect metric stat plan fio leftover rules workload/support workload/task",
 	"workload/support":   "iotax agent plan rules workload/task",
 	"workload/task":      "iotax agent",
 	"lab":                "iotax agent leftover",

@@ -415,9 +415,9 @@ type WorkloadCaps struct {
 	Preparation time.Duration
 
 	// Pilot chooses what depends on the slowest target, as a load that all of them can carry. It is called once, after every
-	// Prepare, and returns facts of the workload. A resumed run passes these facts as known; Pilot then chooses the same and
-	// does not measure again.
-	Pilot func(ctx context.Context, targets []*Target, known map[string]string) (map[string]string, error)
+	// Prepare, and returns facts of the workload. Trials will have that length. A resumed run passes these facts as known; Pilot
+	// then chooses the same and does not measure again.
+	Pilot func(ctx context.Context, targets []*Target, length time.Duration, known map[string]string) (map[string]string, error)
 
 	// Joins returns nil if the workload can run at several targets at the same moment (Target.Together), else the reason.
 	Joins func() error

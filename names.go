@@ -32,6 +32,7 @@ const (
 	ValueMixedLatency    ValueName = "mixed.latency"     // s, a histogram of all directions
 	ValueReadLatencyMean ValueName = "read.latency.mean" // s
 	ValueLoadOffered     ValueName = "load.offered"      // 1/s, of an open loop
+	ValueLimitIOPS       ValueName = "limit.iops"        // 1/s, the highest load that met a condition
 	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that found their source busy
 )
 
@@ -93,6 +94,7 @@ const (
 	FactClients      FactKey = "clients"  // how many targets did the work at the same moment; also of the target
 	FactLoad         FactKey = "load"     // of an open loop, as the plan has it
 	FactLoadJob      FactKey = "load.job" // the job of an open loop without its rate
+	FactTried        FactKey = "tried"    // of a search: the loads, and what the condition was about at each
 	FactPart         FactKey = "part"     // size of the parts of a multipart upload
 	FactConcurrency  FactKey = "concurrency"
 	FactPayload      FactKey = "payload"  // how what was sent is protected: "signed chunk by chunk"

@@ -103,7 +103,8 @@ func metricsPage(t *testing.T) string {
 		table("`"+k.Name+"`", s.Traits().Metrics())
 		if k.Name == "fio" {
 			b.WriteString("\n`sync` is there if the job flushes while it runs (`fsync`, `fdatasync`), `mixed` if it has several directions. A job that trims has\n" +
-				"`trim`. An open loop (`load`) has `load.late`, the share of the arrivals that found their source busy.\n")
+				"`trim`. An open loop (`load`, `rate`) has `load.late`, the share of the arrivals that found their source busy. A\n" +
+				"search (`find`) has `limit.iops` alone, the highest load that met its condition.\n")
 		}
 	}
 	table("Any workload", metric.Observed)

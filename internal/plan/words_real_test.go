@@ -42,8 +42,8 @@ func TestWordsOfDirectories(t *testing.T) {
 	}
 }
 
-// An open loop at a rate is refused in a plan, as in a word, before anything is opened.
-func TestRatesOfOpenLoops(t *testing.T) {
+// An open loop that cannot be is refused in a plan, as in a word, before anything is opened.
+func TestOpenLoopsOfPlans(t *testing.T) {
 	const form = "write I/Os per second, as in 5000/s, 12k/s or 1.5M/s"
 	for fio, want := range map[string]string{
 		"rate: 5000/s":                       "",
@@ -60,7 +60,29 @@ func TestRatesOfOpenLoops(t *testing.T) {
 		"rate: 5000/s, rate_iops: 8":         "iotax sets the rate",
 		"rate: 5000/s, by_size: true":        "leave it out, or rate:",
 		"rate: 50k/s, numjobs: 2":            "numjobs: 5",
-		"rate: 5000/s, command: fio --name=a --rw=randread --size=1m": "write the job as rw:, bs:",
+		"find: {most: iops, while: read.latency.p99 < 2ms}":                           "",
+		"find: {most: iops, while: write.latency.mean <= 1.5s}, rw: randwrite":        "",
+		"find: {most: [iops], while: [read.latency.p99 < 2ms, read.latency.p50<1ms]}": "",
+		"find: {while: read.latency.p99 < 2ms}":                                       "most",
+		"find: {most: bandwidth, while: read.latency.p99 < 2ms}":                      "most: iops",
+		"find: {most: iops}":                                               "a limit needs a condition",
+		"find: iops":                                                       "find takes a mapping",
+		"find: {most: iops, while: fast}":                                  "write METRIC < LIMIT",
+		"find: {most: iops, while: read.latency.p99 < 2}":                  "2s",
+		"find: {most: iops, while: read.latency.p99 < 2MiB}":               "unknown unit",
+		"find: {most: iops, while: read.latency.p99 < 0ms}":                "write a time above 0",
+		"find: {most: iops, while: read.latency.p99 > 2ms}":                "write read.latency.p99 < 2ms",
+		"find: {most: iops, while: write.latency.p99 < 2ms}":               "there are read.latency.mean",
+		"find: {most: iops, while: read.latency.p98 < 2ms}":                "there are read.latency.mean",
+		"find: {most: iops, while: read.iops < 5000}":                      "there are read.latency.mean",
+		"find: {most: iops, while: read.latency.p99 < 120% of baseline}":   "without a workload, a target or the baseline",
+		"find: {most: iops, while: read.latency.p99 < 2ms at a}":           "without a workload, a target or the baseline",
+		"find: {most: iops, while: read.latency.p99 < 2ms}, rate: 500/s":   "leave out rate: or find:",
+		"find: {most: iops, while: read.latency.p99 < 2ms}, load: 50%":     "leave out load: or find:",
+		"find: {most: iops, while: read.latency.p99 < 2ms}, rw: read":      "rw: randread or rw: randwrite",
+		"find: {most: iops, while: read.latency.p99 < 2ms}, by_size: true": "leave it out, or find:",
+		"find: {most: iops, while: read.latency.p99 < 2ms}, file: a.fio":   "write the job as rw:, bs:",
+		"rate: 5000/s, command: fio --name=a --rw=randread --size=1m":      "write the job as rw:, bs:",
 	} {
 		keys := "bs: 4k, " + fio
 		if !strings.Contains(fio, "rw:") {

@@ -241,10 +241,10 @@ func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 		if pilot == nil || len(l.targets) == 0 {
 			continue
 		}
-		r.d.Progress(Event{Kind: Preparing, Text: "looking for the load that every target can carry", Workload: l.plan.Name})
+		r.d.Progress(Event{Kind: Preparing, Text: "measuring what every target can do", Workload: l.plan.Name})
 		i := slices.IndexFunc(run.Workloads, func(w iotax.WorkloadInfo) bool { return w.Name == l.plan.Name })
 		err := within(ctx, readyTime, func(ctx context.Context) (err error) {
-			run.Workloads[i].Facts, err = pilot(ctx, l.targets, r.known[l.plan.Name])
+			run.Workloads[i].Facts, err = pilot(ctx, l.targets, r.p.Measure.Length(l.plan), r.known[l.plan.Name])
 			return err
 		})
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"iotax"
 	"iotax/internal/plan"
@@ -19,7 +20,7 @@ type pilotWorkload struct {
 
 func (p *pilotWorkload) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{Pilot: p.pilot} }
 
-func (p *pilotWorkload) pilot(_ context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
+func (p *pilotWorkload) pilot(_ context.Context, targets []*iotax.Target, _ time.Duration, known map[string]string) (map[string]string, error) {
 	p.w.say("pilot %s on %d, known %v", p.name, len(targets), known)
 	return map[string]string{"load.rate": "5"}, p.err
 }

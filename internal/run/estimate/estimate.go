@@ -212,6 +212,7 @@ func worksOf(p *plan.Plan) []work {
 		}
 		if job, err := w.Job(); err == nil && can.Pilot != nil {
 			delete(job, "load") // workloads that differ in their load alone look once
+			delete(job, "find")
 			out[i].pilot = iotax.JobText(job)
 		}
 	}

@@ -37,6 +37,7 @@ type Fio struct {
 	Env     map[string]string `yaml:"env" doc:"values of ${NAME} in the job file or command, and of fio's $ncpus, $mb_memory and $pagesize"`
 	Load    string            `yaml:"load" doc:"open loop with the same offered load on all targets: a share of what the slowest target can do, as in 60%; open means 60%"`
 	Rate    string            `yaml:"rate" doc:"open loop with this load on all targets: I/Os per second, as in 5000/s or 12k/s"`
+	Find    Find              `yaml:"find" doc:"open loop that looks for the highest load up to which a condition holds, at each target"`
 	ScaleBy float64           `yaml:"scale" doc:"factor for every size of the job, as in 0.1 to try a long protocol; 0 means 1"`
 	Times   float64           `yaml:"times" doc:"length of its trials, as a multiple of the plan's; 0 means 1"`
 	BySize  bool              `yaml:"by_size" doc:"end a trial when the job has done its size, however long that takes, like a job without time_based; times: is then the expected length"`
@@ -49,7 +50,7 @@ type Fio struct {
 func newFio() plan.Spec { return &Fio{} }
 
 func (f *Fio) Traits() plan.Traits {
-	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options}, Lasts: f.Times, Scale: f.Scale, Split: f.Split, Metrics: f.metrics}
+	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options}, Lasts: f.lasts(), Scale: f.Scale, Split: f.Split, Metrics: f.metrics}
 	if !f.Install {
 		can.Tools = []string{"fio"}
 	}
@@ -253,6 +254,8 @@ func (f *Fio) Validate() error {
 		return &plan.FieldError{Field: "command", Msg: "a workload has a job file or a command, not both", Hint: "make two workloads of it"}
 	case f.Rate != "" && f.Load != "":
 		return &plan.FieldError{Field: "rate", Msg: "an open loop has a load or a rate, not both", Hint: "leave out load: or rate:"}
+	case f.finds() && (f.Rate != "" || f.Load != ""):
+		return &plan.FieldError{Field: "find", Msg: "what looks for a load cannot have one", Hint: "leave out " + f.openField() + ": or find:"}
 	case f.open() && (f.File != "" || f.Command != ""):
 		return &plan.FieldError{Field: f.openField(), Msg: "an open loop is made of the plan's own keys, not of a job file or a command", Hint: "write the job as rw:, bs:, …; a limit of fio's own goes into the job file or the command"}
 	case f.BySize && f.open():
@@ -388,7 +391,7 @@ var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own o
 func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) {
 	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
-		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, Rate: spec.Rate, ScaleBy: spec.ScaleBy} // Validate may not have been called
+		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, Rate: spec.Rate, Find: spec.Find, ScaleBy: spec.ScaleBy} // Validate may not have been called
 		copied.fillDefaults()
 		if err := copied.checkLoad(); err != nil {
 			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: err}
@@ -435,7 +438,7 @@ const sizeTime = time.Hour
 func (j *fioJob) Caps() iotax.WorkloadCaps {
 	can := iotax.WorkloadCaps{Space: j.Space, Files: j.Files, Look: j.Look, Settle: j.Settle, Joins: j.Joins}
 	switch {
-	case j.share > 0:
+	case j.share > 0 || j.spec.finds():
 		can.Pilot = j.Pilot
 	case j.spec.BySize:
 		can.Limit = sizeTime

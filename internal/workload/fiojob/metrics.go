@@ -20,6 +20,9 @@ func (j *fioJob) Metrics() []string {
 			}
 		}
 	}
+	if j.spec.finds() {
+		return []string{iotax.ValueLimitIOPS}
+	}
 	if j.spec.open() { // the rate is given; what differs is the latency
 		for i := range out {
 			out[i], _, _ = strings.Cut(out[i], ".")
@@ -74,6 +77,9 @@ var flushing = []string{"fsync", "fdatasync", "sync_file_range"}
 // metrics are what fio.Result.Values has of the directions of the jobs. A direction that a variable gives may be any.
 func (f *Fio) metrics() (all []metric.Metric) {
 	j := f.jobs()
+	if f.finds() {
+		return metric.Of(iotax.PerSecond, iotax.Up, iotax.ValueLimitIOPS, "highest load of an open loop that met the condition of `find`, I/Os per second")
+	}
 	flushes, queues, seen := false, false, []string{}
 	for _, settings := range append([][]fio.Setting{j.settings}, settingsOf(j.beside)...) {
 		rw, waits := "read", false

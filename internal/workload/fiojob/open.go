@@ -86,13 +86,16 @@ func parseRate(s string) (float64, error) {
 }
 
 // open reports whether the job is an open loop, and openField which key makes it one.
-func (f *Fio) open() bool { return f.Load != "" || f.Rate != "" }
+func (f *Fio) open() bool { return f.Load != "" || f.Rate != "" || f.finds() }
 
 func (f *Fio) openField() string {
-	if f.Rate != "" {
+	switch {
+	case f.Rate != "":
 		return "rate"
+	case f.Load != "":
+		return "load"
 	}
-	return "load"
+	return "find"
 }
 
 // offered is what jobs sources with a rate of each offer in the window of l, 1/s. fio rounds the mean gap of a source down to
@@ -171,13 +174,19 @@ func (f *Fio) checkLoad() error {
 			return refuse("rate", fmt.Sprintf("each of %s sources can offer %d/s", s.Value, mostEach), fmt.Sprintf("numjobs: %.0f, or a lower rate", math.Ceil(rate/mostEach)))
 		}
 	}
-	return nil
+	if f.finds() {
+		_, err = f.condition()
+	}
+	return err
 }
 
 // Pilot learns how much each target can do and gives all of them the same offered load, a share of what
 // the slowest can. Its facts are load.offered (1/s, all jobs together) and capacity.TARGET (1/s).
-func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, known map[string]string) (map[string]string, error) {
+func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
+	if j.spec.finds() {
+		return j.measureAll(ctx, targets, length, known)
+	}
 	if v, err := strconv.ParseFloat(known[iotax.ValueLoadOffered], 64); err == nil && v > 0 {
 		j.rate = v
 		return known, nil
@@ -222,7 +231,7 @@ func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (f
 	fail := func(err error) (float64, error) {
 		return 0, &iotax.Error{Op: "find the capacity for " + j.name + " of", On: t.Name, Err: err}
 	}
-	if err := j.Run(ctx, t, trial); err != nil {
+	if err := j.once(ctx, t, trial); err != nil {
 		return fail(err)
 	}
 	v, ok := trial.Value(j.rateMetric())

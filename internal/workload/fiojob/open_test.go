@@ -125,7 +125,7 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 	if got := names(t, disk.Place.Path); len(got) != 1 {
 		t.Errorf("the sources share one file: %q", got)
 	}
-	facts, err := j.Pilot(ctx, targets, nil)
+	facts, err := j.Pilot(ctx, targets, time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 	}
 
 	// A resumed run offers what it offered before, without another look.
-	again, err := j.Pilot(ctx, targets, map[string]string{"load.offered": "1232"})
+	again, err := j.Pilot(ctx, targets, time.Second, map[string]string{"load.offered": "1232"})
 	if err != nil || j.rate != 1232 || again["load.offered"] != "1232" {
 		t.Errorf("rate %v, %v, %v", j.rate, again, err)
 	}

@@ -33,13 +33,14 @@ type fioJob struct {
 	name       string
 	env        support.Env
 	spec       *Fio
-	settings   []fio.Setting // of the job, without what iotax decides
-	sharedFile bool          // the job file names one file for all jobs
-	overridden []fio.Setting // what the job file says and iotax decides
-	share      float64       // of the slowest target's capacity that is offered in an open loop, until Pilot makes a rate of it
-	rate       float64       // offered in an open loop, 1/s; 0 is a closed one
-	file       string        // the file that the job file names, or ""
-	beside     []part        // jobs that run at the same time
+	settings   []fio.Setting      // of the job, without what iotax decides
+	sharedFile bool               // the job file names one file for all jobs
+	overridden []fio.Setting      // what the job file says and iotax decides
+	share      float64            // of the slowest target's capacity that is offered in an open loop, until Pilot makes a rate of it
+	capacities map[string]float64 // of targets, by name, 1/s: where a search begins
+	rate       float64            // offered in an open loop, 1/s; 0 is a closed one
+	file       string             // the file that the job file names, or ""
+	beside     []part             // jobs that run at the same time
 
 	states   map[*iotax.Target]*fioState
 	prepared map[*iotax.Target]int   // how often, less how often it was cleaned up
@@ -624,11 +625,19 @@ func outputError(err error) error {
 	return fmt.Errorf("fio's output with its logs: %w (fewer numjobs or a shorter trial make less)", err)
 }
 
-// Run runs one fio process and fills out.
+// Run runs one fio process, or those of a search, and fills out.
 func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	if len(t.Together) > 0 {
+	switch {
+	case len(t.Together) > 0:
 		return j.runTogether(ctx, t, out)
+	case j.spec.finds():
+		return j.find(ctx, t, out)
 	}
+	return j.once(ctx, t, out)
+}
+
+// once runs one fio process.
+func (j *fioJob) once(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	st, err := j.state(ctx, t)
 	if err != nil {
 		return err
@@ -751,9 +760,12 @@ func (j *fioJob) normal(st *fioState) map[string]string {
 			out[prefix+k] = v
 		}
 	}
-	if j.share > 0 {
+	switch {
+	case j.spec.finds():
+		out["find"] = j.spec.Find.Most + " while " + j.spec.Find.While
+	case j.share > 0:
 		out["load"] = j.load()
-	} else if j.rate > 0 {
+	case j.rate > 0:
 		out["rate"] = strconv.FormatFloat(j.rate, 'f', -1, 64) + "/s"
 	}
 	if j.spec.BySize {

@@ -1,0 +1,249 @@
+package fiojob
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"iotax"
+	"iotax/internal/expect"
+	"iotax/internal/plan"
+	"iotax/internal/rules"
+	"iotax/internal/workload/support"
+	"iotax/stat"
+)
+
+// A trial that looks for a limit runs fio in an open loop at one load after the other, as stat.Search chooses them. So each round
+// has one limit of each target, and all that is done with the values of trials works for limits: pairs, intervals, ratios,
+// expectations, resumed runs.
+
+// Find is the key `find:`.
+type Find struct {
+	Most  string `yaml:"most" doc:"what to find the highest of: iops"`
+	While string `yaml:"while" doc:"condition that holds up to the limit, as in 'read.latency.p99 < 2ms'"`
+}
+
+func (f *Fio) finds() bool { return f.Find != (Find{}) }
+
+// lasts is Traits.Lasts.
+func (f *Fio) lasts() float64 {
+	if f.finds() {
+		return findLasts * cmp.Or(f.Times, 1)
+	}
+	return f.Times
+}
+
+// findLasts is how many times as long as the plan's its trials are: each of their steps has half of that.
+const findLasts = stat.SearchSteps / 2
+
+// findFrom and findTo are between which shares of the pilot's rate the limit is looked for.
+const findFrom, findTo = 1. / 32, 2
+
+// leastBeyond is how many I/Os must be beyond a quantile at the limit. A step needs fewer than a value of its own (stat.MinBeyond):
+// the search asks again, and the rounds show what chance there is in the answers.
+const leastBeyond = 10
+
+// A condition is Find.While.
+type condition struct {
+	expect.Expectation
+	bound float64
+}
+
+// condition reads Find.While. What is wrong is a *plan.FieldError.
+func (f *Fio) condition() (c condition, err error) {
+	fail := func(field, hint, format string, args ...any) (condition, error) {
+		return c, &plan.FieldError{Field: "find." + field, Msg: fmt.Sprintf(format, args...), Hint: hint}
+	}
+	const form = "find: {most: iops, while: 'read.latency.p99 < 2ms'}"
+	switch {
+	case f.Find.Most == "":
+		return fail("most", form, "it is not said what to find the most of")
+	case f.Find.Most != "iops":
+		return fail("most", "most: iops", "%q cannot be found; there is iops", f.Find.Most)
+	case f.Find.While == "":
+		return fail("while", form, "a limit needs a condition")
+	}
+	if c.Expectation, err = expect.Parse(f.Find.While); err != nil {
+		return c, fieldError("find.while", err)
+	}
+	limits := f.latencies()
+	i := slices.IndexFunc(limits, func(name string) bool { return name == c.Metric })
+	switch {
+	case c.OfBaseline || c.Target != "" || c.Workload != "":
+		return fail("while", "write METRIC < LIMIT", "a condition is about one trial, without a workload, a target or the baseline")
+	case i < 0:
+		return fail("while", "there are "+strings.Join(limits, ", "), "%s is not a latency of this workload", c.Metric)
+	case c.Op[0] != '<':
+		return fail("while", "write "+c.Metric+" < "+c.Limit, "a latency grows with the load: only an upper limit holds up to some load")
+	}
+	if c.bound, err = c.Bound(iotax.Seconds); err != nil {
+		return c, fieldError("find.while", err)
+	}
+	if c.bound == 0 {
+		return fail("while", "write a time above 0", "no latency is below %s", c.Limit)
+	}
+	return c, nil
+}
+
+// latencies are the metrics that a condition can be about.
+func (f *Fio) latencies() (names []string) {
+	rated := Fio{Rate: "10/s", settings: f.settings}
+	for _, m := range rated.metrics() {
+		if strings.HasPrefix(m.Name, iotax.ValueReadLatency+".") || strings.HasPrefix(m.Name, "write.latency.") {
+			if !strings.Contains(m.Name, "submission") && !strings.Contains(m.Name, "completion") {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
+
+// beyond is how many of those I/Os are beyond the quantile of the condition; of another metric, as many as are needed.
+func (c condition) beyond(ios float64) float64 {
+	if _, q, ok := iotax.Quantile(c.Metric); ok {
+		return ios * (1 - q)
+	}
+	return leastBeyond
+}
+
+// value is that of the condition in a step. A quantile comes from all I/Os of the step, however few, but has three beyond it: one
+// slow I/O of a hundred does not decide about the p99.
+func (c condition) value(step *iotax.Trial) (v float64, ok bool) {
+	of, q, quantile := iotax.Quantile(c.Metric)
+	if !quantile {
+		x, ok := step.Value(c.Metric)
+		return x.Value, ok
+	}
+	i := slices.IndexFunc(step.Histograms, func(h iotax.Histogram) bool { return h.Name == of })
+	if i < 0 {
+		return 0, false
+	}
+	n := 0.
+	for _, b := range step.Histograms[i].Bins {
+		n += float64(b.Count)
+	}
+	v, _ = stat.Quantile(step.Histograms[i], max(0, min(q, 1-3/n)))
+	return v, n > 0
+}
+
+// find is a trial that looks for the limit on t.
+func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+	fail := func(hint, format string, args ...any) error {
+		return &iotax.Error{Op: "find the limit of " + j.name + " on", On: t.Name, Err: fmt.Errorf(format, args...), Hint: hint}
+	}
+	c, err := j.spec.condition()
+	if err != nil {
+		return fail("", "%w", err)
+	}
+	capacity := j.capacities[t.Name]
+	if !(capacity > 0) {
+		return fail("", "no pilot has measured its rate")
+	}
+	search := stat.NewSearch(max(leastRate, capacity*findFrom), capacity*findTo, out.Seed)
+	window := out.Length / stat.SearchSteps
+	if out.Facts == nil {
+		out.Facts = map[string]string{}
+	}
+	direction, _, _ := strings.Cut(j.rateMetric(), ".")
+	var tried, found []string
+	var ios, bytes, late float64
+	for i := range stat.SearchSteps {
+		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
+		rated := *j
+		rated.rate = search.Next()
+		if err := rated.once(ctx, t, step); err != nil {
+			out.Raw = step.Raw
+			return err
+		}
+		offered, _ := step.Value(iotax.ValueLoadOffered)
+		n, _ := step.Value(direction + ".ios")
+		b, _ := step.Value(direction + ".bytes")
+		lateness, _ := step.Value(iotax.ValueLoadLate)
+		v, known := c.value(step)
+		asked := offered.Value * window.Seconds()
+		holds := known && v < c.bound && n.Value > offeredBelow*asked-3*math.Sqrt(asked)
+		met := holds && lateness.Value <= lateAbove
+		search.Tried(offered.Value, met)
+		answer := "missed"
+		switch {
+		case met:
+			answer = "met"
+		case holds:
+			answer, late = "late", max(late, lateness.Value)
+		}
+		tried = append(tried, fmt.Sprintf("%.0f/s: %v, %s", offered.Value, time.Duration(v*1e9).Round(time.Microsecond), answer))
+		ios, bytes = ios+n.Value, bytes+b.Value
+		out.Raw = append(append(out.Raw, step.Raw...), '\n')
+		maps.Copy(out.Facts, step.Facts)
+		for _, f := range step.Findings {
+			if f.Rule != rules.LoadNotReached.ID && f.Rule != rules.ArrivalsLate.ID && !slices.Contains(found, f.Rule) {
+				found = append(found, f.Rule)
+				out.Findings = append(out.Findings, f)
+			}
+		}
+	}
+	out.Raw = out.Raw[:min(len(out.Raw), support.RawLimit)]
+	delete(out.Facts, iotax.FactLoadJob) // it is no point of a curve
+	out.Facts[iotax.FactTried] = strings.Join(tried, "; ")
+	limit, noneMet, noneMissed := search.Limit()
+	switch {
+	case noneMet:
+		return fail("a longer limit, or fewer `numjobs`", "%s does not hold at %.0f/s, the lowest load that was tried", j.spec.Find.While, limit)
+	case noneMissed:
+		return fail("a shorter limit", "%s holds at %.0f/s, the highest load that was tried: twice what the target did in the pilot", j.spec.Find.While, limit)
+	case c.beyond(limit*window.Seconds()) < leastBeyond:
+		return j.tooFew(t, c, limit, out.Length)
+	case late > 0:
+		rated := *j
+		rated.rate = limit
+		out.Findings = append(out.Findings, rated.line(t, j.states[t], &iotax.Trial{Length: window}).arrivalsLate().Found(iotax.AboutTrial(out),
+			"%.1f %% of the I/Os found their source busy at a load that met the condition: the limit may be higher", 100*late))
+	}
+	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueLimitIOPS, Value: limit, Unit: iotax.PerSecond, Better: iotax.Up},
+		iotax.Value{Name: direction + ".ios", Value: ios, Unit: iotax.Count},
+		iotax.Value{Name: direction + ".bytes", Value: bytes, Unit: iotax.Bytes})
+	return nil
+}
+
+// tooFew refuses trials of that length whose steps have too few I/Os beyond a quantile if the limit is there.
+func (j *fioJob) tooFew(t *iotax.Target, c condition, limit float64, length time.Duration) error {
+	step := length / stat.SearchSteps
+	beyond := c.beyond(limit * step.Seconds())
+	longer := plan.Duration(math.Ceil(2*length.Seconds()/j.spec.lasts()*leastBeyond/beyond)) * plan.Duration(time.Second)
+	return &iotax.Error{Op: "find the limit of " + j.name + " on", On: t.Name, Hint: fmt.Sprintf("use `--trial %v`, or a quantile with more I/Os beyond", longer),
+		Err: fmt.Errorf("a step of %v at %.0f/s has %.1f I/Os beyond %s, and needs %d", step, limit, beyond, c.Metric, leastBeyond)}
+}
+
+// measureAll is Pilot of a search: its facts are capacity.TARGET (1/s). A resumed run begins its searches where it began the others.
+func (j *fioJob) measureAll(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
+	facts := map[string]string{}
+	j.capacities = map[string]float64{}
+	condition, err := j.spec.condition()
+	if err != nil {
+		return nil, &iotax.Error{Op: "find the limit of", On: j.name, Err: err}
+	}
+	for _, t := range targets {
+		st, err := j.state(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		c, err := strconv.ParseFloat(known["capacity."+t.Name], 64)
+		if err != nil || !(c > 0) {
+			if c, err = j.capacity(ctx, t, st); err != nil {
+				return nil, err
+			}
+		}
+		if condition.beyond(c*length.Seconds()/stat.SearchSteps) < leastBeyond {
+			return nil, j.tooFew(t, condition, c, length)
+		}
+		facts["capacity."+t.Name] = strconv.FormatFloat(c, 'f', 0, 64)
+		j.capacities[t.Name] = c
+	}
+	return facts, nil
+}

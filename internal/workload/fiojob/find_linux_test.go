@@ -1,0 +1,178 @@
+package fiojob
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/machine/host"
+	"iotax/internal/plan"
+	"iotax/internal/testenv/long"
+	"iotax/internal/testenv/worktest"
+	"iotax/internal/workload/support"
+	"iotax/stat"
+)
+
+func finding(t *testing.T, while string) *fioJob {
+	t.Helper()
+	spec := &Fio{Find: Find{Most: "iops", While: while}}
+	for key, value := range map[string]string{"size": "16MiB", "direct": "0", "numjobs": "32"} {
+		if err := spec.SetOption(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := spec.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.(*fioJob)
+}
+
+// bucket serves reads of 4 KiB at that rate. Its token bucket holds those of bucketTime.
+func bucket(t *testing.T, rate float64) *iotax.Target {
+	return export(t, "--filter=rate", "memory", "32M", fmt.Sprintf("rate=%.0f", rate*4096*8), fmt.Sprintf("burstiness=%v", bucketTime.Seconds()))
+}
+
+const bucketTime = 20 * time.Millisecond
+
+// knee is the offered load at which half of the steps meet a limit of the 95th percentile, by simulation of the bucket and of
+// fio's sources: each begins with an arrival, and its window with another.
+func knee(rate float64, step, ramp, limit time.Duration) float64 {
+	type arrival struct {
+		at     float64
+		counts bool
+	}
+	const service = 150e-6 // s, of a read that has its token
+	r, window := rand.New(rand.NewPCG(1, 1)), step.Seconds()
+	met := func(load float64) (share float64) {
+		const steps = 300
+		for range steps {
+			var arrivals []arrival
+			sources := math.Floor(load * window / leastEach)
+			for range int(sources) {
+				at := r.Float64() * window / startWithin
+				begin := at + ramp.Seconds()
+				for end := begin + window; at < end; at += r.ExpFloat64() / (load/sources - 1/window) {
+					arrivals = append(arrivals, arrival{at, at >= begin})
+					if at >= begin && end == begin+window {
+						end = at + window
+						arrivals = append(arrivals, arrival{at, true})
+					}
+				}
+			}
+			slices.SortFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+			full := rate * bucketTime.Seconds()
+			tokens, last, sum := full, 0., 0. // tokens below 0 are owed
+			var waits []float64
+			for _, a := range arrivals {
+				tokens, last = min(tokens+(a.at-last)*rate, full)-1, a.at
+				if a.counts {
+					waits = append(waits, max(0, -tokens/rate)+service)
+					sum += waits[len(waits)-1]
+				}
+			}
+			slices.Sort(waits)
+			if waits[len(waits)*95/100] < limit.Seconds() && sum/window/sources <= lateAbove {
+				share += 1. / steps
+			}
+		}
+		return share
+	}
+	lo, hi := rate/2, 2*rate
+	for range 12 {
+		if mid := math.Sqrt(lo * hi); met(mid) > .5 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return math.Sqrt(lo * hi)
+}
+
+// aside is how far an interval may be from the simulated knee, which has neither nbdkit's order of reads nor stalls of this machine.
+const aside = .03
+
+// The limits of two servers with token buckets, and their ratio, are in the intervals of a study of six rounds.
+func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
+	long.Test(t)
+	const length, ramp, limit = 5 * time.Second, time.Second, 20 * time.Millisecond
+	j, ctx := finding(t, fmt.Sprintf("read.latency.p95 < %v", limit)), t.Context()
+	var targets []*iotax.Target
+	var knees []float64
+	for i, rate := range []float64{1000, 1500} {
+		x := bucket(t, rate)
+		x.Name = strconv.Itoa(i)
+		ready(ctx, t, j, x)
+		targets = append(targets, x)
+		knees = append(knees, knee(rate, length/stat.SearchSteps, ramp/stat.SearchSteps, limit))
+	}
+	if _, err := j.Pilot(ctx, targets, length, nil); err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 6
+	study := func(seed uint64) bool {
+		limits := make([][]float64, len(targets))
+		for round := range rounds {
+			for i := range targets {
+				i = (i + round) % len(targets)
+				out := &iotax.Trial{Target: targets[i].Name, Length: length, Ramp: ramp, Seed: seed + uint64(round)}
+				if err := j.Run(ctx, targets[i], out); err != nil {
+					t.Fatal(err)
+				}
+				found, _ := out.Value(iotax.ValueLimitIOPS)
+				limits[i] = append(limits[i], found.Value)
+				t.Logf("%s: %.0f/s of %s", targets[i].Name, found.Value, out.Facts[iotax.FactTried])
+			}
+		}
+		d, err := stat.Pair(limits[0], limits[1], iotax.Up)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio, err := stat.Hull(d, stat.Options{Alpha: .05})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := stat.Median(limits[0]), stat.Median(limits[1])
+		t.Logf("knees %.0f, limits %v, %v, ratio %v", knees, a, b, ratio)
+		near := func(i stat.Interval, x float64) bool { return i.Lo*(1-aside) < x && x < i.Hi*(1+aside) }
+		return near(a, knees[0]) && near(b, knees[1]) && near(ratio, knees[1]/knees[0])
+	}
+	if !study(1) && !study(1+rounds) { // one of twenty may miss
+		t.Error("neither study has the knees and their ratio in its intervals")
+	}
+}
+
+// A search that cannot have a result reports why, and what helps.
+func TestSearchesThatFindNothing(t *testing.T) {
+	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
+	for _, x := range []struct {
+		while  string
+		length time.Duration
+		want   string
+	}{
+		{"read.latency.p99.99 < 1s", 100 * time.Millisecond, "use `--trial"},
+		{"read.latency.p50 < 1ns", 200 * time.Millisecond, "the lowest load"},
+	} {
+		j := finding(t, x.while)
+		ready(ctx, t, j, target)
+		_, err := j.Pilot(ctx, []*iotax.Target{target}, x.length, nil)
+		if err == nil {
+			err = j.Run(ctx, target, &iotax.Trial{Length: x.length, Seed: 1})
+		}
+		var e *iotax.Error
+		if !errors.As(err, &e) || e.Hint == "" || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v", x.while, err)
+		}
+	}
+}
