@@ -152,7 +152,8 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	}
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	var tried, found []string
-	var ios, bytes, late float64
+	var ios, bytes float64
+	late, lateAt := 1., 0. // the least lateness that kept a load from meeting the condition
 	for i := range stat.SearchSteps {
 		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
 		rated := *j
@@ -175,7 +176,10 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		case met:
 			answer = "met"
 		case holds:
-			answer, late = "late", max(late, lateness.Value)
+			answer = "late"
+			if lateness.Value <= late {
+				late, lateAt = lateness.Value, offered.Value
+			}
 		}
 		tried = append(tried, fmt.Sprintf("%.0f/s: %v, %s", offered.Value, time.Duration(v*1e9).Round(time.Microsecond), answer))
 		ios, bytes = ios+n.Value, bytes+b.Value
@@ -193,17 +197,19 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	out.Facts[iotax.FactTried] = strings.Join(tried, "; ")
 	limit, noneMet, noneMissed := search.Limit()
 	switch {
+	case noneMet && lateAt > 0:
+		return fail("use longer trials (`--trial`)", "no load met %s; at %.0f/s the latency did, but %.1f %% of the I/Os came late", j.spec.Find.While, lateAt, 100*late)
 	case noneMet:
 		return fail("a longer limit, or fewer `numjobs`", "%s does not hold at %.0f/s, the lowest load that was tried", j.spec.Find.While, limit)
 	case noneMissed:
 		return fail("a shorter limit", "%s holds at %.0f/s, the highest load that was tried: twice what the target did in the pilot", j.spec.Find.While, limit)
 	case c.beyond(limit*window.Seconds()) < leastBeyond:
 		return j.tooFew(t, c, limit, out.Length)
-	case late > 0:
+	case lateAt > 0:
 		rated := *j
 		rated.rate = limit
 		out.Findings = append(out.Findings, rated.line(t, j.states[t], &iotax.Trial{Length: window}).arrivalsLate().Found(iotax.AboutTrial(out),
-			"%.1f %% of the I/Os found their source busy at a load that met the condition: the limit may be higher", 100*late))
+			"%.1f %% of the I/Os found their source busy at %.0f/s, where the others met the condition: the limit may be higher", 100*late, lateAt))
 	}
 	out.Values = append(out.Values, iotax.Value{Name: iotax.ValueLimitIOPS, Value: limit, Unit: iotax.PerSecond, Better: iotax.Up},
 		iotax.Value{Name: direction + ".ios", Value: ios, Unit: iotax.Count},

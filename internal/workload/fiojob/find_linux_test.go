@@ -132,6 +132,10 @@ func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 				}
 				found, _ := out.Value(iotax.ValueLimitIOPS)
 				limits[i] = append(limits[i], found.Value)
+				warned := slices.ContainsFunc(out.Findings, func(f iotax.Finding) bool { return f.Rule == "arrivals-late" })
+				if late := strings.Contains(out.Facts[iotax.FactTried], ", late"); late != warned {
+					t.Errorf("warned of late arrivals: %v, of %s", warned, out.Facts[iotax.FactTried])
+				}
 				t.Logf("%s: %.0f/s of %s", targets[i].Name, found.Value, out.Facts[iotax.FactTried])
 			}
 		}
