@@ -61,7 +61,7 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 			var arrivals []arrival
 			sources := math.Floor(load * window / leastEach)
 			for range int(sources) {
-				at := r.Float64() * window / startWithin
+				at := r.Float64() * window * startGaps / leastEach
 				begin := at + ramp.Seconds()
 				for end := begin + window; at < end; at += r.ExpFloat64() / (load/sources - 1/window) {
 					arrivals = append(arrivals, arrival{at, at >= begin})

@@ -189,7 +189,7 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 		set("numjobs", strconv.Itoa(jobs))
 		set("rate_iops", strconv.Itoa(each))
 		set("rate_process", "poisson")
-		set("startdelay", fmt.Sprintf("0-%dms", l.runtime/startWithin))
+		set("startdelay", fmt.Sprintf("0-%dms", l.starts(jobs)))
 	}
 	if has["verify"] {
 		set("verify_state_save", "0")

@@ -126,11 +126,17 @@ func (l line) sources() (jobs, each int) {
 }
 
 // The arrivals that the windows begin with would be a burst that a target near its limit takes seconds to work off. So the sources
-// start at random moments of a fifth of the window, and the first arrivals add at most a tenth to the load of that time.
+// start at random moments of a second, or of ten mean gaps of a source, whichever is longer, and at most of a fifth of the window:
+// the first arrivals add at most a tenth to the load of that time.
 const (
-	leastEach   = 50
-	startWithin = 5 // windows begin within this part of a window
+	leastEach = 50
+	startGaps = 10
 )
+
+// starts is the time within which jobs sources start, in ms.
+func (l line) starts(jobs int) int64 {
+	return min(l.runtime*startGaps/leastEach, max(1000, int64(1000*startGaps*float64(jobs)/l.rate)))
+}
 
 // rateError is how far the sources may be from the rate if more of them take part.
 const rateError = 0.002

@@ -93,6 +93,9 @@ func TestSourcesOfferTheRate(t *testing.T) {
 				if rate < 100 || rate/float64(most) > mostEach/2 { // of whole I/Os per second, and whole microseconds
 					limit = .06
 				}
+				if first := float64(jobs) / (float64(l.starts(jobs)) / 1000); jobs > 1 && first > .11*rate {
+					t.Errorf("%v/s for %d s among %d: first arrivals add %.0f/s", rate, seconds, most, first)
+				}
 				if off := l.offered(jobs, each)/rate - 1; jobs < 1 || jobs > most || each < 1 || math.Abs(off) > limit {
 					t.Errorf("%v/s for %d s among %d: %d sources of %d, %+.3f", rate, seconds, most, jobs, each, off)
 				}
