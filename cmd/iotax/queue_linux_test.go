@@ -89,7 +89,7 @@ targets: {queue: {nbd: "%s"}}
 workloads:
   alone: {fio: {rw: randread, bs: 4k, iodepth: 1, size: 16MiB}}
   open:  {fio: {rw: randread, bs: 4k, size: 16MiB, numjobs: 64, load: [40%%, 60%%]}}
-measure: {trial: 2s, ramp: 300ms, rounds: 5, cold: false}
+measure: {trial: 4s, ramp: 300ms, rounds: 5, cold: false}
 `, url))
 	var told []string
 	for range 8 { // a machine whose CPUs are taken away for a moment serves nobody, whatever its priorities are
