@@ -64,7 +64,7 @@ func TestMetricsOfFio(t *testing.T) {
 	}
 	absent := func(name string) bool { // what this work on directories of this host does not have, or too few I/Os
 		_, q, quantile := iotax.Quantile(name)
-		return strings.HasPrefix(name, "fairness.") || strings.Contains(name, "serving") || strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "boot.") || name == iotax.ValueCPUHost || quantile && q > .5
+		return strings.HasPrefix(name, "fairness.") || strings.Contains(name, "serving") || strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "boot.") || strings.HasSuffix(name, ".stall.period") || name == iotax.ValueCPUHost || quantile && q > .5
 	}
 	for _, x := range trials {
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == x.Workload })
