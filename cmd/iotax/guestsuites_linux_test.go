@@ -90,6 +90,11 @@ targets:
   9p:        {on: guest, share: {of: here, type: 9p}}
 workloads:
   names: {metadata: {files: 20, directories: 3, depth: 2, workers: 2}}
+  modules: {node_modules: {files: 50, workers: 2}}
+  git:   {git: {files: 30}}
+  load:  {dataload: {data: 2MiB, shards: 2, batch: 4, step: 1ms, checkpoint: 1MiB}}
+  build: {build: {sources: 5, headers: 10, includes: 2, compile: 1ms}}
+  wal:   {wal: {committers: 2, data: 1MiB}}
   etcd:  {at: [here, disk, virtio-fs], etcd: {}}
 measure: {protocol: "fixed:1x1s", ramp: 0s}
 `))
@@ -97,14 +102,18 @@ measure: {protocol: "fixed:1x1s", ramp: 0s}
 		t.Fatal(r)
 	}
 	_, trials := s.trials()
-	if len(trials) != 4+3 {
+	if len(trials) != 4*6+3 {
 		t.Errorf("%d trials", len(trials))
 	}
 	for _, x := range trials {
 		operations, _ := x.Value(iotax.ValueOperations)
-		commits, _ := x.Value("commit.latency.mean")
-		if x.Err != "" || x.Workload == "names" && operations.Value != 9*20+3*3 || x.Workload == "etcd" && !(commits.Value > 0) {
-			t.Errorf("%s at %s: %v operations, commits of %v, %s", x.Workload, x.Target, operations, commits, x.Err)
+		latency := map[string]string{"names": "stat", "modules": "install", "build": "compile", "load": "step", "wal": "commit", "etcd": "commit"}[x.Workload]
+		took, _ := x.Value(latency + ".latency.mean")
+		if latency == "" {
+			took, _ = x.Value("clone.duration")
+		}
+		if x.Err != "" || x.Workload == "names" && operations.Value != 9*20+3*3 || !(took.Value > 0) {
+			t.Errorf("%s at %s: %v operations, %s of %v, %s", x.Workload, x.Target, operations, latency, took, x.Err)
 		}
 	}
 }

@@ -15,51 +15,74 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The calls that metadata counts are those that strace counts.
+// The calls that generators count are those that strace counts.
 func TestCalls(t *testing.T) {
 	const traced = "IOTAX_TRACED"
-	tree := Tree{Dir: filepath.Join(t.TempDir(), "tree"), Files: 3000, Directories: 2, Depth: 1, Workers: 2, Size: 64, Symlinks: true}
-	if dir := os.Getenv(traced); dir != "" {
-		tree.Dir = dir
-		out, err := metadata(t.Context(), tree)
-		if err != nil {
-			t.Fatal(err)
-		}
-		calls, _ := json.Marshal(out.Calls)
-		if err := os.WriteFile(dir+".calls", calls, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if _, err := makeTree(t.Context(), tree); err != nil {
-		t.Fatal(err)
-	}
-	log := tree.Dir + ".strace"
-	cmd := exec.Command("strace", "-f", "-y", "-qq", "-e", "trace=%file,%desc", "-o", log, os.Args[0], "-test.run=^TestCalls$")
-	cmd.Env = append(os.Environ(), traced+"="+tree.Dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	read := func(file string) []byte {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	want := map[string]int{}
-	if err := json.Unmarshal(read(tree.Dir+".calls"), &want); err != nil {
-		t.Fatal(err)
-	}
-	want["newfstatat"] += tree.Files + tree.Directories // of what is there and what is gone, afterwards
-	got, name := map[string]int{}, regexp.MustCompile(`^\d+ +(\w+)\(`)
-	for line := range strings.Lines(string(read(log))) {
-		if m := name.FindStringSubmatch(line); m != nil && strings.Contains(line, tree.Dir+"/") {
-			got[m[1]]++
-		}
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("calls (-counted +strace):\n%s", d)
+	tree := Tree{Files: 3000, Directories: 2, Depth: 1, Workers: 2, Size: 64, Symlinks: true}
+	modules := Modules{Files: 500, Workers: 2, Symlinks: true}
+	packs := len(modules.packages())
+	for name, c := range map[string]struct {
+		stage func(dir string) error
+		do    func(dir string) (*Result, error)
+		more  map[string]int // to verify, afterwards
+	}{
+		"metadata": {
+			func(dir string) error { tree.Dir = dir; _, err := makeTree(t.Context(), tree); return err },
+			func(dir string) (*Result, error) { tree.Dir = dir; return metadata(t.Context(), tree) },
+			map[string]int{"newfstatat": tree.Files + tree.Directories},
+		},
+		"node_modules": {
+			func(dir string) error { modules.Dir = dir; _, err := makeModules(t.Context(), modules); return err },
+			func(dir string) (*Result, error) { modules.Dir = dir; return doModules(t.Context(), modules) },
+			map[string]int{"openat": modules.Files + packs, "read": modules.Files + packs, "close": modules.Files + packs},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if dir := os.Getenv(traced); dir != "" {
+				out, err := c.do(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				calls, _ := json.Marshal(out.Calls)
+				if err := os.WriteFile(dir+".calls", calls, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			dir := filepath.Join(t.TempDir(), "w")
+			if err := c.stage(dir); err != nil {
+				t.Fatal(err)
+			}
+			log := dir + ".strace"
+			cmd := exec.Command("strace", "-f", "-y", "-qq", "-e", "trace=%file,%desc", "-o", log, os.Args[0], "-test.run=^TestCalls$/^"+name+"$")
+			cmd.Env = append(os.Environ(), traced+"="+dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			read := func(file string) []byte {
+				b, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return b
+			}
+			want := map[string]int{}
+			if err := json.Unmarshal(read(dir+".calls"), &want); err != nil {
+				t.Fatal(err)
+			}
+			for call, n := range c.more {
+				want[call] += n
+			}
+			got, name := map[string]int{}, regexp.MustCompile(`^\d+ +(\w+)\(`)
+			for line := range strings.Lines(string(read(log))) {
+				if m := name.FindStringSubmatch(line); m != nil && strings.Contains(line, dir+"/") {
+					got[m[1]]++
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("calls (-counted +strace):\n%s", d)
+			}
+		})
 	}
 }
 
@@ -157,7 +180,7 @@ func plain(t Tree) (time.Duration, error) {
 		keep(mkdir(d))
 	}
 	for _, f := range added {
-		keep(create(f))
+		keep(create(f, nil))
 	}
 	return time.Since(begun), errs
 }

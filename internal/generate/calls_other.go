@@ -13,12 +13,25 @@ func stat(path string) error {
 	return err
 }
 
-func create(path string) error {
+// lstat returns whether a path is a directory, and its size: 0 of a link.
+func lstat(path string) (dir bool, size int64, err error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return false, 0, err
+	}
+	return st.IsDir(), st.Size(), nil
+}
+
+// create makes a file that was not there. Without content nothing is written.
+func create(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	if len(content) > 0 {
+		_, err = f.Write(content)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // read returns the first bytes of a file.
@@ -34,14 +47,14 @@ func read(path string, buf []byte) ([]byte, error) {
 	return buf[:n], errors.Join(err, f.Close())
 }
 
-// list returns the number of names in a directory, and how often it was asked for more: not known here.
-func list(path string, _ []byte) (names, asked int, err error) {
+// list returns the names in a directory, and how often it was asked for more: not known here.
+func list(path string, _ []byte) (names []string, asked int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return 0, 0, err
+		return nil, 0, err
 	}
-	all, err := f.Readdirnames(-1)
-	return len(all), 1, errors.Join(err, f.Close())
+	names, err = f.Readdirnames(-1)
+	return names, 1, errors.Join(err, f.Close())
 }
 
 func rename(from, to string) error  { return os.Rename(from, to) }
@@ -50,5 +63,9 @@ func symlink(to, path string) error { return os.Symlink(to, path) }
 func unlink(path string) error      { return os.Remove(path) }
 func mkdir(path string) error       { return os.Mkdir(path, 0o755) }
 func rmdir(path string) error       { return os.Remove(path) }
+
+const dataSync = 0 // there is none
+
+func fsync(f *os.File) error { return f.Sync() }
 
 func flushDir(string) error { return nil } // there is no such call

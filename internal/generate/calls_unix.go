@@ -29,12 +29,26 @@ func open(path string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-func create(path string) error {
+// lstat returns whether a path is a directory, and its size.
+func lstat(path string) (dir bool, size int64, err error) {
+	var st syscall.Stat_t
+	err = again(func() error { return syscall.Lstat(path, &st) })
+	return st.Mode&syscall.S_IFMT == syscall.S_IFDIR, st.Size, err
+}
+
+// create makes a file that was not there. Without content nothing is written.
+func create(path string, content []byte) error {
 	fd, err := open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY)
 	if err != nil {
 		return err
 	}
-	return syscall.Close(fd)
+	if len(content) > 0 {
+		var n int
+		if err = again(func() error { n, err = syscall.Write(fd, content); return err }); err == nil && n < len(content) {
+			err = io.ErrShortWrite
+		}
+	}
+	return errors.Join(err, syscall.Close(fd))
 }
 
 // read returns the first bytes of a file.
@@ -48,11 +62,11 @@ func read(path string, buf []byte) ([]byte, error) {
 	return buf[:max(0, n)], errors.Join(err, syscall.Close(fd))
 }
 
-// list returns the number of names in a directory, and how often it was asked for more.
-func list(path string, buf []byte) (names, asked int, err error) {
+// list returns the names in a directory, and how often it was asked for more.
+func list(path string, buf []byte) (names []string, asked int, err error) {
 	fd, err := open(path, syscall.O_RDONLY|syscall.O_DIRECTORY)
 	if err != nil {
-		return 0, 0, err
+		return nil, 0, err
 	}
 	for {
 		var n int
@@ -62,11 +76,10 @@ func list(path string, buf []byte) (names, asked int, err error) {
 			return names, asked, errors.Join(err, syscall.Close(fd))
 		}
 		for left := buf[:n]; len(left) > 0; {
-			used, count, _ := syscall.ParseDirent(left, -1, nil)
-			if used <= 0 {
+			var used int
+			if used, _, names = syscall.ParseDirent(left, -1, names); used <= 0 {
 				return names, asked, errors.Join(io.ErrUnexpectedEOF, syscall.Close(fd))
 			}
-			names += count
 			left = left[used:]
 		}
 	}
@@ -80,6 +93,12 @@ func symlink(to, path string) error {
 func unlink(path string) error { return again(func() error { return syscall.Unlink(path) }) }
 func mkdir(path string) error  { return again(func() error { return syscall.Mkdir(path, 0o755) }) }
 func rmdir(path string) error  { return again(func() error { return syscall.Rmdir(path) }) }
+
+// dataSync makes a file durable with every write.
+const dataSync = syscall.O_DSYNC
+
+// fsync asks the system to make a file durable. On macOS its bytes may stay in the drive's cache.
+func fsync(f *os.File) error { return again(func() error { return syscall.Fsync(int(f.Fd())) }) }
 
 // flushDir makes the names in a directory durable.
 func flushDir(dir string) error {

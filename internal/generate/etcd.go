@@ -328,7 +328,7 @@ func (j *journal) verify(entry []byte) error {
 			return nil
 		}()
 		if err != nil {
-			return &iotax.Error{Op: "verify the log", On: j.name(s), Err: err, Hint: "the place lost data: trust nothing there"}
+			return lost(j.name(s), err)
 		}
 	}
 	return nil
@@ -343,7 +343,7 @@ func (p *pages) verify(e Etcd, latest []uint64) error {
 		var key [8]byte
 		binary.BigEndian.PutUint64(key[:], uint64(k))
 		if v := p.tx.Bucket(bucket).Get(key[:]); len(v) != e.value() || binary.LittleEndian.Uint64(v) != n {
-			return &iotax.Error{Op: "verify the page file", On: e.Dir, Err: fmt.Errorf("key %d does not hold its latest value", k), Hint: "the place lost data: trust nothing there"}
+			return lost(e.Dir, fmt.Errorf("key %d of the page file does not hold its latest value", k))
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@
 package generate
 
 import (
+	"bytes"
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -78,6 +80,20 @@ func (r *recorder) into(out *Result, name string) {
 	out.value(name+".mean", r.sum.Seconds()/float64(r.n), iotax.Seconds, iotax.Down)
 }
 
+// check reads a file into got, which is longer than what it should hold, and compares it.
+func check(path string, got, want []byte) error {
+	found, err := read(path, got)
+	if err == nil && !bytes.Equal(found, want) {
+		err = fmt.Errorf("%s does not hold what was written", path)
+	}
+	return err
+}
+
+// lost is the error of a place that does not hold what was written there.
+func lost(path string, err error) error {
+	return &iotax.Error{Op: "verify", On: path, Err: err, Hint: "the place lost data: trust nothing there"}
+}
+
 // FactNames is "" where the machine was made to forget names and attributes of files before a trial, else the reason why not.
 const FactNames = "names"
 
@@ -87,6 +103,22 @@ type Result struct {
 	Histograms []iotax.Histogram
 	Facts      map[string]string
 	Calls      map[string]int // system calls at the place, by name
+}
+
+func (r *Result) called(n int, calls ...string) {
+	for _, c := range calls {
+		if n > 0 {
+			r.Calls[c] += n
+		}
+	}
+}
+
+// forget makes the machine forget names and attributes, or says why it could not.
+func (r *Result) forget() {
+	r.Facts[FactNames] = ""
+	if err := forgetNames(); err != nil {
+		r.Facts[FactNames] = iotax.Cause(err).Error()
+	}
 }
 
 func (r *Result) value(name string, v float64, unit string, better iotax.Better) {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"time"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/generate"
 	"iotax/internal/metric"
 	"iotax/internal/plan"
@@ -73,27 +75,263 @@ func openMetadata(w plan.Workload, s *Metadata, env support.Env) (iotax.Workload
 		return generate.Tree{Dir: generatedDir(t), Files: s.Files, Directories: s.Directories, Depth: s.Depth, Workers: s.Workers, Size: int(s.Size),
 			Symlinks: s.Symlinks, Seed: out.Seed, Cold: out.Cold}
 	}
-	return &generated{
+	return staged(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
 		// A file, its link and its successor have a block and an inode each.
 		space: int64(s.Files)*(3*4096+int64(s.Size)) + 3*4096*int64(s.Directories*s.Depth),
+		try:   tryLink(s.Symlinks),
+	}, tree, generate.MakeTree, generate.Metadata), s.Validate()
+}
+
+// tryLink returns an error where symbolic links are wished for and cannot be made.
+func tryLink(wished bool) func(context.Context, *iotax.Target) (hint string, err error) {
+	return func(ctx context.Context, t *iotax.Target) (hint string, err error) {
+		if wished {
+			_, err = generate.TryLink.On(ctx, t.Machine, t.Place.Path)
+		}
+		if err != nil {
+			err = fmt.Errorf("no symbolic link can be made there: %w", iotax.Cause(err))
+		}
+		return "symlinks: false leaves them out", err
+	}
+}
+
+// Modules is the spec of `node_modules:`.
+type Modules struct {
+	Files    int           `yaml:"files" doc:"number of files; a package has 30"`
+	Workers  int           `yaml:"workers" doc:"threads, each with packages of its own"`
+	Symlinks bool          `yaml:"symlinks" doc:"link each package in .bin; false for a file system that has no symbolic links"`
+	Timeout  plan.Duration `yaml:"timeout" doc:"time limit of one trial"`
+}
+
+func newModules() plan.Spec {
+	return &Modules{Files: 3000, Workers: 4, Symlinks: true, Timeout: plan.Duration(10 * time.Minute)}
+}
+
+func (s *Modules) Traits() plan.Traits {
+	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
+}
+
+// Scale makes fewer or more packages.
+func (s *Modules) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
+
+func (s *Modules) metrics() []metric.Metric {
+	all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of all steps")
+	for _, step := range generate.ModuleSteps {
+		all = append(all, metric.Of(iotax.Seconds, iotax.Down, step[0]+".duration", "time to "+step[1])...)
+		all = append(all, metric.Latency(step[0]+".latency", "time of one package: "+step[1])...)
+	}
+	return all
+}
+
+// Validate finds what is out of range.
+func (s *Modules) Validate() error {
+	return errors.Join(within("files", s.Files, 1, 1e6), within("workers", s.Workers, 1, 256), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
+}
+
+func openModules(w plan.Workload, s *Modules, env support.Env) (iotax.Workload, error) {
+	if err := s.Validate(); err != nil { // before the files are counted
+		return nil, err
+	}
+	work := generate.Modules{Files: s.Files, Workers: s.Workers, Symlinks: s.Symlinks}
+	in := func(t *iotax.Target, out *iotax.Trial) generate.Modules {
+		m := work
+		m.Dir, m.Seed, m.Cold = generatedDir(t), out.Seed, out.Cold
+		return m
+	}
+	return staged(&generated{
+		name: w.Name, env: env, metrics: []string{"install.duration"}, limit: time.Duration(s.Timeout), space: work.Space(), try: tryLink(s.Symlinks),
+	}, in, generate.MakeModules, generate.DoModules), nil
+}
+
+// Git is the spec of `git:`.
+type Git struct {
+	Files   int           `yaml:"files" doc:"number of tracked files, 25 in a directory"`
+	Timeout plan.Duration `yaml:"timeout" doc:"time limit of one trial"`
+}
+
+func newGit() plan.Spec {
+	return &Git{Files: 2000, Timeout: plan.Duration(10 * time.Minute)}
+}
+
+func (s *Git) Traits() plan.Traits {
+	return plan.Traits{Scale: s.Scale, Metrics: func() []metric.Metric {
+		all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of all steps")
+		for _, step := range generate.GitSteps {
+			all = append(all, metric.Of(iotax.Seconds, iotax.Down, step[0]+".duration", "time to "+step[1])...)
+		}
+		return all
+	}}
+}
+
+// Scale makes fewer or more files.
+func (s *Git) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
+
+// Validate finds what is out of range.
+func (s *Git) Validate() error {
+	return errors.Join(within("files", s.Files, 1, 1e5), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
+}
+
+func openGit(w plan.Workload, s *Git, env support.Env) (iotax.Workload, error) {
+	in := func(t *iotax.Target, out *iotax.Trial) generate.Repository {
+		return generate.Repository{Dir: generatedDir(t), Files: s.Files, Seed: out.Seed, Cold: out.Cold}
+	}
+	return staged(&generated{
+		name: w.Name, env: env, metrics: []string{"status.duration"}, limit: time.Duration(s.Timeout), space: generate.Repository{Files: s.Files}.Space(),
+	}, in, generate.MakeRepository, generate.DoGit), s.Validate()
+}
+
+// Build is the spec of `build:`.
+type Build struct {
+	Sources  int           `yaml:"sources" doc:"number of source files"`
+	Headers  int           `yaml:"headers" doc:"number of headers, in three directories"`
+	Includes int           `yaml:"includes" doc:"headers that each source includes"`
+	Jobs     int           `yaml:"jobs" doc:"sources that are compiled at the same time"`
+	Compile  plan.Duration `yaml:"compile" doc:"CPU time that stands for the compiler, for each source"`
+	Timeout  plan.Duration `yaml:"timeout" doc:"time limit of one trial"`
+}
+
+func newBuild() plan.Spec {
+	return &Build{Sources: 200, Headers: 400, Includes: 25, Jobs: 2, Compile: plan.Duration(10 * time.Millisecond), Timeout: plan.Duration(10 * time.Minute)}
+}
+
+func (s *Build) Traits() plan.Traits {
+	return plan.Traits{Scale: s.Scale, Metrics: func() []metric.Metric {
+		all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of the build", "nothing.duration", "time to find that nothing is left to build")
+		all = append(all, metric.Latency("compile.latency", "time to compile one source")...)
+		return append(all, metric.Of(iotax.RatioUnit, iotax.Neither, "compute.share", "share of the build's time that the CPU time of compiling takes")...)
+	}}
+}
+
+// Scale makes fewer or more sources; a source stays as it is.
+func (s *Build) Scale(by float64) { s.Sources = max(1, int(float64(s.Sources)*by)) }
+
+// Validate finds what is out of range.
+func (s *Build) Validate() error {
+	return errors.Join(within("sources", s.Sources, 1, 1e5), within("headers", s.Headers, 1, 1e5), within("includes", s.Includes, 0, 1e4), within("jobs", s.Jobs, 1, 256),
+		within("compile", s.Compile, 0, plan.Duration(time.Minute)), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
+}
+
+func openBuild(w plan.Workload, s *Build, env support.Env) (iotax.Workload, error) {
+	in := func(t *iotax.Target, out *iotax.Trial) generate.Build {
+		return generate.Build{Dir: generatedDir(t), Sources: s.Sources, Headers: s.Headers, Includes: s.Includes, Jobs: s.Jobs, Compile: time.Duration(s.Compile), Seed: out.Seed, Cold: out.Cold}
+	}
+	return staged(&generated{
+		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout), space: generate.Build{Sources: s.Sources, Headers: s.Headers}.Space(),
+	}, in, generate.MakeSources, generate.DoBuild), s.Validate()
+}
+
+// Dataload is the spec of `dataload:`.
+type Dataload struct {
+	Data       plan.Size     `yaml:"data" doc:"size of all records"`
+	Shards     int           `yaml:"shards" doc:"number of files that hold them"`
+	Record     plan.Size     `yaml:"record" doc:"size of a record"`
+	Workers    int           `yaml:"workers" doc:"threads that read ahead"`
+	Batch      int           `yaml:"batch" doc:"records of a step"`
+	Step       plan.Duration `yaml:"step" doc:"time of a step once its records are there"`
+	Checkpoint plan.Size     `yaml:"checkpoint" doc:"size of what is saved in the end"`
+	Timeout    plan.Duration `yaml:"timeout" doc:"time limit of one trial"`
+}
+
+func newDataload() plan.Spec {
+	return &Dataload{Data: 256 << 20, Shards: 8, Record: 128 << 10, Workers: 4, Batch: 16, Step: plan.Duration(10 * time.Millisecond), Checkpoint: 32 << 20, Timeout: plan.Duration(10 * time.Minute)}
+}
+
+func (s *Dataload) Traits() plan.Traits {
+	return plan.Traits{Scale: s.Scale, Metrics: func() []metric.Metric {
+		all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time of the epoch", "checkpoint.write.duration", "time to write a checkpoint and flush it",
+			"checkpoint.read.duration", "time to read it back, from the cache if there is one")
+		all = append(all, metric.Of(iotax.RatioUnit, iotax.Down, "waited.share", "share of the steps that waited for records for more than 1 ms")...)
+		all = append(all, metric.Of(iotax.PerSecond, iotax.Up, "records.rate", "records per second")...)
+		all = append(all, metric.Latency("step.latency", "time of a step: waiting and computing")...)
+		return append(all, metric.Latency("record.latency", "time to read one record")...)
+	}}
+}
+
+// Scale makes the records fewer or more.
+func (s *Dataload) Scale(by float64) {
+	s.Data = max(plan.Size(s.Shards)*s.Record, plan.Size(float64(s.Data)*by))
+	s.Checkpoint = max(1<<20, plan.Size(float64(s.Checkpoint)*by))
+}
+
+// Validate finds what is out of range.
+func (s *Dataload) Validate() error {
+	err := errors.Join(within("shards", s.Shards, 1, 1e5), within("record", int64(s.Record), 16, 64<<20), within("workers", s.Workers, 1, 256), within("batch", s.Batch, 1, 1e4),
+		within("step", s.Step, 0, plan.Duration(time.Minute)), within("checkpoint", int64(s.Checkpoint), 1<<20, 1<<40),
+		within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
+	if err == nil {
+		err = within("data", int64(s.Data), int64(s.Shards)*int64(s.Record), 1<<44)
+	}
+	return err
+}
+
+func openDataload(w plan.Workload, s *Dataload, env support.Env) (iotax.Workload, error) {
+	if err := s.Validate(); err != nil { // before the records are counted
+		return nil, err
+	}
+	in := func(t *iotax.Target, out *iotax.Trial) generate.Dataload {
+		return generate.Dataload{Dir: generatedDir(t), Shards: s.Shards, Records: int(int64(s.Data) / int64(s.Shards) / int64(s.Record)), Size: int(s.Record), Workers: s.Workers, Batch: s.Batch,
+			Step: time.Duration(s.Step), Checkpoint: int(s.Checkpoint), Seed: out.Seed}
+	}
+	return staged(&generated{
+		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
+		space: generate.Dataload{Shards: s.Shards, Records: int(int64(s.Data) / int64(s.Shards) / int64(s.Record)), Size: int(s.Record), Checkpoint: int(s.Checkpoint)}.Space(),
+	}, in, generate.MakeShards, generate.DoDataload), nil
+}
+
+// WAL is the spec of `wal:`.
+type WAL struct {
+	Committers int           `yaml:"committers" doc:"threads that commit, each one transaction after the other"`
+	Record     plan.Size     `yaml:"record" doc:"what a transaction adds to the log"`
+	Data       plan.Size     `yaml:"data" doc:"size of the data file, whose pages transactions change"`
+	Compute    plan.Duration `yaml:"compute" doc:"CPU time of a transaction before it commits: what a database needs to find and change a row"`
+	Method     string        `yaml:"method" doc:"how the log is made durable: fdatasync, fsync or open_datasync"`
+	Checkpoint plan.Duration `yaml:"checkpoint" doc:"time from one checkpoint to the next"`
+}
+
+func newWAL() plan.Spec {
+	return &WAL{Committers: 8, Record: 640, Data: 22 << 20, Compute: plan.Duration(300 * time.Microsecond), Method: generate.Methods[0][0], Checkpoint: plan.Duration(5 * time.Second)}
+}
+
+func (s *WAL) Traits() plan.Traits {
+	return plan.Traits{Metrics: func() []metric.Metric {
+		all := metric.Of(iotax.PerSecond, iotax.Up, "transactions.rate", "transactions per second, of all committers")
+		all = append(all, metric.Of(iotax.RatioUnit, iotax.Neither, "transactions.per-sync", "transactions that one flush of the log made durable")...)
+		all = append(all, metric.Of(iotax.PerSecond, iotax.Up, iotax.ValueWriteIOPS, "writes of the log per second, each with its flush")...)
+		all = append(all, metric.Latency("commit.latency", "time of a transaction until it is durable")...)
+		all = append(all, metric.Latency("sync.latency", "time of a write of the log with its flush")...)
+		return append(all, metric.Latency("checkpoint.latency", "time of a checkpoint")...)
+	}}
+}
+
+// Validate finds what is out of range.
+func (s *WAL) Validate() error {
+	err := errors.Join(within("committers", s.Committers, 1, 1024), within("record", int64(s.Record), 64, 1<<20), within("data", int64(s.Data), 1<<20, 8<<30),
+		within("compute", s.Compute, 0, plan.Duration(time.Second)),
+		within("checkpoint", s.Checkpoint, plan.Duration(100*time.Millisecond), plan.Duration(time.Hour)))
+	if !slices.ContainsFunc(generate.Methods, func(m [2]string) bool { return m[0] == s.Method }) {
+		err = errors.Join(err, &plan.FieldError{Field: "method", Msg: fmt.Sprintf("%q is none of fdatasync, fsync and open_datasync", s.Method)})
+	}
+	return err
+}
+
+func openWAL(w plan.Workload, s *WAL, env support.Env) (iotax.Workload, error) {
+	work := generate.WAL{Committers: s.Committers, Record: int(s.Record), Pages: int(s.Data / 8192), Compute: time.Duration(s.Compute), Method: s.Method, Checkpoint: time.Duration(s.Checkpoint)}
+	in := func(t *iotax.Target, out *iotax.Trial) generate.WAL {
+		l := work
+		l.Dir, l.Seed, l.Ramp, l.Length = generatedDir(t), out.Seed, out.Ramp, out.Length
+		return l
+	}
+	return staged(&generated{
+		name: w.Name, env: env, metrics: []string{"transactions.rate"}, space: work.Space(),
 		try: func(ctx context.Context, t *iotax.Target) (hint string, err error) {
-			if s.Symlinks {
-				_, err = generate.TryLink.On(ctx, t.Machine, t.Place.Path)
-			}
+			_, err = generate.TryWAL.On(ctx, t.Machine, in(t, &iotax.Trial{}))
 			if err != nil {
-				err = fmt.Errorf("no symbolic link can be made there: %w", iotax.Cause(err))
+				err = fmt.Errorf("%s cannot be had there: %w", s.Method, iotax.Cause(err))
 			}
-			return "symlinks: false leaves them out", err
+			return "another method:, or leave the target out with at:", err
 		},
-		stage: func(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-			_, err := generate.MakeTree.On(ctx, t.Machine, tree(t, out))
-			return err
-		},
-		run: func(ctx context.Context, t *iotax.Target, out *iotax.Trial) (*generate.Result, error) {
-			return generate.Metadata.Alone(ctx, t.Machine, tree(t, out))
-		},
-	}, s.Validate()
+	}, in, generate.MakeWAL, generate.DoWAL), s.Validate()
 }
 
 // Etcd is the spec of `etcd:`.
@@ -149,6 +387,18 @@ type generated struct {
 	run     func(context.Context, *iotax.Target, *iotax.Trial) (*generate.Result, error)
 }
 
+// staged sets the calls of the agent that make the files of a trial and do its work.
+func staged[T any](g *generated, in func(*iotax.Target, *iotax.Trial) T, files agent.Func[T, struct{}], do agent.Func[T, *generate.Result]) *generated {
+	g.stage = func(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
+		_, err := files.On(ctx, t.Machine, in(t, out))
+		return err
+	}
+	g.run = func(ctx context.Context, t *iotax.Target, out *iotax.Trial) (*generate.Result, error) {
+		return do.Alone(ctx, t.Machine, in(t, out))
+	}
+	return g
+}
+
 const generatedName = "iotax-work"
 
 func generatedDir(t *iotax.Target) string { return path.Join(t.Place.Path, generatedName) }
@@ -175,6 +425,9 @@ func (g *generated) Check(ctx context.Context, t *iotax.Target) error {
 	}
 	if err := support.Fits(ctx, g.env, t, g.space); err != nil {
 		return on(err, "a smaller workload, or a place with more space")
+	}
+	if g.try == nil {
+		return nil
 	}
 	if hint, err := g.try(ctx, t); err != nil {
 		return on(err, hint)

@@ -16,7 +16,14 @@ import (
 func TestGenerated(t *testing.T) {
 	small := newMetadata().(*Metadata)
 	small.Scale(0.05)
-	for kind, spec := range map[string]plan.Spec{"metadata": small, "etcd": newEtcd()} {
+	modules, build := newModules().(*Modules), newBuild().(*Build)
+	modules.Scale(0.05)
+	build.Scale(0.05)
+	git := newGit().(*Git)
+	git.Scale(0.05)
+	load := newDataload().(*Dataload)
+	load.Scale(0.05)
+	for kind, spec := range map[string]plan.Spec{"metadata": small, "node_modules": modules, "build": build, "git": git, "dataload": load, "wal": newWAL(), "etcd": newEtcd()} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			w := made(t, kind, spec)
@@ -38,6 +45,9 @@ func TestGenerated(t *testing.T) {
 					has[v.Name] = true
 				}
 				for _, m := range spec.Traits().Metrics() {
+					if strings.HasPrefix(m.Name, "checkpoint.") { // of longer trials
+						continue
+					}
 					if strings.HasSuffix(m.Name, ".mean") || !strings.Contains(m.Name, ".latency.") {
 						if !has[m.Name] {
 							t.Errorf("no %s", m.Name)
@@ -67,11 +77,23 @@ func TestGenerated(t *testing.T) {
 	if err := made(t, "metadata", vast).Check(worktest.CtxFor(t), worktest.Target(host.Local(), t.TempDir())); err == nil || !strings.Contains(err.Error(), "needed in") {
 		t.Errorf("no space: %v", err)
 	}
-	wrong := &Metadata{Files: 0, Directories: -1, Depth: 99, Workers: 1e6, Size: 1, Timeout: plan.Duration(time.Millisecond)}
-	err := wrong.Validate()
-	for _, field := range []string{"files: 0 is not from 1 to", "directories", "depth", "workers", "size", "timeout"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %v", field, err)
+	for _, c := range []struct {
+		wrong interface{ Validate() error }
+		says  []string
+	}{
+		{&Metadata{Directories: -1, Depth: 99, Workers: 1e6, Size: 1, Timeout: plan.Duration(time.Millisecond)}, []string{"files: 0 is not from 1 to", "directories", "depth", "workers", "size", "timeout"}},
+		{&Modules{Files: -1}, []string{"files", "workers", "timeout"}},
+		{&Dataload{Step: -1}, []string{"shards", "record", "workers", "batch", "step", "checkpoint", "timeout"}},
+		{&Dataload{Data: 1, Shards: 2, Record: 16, Workers: 1, Batch: 1, Checkpoint: 1 << 20, Timeout: plan.Duration(time.Minute)}, []string{"data: 1 is not from 32 to"}},
+		{&Git{}, []string{"files", "timeout"}},
+		{&Build{Includes: -1, Compile: -1}, []string{"sources", "headers", "includes", "jobs", "compile", "timeout"}},
+		{&WAL{Method: "hope"}, []string{"committers", "record", "data", "checkpoint", `method: "hope" is none of fdatasync, fsync and open_datasync`}},
+	} {
+		err := c.wrong.Validate()
+		for _, field := range c.says {
+			if err == nil || !strings.Contains(err.Error(), field) {
+				t.Errorf("%s: %v", field, err)
+			}
 		}
 	}
 }

@@ -1,0 +1,209 @@
+package generate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// A Build is what make, a compiler and ar do to a source tree: the times of all files are looked up; each source is read, and its
+// headers, which are looked for in each directory of headers until they are found; the compiler takes CPU time and writes an
+// object; an archive is made of all objects; then the times are looked up once more, as by make with nothing left to do.
+type Build struct {
+	Dir                              string // is made, and removed
+	Sources, Headers, Includes, Jobs int    // Includes of each source
+	Compile                          time.Duration
+	Seed                             uint64
+	Cold                             bool // forget names and attributes first, where that is allowed
+}
+
+const (
+	sourceSize = 12 << 10
+	headerSize = 6 << 10
+	objectSize = 24 << 10
+	headerDirs = 3
+	archive    = "lib.a"
+)
+
+var (
+	// MakeSources makes the sources, in place of what has their directory.
+	MakeSources = agent.New("make a source tree", makeSources)
+	// DoBuild builds it.
+	DoBuild = agent.New("build a source tree", doBuild)
+)
+
+// Space is what the files take.
+func (b Build) Space() int64 {
+	const block = 4096
+	return int64(b.Sources)*(sourceSize+2*objectSize+3*block) + int64(b.Headers)*(headerSize+2*block) + block*int64(b.Sources/10+8)
+}
+
+func (b Build) source(i int) string {
+	return filepath.Join(b.Dir, fmt.Sprintf("src%03d", i/20), fmt.Sprintf("file%05d.c", i))
+}
+
+func (b Build) object(i int) string { return b.source(i) + ".o" }
+
+// header is the path at which a header is looked for in a directory; it is in one of them.
+func (b Build) header(dir, i int) string {
+	return filepath.Join(b.Dir, fmt.Sprintf("include%d", dir), fmt.Sprintf("header%05d.h", i))
+}
+
+// Numbers of contents: of sources, of headers, of objects.
+func (b Build) headerNumber(i int) int { return b.Sources + i }
+func (b Build) objectNumber(i int) int { return b.Sources + b.Headers + i }
+
+func makeSources(ctx context.Context, b Build) (none struct{}, err error) {
+	err = os.RemoveAll(b.Dir)
+	for i := 0; i < b.Sources && err == nil; i += 20 {
+		err = os.MkdirAll(filepath.Dir(b.source(i)), 0o755)
+	}
+	for d := range headerDirs {
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(b.header(d, 0)), 0o755)
+		}
+	}
+	content, buf := newFiller(b.Seed, objectSize), make([]byte, objectSize)
+	for i := 0; i < b.Sources && err == nil; i++ {
+		if err = os.WriteFile(b.source(i), content.fill(buf[:sourceSize], i), 0o644); err == nil {
+			err = context.Cause(ctx)
+		}
+	}
+	for i := 0; i < b.Headers && err == nil; i++ {
+		err = os.WriteFile(b.header(i%headerDirs, i), content.fill(buf[:headerSize], b.headerNumber(i)), 0o644)
+	}
+	return none, err
+}
+
+// compute uses the CPU for a time, and returns a sum so that nobody leaves the work out.
+func compute(long time.Duration, block []byte) (sum uint32) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for end := cpuTime() + long; cpuTime() < end; {
+		sum = crc32.Update(sum, table, block)
+	}
+	return sum
+}
+
+// look reads the attributes of all files as make does. Objects are there, or not.
+func (b Build) look(built bool) error {
+	for i := range b.Sources {
+		err := stat(b.source(i))
+		if err == nil {
+			if err = stat(b.object(i)); !built && errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := range b.Headers {
+		if err := stat(b.header(i%headerDirs, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b Build) compile(content filler, got, want []byte, source int) error {
+	if err := check(b.source(source), got, content.fill(want[:sourceSize], source)); err != nil {
+		return err
+	}
+	random := rand.New(rand.NewPCG(b.Seed, uint64(source)))
+	for range b.Includes {
+		h := random.IntN(b.Headers)
+		for d := range h % headerDirs {
+			if _, err := read(b.header(d, h), got); !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("%s was never made, and opening it returned: %w", b.header(d, h), err)
+			}
+		}
+		if err := check(b.header(h%headerDirs, h), got, content.fill(want[:headerSize], b.headerNumber(h))); err != nil {
+			return err
+		}
+	}
+	compute(b.Compile, want)
+	return create(b.object(source), content.fill(want[:objectSize], b.objectNumber(source)))
+}
+
+// join makes the archive of all objects.
+func (b Build) join(content filler, got, want []byte) error {
+	f, err := os.OpenFile(filepath.Join(b.Dir, archive), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < b.Sources && err == nil; i++ {
+		object := content.fill(want[:objectSize], b.objectNumber(i))
+		if err = check(b.object(i), got, object); err == nil {
+			_, err = f.Write(object)
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+func doBuild(ctx context.Context, b Build) (*Result, error) {
+	out, content := &Result{Facts: map[string]string{}}, newFiller(b.Seed, objectSize)
+	if b.Cold {
+		out.forget()
+	}
+	got, want := make([][]byte, b.Jobs), make([][]byte, b.Jobs)
+	for w := range b.Jobs {
+		got[w], want[w] = make([]byte, objectSize+1), make([]byte, objectSize)
+	}
+	fail := func(op string, err error) error {
+		return &iotax.Error{Op: op, On: b.Dir, Err: err}
+	}
+	begun := time.Now()
+	if err := b.look(false); err != nil {
+		return nil, fail("look at the sources", err)
+	}
+	compiled, err := each(ctx, deal(b.Sources, b.Jobs), func(w, i int) error { return b.compile(content, got[w], want[w], i) })
+	if err != nil {
+		return nil, fail("compile", err)
+	}
+	if err := b.join(content, got[0], want[0]); err != nil {
+		return nil, fail("make the archive", err)
+	}
+	took := time.Since(begun)
+	again := time.Now()
+	if err := b.look(true); err != nil {
+		return nil, fail("look at what is built", err)
+	}
+	out.value("nothing.duration", time.Since(again).Seconds(), iotax.Seconds, iotax.Down)
+	out.value(iotax.ValueDuration, took.Seconds(), iotax.Seconds, iotax.Down)
+	out.value("compute.share", b.Compile.Seconds()*float64(b.Sources)/float64(b.Jobs)/took.Seconds(), iotax.RatioUnit, iotax.Neither)
+	compiled.into(out, "compile")
+	return out, b.verify(content, want[0])
+}
+
+// verify reads the archive back.
+func (b Build) verify(content filler, want []byte) error {
+	path := filepath.Join(b.Dir, archive)
+	f, err := os.Open(path)
+	if err != nil {
+		return &iotax.Error{Op: "verify", On: path, Err: iotax.Cause(err)}
+	}
+	defer f.Close()
+	got := make([]byte, objectSize)
+	for i := 0; i < b.Sources && err == nil; i++ {
+		if _, err = io.ReadFull(f, got); err == nil && !bytes.Equal(got, content.fill(want[:objectSize], b.objectNumber(i))) {
+			err = fmt.Errorf("object %d is not what was written", i)
+		}
+	}
+	if err != nil {
+		return lost(path, err)
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+package generate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// A Repository is what git does to one: its index and its objects are files of the sizes that git gives them, and hold no history.
+// status reads the index, looks at every tracked file (in several threads from 1,000 files on, as git does), and lists every
+// directory. checkout replaces every fifth file. commit reads those and writes an object for each. gc puts all loose objects into a
+// pack, which is flushed, and removes them. clone links the packs into another repository and writes all files.
+type Repository struct {
+	Dir   string // is made, and removed
+	Files int
+	Seed  uint64
+	Cold  bool // forget names and attributes before status, where that is allowed
+}
+
+// GitSteps are those of DoGit, in the order in which they are done, and what each does.
+var GitSteps = [][2]string{
+	{"status", "find what was changed in the work tree"}, {"checkout", "go to a branch in which every fifth file differs"}, {"commit", "add and commit those files"},
+	{"gc", "pack the loose objects"}, {"clone", "clone the repository and write all its files"},
+}
+
+var (
+	// MakeRepository makes a repository, in place of what has its directory.
+	MakeRepository = agent.New("make a repository", makeRepository)
+	// DoGit does the steps.
+	DoGit = agent.New("work on a repository", doGit)
+)
+
+const (
+	trackedSize = 4 << 10 // of a file in the work tree; its object is compressed to a third
+	objectBytes = trackedSize / 3
+	perEntry    = 72 // bytes of the index for each file
+	perFolder   = 25
+	changedEach = 5
+)
+
+// Space is what the files take: the work tree twice, packs twice, loose objects.
+func (r Repository) Space() int64 {
+	const block = 4096
+	return int64(r.Files)*(2*(trackedSize+block)+3*objectBytes+block+4*perEntry) + block*int64(r.Files/4+600)
+}
+
+func (r Repository) path(parts ...string) string {
+	return filepath.Join(append([]string{r.Dir}, parts...)...)
+}
+
+func folder(i int) string {
+	n := i / perFolder
+	return filepath.Join(fmt.Sprintf("dir%02d", n%20), fmt.Sprintf("sub%04d", n/20))
+}
+
+func tracked(tree string, i int) string {
+	return filepath.Join(tree, folder(i), fmt.Sprintf("file%06d.go", i))
+}
+
+// changed are the files that differ in the other branch.
+func (r Repository) changed() (all []int) {
+	for i := 0; i < r.Files; i += changedEach {
+		all = append(all, i)
+	}
+	return all
+}
+
+// object is the path of a loose object, in one of 256 directories.
+func (r Repository) object(i int) string {
+	name := fmt.Sprintf("%08x", uint32(i)*2654435761) // spreads
+	return r.path("main", ".git", "objects", name[:2], name[2:]+"0123456789abcdef0123456789abcdef")
+}
+
+// A file of the other branch has another number.
+func (r Repository) other(i int) int { return r.Files + i }
+
+func (r Repository) index() []byte { return make([]byte, r.Files*perEntry) }
+
+// replace writes a file beside a path and renames it to that, as git changes its index and references.
+func replace(path string, content []byte) error {
+	err := create(path+".lock", content)
+	if err == nil {
+		err = rename(path+".lock", path)
+	}
+	return err
+}
+
+// each folder of a tree, a parent before its children.
+func (r Repository) folders(tree string) (all []string) {
+	seen := map[string]bool{}
+	for i := 0; i < r.Files; i += perFolder {
+		d := filepath.Join(tree, folder(i))
+		for _, d := range []string{filepath.Dir(d), d} {
+			if !seen[d] {
+				seen[d] = true
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// gitDir makes what is in .git, but for packs.
+func gitDir(tree string) (err error) {
+	for _, d := range []string{"", ".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads"} {
+		if err == nil {
+			err = mkdir(filepath.Join(tree, d))
+		}
+	}
+	if err == nil {
+		err = create(filepath.Join(tree, ".git", "HEAD"), []byte("ref: refs/heads/main\n"))
+	}
+	return err
+}
+
+// write makes the files of a work tree.
+func (r Repository) write(ctx context.Context, content filler, tree string) error {
+	for _, d := range r.folders(tree) {
+		if err := mkdir(d); err != nil {
+			return err
+		}
+	}
+	buf := make([]byte, trackedSize)
+	_, err := each(ctx, deal(r.Files, 1), func(_, i int) error {
+		return create(tracked(tree, i), content.fill(buf, i))
+	})
+	if err == nil {
+		err = replace(filepath.Join(tree, ".git", "index"), r.index())
+	}
+	return err
+}
+
+func (r Repository) pack(tree string, number int) string {
+	return r.path(tree, ".git", "objects", "pack", fmt.Sprintf("pack-%d.pack", number))
+}
+
+// drain reads a file into another one, or nowhere.
+func drain(from string, to io.Writer) error {
+	f, err := os.Open(from)
+	if err == nil {
+		_, err = io.Copy(to, f)
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+func makeRepository(ctx context.Context, r Repository) (none struct{}, err error) {
+	if err = errors.Join(os.RemoveAll(r.Dir), os.Mkdir(r.Dir, 0o755)); err == nil {
+		err = gitDir(r.path("main"))
+	}
+	content, buf := newFiller(r.Seed, trackedSize), make([]byte, trackedSize)
+	if err == nil {
+		err = r.write(ctx, content, r.path("main"))
+	}
+	if err != nil {
+		return none, err
+	}
+	pack, err := os.Create(r.pack("main", 0))
+	for i := 0; i < r.Files && err == nil; i++ {
+		_, err = pack.Write(content.fill(buf, i)[:objectBytes])
+	}
+	return none, errors.Join(err, pack.Close())
+}
+
+func (r Repository) status(ctx context.Context) error {
+	main := r.path("main")
+	if _, err := os.ReadFile(filepath.Join(main, ".git", "index")); err != nil {
+		return err
+	}
+	if _, err := each(ctx, deal(r.Files, min(max(1, r.Files/500), 20)), func(_, i int) error {
+		_, size, err := lstat(tracked(main, i))
+		if err == nil && size != trackedSize {
+			err = fmt.Errorf("%s has %d bytes in place of %d", tracked(main, i), size, trackedSize)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	names, buf := 0, make([]byte, 32<<10)
+	folders := append([]string{main}, r.folders(main)...)
+	for _, d := range folders {
+		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s/.gitignore was never made, and opening it returned: %w", d, err)
+		}
+		found, _, err := list(d, buf)
+		if err != nil {
+			return err
+		}
+		names += len(found)
+	}
+	if want := r.Files + len(folders); names != want { // a folder is in another one, and .git is there
+		return fmt.Errorf("%d names are in the work tree in place of %d", names, want)
+	}
+	return nil
+}
+
+func (r Repository) checkout(content filler, buf []byte) error {
+	main := r.path("main")
+	if err := drain(r.pack("main", 0), io.Discard); err != nil {
+		return err
+	}
+	for i := range r.Files { // whether something would be lost
+		if _, _, err := lstat(tracked(main, i)); err != nil {
+			return err
+		}
+	}
+	for _, i := range r.changed() {
+		path := tracked(main, i)
+		_, _, err := lstat(path)
+		if err == nil {
+			err = unlink(path)
+		}
+		if err == nil {
+			err = create(path, content.fill(buf, r.other(i)))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := replace(filepath.Join(main, ".git", "index"), r.index()); err != nil {
+		return err
+	}
+	return replace(filepath.Join(main, ".git", "HEAD"), []byte("ref: refs/heads/other\n"))
+}
+
+func (r Repository) commit(content filler, got, buf []byte) error {
+	for _, i := range r.changed() {
+		object := r.object(i)
+		err := check(tracked(r.path("main"), i), got, content.fill(buf, r.other(i)))
+		if err == nil {
+			if err = mkdir(filepath.Dir(object)); errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+		}
+		if err == nil {
+			err = create(filepath.Join(filepath.Dir(object), fmt.Sprintf("tmp_obj_%d", i)), buf[:objectBytes])
+		}
+		if err == nil {
+			err = rename(filepath.Join(filepath.Dir(object), fmt.Sprintf("tmp_obj_%d", i)), object)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := replace(r.path("main", ".git", "index"), r.index())
+	if err == nil {
+		err = replace(r.path("main", ".git", "refs", "heads", "other"), []byte(fmt.Sprintf("%040d\n", r.Seed)))
+	}
+	return err
+}
+
+func (r Repository) gc(content filler, got, buf []byte) error {
+	objects, dirs := r.path("main", ".git", "objects"), map[string]bool{}
+	pack, err := os.OpenFile(filepath.Join(objects, "pack", "tmp_pack"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444)
+	if err != nil {
+		return err
+	}
+	for _, i := range r.changed() {
+		if err == nil {
+			err = check(r.object(i), got, content.fill(buf, r.other(i))[:objectBytes])
+		}
+		if err == nil {
+			_, err = pack.Write(buf[:objectBytes])
+		}
+		dirs[filepath.Dir(r.object(i))] = true
+	}
+	if err == nil {
+		err = fsync(pack)
+	}
+	if err = errors.Join(err, pack.Close()); err == nil {
+		err = rename(filepath.Join(objects, "pack", "tmp_pack"), r.pack("main", 1))
+	}
+	for _, i := range r.changed() {
+		if err == nil {
+			err = unlink(r.object(i))
+		}
+	}
+	for d := range dirs {
+		if err == nil {
+			err = rmdir(d)
+		}
+	}
+	return err
+}
+
+func (r Repository) clone(ctx context.Context, content filler) error {
+	err := gitDir(r.path("other"))
+	for pack := range 2 {
+		if err != nil {
+			return err
+		}
+		from, to := r.pack("main", pack), r.pack("other", pack)
+		if os.Link(from, to) == nil {
+			continue
+		}
+		var f *os.File // git copies what it cannot link
+		if f, err = os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444); err == nil {
+			err = errors.Join(drain(from, f), f.Close())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.write(ctx, content, r.path("other"))
+}
+
+func doGit(ctx context.Context, r Repository) (*Result, error) {
+	out := &Result{Facts: map[string]string{}}
+	content, got, buf := newFiller(r.Seed, trackedSize), make([]byte, trackedSize+1), make([]byte, trackedSize)
+	if r.Cold {
+		out.forget()
+	}
+	do := map[string]func() error{
+		"status": func() error { return r.status(ctx) }, "checkout": func() error { return r.checkout(content, buf) },
+		"commit": func() error { return r.commit(content, got, buf) }, "gc": func() error { return r.gc(content, got, buf) },
+		"clone": func() error { return r.clone(ctx, content) },
+	}
+	var total time.Duration
+	for _, s := range GitSteps {
+		begun := time.Now()
+		if err := do[s[0]](); err != nil {
+			return nil, &iotax.Error{Op: s[0], On: r.Dir, Err: err}
+		}
+		took := time.Since(begun)
+		out.value(s[0]+".duration", took.Seconds(), iotax.Seconds, iotax.Down)
+		total += took
+	}
+	out.value(iotax.ValueDuration, total.Seconds(), iotax.Seconds, iotax.Down)
+	return out, r.verify(content, got, buf)
+}
+
+// verify reads both work trees.
+func (r Repository) verify(content filler, got, buf []byte) error {
+	for i := range r.Files {
+		number := i
+		if i%changedEach == 0 {
+			number = r.other(i)
+		}
+		for tree, n := range map[string]int{"main": number, "other": i} {
+			path := tracked(r.path(tree), i)
+			if err := check(path, got, content.fill(buf, n)); err != nil {
+				return lost(path, err)
+			}
+		}
+	}
+	return nil
+}

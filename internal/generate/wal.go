@@ -1,0 +1,472 @@
+package generate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// A WAL is the work of a database that commits in groups, as PostgreSQL does. Each transaction changes a page of 8 KiB in memory,
+// adds a record to the log, and waits until the log is durable so far; whoever comes first writes and flushes it for all who wait.
+// The first record of a page after a checkpoint holds the whole page. Meanwhile a checkpointer writes the changed pages into the
+// data file, spread over nine tenths of the time between two checkpoints, and flushes that. Segments of the log are used again.
+// See access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
+type WAL struct {
+	Dir          string // is made, and removed
+	Committers   int
+	Record       int           // bytes of a record without its page
+	Pages        int           // of the data file
+	Compute      time.Duration // CPU time of a transaction before it commits
+	Method       string
+	Checkpoint   time.Duration // from one to the next
+	Seed         uint64
+	Ramp, Length time.Duration
+}
+
+// What PostgreSQL has by default.
+const (
+	walPage     = 8192
+	walSegment  = 16 << 20
+	walSegments = 5
+	walSpread   = 0.9
+)
+
+// Space is what the files take.
+func (w WAL) Space() int64 { return walSegments*walSegment + int64(w.Pages)*walPage }
+
+// Methods are the ways to make a log durable, by PostgreSQL's names, and what each does.
+var Methods = [][2]string{
+	{"fdatasync", "fdatasync; where a system has none, a flush to the medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows)"},
+	{"fsync", "fsync, which on macOS leaves bytes in the drive's cache"}, {"open_datasync", "a file opened with O_DSYNC"},
+}
+
+var (
+	// TryWAL returns an error where a method cannot be had in a directory.
+	TryWAL = agent.New("try a write-ahead log", tryWAL)
+	// MakeWAL makes the segments and the data file, in place of what has their directory.
+	MakeWAL = agent.New("make a write-ahead log", makeWAL)
+	// DoWAL does the work for Ramp and Length. Then it reads the log and the pages back.
+	DoWAL = agent.New("do the I/O of a write-ahead log", doWAL)
+)
+
+func (w WAL) open(name string, flags int) (*os.File, error) {
+	if w.Method == "open_datasync" {
+		if dataSync == 0 {
+			return nil, errors.New("this system has no O_DSYNC")
+		}
+		flags |= dataSync
+	}
+	return os.OpenFile(filepath.Join(w.Dir, name), flags|os.O_RDWR, 0o600)
+}
+
+func (w WAL) sync(f *os.File) error {
+	switch w.Method {
+	case "open_datasync":
+		return nil
+	case "fsync":
+		return fsync(f)
+	}
+	return flush(f)
+}
+
+func tryWAL(_ context.Context, w WAL) (none struct{}, err error) {
+	defer func() { err = errors.Join(err, os.RemoveAll(w.Dir)) }()
+	if err := os.Mkdir(w.Dir, 0o700); err != nil {
+		return none, err
+	}
+	f, err := w.open("0", os.O_CREATE)
+	if err == nil {
+		_, err = f.Write(make([]byte, walPage))
+		err = errors.Join(err, w.sync(f), f.Close())
+	}
+	return none, err
+}
+
+func segmentName(number int64) string { return fmt.Sprintf("%016x", number) }
+
+// fillPage returns a page that a transaction changed; 0 is none.
+func fillPage(f filler, buf []byte, page int, by uint64) []byte {
+	return f.fill(buf[:walPage], int(by<<20)|page)
+}
+
+func makeWAL(ctx context.Context, w WAL) (none struct{}, err error) {
+	if err := errors.Join(os.RemoveAll(w.Dir), os.Mkdir(w.Dir, 0o700)); err != nil {
+		return none, err
+	}
+	make1 := func(name string, size int64, fill func(buf []byte, page int) []byte) error {
+		f, err := os.OpenFile(filepath.Join(w.Dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		const many = 128 // pages in a write
+		buf := make([]byte, many*walPage)
+		for page := 0; int64(page)*walPage < size && err == nil; page += many {
+			n := min(many, int(size/walPage)-page)
+			for i := range n {
+				fill(buf[i*walPage:], page+i)
+			}
+			if _, err = f.Write(buf[:n*walPage]); err == nil {
+				err = context.Cause(ctx)
+			}
+		}
+		return errors.Join(err, f.Close())
+	}
+	for i := range int64(walSegments) {
+		if err == nil {
+			err = make1(segmentName(i), walSegment, func(buf []byte, _ int) []byte { return buf })
+		}
+	}
+	if content := newFiller(w.Seed, walPage); err == nil {
+		err = make1("data", int64(w.Pages)*walPage, func(buf []byte, page int) []byte { return fillPage(content, buf, page, 0) })
+	}
+	return none, err
+}
+
+// A wal is the log and the pages in memory.
+type wal struct {
+	WAL
+	mu sync.Mutex
+
+	// The log. Positions are bytes since its beginning.
+	waiting    []byte     // what was added since the last write began, after the rest of its last page
+	spare      []byte     // memory for the next
+	start, end int64      // of waiting; start is that of a page
+	durable    int64      // position up to which it is
+	flushing   *sync.Cond // somebody writes; waits for durable
+	busy       bool
+	err        error // ends all
+	segment    *os.File
+	number     int64    // of the segment
+	records    uint64   // in all
+	first      []record // that begins in each segment
+	syncs      recorder
+	synced     int // flushes in the window
+	bytes      float64
+	measured   bool // the window has begun
+
+	// The pages.
+	content       filler
+	data          *os.File
+	by            []uint64 // which transaction changed a page last
+	dirty, imaged []bool   // since the last checkpoint began
+	checkpoints   recorder
+}
+
+// A record has a number and a position.
+type record struct {
+	number uint64
+	at     int64
+}
+
+// headSize is the length of what a record begins with: its size, and what seal writes.
+const headSize = 16
+
+// insert adds a transaction's record, and returns the position behind it.
+func (l *wal) insert(page int, random, image []byte) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.records++
+	l.by[page], l.dirty[page] = l.records, true
+	if int64(len(l.first)) <= l.end/walSegment {
+		l.first = append(l.first, record{l.records, l.end})
+	}
+	at := len(l.waiting)
+	l.waiting = append(append(l.waiting, make([]byte, headSize)...), random...)
+	if !l.imaged[page] {
+		l.imaged[page] = true
+		l.waiting = append(l.waiting, fillPage(l.content, image, page, l.records)...)
+	}
+	r := l.waiting[at:]
+	binary.LittleEndian.PutUint32(r, uint32(len(r)))
+	seal(r[4:], l.records)
+	l.end += int64(len(r))
+	return l.end
+}
+
+// commit waits until the log is durable up to a position, and makes it so if nobody does.
+func (l *wal) commit(upTo int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.durable < upTo && l.err == nil {
+		if l.busy {
+			l.flushing.Wait()
+			continue
+		}
+		l.busy = true
+		all, from, to := l.waiting, l.start, l.end
+		rest := len(all) % walPage
+		l.start = to - int64(rest)
+		l.waiting = append(l.spare[:0], all[len(all)-rest:]...)
+		l.mu.Unlock()
+		if rest > 0 {
+			all = append(all, make([]byte, walPage-rest)...)
+		}
+		begun := time.Now()
+		err := l.write(all, from)
+		took := time.Since(begun)
+		l.mu.Lock()
+		if l.measured {
+			l.syncs.add(took)
+			l.bytes += float64(len(all))
+			l.synced++
+		}
+		l.spare, l.busy = all, false
+		l.durable, l.err = to, cmp.Or(l.err, err)
+		l.flushing.Broadcast()
+	}
+	return l.err
+}
+
+// write writes pages of the log and makes them durable.
+func (l *wal) write(pages []byte, at int64) error {
+	for len(pages) > 0 {
+		if n := at / walSegment; n != l.number || l.segment == nil {
+			if err := l.next(n); err != nil {
+				return err
+			}
+		}
+		n := min(int64(len(pages)), walSegment-at%walSegment)
+		if _, err := l.segment.WriteAt(pages[:n], at%walSegment); err != nil {
+			return err
+		}
+		if err := l.sync(l.segment); err != nil {
+			return err
+		}
+		pages, at = pages[n:], at+n
+	}
+	return nil
+}
+
+// next goes to a segment, which the oldest one becomes.
+func (l *wal) next(number int64) (err error) {
+	if l.segment != nil {
+		err = l.segment.Close()
+	}
+	if err == nil && number >= walSegments {
+		if err = os.Rename(filepath.Join(l.Dir, segmentName(number-walSegments)), filepath.Join(l.Dir, segmentName(number))); err == nil {
+			err = flushDir(l.Dir)
+		}
+	}
+	if err == nil {
+		l.segment, err = l.open(segmentName(number), 0)
+	}
+	l.number = number
+	return err
+}
+
+// checkpoint writes the pages that have changed, in their order and over a time, and flushes them.
+func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
+	begun := time.Now()
+	l.mu.Lock()
+	dirty := l.dirty
+	l.dirty = make([]bool, len(dirty))
+	clear(l.imaged)
+	l.mu.Unlock()
+	var pages []int
+	for p, d := range dirty {
+		if d {
+			pages = append(pages, p)
+		}
+	}
+	buf := make([]byte, walPage)
+	for i, p := range pages {
+		if wait := time.Until(begun.Add(over * time.Duration(i) / time.Duration(len(pages)))); wait > 0 {
+			select {
+			case <-stop:
+				over = 0
+			case <-time.After(wait):
+			}
+		}
+		l.mu.Lock()
+		by, end := l.by[p], l.end
+		l.mu.Unlock()
+		if err := l.commit(end); err != nil { // the log goes before the page
+			return err
+		}
+		if _, err := l.data.WriteAt(fillPage(l.content, buf, p, by), int64(p)*walPage); err != nil {
+			return err
+		}
+	}
+	if err := fsync(l.data); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.measured && over > 0 {
+		l.checkpoints.add(time.Since(begun))
+	}
+	return nil
+}
+
+// transactions commits one after the other until a time.
+func (l *wal) transactions(ctx context.Context, worker int, measured, end time.Time) (commits recorder, err error) {
+	random := rand.New(rand.NewPCG(l.Seed, uint64(worker)))
+	noise := rand.NewChaCha8([32]byte{0: byte(worker), 1: byte(worker >> 8), 24: byte(l.Seed), 25: byte(l.Seed >> 8)})
+	body, image := make([]byte, l.Record-headSize), make([]byte, walPage)
+	now := time.Now()
+	for now.Before(end) && err == nil {
+		compute(l.Compute, image)
+		_, _ = noise.Read(body) // it never fails
+		err = l.commit(l.insert(random.IntN(l.Pages), body, image))
+		before := now
+		if now = time.Now(); before.After(measured) {
+			commits.add(now.Sub(before))
+		}
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+	}
+	return commits, err
+}
+
+func openWAL(w WAL) (*wal, error) {
+	l := &wal{WAL: w, content: newFiller(w.Seed, walPage), by: make([]uint64, w.Pages), dirty: make([]bool, w.Pages), imaged: make([]bool, w.Pages)}
+	l.flushing = sync.NewCond(&l.mu)
+	err := l.next(0)
+	if err == nil {
+		l.data, err = os.OpenFile(filepath.Join(w.Dir, "data"), os.O_RDWR, 0o600)
+	}
+	return l, err
+}
+
+func (l *wal) close() error { return errors.Join(l.segment.Close(), l.data.Close()) }
+
+func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
+	fail := func(op string, err error) error {
+		return &iotax.Error{Op: op, On: w.Dir, Err: err}
+	}
+	l, err := openWAL(w)
+	if err != nil {
+		return nil, fail("open the log", err)
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+
+	stop, checkpointed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			next := time.After(w.Checkpoint)
+			select {
+			case <-stop:
+				checkpointed <- nil
+				return
+			case <-next:
+			}
+			if err := l.checkpoint(time.Duration(walSpread*float64(w.Checkpoint)), stop); err != nil {
+				checkpointed <- err
+				return
+			}
+		}
+	}()
+	begun := time.Now()
+	measured, end := begun.Add(w.Ramp), begun.Add(w.Ramp+w.Length)
+	window := time.AfterFunc(w.Ramp, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.measured = true
+	})
+	defer window.Stop()
+	commits, errs := make([]recorder, w.Committers), make([]error, w.Committers)
+	var all sync.WaitGroup
+	for i := range w.Committers {
+		all.Go(func() { commits[i], errs[i] = l.transactions(ctx, i, measured, end) })
+	}
+	all.Wait()
+	l.mu.Lock()
+	l.measured = false
+	l.mu.Unlock()
+	took := time.Since(measured)
+	close(stop)
+	for _, err := range append(errs, <-checkpointed) {
+		if err != nil {
+			return nil, fail("commit", err)
+		}
+	}
+	for i := range commits[1:] {
+		commits[0].merge(&commits[1+i])
+	}
+	if commits[0].n == 0 || l.synced == 0 {
+		return nil, fail("measure", errors.New("no transaction ended in the window"))
+	}
+	if err := l.checkpoint(0, nil); err != nil {
+		return nil, fail("end with a checkpoint", err)
+	}
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}} // so that rules expect the bytes at the device
+	out.value("transactions.rate", float64(commits[0].n)/took.Seconds(), iotax.PerSecond, iotax.Up)
+	out.value("transactions.per-sync", float64(commits[0].n)/float64(l.synced), iotax.RatioUnit, iotax.Neither)
+	out.value(iotax.ValueWriteIOPS, float64(l.synced)/took.Seconds(), iotax.PerSecond, iotax.Up)
+	out.value("write.bytes", l.bytes, iotax.Bytes, iotax.Neither)
+	commits[0].into(out, "commit")
+	l.syncs.into(out, "sync")
+	l.checkpoints.into(out, "checkpoint")
+	return out, l.verify()
+}
+
+// verify reads all records back that the segments still hold whole, and all pages.
+func (l *wal) verify() error {
+	last := l.end / walSegment
+	oldest := l.first[max(0, min(last-walSegments+1, int64(len(l.first))-1))]
+	files := map[int64]*os.File{}
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	get := func(buf []byte, at int64) error {
+		for len(buf) > 0 {
+			s := at / walSegment
+			if files[s] == nil {
+				f, err := os.Open(filepath.Join(l.Dir, segmentName(s)))
+				if err != nil {
+					return err
+				}
+				files[s] = f
+			}
+			n := min(int64(len(buf)), walSegment-at%walSegment)
+			if _, err := files[s].ReadAt(buf[:n], at%walSegment); err != nil {
+				return err
+			}
+			buf, at = buf[n:], at+n
+		}
+		return nil
+	}
+	buf := make([]byte, l.Record+walPage)
+	at := oldest.at
+	for number := oldest.number; number <= l.records; number++ {
+		err := get(buf[:4], at)
+		size := int(binary.LittleEndian.Uint32(buf))
+		if err == nil && (size == l.Record || size == l.Record+walPage) {
+			err = get(buf[:size], at)
+		}
+		if err != nil {
+			return lost(filepath.Join(l.Dir, segmentName(at/walSegment)), fmt.Errorf("read record %d: %w", number, err))
+		}
+		if size != l.Record && size != l.Record+walPage || !sealed(buf[4:size], number) {
+			return lost(filepath.Join(l.Dir, segmentName(at/walSegment)), fmt.Errorf("record %d is not what was written", number))
+		}
+		at += int64(size)
+	}
+	if at != l.end {
+		return lost(filepath.Join(l.Dir, segmentName(last)), fmt.Errorf("the log ends at byte %d in place of %d", at, l.end))
+	}
+	got, want := make([]byte, walPage), make([]byte, walPage)
+	for p, by := range l.by {
+		if _, err := l.data.ReadAt(got, int64(p)*walPage); err != nil {
+			return lost(filepath.Join(l.Dir, "data"), fmt.Errorf("read page %d: %w", p, err))
+		}
+		if !bytes.Equal(got, fillPage(l.content, want, p, by)) {
+			return lost(filepath.Join(l.Dir, "data"), fmt.Errorf("page %d is not what was written", p))
+		}
+	}
+	return nil
+}
