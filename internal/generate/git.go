@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"iotax"
@@ -187,14 +188,21 @@ func (r Repository) status(ctx context.Context) error {
 	names, buf := 0, make([]byte, 32<<10)
 	folders := append([]string{main}, r.folders(main)...)
 	for _, d := range folders {
-		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s/.gitignore was never made, and opening it returned: %w", d, err)
+		_, _, err := lstat(d)
+		if err != nil {
+			return err
 		}
 		found, _, err := list(d, buf)
 		if err != nil {
 			return err
 		}
 		names += len(found)
+		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git asks only where something is not tracked, as a folder
+			continue
+		}
+		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s/.gitignore was never made, and opening it returned: %w", d, err)
+		}
 	}
 	if want := r.Files + len(folders); names != want { // a folder is in another one, and .git is there
 		return fmt.Errorf("%d names are in the work tree in place of %d", names, want)
