@@ -82,19 +82,13 @@ func (p *Pairing) Measured(target string) bool {
 
 // Pairs returns the values for the baseline and for the target as the function Pairs does.
 func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better iotax.Better) {
-	pairs, better := p.pairs(baseline, target)
-	for _, pair := range pairs {
-		base, other = append(base, pair[0].value), append(other, pair[1].value)
-	}
-	return base, other, better
+	values, _, better := p.Sides(baseline, target)
+	return values[0], values[1], better
 }
 
-// Interval is the interval of the ratio of the target to the baseline, and how many rounds count. A quantile of histograms has that
-// of QuantileRatio, any other value that of Ratio.
-func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
+// Sides returns the values of Pairs, and the tails of a quantile: as many where all rounds have them.
+func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
-	var values [2][]float64
-	var tails [2][]Tail
 	for _, pair := range pairs {
 		for side, k := range pair {
 			values[side] = append(values[side], k.value)
@@ -103,12 +97,20 @@ func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, roun
 			}
 		}
 	}
+	return values, tails, better
+}
+
+// Interval is the interval of the ratio of the target to the baseline, and how many rounds count. A quantile of histograms has that
+// of QuantileRatio, any other value that of Ratio.
+func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
+	values, tails, better := p.Sides(baseline, target)
+	rounds = len(values[0])
 	d, err := LogRatios(values, tails, p.quantile, better, &o)
 	if err != nil {
-		return none(len(pairs)), len(pairs), err
+		return none(rounds), rounds, err
 	}
 	i, err = Hull(d, o)
-	return i, len(pairs), err
+	return i, rounds, err
 }
 
 // LogRatios are those that the ratio of a metric is estimated from, of the values of the baseline and the target in the same

@@ -130,12 +130,9 @@ func PairQuantiles(baseline, target []Tail, q float64) (d []float64, hidden floa
 	for i := range fewest {
 		fewest[i] = beyond(math.Min(baseline[i].N, target[i].N), q)
 	}
-	groups := min(rounds, max(LeastTrials, int(sum(fewest)/MinBeyond))) // no group of more would have as many as the mean
-	for groups > LeastTrials && smallest(fewest, groups) < MinBeyond {
-		groups--
-	}
-	if have := smallest(fewest, groups) * float64(groups); have < MinBeyond {
-		return nil, 0, &TooFewBeyond{Quantile: q, Have: int(have), Need: MinBeyond, Longer: MinBeyond / have}
+	groups, err := groupsOf(fewest, q, LeastTrials)
+	if err != nil {
+		return nil, 0, err
 	}
 	d = make([]float64, groups)
 	for g := range d {
@@ -148,6 +145,35 @@ func PairQuantiles(baseline, target []Tail, q float64) (d []float64, hidden floa
 		hidden += (hx + hy) / float64(groups)
 	}
 	return d, hidden, nil
+}
+
+// groupsOf is into how many groups of successive rounds trials are pooled that have so many I/Os beyond the quantile: each group has
+// MinBeyond, or least groups have that together.
+func groupsOf(beyond []float64, q float64, least int) (int, error) {
+	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // no group of more would have as many as the mean
+	for groups > least && smallest(beyond, groups) < MinBeyond {
+		groups--
+	}
+	if have := smallest(beyond, groups) * float64(groups); have < MinBeyond {
+		return 0, &TooFewBeyond{Quantile: q, Have: int(have), Need: MinBeyond, Longer: MinBeyond / have}
+	}
+	return groups, nil
+}
+
+// GroupQuantiles returns the quantile of each group of successive trials, pooled as for QuantileRatio, but not into fewer groups
+// than least.
+func GroupQuantiles(of []Tail, q float64, least int) ([]float64, error) {
+	have := make([]float64, len(of))
+	for i := range of {
+		have[i] = beyond(of[i].N, q)
+	}
+	groups, err := groupsOf(have, q, least)
+	values := make([]float64, groups)
+	for g := range values {
+		v, _ := together(of[g*len(of)/groups:(g+1)*len(of)/groups], q)
+		values[g] = math.Exp(v)
+	}
+	return values, err
 }
 
 func together(of []Tail, q float64) (value, hidden float64) {

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"iotax"
@@ -200,20 +202,38 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 }
 
 // Interval is that of the metric at a target: the median over its rounds, or the ratio to the baseline (0.8 is 80 %, whichever
-// direction of the metric is better), widened by the resolution of fio's histograms. A NaN leaves it without bounds. The slices are
-// paired by round; without OfBaseline, base is not used.
-func (e Expectation) Interval(base, target []float64, o stat.Options) (stat.Interval, error) {
+// direction of the metric is better), widened by the resolution of fio's histograms. Where a trial is too short for a quantile, and
+// its value NaN, rounds are pooled by their tails; without tails a NaN leaves the interval without bounds. The slices are paired by
+// round: [0] is the baseline's, which is not used without OfBaseline, and [1] the target's.
+func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.Options) (i stat.Interval, err error) {
 	hidden := 0. // by the bins that a quantile was read from
-	if _, _, ok := iotax.Quantile(e.Metric); ok {
+	_, q, quantile := iotax.Quantile(e.Metric)
+	if quantile {
 		hidden = stat.HistogramError
 	}
+	n := len(values[1])
+	pooled := quantile && n > 0 && len(tails[1]) == n && (!e.OfBaseline || len(tails[0]) == n) && slices.ContainsFunc(slices.Concat(values[0], values[1]), math.IsNaN)
 	if !e.OfBaseline {
-		i := stat.MedianAt(target, cmp.Or(o.Alpha, stat.AlphaFixed))
+		target, alpha := values[1], cmp.Or(o.Alpha, stat.AlphaFixed)
+		if pooled {
+			if target, err = stat.GroupQuantiles(tails[1], q, stat.LeastFor(alpha)); err != nil {
+				return stat.Median(nil), err
+			}
+		}
+		i = stat.MedianAt(target, alpha)
 		i.Lo, i.Hi = i.Lo*(1-hidden), i.Hi*(1+hidden)
 		return i, nil
 	}
-	o.Hidden = 2 * hidden
-	d, err := stat.Pair(base, target, iotax.Up)
+	var d []float64
+	if pooled {
+		d, o.Hidden, err = stat.PairQuantiles(tails[0], tails[1], q)
+		for k := range d {
+			d[k] = -d[k] // the ratio of the target to the baseline
+		}
+	} else {
+		o.Hidden = 2 * hidden
+		d, err = stat.Pair(values[0], values[1], iotax.Up)
+	}
 	if err != nil || len(d) == 0 {
 		return stat.Median(nil), err
 	}

@@ -90,39 +90,80 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestInterval(t *testing.T) {
+	var none [2][]stat.Tail
 	base, target := []float64{10, 11, 10, 12, 11, 10, 11, 10}, []float64{20, 22, 21, 24, 22, 20, 21, 20}
-	i, err := (Expectation{}).Interval(nil, target, stat.Options{Alpha: .05})
+	i, err := (Expectation{}).Interval([2][]float64{1: target}, none, stat.Options{Alpha: .05})
 	if err != nil || i.Estimate != 21 || i.Lo != 20 || i.Hi != 24 {
 		t.Errorf("the interval of the value is %+v, %v", i, err)
 	}
 	// The ratio is as it is: a latency twice as long is 200 %.
-	i, err = Expectation{OfBaseline: true}.Interval(base, target, stat.Options{Alpha: .05})
+	i, err = Expectation{OfBaseline: true}.Interval([2][]float64{base, target}, none, stat.Options{Alpha: .05})
 	if err != nil || !i.Contains(2) || i.Lo < 1.9 || i.Hi > 2.1 {
 		t.Errorf("the interval of the ratio is %+v, %v", i, err)
 	}
 	for _, n := range []int{0, 5} {
 		for _, of := range []bool{false, true} {
-			if i, err := (Expectation{OfBaseline: of}).Interval(base[:n], target[:n], stat.Options{}); err != nil || i.Bounded() {
+			if i, err := (Expectation{OfBaseline: of}).Interval([2][]float64{base[:n], target[:n]}, none, stat.Options{}); err != nil || i.Bounded() {
 				t.Errorf("%d rounds have the interval %+v, %v", n, i, err)
 			}
 		}
 	}
 	// fio's histograms hide where a quantile is in its bin, and a trial without one leaves no bounds.
-	plain, _ := (Expectation{Metric: "read.latency.mean"}).Interval(nil, target, stat.Options{})
-	i, err = Expectation{Metric: "read.latency.p99"}.Interval(nil, target, stat.Options{})
+	plain, _ := (Expectation{Metric: "read.latency.mean"}).Interval([2][]float64{1: target}, none, stat.Options{})
+	i, err = Expectation{Metric: "read.latency.p99"}.Interval([2][]float64{1: target}, none, stat.Options{})
 	if err != nil || !(i.Lo < plain.Lo && i.Hi > plain.Hi) || i.Estimate != plain.Estimate {
 		t.Errorf("the interval of a quantile is %+v, that of a mean %+v, %v", i, plain, err)
 	}
-	plain, _ = (Expectation{Metric: "read.latency.mean", OfBaseline: true}).Interval(base, target, stat.Options{})
-	i, err = Expectation{Metric: "read.latency.p99", OfBaseline: true}.Interval(base, target, stat.Options{})
+	plain, _ = (Expectation{Metric: "read.latency.mean", OfBaseline: true}).Interval([2][]float64{base, target}, none, stat.Options{})
+	i, err = Expectation{Metric: "read.latency.p99", OfBaseline: true}.Interval([2][]float64{base, target}, none, stat.Options{})
 	if err != nil || !(i.Lo < plain.Lo && i.Hi > plain.Hi) {
 		t.Errorf("the interval of a ratio of quantiles is %+v, that of means %+v, %v", i, plain, err)
 	}
-	if i, _ := (Expectation{Metric: "read.latency.p99"}).Interval(nil, append([]float64{math.NaN()}, target...), stat.Options{Alpha: .05}); i.Bounded() {
+	if i, _ := (Expectation{Metric: "read.latency.p99"}).Interval([2][]float64{1: append([]float64{math.NaN()}, target...)}, none, stat.Options{Alpha: .05}); i.Bounded() {
 		t.Errorf("with a trial without the quantile the interval is %+v", i)
 	}
-	if _, err := (Expectation{OfBaseline: true}).Interval([]float64{0}, []float64{1}, stat.Options{}); err == nil {
+	if _, err := (Expectation{OfBaseline: true}).Interval([2][]float64{{0}, {1}}, none, stat.Options{}); err == nil {
 		t.Error("a ratio to 0 is no error")
+	}
+}
+
+// Trials that are too short for a quantile have it together, a value and a ratio, and no bounds where all of them are too short.
+func TestPooled(t *testing.T) {
+	// Of 1,000 I/Os of a trial one in fifty takes 20 ms, else 1 ms; the baseline takes half of that.
+	trial := func(ios uint64, slow float64) stat.Tail {
+		return stat.TailOf([]iotax.Bin{{Value: slow / 20, Count: ios - ios/50}, {Value: slow, Count: ios / 50}}, .99)
+	}
+	study := func(rounds int, ios uint64) (values [2][]float64, tails [2][]stat.Tail) {
+		for i := range rounds {
+			for side, slow := range []float64{.010, .020} {
+				values[side] = append(values[side], math.NaN())
+				tails[side] = append(tails[side], trial(ios, slow*(1+.01*float64(i%3))))
+			}
+		}
+		return values, tails
+	}
+	p99 := Expectation{Metric: "sync.latency.p99", Op: "<", Limit: "25ms"}
+	values, tails := study(12, 1000)
+	o := stat.Options{Alpha: .05}
+	i, err := p99.Interval(values, tails, o)
+	if err != nil || !(i.Lo > .019 && i.Hi < .0215) || p99.Outcome(i, iotax.Seconds) != Met {
+		t.Errorf("%+v, %v", i, err)
+	}
+	p99.OfBaseline = true
+	if i, err = p99.Interval(values, tails, o); err != nil || !i.Contains(2) || i.Lo < 1.9 || i.Hi > 2.1 {
+		t.Errorf("the ratio: %+v, %v", i, err)
+	}
+	for _, of := range []bool{false, true} {
+		p99.OfBaseline = of
+		values, tails := study(12, 500)
+		if i, err := p99.Interval(values, tails, o); !errors.As(err, new(*stat.TooFewBeyond)) || i.Bounded() {
+			t.Errorf("60 I/Os beyond: %+v, %v", i, err)
+		}
+		if values, tails = study(5, 5000); len(values[0]) == 5 {
+			if i, err := p99.Interval(values, tails, o); err != nil || i.Bounded() {
+				t.Errorf("5 rounds: %+v, %v", i, err)
+			}
+		}
 	}
 }
 

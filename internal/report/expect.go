@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,32 +22,54 @@ type Expected struct {
 	Why                string        // of one that is undecided for another reason than its interval
 	File               string        // of the plan that has it, "" for the command line
 	Line               int
+
+	planned int    // its place in the plan
+	from    string // the target whose values it is a share of, or the target
+	unit    string // of the metric
+	rounds  int
 }
 
-// expectations decides those of the plan, the missed ones first and then the undecided ones.
-func (b *builder) expectations() error {
+// expected has what the trials of a workload show of its expectations, while their histograms are there.
+func (b *builder) expected(w iotax.WorkloadInfo) error {
 	if b.Run.Presentation == nil {
 		return nil
 	}
-	for _, planned := range b.Run.Presentation.Expect {
+	for i, planned := range b.Run.Presentation.Expect {
 		e, err := expect.Parse(planned.Text)
 		if err != nil {
 			return fmt.Errorf("read expectation of run %s: %w", b.Run.ID, err)
 		}
-		base := b.Run.BaselineOf(e.Workload)
-		w := b.Workload(e.Workload)
+		base := b.Run.BaselineOf(w.Name)
 		for _, t := range b.targets {
-			if e.About(t.Name, base) && (w.At == nil || slices.Contains(w.At, t.Name)) {
-				x := b.expected(e, base, t.Name)
-				x.File, x.Line = planned.File, planned.Line
+			if e.Workload == w.Name && e.About(t.Name, base) && (w.At == nil || slices.Contains(w.At, t.Name)) {
+				x := b.measure(e, base, t.Name)
+				x.File, x.Line, x.planned = planned.File, planned.Line, i
 				b.Expected = append(b.Expected, x)
 			}
+		}
+	}
+	return nil
+}
+
+// expectations decides those of the plan, the missed ones first and then the undecided ones. All findings are known.
+func (b *builder) expectations() {
+	slices.SortStableFunc(b.Expected, func(x, y Expected) int { return cmp.Compare(x.planned, y.planned) })
+	for i := range b.Expected {
+		x := &b.Expected[i]
+		need := stat.LeastFor(b.Alpha)
+		switch {
+		case x.Why != "":
+		case b.invalid(Cell{x.Target, x.Workload}) || b.invalid(Cell{x.from, x.Workload}):
+			x.Why = "invalid result"
+		case x.rounds < need:
+			x.Why = fmt.Sprintf("%d of %d rounds", x.rounds, need)
+		default:
+			x.Outcome = x.Expectation.Outcome(x.Value, x.unit)
 		}
 	}
 	slices.SortStableFunc(b.Expected, func(x, y Expected) int {
 		return cmp.Compare(slices.Index(expect.Outcomes, x.Outcome), slices.Index(expect.Outcomes, y.Outcome))
 	})
-	return nil
 }
 
 // dots are what the trials of a cell measured of a metric, in the order of the rounds: NaN of a quantile for which a trial is too
@@ -61,37 +84,46 @@ func (b *builder) dots(c Cell, metric string) (dots []Dot) {
 		if !ok {
 			v.Value = math.NaN()
 		}
-		dots = append(dots, Dot{Round: t.Round, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]})
+		dot := Dot{Round: t.Round, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]}
+		for i := range t.tails {
+			if t.tails[i].metric == metric {
+				dot.tail = &t.tails[i].Tail
+			}
+		}
+		dots = append(dots, dot)
 	}
 	slices.SortStableFunc(dots, func(x, y Dot) int { return cmp.Compare(x.Round, y.Round) })
 	return dots
 }
 
-func (b *builder) expected(e expect.Expectation, base, target string) Expected {
-	unit, _ := b.unit(e.Workload, e.Metric)
-	x := Expected{Expectation: e, Outcome: expect.Undecided, Unit: e.Unit(unit)}
-	x.Target = target
-	from := target
+func (b *builder) measure(e expect.Expectation, base, target string) Expected {
+	x := Expected{Expectation: e, Outcome: expect.Undecided, from: target}
+	x.unit, _ = b.unit(e.Workload, e.Metric)
+	x.Unit, x.Target = e.Unit(x.unit), target
 	if e.OfBaseline {
-		from = base
+		x.from = base
 	}
-	bs, xs := PairDots(b.dots(Cell{from, e.Workload}, e.Metric), b.dots(Cell{target, e.Workload}, e.Metric), false)
+	var values [2][]float64
+	var tails [2][]stat.Tail
+	for _, pair := range pairDots(b.dots(Cell{x.from, e.Workload}, e.Metric), b.dots(Cell{target, e.Workload}, e.Metric), false) {
+		x.rounds++
+		for side, dot := range pair {
+			values[side] = append(values[side], dot.Value)
+			if dot.tail != nil {
+				tails[side] = append(tails[side], *dot.tail)
+			}
+		}
+	}
 	var err error
-	x.Value, err = e.Interval(bs, xs, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
-	need := stat.LeastFor(b.Alpha)
+	x.Value, err = e.Interval(values, tails, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	short := len(tails[1]) < x.rounds && slices.ContainsFunc(slices.Concat(values[0], values[1]), math.IsNaN)
 	switch {
-	case len(xs) == 0:
+	case x.rounds == 0:
 		x.Why = "not measured"
-	case slices.ContainsFunc(slices.Concat(bs, xs), math.IsNaN):
+	case short || errors.As(err, new(*stat.TooFewBeyond)):
 		x.Why = "trials too short"
 	case err != nil:
 		x.Why = err.Error()
-	case b.invalid(Cell{target, e.Workload}) || b.invalid(Cell{from, e.Workload}):
-		x.Why = "invalid result"
-	case len(xs) < need:
-		x.Why = fmt.Sprintf("%d of %d rounds", len(xs), need)
-	default:
-		x.Outcome = e.Outcome(x.Value, unit)
 	}
 	return x
 }

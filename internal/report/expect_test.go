@@ -52,6 +52,29 @@ func TestExpected(t *testing.T) {
 	}
 }
 
+// Trials that are too short for a percentile have it together.
+func TestExpectedOfPooledRounds(t *testing.T) {
+	run, trials := reporttest.Expecting()
+	run.Presentation.Expect = append(run.Presentation.Expect, iotax.Expectation{Text: "4k random read: read.latency.p99.9 < 1ms"})
+	for _, x := range trials {
+		if x.Workload == "4k random read" && x.Target != "share" {
+			x.Histograms = append(x.Histograms, iotax.Histogram{Name: "read.latency", Unit: iotax.Seconds, Bins: []iotax.Bin{{Value: 1e-4, Count: 19_900}, {Value: 9e-4, Count: 100}}})
+		}
+	}
+	got := map[string]Expected{}
+	for _, x := range New(run, trials).Expected {
+		if x.Metric == "read.latency.p99.9" {
+			got[x.Target] = x
+		}
+	}
+	if x := got["disk"]; x.Outcome != expect.Met || x.Value.N != 6 || !(x.Value.Lo > .00087 && x.Value.Hi < .00093) {
+		t.Errorf("%s, %+v, %s", x.Outcome, x.Value, x.Why)
+	}
+	if x := got["share"]; x.Outcome != expect.Undecided || x.Why != "trials too short" {
+		t.Errorf("without histograms: %s, %+v, %s", x.Outcome, x.Value, x.Why)
+	}
+}
+
 // A number that must not be quoted decides nothing, on either side of a ratio.
 func TestInvalidDecidesNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()

@@ -191,9 +191,7 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 		}
 	}
 	b.holm()
-	if err := b.expectations(); err != nil {
-		return nil, err
-	}
+	b.expectations()
 	b.shares()
 	b.curves()
 	b.scalings()
@@ -325,6 +323,9 @@ func (b *builder) workload(w iotax.WorkloadInfo) error {
 			b.row(sec, &sec.Rows[j], targets[j], failed[j])
 		}
 		b.spreadBaseline(sec)
+	}
+	if err := b.expected(w); err != nil {
+		return err
 	}
 	for _, t := range b.byWorkload[w.Name] {
 		for i := range t.tails {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"iotax"
+	"iotax/internal/expect"
 	"iotax/internal/metric"
 	"iotax/stat"
 )
@@ -68,7 +69,7 @@ type Trial struct {
 	tails []tail
 }
 
-// A tail is that of a headline quantile.
+// A tail is that of a quantile which is a headline or expected.
 type tail struct {
 	*quantile
 	stat.Tail
@@ -180,7 +181,7 @@ func (b *builder) read(src Source) error {
 			key := [2]string{t.Workload, h.Name}
 			quantiles, known := headlines[key]
 			if !known {
-				quantiles = b.headlines(t.Workload, h)
+				quantiles = b.quantiles(t.Workload, h)
 				headlines[key] = quantiles
 			}
 			for _, q := range quantiles {
@@ -237,17 +238,25 @@ func (b *builder) pool(workload string) error {
 	return nil
 }
 
-// headlines are the headline metrics of a workload that are quantiles of such a histogram.
-func (b *builder) headlines(workload string, h iotax.Histogram) (all []*quantile) {
+// quantiles are the headline metrics of a workload, and those with a limit, that are quantiles of such a histogram.
+func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile) {
 	metrics := b.metrics
 	for _, w := range b.Run.Workloads {
 		if w.Name == workload && metrics == nil {
 			metrics = w.Metrics
 		}
 	}
+	if b.Run.Presentation != nil {
+		for _, planned := range b.Run.Presentation.Expect {
+			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // else expected reports it
+				metrics = append(slices.Clip(metrics), e.Metric)
+			}
+		}
+	}
 	for _, name := range metrics {
 		m, _ := metric.Find(metric.Latency(h.Name, ""), name)
-		if _, q, ok := iotax.Quantile(m.Name); ok {
+		known := slices.ContainsFunc(all, func(x *quantile) bool { return x.metric == m.Name })
+		if _, q, ok := iotax.Quantile(m.Name); ok && !known {
 			all = append(all, &quantile{m.Name, h.Name, h.Unit, q})
 		}
 	}

@@ -25,8 +25,8 @@ func (e *engine) undecided(ln *lane) (n int) {
 			if !x.About(t.Name, base) || ln.failed[t.Name] >= failuresInARow || ln.failed[from] >= failuresInARow {
 				continue
 			}
-			bs, xs, _ := x.pairing.Pairs(from, t.Name)
-			interval, err := x.Interval(bs, xs, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
+			values, tails, _ := x.pairing.Sides(from, t.Name)
+			interval, err := x.Interval(values, tails, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
 			if err != nil || x.Outcome(interval, x.MetricUnit) == expect.Undecided {
 				n++
 			}

@@ -41,7 +41,7 @@ func (e *engine) supported(ctx context.Context, ln *lane) error {
 		need(name, most)
 	}
 	for _, x := range ln.expected {
-		need(x.Metric, 1)
+		need(x.Metric, most)
 	}
 	if len(quantiles) == 0 {
 		return nil
