@@ -406,8 +406,7 @@ func generatedDir(t *iotax.Target) string { return path.Join(t.Place.Path, gener
 func (g *generated) Metrics() []string { return g.metrics }
 
 func (g *generated) Caps() iotax.WorkloadCaps {
-	const mib = 1 << 20 // in which plans are told
-	return iotax.WorkloadCaps{Space: func() int64 { return (g.space + mib - 1) / mib * mib }, Limit: g.limit, Stage: g.Stage, Unstage: g.Unstage}
+	return iotax.WorkloadCaps{Space: func() int64 { return g.space }, Limit: g.limit, Stage: g.Stage, Unstage: g.Unstage}
 }
 
 func (g *generated) Check(ctx context.Context, t *iotax.Target) error {

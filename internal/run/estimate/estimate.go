@@ -230,7 +230,7 @@ func placesOf(t plan.Target, w plan.Workload) []string {
 	return []string{t.Name}
 }
 
-// TestBytes is the size of the test files of all targets. Workloads of one size share theirs.
+// TestBytes is the size of the test files of all targets, in whole MiB. Workloads of one size share theirs.
 func TestBytes(p *plan.Plan) (sum int64) {
 	type file struct {
 		target string
@@ -251,7 +251,8 @@ func TestBytes(p *plan.Plan) (sum int64) {
 			}
 		}
 	}
-	return sum
+	const mib = 1 << 20
+	return (sum + mib - 1) / mib * mib
 }
 
 // opening lists the work before the first trial.
