@@ -31,4 +31,10 @@ func TestReportsLate(t *testing.T) {
 			}
 		}
 	}
+	// A trial of a second is one interval, whether or not fio had the time for a report; a long one without reports has none.
+	for runtime, want := range map[int]int{1001: 1, 8000: 0} {
+		if _, intervals, err := Reports([]byte(report(runtime, runtime+1, 100))); err != nil || len(intervals) != want {
+			t.Errorf("the only report, after %d ms: %v, %v", runtime, intervals, err)
+		}
+	}
 }
