@@ -18,15 +18,15 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Build is what make, a compiler and ar do to a source tree: the times of all files are looked up; each source is read, and its
-// headers, which are looked for in each directory of headers until they are found; the compiler takes CPU time and writes an
-// object; an archive is made of all objects; then the times are looked up once more, as by make with nothing left to do.
+// A Build does the I/O of make, a compiler and ar. make reads the times of all files. For each source the compiler reads the source
+// and its headers, which it searches for in each directory of headers, uses CPU time, and writes an object. ar copies all objects to
+// an archive. Then make reads the times once more and finds that all is up to date.
 type Build struct {
-	Dir                              string // is made, and removed
+	Dir                              string // MakeSources creates it, replacing an old one
 	Sources, Headers, Includes, Jobs int    // Includes of each source
 	Compile                          time.Duration
 	Seed                             uint64
-	Cold                             bool // forget names and attributes first, where that is allowed
+	Cold                             bool // forget names and attributes first, if permitted
 }
 
 const (
@@ -38,13 +38,13 @@ const (
 )
 
 var (
-	// MakeSources makes the sources, in place of what has their directory.
+	// MakeSources creates the sources in Dir, replacing an old Dir.
 	MakeSources = agent.New("make a source tree", makeSources)
-	// DoBuild builds it.
+	// DoBuild builds the tree of MakeSources.
 	DoBuild = agent.New("build a source tree", doBuild)
 )
 
-// Space is what the files take.
+// Space is the size of all files.
 func (b Build) Space() int64 {
 	const block = 4096
 	return int64(b.Sources)*(sourceSize+2*objectSize+3*block) + int64(b.Headers)*(headerSize+2*block) + block*int64(b.Sources/10+8)
@@ -56,7 +56,7 @@ func (b Build) source(i int) string {
 
 func (b Build) object(i int) string { return b.source(i) + ".o" }
 
-// header is the path at which a header is looked for in a directory; it is in one of them.
+// header is the path of a header if it were in that directory. It is in one of headerDirs.
 func (b Build) header(dir, i int) string {
 	return filepath.Join(b.Dir, fmt.Sprintf("include%d", dir), fmt.Sprintf("header%05d.h", i))
 }
@@ -87,7 +87,7 @@ func makeSources(ctx context.Context, b Build) (none struct{}, err error) {
 	return none, err
 }
 
-// compute uses the CPU for a time, and returns a sum so that nobody leaves the work out.
+// compute uses the CPU for a time. It returns a checksum, so that the compiler keeps the loop.
 func compute(long time.Duration, block []byte) (sum uint32) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -97,7 +97,7 @@ func compute(long time.Duration, block []byte) (sum uint32) {
 	return sum
 }
 
-// look reads the attributes of all files as make does. Objects are there, or not.
+// look reads the attributes of all files, as make does. Objects must exist only if built.
 func (b Build) look(built bool) error {
 	for i := range b.Sources {
 		err := stat(b.source(i))
@@ -138,7 +138,7 @@ func (b Build) compile(content filler, got, want []byte, source int) error {
 	return create(b.object(source), content.fill(want[:objectSize], b.objectNumber(source)))
 }
 
-// join makes the archive of all objects.
+// join copies all objects to the archive.
 func (b Build) join(content filler, got, want []byte) error {
 	f, err := os.OpenFile(filepath.Join(b.Dir, archive), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -167,7 +167,7 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	}
 	begun := time.Now()
 	if err := b.look(false); err != nil {
-		return nil, fail("look at the sources", err)
+		return nil, fail("read the times of the sources", err)
 	}
 	compiled, err := each(ctx, deal(b.Sources, b.Jobs), func(w, i int) error { return b.compile(content, got[w], want[w], i) })
 	if err != nil {
@@ -179,7 +179,7 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	took := time.Since(begun)
 	again := time.Now()
 	if err := b.look(true); err != nil {
-		return nil, fail("look at what is built", err)
+		return nil, fail("read the times of the objects", err)
 	}
 	out.value("nothing.duration", time.Since(again).Seconds(), iotax.Seconds, iotax.Down)
 	out.value(iotax.ValueDuration, took.Seconds(), iotax.Seconds, iotax.Down)

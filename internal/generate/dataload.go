@@ -17,10 +17,10 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Dataload is one epoch of training: workers read all records of all shards once, in a random order, and hand them to a loop that
-// takes a batch of them, computes for the time of a step, and takes the next. Then a checkpoint is written, flushed and read back.
+// A Dataload does the I/O of one epoch of training. Workers read each record of all shards once, in random order. A loop takes a
+// batch of records, waits for the time of a step, and takes the next batch. Then it writes a checkpoint, flushes it and reads it back.
 type Dataload struct {
-	Dir                   string // is made, and removed
+	Dir                   string // MakeShards creates it, replacing an old one
 	Shards, Records, Size int    // files, records in each, bytes of a record
 	Workers, Batch        int    // readers; records of a step
 	Step                  time.Duration
@@ -30,17 +30,17 @@ type Dataload struct {
 
 const (
 	prefetched = 2                    // batches that are read ahead, as PyTorch's DataLoader does for each worker
-	waitedFrom = 1 * time.Millisecond // less is what handing over takes
+	waitedFrom = 1 * time.Millisecond // a shorter wait is the handover between goroutines
 )
 
 var (
-	// MakeShards makes the shards, in place of what has their directory.
+	// MakeShards creates the shards in Dir, replacing an old Dir.
 	MakeShards = agent.New("make shards of records", makeShards)
 	// DoDataload reads an epoch.
 	DoDataload = agent.New("read shards of records", doDataload)
 )
 
-// Space is what the files take.
+// Space is the size of all files.
 func (d Dataload) Space() int64 {
 	return int64(d.Shards)*int64(d.Records)*int64(d.Size) + int64(d.Checkpoint) + 4096*int64(2*d.Shards+4)
 }
@@ -142,7 +142,7 @@ func doDataload(ctx context.Context, d Dataload) (_ *Result, err error) {
 	close(stop)
 	took := time.Since(begun)
 
-	out := &Result{Facts: map[string]string{iotax.FactDirect: "by an empty cache"}} // so that rules expect the bytes from the device
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by an empty cache"}} // the rules then require these bytes from the device
 	for i := range reads[1:] {
 		reads[0].merge(&reads[1+i])
 	}

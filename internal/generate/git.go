@@ -15,39 +15,39 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Repository is what git does to one: its index and its objects are files of the sizes that git gives them, and hold no history.
-// status reads the index, looks at every tracked file (in several threads from 1,000 files on, as git does), and lists every
-// directory. checkout replaces every fifth file. commit reads those and writes an object for each. gc puts all loose objects into a
-// pack, which is flushed, and removes them. clone links the packs into another repository and writes all files.
+// A Repository describes a generated repository and git's I/O in it. The index and the objects have realistic sizes, and no history.
+// status reads the index, calls lstat for every tracked file (in several threads from 1,000 files on, as git does), and lists every
+// directory. checkout replaces every fifth file. commit reads those files and writes an object for each. gc copies all loose
+// objects to a pack, calls fsync, and removes the objects. clone links the packs into a second repository and writes all files.
 type Repository struct {
-	Dir   string // is made, and removed
+	Dir   string // MakeRepository creates it, replacing an old one
 	Files int
 	Seed  uint64
-	Cold  bool // forget names and attributes before status, where that is allowed
+	Cold  bool // forget names and attributes before status, if permitted
 }
 
-// GitSteps are those of DoGit, in the order in which they are done, and what each does.
+// GitSteps are the steps of DoGit in order: a name and a description.
 var GitSteps = [][2]string{
 	{"status", "find what was changed in the work tree"}, {"checkout", "go to a branch in which every fifth file differs"}, {"commit", "add and commit those files"},
 	{"gc", "pack the loose objects"}, {"clone", "clone the repository and write all its files"},
 }
 
 var (
-	// MakeRepository makes a repository, in place of what has its directory.
+	// MakeRepository creates the repository in Dir, replacing an old Dir.
 	MakeRepository = agent.New("make a repository", makeRepository)
-	// DoGit does the steps.
+	// DoGit runs the steps in a repository that MakeRepository created.
 	DoGit = agent.New("work on a repository", doGit)
 )
 
 const (
-	trackedSize = 4 << 10 // of a file in the work tree; its object is compressed to a third
+	trackedSize = 4 << 10 // of a file in the work tree; its object has a third, as if compressed
 	objectBytes = trackedSize / 3
 	perEntry    = 72 // bytes of the index for each file
 	perFolder   = 25
 	changedEach = 5
 )
 
-// Space is what the files take: the work tree twice, packs twice, loose objects.
+// Space is the size of all files: two work trees, two copies of the packs, loose objects.
 func (r Repository) Space() int64 {
 	const block = 4096
 	return int64(r.Files)*(2*(trackedSize+block)+3*objectBytes+block+4*perEntry) + block*int64(r.Files/4+600)
@@ -66,7 +66,7 @@ func tracked(tree string, i int) string {
 	return filepath.Join(tree, folder(i), fmt.Sprintf("file%06d.go", i))
 }
 
-// changed are the files that differ in the other branch.
+// changed lists the files that differ in the other branch.
 func (r Repository) changed() (all []int) {
 	for i := 0; i < r.Files; i += changedEach {
 		all = append(all, i)
@@ -85,7 +85,7 @@ func (r Repository) other(i int) int { return r.Files + i }
 
 func (r Repository) index() []byte { return make([]byte, r.Files*perEntry) }
 
-// replace writes a file beside a path and renames it to that, as git changes its index and references.
+// replace writes path.lock and renames it to path, as git updates its index and references.
 func replace(path string, content []byte) error {
 	err := create(path+".lock", content)
 	if err == nil {
@@ -109,7 +109,7 @@ func (r Repository) folders(tree string) (all []string) {
 	return all
 }
 
-// gitDir makes what is in .git, but for packs.
+// gitDir creates .git without packs.
 func gitDir(tree string) (err error) {
 	for _, d := range []string{"", ".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads"} {
 		if err == nil {
@@ -197,14 +197,14 @@ func (r Repository) status(ctx context.Context) error {
 			return err
 		}
 		names += len(found)
-		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git asks only where something is not tracked, as a folder
+		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git reads ignore files only where an entry is not in the index, as a directory
 			continue
 		}
 		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s/.gitignore was never made, and opening it returned: %w", d, err)
 		}
 	}
-	if want := r.Files + len(folders); names != want { // a folder is in another one, and .git is there
+	if want := r.Files + len(folders); names != want { // each folder is one name, and .git is another
 		return fmt.Errorf("%d names are in the work tree in place of %d", names, want)
 	}
 	return nil
@@ -215,7 +215,7 @@ func (r Repository) checkout(content filler, buf []byte) error {
 	if err := drain(r.pack("main", 0), io.Discard); err != nil {
 		return err
 	}
-	for i := range r.Files { // whether something would be lost
+	for i := range r.Files { // git checks for local changes first
 		if _, _, err := lstat(tracked(main, i)); err != nil {
 			return err
 		}

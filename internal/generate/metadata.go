@@ -29,7 +29,7 @@ type Tree struct {
 	Cold                               bool // forget names and attributes before the first operation, where that is allowed
 }
 
-// Operations are those of Metadata, in the order in which they are done, and what each does.
+// Operations are the operations of Metadata in order: a name and a description.
 var Operations = [][2]string{
 	{"stat", "read the attributes of a file"}, {"missing", "look for a name that does not exist"}, {"readdir", "list the names of a directory"},
 	{"read", "open, read and close a file"}, {"chmod", "change the rights of a file"}, {"rename", "rename a file"}, {"symlink", "make a symbolic link"},

@@ -14,25 +14,25 @@ import (
 	"iotax/internal/agent"
 )
 
-// Modules is what a package manager does to a directory node_modules, as pnpm and rimraf do it: a package is unpacked into a
-// directory beside its place, which is then renamed, and a link to its first file goes into .bin.
+// Modules describes node_modules and the I/O of pnpm and rimraf in it: pnpm unpacks a package to a temporary directory, renames that
+// directory, and creates a link to the package's first file in .bin.
 type Modules struct {
-	Dir            string // is made, and removed
+	Dir            string // MakeModules creates it, replacing an old one
 	Files, Workers int
 	Symlinks       bool // make the links
 	Seed           uint64
-	Cold           bool // forget names and attributes before find, where that is allowed
+	Cold           bool // forget names and attributes before find, if permitted
 }
 
-// ModuleSteps are those of DoModules, in the order in which they are done, and what each does.
+// ModuleSteps are the steps of DoModules in order: a name and a description.
 var ModuleSteps = [][2]string{
 	{"find", "list all directories and read the attributes of every file"}, {"remove", "remove everything"}, {"install", "unpack all packages"},
 }
 
 var (
-	// MakeModules installs what DoModules finds and removes, in place of what has its name.
+	// MakeModules creates the packages that DoModules finds and removes.
 	MakeModules = agent.New("make node_modules", makeModules)
-	// DoModules does the steps. It leaves what it installed.
+	// DoModules runs the steps. The packages of the last step remain.
 	DoModules = agent.New("work on node_modules", doModules)
 )
 
@@ -51,12 +51,12 @@ type packed struct {
 }
 
 const (
-	perPackage  = 30 // files; like the median and the largest size, they are near those of the packages of large applications
+	perPackage  = 30 // files; this, the median and the largest size are chosen, not measured
 	medianFile  = 1500
 	largestFile = 256 << 10
 )
 
-// packages lists what is installed: the same in every trial, but for the bytes in the files.
+// packages lists the packages: the same names and sizes in every trial.
 func (m Modules) packages() []pack {
 	r := rand.New(rand.NewPCG(1, 1))
 	all := make([]pack, (m.Files+perPackage-1)/perPackage)
@@ -71,7 +71,7 @@ func (m Modules) packages() []pack {
 	return all
 }
 
-// Space is what the files take: twice, for what is removed may go later.
+// Space is twice the size of all files: a file system may free removed files later.
 func (m Modules) Space() int64 {
 	const block = 4096
 	bytes := int64(8 * block)
@@ -144,7 +144,7 @@ func (w *walked) add(o walked) {
 	w.bytes += o.bytes
 }
 
-// walk looks at everything below a directory, and removes it and the directory if so wished.
+// walk calls lstat for every name below a directory. With remove it removes all of them and the directory.
 func walk(path string, remove bool, buf []byte) (w walked, err error) {
 	names, asked, err := list(path, buf)
 	w = walked{len(names), 1, asked, 0}
@@ -251,7 +251,7 @@ func doModules(ctx context.Context, m Modules) (*Result, error) {
 	return out, m.verify(packs)
 }
 
-// verify reads what was installed.
+// verify compares every installed file.
 func (m Modules) verify(packs []pack) error {
 	content, got, want := newFiller(m.Seed, largestFile), make([]byte, largestFile+1), make([]byte, largestFile)
 	holds := func(path string, f packed) error {

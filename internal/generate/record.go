@@ -89,7 +89,7 @@ func check(path string, got, want []byte) error {
 	return err
 }
 
-// lost is the error of a place that does not hold what was written there.
+// lost is the error of a file with other contents than the generator wrote.
 func lost(path string, err error) error {
 	return &iotax.Error{Op: "verify", On: path, Err: err, Hint: "the place lost data: trust nothing there"}
 }

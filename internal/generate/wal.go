@@ -17,13 +17,13 @@ import (
 	"iotax/internal/agent"
 )
 
-// A WAL is the work of a database that commits in groups, as PostgreSQL does. Each transaction changes a page of 8 KiB in memory,
-// adds a record to the log, and waits until the log is durable so far; whoever comes first writes and flushes it for all who wait.
-// The first record of a page after a checkpoint holds the whole page. Meanwhile a checkpointer writes the changed pages into the
-// data file, spread over nine tenths of the time between two checkpoints, and flushes that. Segments of the log are used again.
-// See access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
+// A WAL does the I/O of a database that commits in groups, as PostgreSQL does. Each transaction changes an 8 KiB page in memory,
+// adds a record to the log, and waits until that record is durable. The first waiting transaction writes and flushes the log for
+// all. The first record of a page after a checkpoint holds the whole page. A checkpointer writes the changed pages to the data
+// file over nine tenths of the checkpoint interval, then calls fsync. Log segments are recycled. See access/transam/xlog.c and
+// postmaster/checkpointer.c of PostgreSQL.
 type WAL struct {
-	Dir          string // is made, and removed
+	Dir          string // MakeWAL creates it, replacing an old one
 	Committers   int
 	Record       int           // bytes of a record without its page
 	Pages        int           // of the data file
@@ -34,7 +34,7 @@ type WAL struct {
 	Ramp, Length time.Duration
 }
 
-// What PostgreSQL has by default.
+// PostgreSQL's defaults.
 const (
 	walPage     = 8192
 	walSegment  = 16 << 20
@@ -42,19 +42,17 @@ const (
 	walSpread   = 0.9
 )
 
-// Space is what the files take.
+// Space is the size of all files.
 func (w WAL) Space() int64 { return walSegments*walSegment + int64(w.Pages)*walPage }
 
-// Methods are the ways to make a log durable, by PostgreSQL's names, and what each does.
-var Methods = [][2]string{
-	{"fdatasync", "fdatasync; where a system has none, a flush to the medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows)"},
-	{"fsync", "fsync, which on macOS leaves bytes in the drive's cache"}, {"open_datasync", "a file opened with O_DSYNC"},
-}
+// Methods are PostgreSQL's names of the ways to make a log durable. A system without fdatasync flushes to the medium in its place
+// (F_FULLFSYNC on macOS, FlushFileBuffers on Windows); fsync on macOS leaves bytes in the drive's cache.
+var Methods = []string{"fdatasync", "fsync", "open_datasync"}
 
 var (
-	// TryWAL returns an error where a method cannot be had in a directory.
+	// TryWAL returns an error if the directory does not support the method.
 	TryWAL = agent.New("try a write-ahead log", tryWAL)
-	// MakeWAL makes the segments and the data file, in place of what has their directory.
+	// MakeWAL creates the segments and the data file in Dir, replacing an old Dir.
 	MakeWAL = agent.New("make a write-ahead log", makeWAL)
 	// DoWAL does the work for Ramp and Length. Then it reads the log and the pages back.
 	DoWAL = agent.New("do the I/O of a write-ahead log", doWAL)
@@ -139,17 +137,17 @@ type wal struct {
 	mu sync.Mutex
 
 	// The log. Positions are bytes since its beginning.
-	waiting    []byte     // what was added since the last write began, after the rest of its last page
-	spare      []byte     // memory for the next
-	start, end int64      // of waiting; start is that of a page
-	durable    int64      // position up to which it is
-	flushing   *sync.Cond // somebody writes; waits for durable
+	waiting    []byte     // records since the last write began, after its last partial page
+	spare      []byte     // buffer for the next waiting
+	start, end int64      // of waiting; start is a multiple of walPage
+	durable    int64      // the log is durable up to this position
+	flushing   *sync.Cond // signals a change of durable
 	busy       bool
-	err        error // ends all
+	err        error // the first one; all transactions return it
 	segment    *os.File
 	number     int64    // of the segment
 	records    uint64   // in all
-	first      []record // that begins in each segment
+	first      []record // the first record of each segment
 	syncs      recorder
 	synced     int // flushes in the window
 	bytes      float64
@@ -169,7 +167,7 @@ type record struct {
 	at     int64
 }
 
-// headSize is the length of what a record begins with: its size, and what seal writes.
+// headSize is the length of a record's header: its size, its number and a checksum.
 const headSize = 16
 
 // insert adds a transaction's record, and returns the position behind it.
@@ -194,7 +192,7 @@ func (l *wal) insert(page int, random, image []byte) int64 {
 	return l.end
 }
 
-// commit waits until the log is durable up to a position, and makes it so if nobody does.
+// commit waits until the log is durable up to a position. It writes and flushes the log if no other transaction does.
 func (l *wal) commit(upTo int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +246,7 @@ func (l *wal) write(pages []byte, at int64) error {
 	return nil
 }
 
-// next goes to a segment, which the oldest one becomes.
+// next switches to a segment and recycles the oldest one for it.
 func (l *wal) next(number int64) (err error) {
 	if l.segment != nil {
 		err = l.segment.Close()
@@ -265,7 +263,7 @@ func (l *wal) next(number int64) (err error) {
 	return err
 }
 
-// checkpoint writes the pages that have changed, in their order and over a time, and flushes them.
+// checkpoint writes the changed pages in ascending order, spread over a time, and calls fsync.
 func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	begun := time.Now()
 	l.mu.Lock()
@@ -309,7 +307,7 @@ func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	return nil
 }
 
-// transactions commits one after the other until a time.
+// transactions runs one committer until end.
 func (l *wal) transactions(ctx context.Context, worker int, measured, end time.Time) (commits recorder, err error) {
 	random := rand.New(rand.NewPCG(l.Seed, uint64(worker)))
 	noise := rand.NewChaCha8([32]byte{0: byte(worker), 1: byte(worker >> 8), 24: byte(l.Seed), 25: byte(l.Seed >> 8)})
@@ -336,6 +334,9 @@ func openWAL(w WAL) (*wal, error) {
 	err := l.next(0)
 	if err == nil {
 		l.data, err = os.OpenFile(filepath.Join(w.Dir, "data"), os.O_RDWR, 0o600)
+	}
+	if err != nil {
+		_ = l.close() // err is the cause
 	}
 	return l, err
 }
@@ -412,7 +413,7 @@ func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
 	return out, l.verify()
 }
 
-// verify reads all records back that the segments still hold whole, and all pages.
+// verify reads back all pages, and all records that start in a segment that still exists.
 func (l *wal) verify() error {
 	last := l.end / walSegment
 	oldest := l.first[max(0, min(last-walSegments+1, int64(len(l.first))-1))]

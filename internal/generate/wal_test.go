@@ -11,8 +11,8 @@ import (
 // The log goes through all its segments more than once; checkpoints end in between; everything can be read back.
 func TestWAL(t *testing.T) {
 	for _, method := range Methods {
-		t.Run(method[0], func(t *testing.T) {
-			w := WAL{Dir: filepath.Join(t.TempDir(), "w"), Committers: 16, Record: 200_000, Pages: 128, Method: method[0], Checkpoint: 50 * time.Millisecond, Seed: 9,
+		t.Run(method, func(t *testing.T) {
+			w := WAL{Dir: filepath.Join(t.TempDir(), "w"), Committers: 16, Record: 200_000, Pages: 128, Method: method, Checkpoint: 50 * time.Millisecond, Seed: 9,
 				Ramp: 50 * time.Millisecond, Length: 300 * time.Millisecond}
 			if _, err := tryWAL(t.Context(), w); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestWAL(t *testing.T) {
 	}
 }
 
-// A log or a page that is not what was written is found.
+// verify finds a damaged log and a damaged page.
 func TestWALFindsDamage(t *testing.T) {
 	w := WAL{Dir: filepath.Join(t.TempDir(), "w"), Committers: 1, Record: 1 << 20, Pages: 128, Method: "fdatasync", Checkpoint: time.Minute, Length: time.Minute}
 	if _, err := makeWAL(t.Context(), w); err != nil {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"iotax"
@@ -57,7 +58,7 @@ func (s *Metadata) metrics() []metric.Metric {
 	return all
 }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *Metadata) Validate() error {
 	return errors.Join(within("files", s.Files, 1, 1e6), within("directories", s.Directories, 1, 1e5), within("depth", s.Depth, 1, 16),
 		within("workers", s.Workers, 1, 256), within("size", int64(s.Size), 16, 1<<20), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
@@ -83,7 +84,7 @@ func openMetadata(w plan.Workload, s *Metadata, env support.Env) (iotax.Workload
 	}, tree, generate.MakeTree, generate.Metadata), s.Validate()
 }
 
-// tryLink returns an error where symbolic links are wished for and cannot be made.
+// tryLink returns an error if the plan needs symbolic links and the place does not support them.
 func tryLink(wished bool) func(context.Context, *iotax.Target) (hint string, err error) {
 	return func(ctx context.Context, t *iotax.Target) (hint string, err error) {
 		if wished {
@@ -124,7 +125,7 @@ func (s *Modules) metrics() []metric.Metric {
 	return all
 }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *Modules) Validate() error {
 	return errors.Join(within("files", s.Files, 1, 1e6), within("workers", s.Workers, 1, 256), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
 }
@@ -167,7 +168,7 @@ func (s *Git) Traits() plan.Traits {
 // Scale makes fewer or more files.
 func (s *Git) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *Git) Validate() error {
 	return errors.Join(within("files", s.Files, 1, 1e5), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
 }
@@ -206,7 +207,7 @@ func (s *Build) Traits() plan.Traits {
 // Scale makes fewer or more sources; a source stays as it is.
 func (s *Build) Scale(by float64) { s.Sources = max(1, int(float64(s.Sources)*by)) }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *Build) Validate() error {
 	return errors.Join(within("sources", s.Sources, 1, 1e5), within("headers", s.Headers, 1, 1e5), within("includes", s.Includes, 0, 1e4), within("jobs", s.Jobs, 1, 256),
 		within("compile", s.Compile, 0, plan.Duration(time.Minute)), within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
@@ -254,7 +255,7 @@ func (s *Dataload) Scale(by float64) {
 	s.Checkpoint = max(1<<20, plan.Size(float64(s.Checkpoint)*by))
 }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *Dataload) Validate() error {
 	err := errors.Join(within("shards", s.Shards, 1, 1e5), within("record", int64(s.Record), 16, 64<<20), within("workers", s.Workers, 1, 256), within("batch", s.Batch, 1, 1e4),
 		within("step", s.Step, 0, plan.Duration(time.Minute)), within("checkpoint", int64(s.Checkpoint), 1<<20, 1<<40),
@@ -290,7 +291,7 @@ type WAL struct {
 }
 
 func newWAL() plan.Spec {
-	return &WAL{Committers: 8, Record: 640, Data: 22 << 20, Compute: plan.Duration(300 * time.Microsecond), Method: generate.Methods[0][0], Checkpoint: plan.Duration(5 * time.Second)}
+	return &WAL{Committers: 8, Record: 640, Data: 22 << 20, Compute: plan.Duration(300 * time.Microsecond), Method: generate.Methods[0], Checkpoint: plan.Duration(5 * time.Second)}
 }
 
 func (s *WAL) Traits() plan.Traits {
@@ -304,13 +305,13 @@ func (s *WAL) Traits() plan.Traits {
 	}}
 }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *WAL) Validate() error {
 	err := errors.Join(within("committers", s.Committers, 1, 1024), within("record", int64(s.Record), 64, 1<<20), within("data", int64(s.Data), 1<<20, 8<<30),
 		within("compute", s.Compute, 0, plan.Duration(time.Second)),
 		within("checkpoint", s.Checkpoint, plan.Duration(100*time.Millisecond), plan.Duration(time.Hour)))
-	if !slices.ContainsFunc(generate.Methods, func(m [2]string) bool { return m[0] == s.Method }) {
-		err = errors.Join(err, &plan.FieldError{Field: "method", Msg: fmt.Sprintf("%q is none of fdatasync, fsync and open_datasync", s.Method)})
+	if !slices.Contains(generate.Methods, s.Method) {
+		err = errors.Join(err, &plan.FieldError{Field: "method", Msg: fmt.Sprintf("%q is not a method: methods are %s", s.Method, strings.Join(generate.Methods, ", "))})
 	}
 	return err
 }
@@ -329,7 +330,7 @@ func openWAL(w plan.Workload, s *WAL, env support.Env) (iotax.Workload, error) {
 			if err != nil {
 				err = fmt.Errorf("%s cannot be had there: %w", s.Method, iotax.Cause(err))
 			}
-			return "another method:, or leave the target out with at:", err
+			return "another method, or leave the target out with at:", err
 		},
 	}, in, generate.MakeWAL, generate.DoWAL), s.Validate()
 }
@@ -351,7 +352,7 @@ func (s *Etcd) Traits() plan.Traits {
 	}}
 }
 
-// Validate finds what is out of range.
+// Validate checks the range of every field.
 func (s *Etcd) Validate() error {
 	return errors.Join(within("entry", int64(s.Entry), 512, 1<<20), within("keys", s.Keys, 1, 1e6))
 }

@@ -87,7 +87,7 @@ func TestGenerated(t *testing.T) {
 		{&Dataload{Data: 1, Shards: 2, Record: 16, Workers: 1, Batch: 1, Checkpoint: 1 << 20, Timeout: plan.Duration(time.Minute)}, []string{"data: 1 is not from 32 to"}},
 		{&Git{}, []string{"files", "timeout"}},
 		{&Build{Includes: -1, Compile: -1}, []string{"sources", "headers", "includes", "jobs", "compile", "timeout"}},
-		{&WAL{Method: "hope"}, []string{"committers", "record", "data", "checkpoint", `method: "hope" is none of fdatasync, fsync and open_datasync`}},
+		{&WAL{Method: "hope"}, []string{"committers", "record", "data", "checkpoint", `method: "hope" is not a method: methods are fdatasync, fsync, open_datasync`}},
 	} {
 		err := c.wrong.Validate()
 		for _, field := range c.says {

@@ -193,7 +193,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		}
 	}
 	out.Raw = out.Raw[:min(len(out.Raw), support.RawLimit)]
-	delete(out.Facts, iotax.FactLoadJob) // it is no point of a curve
+	delete(out.Facts, iotax.FactLoadJob) // the trial is not a point of a curve
 	out.Facts[iotax.FactTried] = strings.Join(tried, "; ")
 	limit, noneMet, noneMissed := search.Limit()
 	switch {
