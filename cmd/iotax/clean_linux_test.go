@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,6 +86,20 @@ func TestCleanForeign(t *testing.T) {
 	}
 }
 
+// killsInATrial kills r soon after the start of an fio. For some microseconds before that nothing could say whose they are: a directory that
+// has no marker yet, a process that is not yet fio.
+func (s *stage) killsInATrial(r *running) {
+	s.t.Helper()
+	before := s.processes("fio")
+	for end := time.Now().Add(time.Minute); !slices.ContainsFunc(s.processes("fio"), func(p string) bool { return !slices.Contains(before, p) }); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("no fio starts")
+		}
+	}
+	r.send(syscall.SIGKILL)
+	r.wait()
+}
+
 // A run that was killed keeps its finished trials; its report says what happened, and it is gone on with.
 func TestRunnerKilled(t *testing.T) {
 	long.Test(t)
@@ -92,8 +107,7 @@ func TestRunnerKilled(t *testing.T) {
 	s.env[storeVariable] = s.path("runs.db")
 	r := s.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "3", "--calibrate=no")
 	r.said("round 2/3")
-	r.send(syscall.SIGKILL)
-	r.wait()
+	s.killsInATrial(r)
 	run, had := s.trials()
 	if run.Status != iotax.Interrupted || len(had) < 3 {
 		t.Errorf("%d trials are saved, the run is %s", len(had), run.Status)
@@ -177,8 +191,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: {min: 6, max: 6}, cold: false}
 	shard := []string{"run", "plans/p.yaml", "--shard", "0/2", "--id", "killed", "--calibrate", "no"}
 	r := s.start(nil, shard...)
 	r.said("round 1/")
-	r.send(syscall.SIGKILL)
-	r.wait()
+	s.killsInATrial(r)
 	left := func() int {
 		found, err := filepath.Glob(s.path("plans/data/iotax-*"))
 		if err != nil {
