@@ -62,7 +62,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 		SELECT 1000000 + m.seq, r.run, m.seq, m.round, printf('t%03d', m.t), printf('w%d', m.w), r.seed, r.ramp_ns, r.length_ns, r.cold, r.started, r.took_ns,
 			r.labels, replace(r.facts, '--randseed=', '--randseed=' || m.seq), r.findings, r.err, r.discarded
 		FROM made m JOIN real r ON r.i = m.i ORDER BY m.seq`)
-	for _, table := range []string{"measured (trial, vals, histograms) SELECT 1000000 + m.seq, x.vals, x.histograms",
+	for _, table := range []string{"measured (trial, metrics, vals, histograms) SELECT 1000000 + m.seq, x.metrics, x.vals, x.histograms",
 		"blobs (trial, kind, data) SELECT 1000000 + m.seq, x.kind, x.data"} {
 		name, _, _ := strings.Cut(table, " ")
 		exec(`INSERT INTO ` + table + ` FROM made m JOIN real r ON r.i = m.i JOIN ` + name + ` x ON x.trial = r.id ORDER BY m.seq`)

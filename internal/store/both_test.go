@@ -196,12 +196,13 @@ func TestPackedExactly(t *testing.T) {
 			}
 		}
 	}
-	series := []iotax.Series{{Name: "x", Unit: "1/s", T: []float64{1, 2, math.NaN()}, V: []float64{math.Inf(1), 5e-324, -0.1}}, {}}
-	packed, err := packSeries(series)
+	series := []iotax.Series{{Name: "x", Unit: "1/s", T: []float64{1, 2, math.NaN()}, V: []float64{math.MaxFloat64, 5e-324, -0.1}}, {}}
+	packed, err := packJSON(series)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := unpackSeries(packed)
+	var back []iotax.Series
+	err = unpackJSON(packed, &back)
 	if d := cmp.Diff(series, back, equal); err != nil || d != "" {
 		t.Errorf("%v (-want +got):\n%s", err, d)
 	}

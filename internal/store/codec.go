@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -42,4 +43,24 @@ func unpack(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	return dec.DecodeAll(b, nil)
+}
+
+// packJSON packs series or intervals as exports have them. It returns nil for none.
+func packJSON[T any](all []T) ([]byte, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return nil, err
+	}
+	return pack(b)
+}
+
+func unpackJSON(data []byte, into any) error {
+	b, err := unpack(data)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
 }

@@ -66,7 +66,7 @@ func TestDamagedValues(t *testing.T) {
 	for _, c := range []struct{ table, row, columns string }{
 		{"runs", "id = 'r'", "seed started ended environment targets workloads findings calibration presentation"},
 		{"trials", "run = 'r'", "round seed started took_ns cold labels facts findings"},
-		{"measured", "true", "vals histograms"},
+		{"measured", "true", "metrics vals histograms"},
 		{"blobs", "kind = 'series'", "data"},
 		{"blobs", "kind = 'raw'", "data"},
 	} {

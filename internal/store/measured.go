@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -12,71 +14,54 @@ import (
 	"iotax"
 )
 
-// What was measured in a trial stands in a row of its own: the values as JSON that SQL can take apart, a list of
-// [id of the metric, number], and the histograms as bytes, which a report of 100,000 trials reads all of.
+// The table measured has what was measured in a trial: the values as JSON that SQL can read, and the histograms as bytes, because a
+// report of 100,000 trials reads all of them.
 
-// appendPair appends a value to the JSON of values. What is not a number is null; the infinities, which JSON does not
-// know, are text that both databases turn into numbers.
-func appendPair(b []byte, id int64, v float64) []byte {
-	b = strconv.AppendInt(append(b, '['), id, 10)
-	b = append(b, ',')
-	switch {
-	case math.IsNaN(v):
-		b = append(b, "null"...)
-	case math.IsInf(v, 1):
-		b = append(b, `"Infinity"`...)
-	case math.IsInf(v, -1):
-		b = append(b, `"-Infinity"`...)
-	default:
-		b = strconv.AppendFloat(b, v, 'g', -1, 64)
+// packValues returns what the values are, [[name, unit, better], …], and their numbers, each as JSON. Most trials of a run have the
+// same metrics, so that a reader decodes them once. A number that is not finite is null.
+func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
+	of, ns := make([][3]string, len(values)), make([]iotax.Number, len(values))
+	for i, v := range values {
+		of[i], ns[i] = [3]string{v.Name, v.Unit, string(v.Better)}, iotax.Number(v.Value)
 	}
-	return append(b, ']')
+	if metrics, err = json.Marshal(of); err == nil {
+		numbers, err = json.Marshal(ns)
+	}
+	return metrics, numbers, err
 }
 
 var errValues = errors.New("the values are damaged")
 
-// readPairs calls f for each value of the JSON that appendPair wrote.
-func readPairs(text []byte, f func(id int64, v float64) error) error {
-	if len(text) < 2 || text[0] != '[' || text[len(text)-1] != ']' {
-		return errValues
+// readValues appends the values that packValues packed to into. known keeps decoded metrics by their JSON.
+func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into []iotax.Value) ([]iotax.Value, error) {
+	of, err := one(known, metrics, func() (values []iotax.Value, err error) {
+		var all [][3]string
+		err = json.Unmarshal(metrics, &all)
+		for _, m := range all {
+			values = append(values, iotax.Value{Name: m[0], Unit: m[1], Better: iotax.Better(m[2])})
+		}
+		return values, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	text = text[1 : len(text)-1]
-	for len(text) > 0 {
-		i := 1
-		var id int64
-		for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
-			id = 10*id + int64(text[i]-'0')
-		}
-		if text[0] != '[' || i == 1 || i >= len(text) || text[i] != ',' {
-			return errValues
-		}
-		from := i + 1
-		for i = from; i < len(text) && text[i] != ']'; i++ {
-		}
-		if i >= len(text) {
-			return errValues
-		}
-		v := math.NaN()
-		if word := string(text[from:i]); word != "null" { // the compiler keeps this on the stack
-			if len(word) > 2 && word[0] == '"' {
-				word = word[1 : len(word)-1]
+	inner, ok := bytes.CutPrefix(numbers, []byte("["))
+	inner, closed := bytes.CutSuffix(inner, []byte("]"))
+	if !ok || !closed || len(of) == 0 != (len(inner) == 0) || len(of) > 0 && bytes.Count(inner, []byte(",")) != len(of)-1 {
+		return nil, errValues
+	}
+	into = append(into, of...)
+	for i := len(into) - len(of); i < len(into); i++ {
+		var number []byte
+		number, inner, _ = bytes.Cut(inner, []byte(","))
+		into[i].Value = math.NaN()
+		if string(number) != "null" {
+			if into[i].Value, err = strconv.ParseFloat(string(number), 64); err != nil {
+				return nil, fmt.Errorf("%w: %.30q", errValues, number)
 			}
-			var err error
-			if v, err = strconv.ParseFloat(word, 64); err != nil {
-				return fmt.Errorf("%w: %.30q", errValues, word)
-			}
-		}
-		if err := f(id, v); err != nil {
-			return err
-		}
-		if text = text[i+1:]; len(text) > 0 {
-			if text[0] != ',' {
-				return errValues
-			}
-			text = text[1:]
 		}
 	}
-	return nil
+	return into, nil
 }
 
 // grid has fio's bins (stat.c, plat_idx_to_val): the first 128 are a nanosecond each, and then 64 to a power of two,
@@ -224,99 +209,4 @@ func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, erro
 		}
 	}
 	return into, nil
-}
-
-// packSeries returns nil when there is nothing to keep. Numbers are kept bit by bit.
-func packSeries(series []iotax.Series) ([]byte, error) {
-	if len(series) == 0 {
-		return nil, nil
-	}
-	b := []byte{seriesVersion}
-	for _, s := range series {
-		b = appendText(appendText(b, s.Name), s.Unit)
-		for _, xs := range [][]float64{s.T, s.V} {
-			b = binary.AppendUvarint(b, uint64(len(xs)))
-			for _, x := range xs {
-				b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-			}
-		}
-	}
-	return pack(b)
-}
-
-// packIntervals returns nil when there is nothing to keep.
-func packIntervals(intervals []iotax.Interval) ([]byte, error) {
-	if len(intervals) == 0 {
-		return nil, nil
-	}
-	b, hs := []byte{intervalsVersion}, make([]iotax.Histogram, len(intervals))
-	b = binary.AppendUvarint(b, uint64(len(intervals)))
-	for i, v := range intervals {
-		for _, x := range []float64{v.From, v.To} {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x))
-		}
-		hs[i] = v.Histogram
-	}
-	return pack(append(b, packHistograms(hs)...))
-}
-
-func unpackIntervals(data []byte) ([]iotax.Interval, error) {
-	b, err := unpack(data)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) == 0 || b[0] != intervalsVersion {
-		return nil, errors.New("intervals of this form are not known; a newer iotax wrote them")
-	}
-	r := reading{b: b[1:]}
-	out := make([]iotax.Interval, r.length(16))
-	for i := range out {
-		out[i].From, out[i].To = r.float(), r.float()
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	hs, err := unpackHistograms(r.b, nil)
-	if err == nil && len(hs) != len(out) {
-		err = errCut
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, h := range hs {
-		out[i].Histogram = h
-	}
-	return out, nil
-}
-
-const (
-	seriesVersion    = 1
-	intervalsVersion = 1
-)
-
-func unpackSeries(data []byte) ([]iotax.Series, error) {
-	b, err := unpack(data)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) == 0 || b[0] != seriesVersion {
-		return nil, errors.New("series of this form are not known; a newer iotax wrote them")
-	}
-	r := reading{b: b[1:]}
-	var out []iotax.Series
-	for len(r.b) > 0 {
-		s := iotax.Series{Name: r.text(), Unit: r.text()}
-		for _, to := range []*[]float64{&s.T, &s.V} {
-			xs := make([]float64, r.length(8))
-			for i := range xs {
-				xs[i] = r.float()
-			}
-			*to = xs
-		}
-		if r.err != nil {
-			return nil, r.err
-		}
-		out = append(out, s)
-	}
-	return out, nil
 }

@@ -62,6 +62,7 @@ func (p *Parts) some(seqs []int, atOnce int, sel selection) iter.Seq2[*iotax.Tri
 			return
 		}
 		sel, page := sel, []*iotax.Trial(nil)
+		sel.metrics = new(map[string][]iotax.Value)
 		sel.after = math.MinInt64
 		for part := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(seqs))), atOnce) {
 			sel.seqs = part

@@ -6,7 +6,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -45,16 +44,6 @@ type Store struct {
 	writing sync.Mutex
 
 	settle func(*iotax.Run, Pulse) // see Settle; nil does nothing
-
-	mu      sync.RWMutex
-	metrics map[metric]int64
-	byID    map[int64]metric
-}
-
-// metric is a row of the table of that name.
-type metric struct {
-	name, unit string
-	better     iotax.Better
 }
 
 // A driver is a kind of database. Its methods may be called from several goroutines.
@@ -87,7 +76,7 @@ func Open(ctx context.Context, url string) (*Store, error) { return openURL(ctx,
 func OpenExisting(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, true) }
 
 func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
-	s := &Store{metrics: map[metric]int64{}, byID: map[int64]metric{}}
+	s := &Store{}
 	if IsPostgres(url) {
 		drv, err := newPostgres(url)
 		if err != nil {
@@ -312,29 +301,15 @@ func (s *Store) gone(id string) error {
 // Append adds one finished trial, whole or not at all. When it returns nil, the trial survives a
 // crash of the program and of the machine. A second trial of the same run and Seq is an error.
 func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
-	var texts [3]string
-	for i, v := range []any{t.Labels, t.Facts, t.Findings} {
-		b, err := json.Marshal(v)
-		if err != nil {
-			return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
-		}
-		texts[i] = string(b)
-	}
-	series, err := packSeries(t.Series)
-	if err != nil {
+	labels, err1 := json.Marshal(t.Labels)
+	facts, err2 := json.Marshal(t.Facts)
+	findings, err3 := json.Marshal(t.Findings)
+	series, err4 := packJSON(t.Series)
+	intervals, err5 := packJSON(t.Intervals)
+	raw, err6 := pack(t.Raw)
+	metrics, values, err7 := packValues(t.Values)
+	if err := cmp.Or(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
-	}
-	intervals, err := packIntervals(t.Intervals)
-	if err != nil {
-		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
-	}
-	raw, err := pack(t.Raw)
-	if err != nil {
-		return &iotax.Error{Op: "save trial", On: t.Cell(), Err: err}
-	}
-	vals, err := s.packValues(ctx, t.Values)
-	if err != nil {
-		return err
 	}
 	histograms := packHistograms(t.Histograms)
 	return s.write(ctx, fmt.Sprintf("save trial %d of run %s", t.Seq+1, t.Run), func(ctx context.Context, tx *sql.Tx) error {
@@ -349,11 +324,11 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 				length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
 			t.Run, t.Seq, t.Round, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
-			formatTime(t.Start), int64(t.Took), texts[0], texts[1], texts[2], text(t.Err), text(t.Discarded)).Scan(&id)
+			formatTime(t.Start), int64(t.Took), string(labels), string(facts), string(findings), text(t.Err), text(t.Discarded)).Scan(&id)
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO measured (trial, vals, histograms) VALUES ($1, $2, $3)`, id, vals, histograms); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO measured (trial, metrics, vals, histograms) VALUES ($1, $2, $3, $4)`, id, string(metrics), string(values), histograms); err != nil {
 			return err
 		}
 		for kind, data := range map[string][]byte{kindSeries: series, kindIntervals: intervals, kindRaw: raw} {
@@ -370,77 +345,6 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 
 // The kinds of blobs.
 const kindSeries, kindIntervals, kindRaw = "series", "intervals", "raw"
-
-// packValues returns the JSON of values. Metrics that the store does not know yet are added first, in a transaction
-// of its own and in one order: writers that add the same ones would wait for each other in a circle otherwise.
-func (s *Store) packValues(ctx context.Context, values []iotax.Value) (string, error) {
-	ids := make(map[metric]int64, len(values))
-	var unknown []metric
-	for _, v := range values {
-		m := metric{v.Name, v.Unit, v.Better}
-		if _, seen := ids[m]; seen {
-			continue
-		}
-		id, ok := s.known(m)
-		if ids[m] = id; !ok {
-			unknown = append(unknown, m)
-		}
-	}
-	if len(unknown) > 0 {
-		slices.SortFunc(unknown, func(a, b metric) int {
-			return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.unit, b.unit), cmp.Compare(a.better, b.better))
-		})
-		fresh := map[metric]int64{}
-		err := s.write(ctx, "save metrics", func(ctx context.Context, tx *sql.Tx) error {
-			for _, m := range unknown {
-				id, err := metricID(ctx, tx, m)
-				if err != nil {
-					return err
-				}
-				fresh[m] = id
-			}
-			return nil
-		})
-		if err != nil {
-			return "", err
-		}
-		s.learn(fresh) // only now: a transaction that was undone has taken its ids along
-		maps.Copy(ids, fresh)
-	}
-	b := append(make([]byte, 0, 24*len(values)+2), '[')
-	for i, v := range values {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendPair(b, ids[metric{v.Name, v.Unit, v.Better}], v.Value)
-	}
-	return string(append(b, ']')), nil
-}
-
-func metricID(ctx context.Context, tx *sql.Tx, m metric) (id int64, err error) {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO metrics (name, unit, better) VALUES ($1, $2, $3)
-		ON CONFLICT DO NOTHING`, m.name, m.unit, string(m.better)); err != nil {
-		return 0, err
-	}
-	err = tx.QueryRowContext(ctx, `SELECT id FROM metrics WHERE name = $1 AND unit = $2 AND better = $3`,
-		m.name, m.unit, string(m.better)).Scan(&id)
-	return id, err
-}
-
-func (s *Store) known(m metric) (int64, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	id, ok := s.metrics[m]
-	return id, ok
-}
-
-func (s *Store) learn(fresh map[metric]int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for m, id := range fresh {
-		s.metrics[m], s.byID[id] = id, m
-	}
-}
 
 // Runs returns every run, the oldest first.
 func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
@@ -620,7 +524,8 @@ type selection struct {
 	histograms bool
 	series     bool
 	intervals  bool
-	share      *shared // with head; see Parts.Trials
+	share      *shared                   // with head; see Parts.Trials
+	metrics    *map[string][]iotax.Value // see readValues
 }
 
 func (d Depth) selection(after int64) selection {
@@ -641,16 +546,15 @@ func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*
 			return err
 		})
 		sel := sel
+		sel.metrics = new(map[string][]iotax.Value)
 		var page []*iotax.Trial
 		for err == nil {
 			if sel.head { // the caller may keep these trials
 				page = nil
 			}
 			err = s.read(ctx, "read run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
-				return s.withMetrics(ctx, tx, func() (err error) {
-					page, err = s.page(ctx, tx, id, sel, size, page)
-					return err
-				})
+				page, err = s.page(ctx, tx, id, sel, size, page)
+				return err
 			})
 			if err != nil {
 				break
@@ -679,7 +583,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 		from += " JOIN measured m ON m.trial = t.id"
 	}
 	if sel.values {
-		columns += ", m.vals"
+		columns += ", m.metrics, m.vals"
 	}
 	if sel.histograms {
 		columns += ", m.histograms"
@@ -699,7 +603,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	page, bySeq := make([]*iotax.Trial, 0, size), make(map[int]*iotax.Trial, size)
 	var seed string
 	var start sql.NullString
-	var labels, facts, findings, vals, packed sql.RawBytes
+	var labels, facts, findings, metrics, vals, packed sql.RawBytes
 	for rows.Next() {
 		t := &iotax.Trial{Run: run}
 		if n := len(page); n < len(spare) {
@@ -710,7 +614,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 			into = append(into, &t.Round, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &labels, &facts, &findings, &t.Err, &t.Discarded)
 		}
 		if sel.values {
-			into = append(into, &vals)
+			into = append(into, &metrics, &vals)
 		}
 		if sel.histograms {
 			into = append(into, &packed)
@@ -736,7 +640,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 			}
 		}
 		if sel.values {
-			if t.Values, err = s.readValues(vals, t.Values); err != nil {
+			if t.Values, err = readValues(sel.metrics, metrics, vals, t.Values); err != nil {
 				return nil, at.damaged("vals", err)
 			}
 		}
@@ -759,48 +663,6 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	return page, err
 }
 
-// errUnknownMetric says that another process added a metric since this one looked.
-var errUnknownMetric = errors.New("no metric has this id")
-
-// readValues appends the values in text to values.
-func (s *Store) readValues(text []byte, values []iotax.Value) ([]iotax.Value, error) {
-	if values == nil {
-		values = make([]iotax.Value, 0, max(0, bytes.Count(text, []byte("["))-1))
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	err := readPairs(text, func(id int64, v float64) error {
-		m, ok := s.byID[id]
-		if !ok {
-			return fmt.Errorf("%w: %d", errUnknownMetric, id)
-		}
-		values = append(values, iotax.Value{Name: m.name, Value: v, Unit: m.unit, Better: m.better})
-		return nil
-	})
-	return values, err
-}
-
-// withMetrics runs f, which reads values, and once more after reading the metrics where it met one that this
-// process does not know.
-func (s *Store) withMetrics(ctx context.Context, tx *sql.Tx, f func() error) error {
-	err := f()
-	if !errors.Is(err, errUnknownMetric) {
-		return err
-	}
-	all := map[metric]int64{}
-	if err := forEach(ctx, tx, `SELECT id, name, unit, better FROM metrics`, nil, func(rows *sql.Rows) error {
-		var id int64
-		var m metric
-		err := rows.Scan(&id, &m.name, &m.unit, (*string)(&m.better))
-		all[m] = id
-		return err
-	}); err != nil {
-		return err
-	}
-	s.learn(all)
-	return f()
-}
-
 // list is a list of SQL.
 func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 
@@ -814,9 +676,9 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, tri
 			return spot{run, seq}.scanned(err)
 		}
 		if kind == kindSeries {
-			trials[seq].Series, err = unpackSeries(data)
+			err = unpackJSON(data, &trials[seq].Series)
 		} else {
-			trials[seq].Intervals, err = unpackIntervals(data)
+			err = unpackJSON(data, &trials[seq].Intervals)
 		}
 		return spot{run, seq}.damaged(kind, err)
 	})

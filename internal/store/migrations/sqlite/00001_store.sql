@@ -56,17 +56,11 @@ CREATE INDEX trials_cell ON trials (workload, target, run);
 -- A list counts the trials of its runs without reading them.
 CREATE INDEX trials_tally ON trials (run, err <> '', discarded <> '');
 
-CREATE TABLE metrics (
-    id     INTEGER PRIMARY KEY,
-    name   TEXT NOT NULL,
-    unit   TEXT NOT NULL,
-    better TEXT NOT NULL,
-    UNIQUE (name, unit, better)
-);
-
--- vals is JSON: a list of [metric, number]. NaN is null, and infinities are text. histograms is packed, see measured.go.
+-- metrics and vals are JSON lists of equal length: [name, unit, better], and numbers. A number that is not finite is null.
+-- histograms is packed, see measured.go.
 CREATE TABLE measured (
     trial      INTEGER PRIMARY KEY REFERENCES trials (id) ON DELETE CASCADE,
+    metrics    TEXT NOT NULL,
     vals       TEXT NOT NULL,
     histograms BLOB NOT NULL
 );
@@ -91,10 +85,9 @@ CREATE TABLE shards (
 
 -- For people with a SQL prompt.
 CREATE VIEW measurements AS
-SELECT t.run, t.workload, t.target, t.round, t.seq, t.started, m.name AS metric,
-       CASE v.value ->> 1 WHEN 'Infinity' THEN 9e999 WHEN '-Infinity' THEN -9e999 ELSE v.value ->> 1 END AS value,
-       m.unit, m.better, t.err, t.discarded
-FROM trials t JOIN measured d ON d.trial = t.id, json_each(d.vals) v JOIN metrics m ON m.id = v.value ->> 0;
+SELECT t.run, t.workload, t.target, t.round, t.seq, t.started, m.value ->> 0 AS metric, v.value,
+       m.value ->> 1 AS unit, m.value ->> 2 AS better, t.err, t.discarded
+FROM trials t JOIN measured d ON d.trial = t.id, json_each(d.metrics) m JOIN json_each(d.vals) v ON v.key = m.key;
 
 CREATE VIEW findings AS
 SELECT t.run, t.seq, t.target, t.workload, f.value ->> 'rule' AS rule,
