@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An amount is a number as fio's text prints it, "34.8MiB" or "611058KB", with what the digits leave open.
+// An amount is a number as fio's text prints it, "34.8MiB" or "611058KB", with its rounding.
 type amount struct {
 	value    float64 // in base units
 	scale    float64 // of the printed unit
@@ -15,8 +15,8 @@ type amount struct {
 	old      bool // before 2.17 a K is 1024, and is not called Ki
 }
 
-// sizeOf reads bytes, or bits. Before 2.17 (old) the units are powers of 1024 without an i, and the
-// list of them lacks T, so that 1024 GB are printed as 1 PB.
+// sizeOf reads bytes or bits. Before 2.17 (old) the units are powers of 1024 without an i, and T is missing from
+// fio's list, so that it prints 1024 GB as 1 PB.
 func sizeOf(s string, old bool) amount {
 	s = strings.TrimSpace(s)
 	end := len(s) - len(strings.TrimLeft(s, decimals+"."))
@@ -54,8 +54,8 @@ func sizeOf(s string, old bool) amount {
 // amountOf reads a plain number: "8910", "37.6k".
 func amountOf(s string) amount { return sizeOf(s, false) }
 
-// margin is how far the true value may be from the printed one. Wild decimals say nothing, and until
-// 3.25 a ".0" may stand for the next unit.
+// margin returns the largest rounding error. wild decimals are meaningless. Until 3.25, ".0" can also be the next
+// unit.
 func (a amount) margin(wild bool) float64 {
 	if a.decimals > 0 && (wild || a.whole) {
 		return a.scale
@@ -66,16 +66,16 @@ func (a amount) margin(wild bool) float64 {
 	return a.scale * math.Pow10(-a.decimals)
 }
 
-// decimal is the value if the unit is a power of 1000.
+// decimal returns the value in powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
-// field returns what follows key, which must begin a word, up to the next comma.
+// field returns the text between key, which begins a word, and the next comma.
 func field(s, key string) string {
 	v, _, _ := strings.Cut(after(s, key), ",")
 	return strings.TrimSpace(v)
 }
 
-// after returns what follows key, which must begin a word.
+// after returns the text after key, which begins a word.
 func after(s, key string) string {
 	for from := 0; ; {
 		i := strings.Index(s[from:], key)

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// A form is how fio reads the value of an option (FIO_OPT_… in its parse.h).
+// A form is the type of an option's value (FIO_OPT_… in fio's parse.h).
 type form struct {
 	Kind    string
 	Time    bool     // a number is a time
 	Seconds bool     // without a unit it is in seconds
 	Pow2    bool     // the number must be a power of two
-	Any     bool     // a function of fio's reads it, and no word is listed
-	Length  int      // the most elements of a list, or characters of a string
-	Values  []string // the words that some build of 3.33 or later takes
+	Any     bool     // a function of fio parses it, and no word is listed
+	Length  int      // maximum number of elements of a list, or of characters of a string
+	Values  []string // words that a build of 3.33 or later accepts
 }
 
-// form finds the form of the option, and whether it is known.
+// form returns the form of the option, and whether it is known.
 func (o Option) form() (form, bool) {
 	key := o.Name
 	if o.Engine != "" {
@@ -31,7 +31,7 @@ func (o Option) form() (form, bool) {
 	return f, ok
 }
 
-// engineFile is the file in fio's engines/ that has the options of the engine.
+// engineFile returns the file in fio's engines/ with the options of the engine.
 func engineFile(engine string) string {
 	file, ok := tables().Engines[engine]
 	switch {
@@ -45,7 +45,7 @@ func engineFile(engine string) string {
 	return file
 }
 
-// Engines returns the names of the engines that some version of fio has, in no particular order.
+// Engines returns the engines of all versions of fio, in no particular order.
 func Engines() []string {
 	t := tables()
 	all := slices.AppendSeq([]string{"libhipfile"}, maps.Keys(t.Engines)) // libhipfile came after 3.42
@@ -57,8 +57,8 @@ func Engines() []string {
 	return all
 }
 
-// EngineName returns the name of an engine without the forms in which fio takes it: aio and linuxaio are
-// libaio, and an external engine is named by its file.
+// EngineName returns the canonical name of an engine: aio and linuxaio are libaio. An external engine is named by
+// its file.
 func EngineName(value string) string {
 	if strings.HasPrefix(value, "linuxaio") || strings.HasPrefix(value, "aio") {
 		return "libaio"
@@ -66,7 +66,8 @@ func EngineName(value string) string {
 	return value
 }
 
-// Synchronous reports whether the engine finishes each I/O before it starts the next, whatever the depth (fio HOWTO, ioengine).
+// Synchronous reports whether the engine completes each I/O before it starts the next, whatever the depth (fio
+// HOWTO, ioengine).
 func Synchronous(engine string) bool { return slices.Contains(synchronous, engine) }
 
 var synchronous = []string{
@@ -80,7 +81,7 @@ func ExternalEngine(value string) bool {
 	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")
 }
 
-// EngineOption finds an option that an engine has besides those of every job, by name or alias.
+// EngineOption finds an option of an engine by name or alias.
 func EngineOption(engine, name string) (Option, bool) {
 	file, t := engineFile(engine), tables()
 	for _, o := range slices.Concat(t.Options, t.Elsewhere) {
@@ -89,7 +90,7 @@ func EngineOption(engine, name string) (Option, bool) {
 			return o, true
 		}
 	}
-	// An engine that the build behind the tables lacks may share a name with one that it has.
+	// Another engine of the build may have the same option name.
 	built, _ := LookupOption("ioengine")
 	if _, ok := t.Forms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
 		return Option{Name: name, Engine: engine, Since: t.Since[name]}, true
@@ -97,11 +98,11 @@ func EngineOption(engine, name string) (Option, bool) {
 	return Option{}, false
 }
 
-// A RefusedError reports that fio does not take a value.
+// A RefusedError reports that fio rejects a value.
 type RefusedError struct {
 	Msg  string   // "it takes a number from 1"
-	Want []string // the words that it takes
-	// Elsewhere reports that another version or build takes it.
+	Want []string // the accepted words
+	// Elsewhere reports that another version or build accepts it.
 	Elsewhere bool
 }
 
@@ -111,16 +112,15 @@ func refused(format string, args ...any) error {
 	return &RefusedError{Msg: fmt.Sprintf(format, args...)}
 }
 
-// Check reports as a *RefusedError that fio 3.33 stops at a value of the option, by the rules of its parser
-// (__handle_option in parse.c): among them that a list passes where one element does. Variables must have
-// been replaced.
+// Check returns a *RefusedError if fio 3.33 rejects the value, by the rules of its parser (__handle_option in
+// parse.c): a list is accepted if one of its elements is. Variables must have been replaced.
 func (o Option) Check(value string, bare bool, kbBase int) error {
 	f, ok := o.form()
 	if !ok {
 		return nil
 	}
 	if bare {
-		log := strings.HasPrefix(o.Name, "write_") // of the options of this form, fio crashes at the others
+		log := strings.HasPrefix(o.Name, "write_") // of options of this form without a value, fio crashes at the others
 		if f.Kind == "STR_SET" || f.Kind == "STR" && f.Any && log {
 			return nil
 		}
@@ -160,7 +160,7 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 	}
 }
 
-// part checks what is left of a list from its element n on.
+// part checks the rest of a list from its element n on.
 func (o Option) part(f form, s string, n, kbBase int) error {
 	switch f.Kind {
 	case "STR", "STR_ULL", "STR_MULTI":
@@ -201,12 +201,12 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 			return refused("it takes a range, as in 4k-64k")
 		}
 	case "DEPRECATED":
-		return refused("fio no longer has it")
+		return refused("fio has removed it")
 	}
 	return nil
 }
 
-// word checks a value that begins with one of a list of words.
+// word checks a value that begins with a listed word.
 func (o Option) word(f form, s string, kbBase int) error {
 	if len(o.Values) == 0 && len(f.Values) == 0 {
 		if f.Any {
@@ -236,7 +236,7 @@ func (o Option) word(f form, s string, kbBase int) error {
 	return &RefusedError{Msg: "it takes " + oneOf(want), Want: want}
 }
 
-// fewWords is how many words a message lists.
+// fewWords is the number of words that a message lists.
 const fewWords = 12
 
 func oneOf(words []string) string {
@@ -260,7 +260,7 @@ func (o Option) number(f form, s string, kbBase int) error {
 	v, percent, ok := toDecimal(s, kbBase, f.Time)
 	wide := uint64(v)
 	tooLarge, tooSmall := o.Max > 0 && float64(wide) > o.Max, o.Min > 0 && float64(wide) < o.Min
-	if f.Kind == "INT" { // compared as 32 bits
+	if f.Kind == "INT" { // fio compares 32 bits
 		tooLarge = o.Max > 0 && (int32(v) < 0 && float64(int32(v)) > o.Max || int32(v) >= 0 && float64(uint32(v)) > o.Max)
 		tooSmall = o.Min != 0 && float64(int32(v)) < o.Min
 	}
@@ -289,7 +289,7 @@ var (
 	floating  = regexp.MustCompile(`^\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)`)
 )
 
-// scan is strtoll with base 10, or 16 where the text has a 0x anywhere.
+// scan is strtoll in base 10, or in base 16 if the text contains 0x.
 func scan(s string) (int64, bool) {
 	if strings.Contains(strings.ToLower(s), "0x") {
 		m := strings.ToLower(strings.TrimSpace(hexNumber.FindString(s)))
@@ -315,12 +315,12 @@ func scanFloat(s string) (float64, bool) {
 	return v, m != "" && err == nil
 }
 
-// toDecimal is str_to_decimal: the number at the beginning, times its unit unless it is a time. A share in per
-// cent is -1 minus the number.
+// toDecimal is fio's str_to_decimal: the number at the beginning, times its unit unless it is a time. n per cent
+// is -1-n.
 func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	if strings.HasPrefix(s, "(") {
 		if isTime {
-			return 1, false, true // not calculated here
+			return 1, false, true // arithmetic in times is not evaluated
 		}
 		n, err := evaluate(s, kbBase)
 		return n, false, err == nil
@@ -347,7 +347,7 @@ func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	return v, false, true
 }
 
-// own are the checks that functions of fio's make, of options that are common in jobs.
+// own makes the checks of fio's own functions, for options that are common in jobs.
 func (o Option) own(s string, kbBase int) error {
 	word, rest, has := strings.Cut(s, ":")
 	word, _, _ = strings.Cut(word, ",")
@@ -387,7 +387,7 @@ func (o Option) own(s string, kbBase int) error {
 	return nil
 }
 
-// pattern is a value of verify_pattern.
+// pattern matches a value of verify_pattern.
 var (
 	patternPart = regexp.MustCompile(`"[^"]+"|'[^']+'|0[xX][0-9a-fA-F]+|\s*[-+]?[0-9]+|%o`)
 	pattern     = regexp.MustCompile("^(?:" + patternPart.String() + ")+$")
@@ -430,7 +430,7 @@ func distribution(option, word, rest string, has bool, kbBase int) error {
 	return nil
 }
 
-// eachDirection checks the parts of a value for reads, writes and trims.
+// eachDirection checks the values for reads, writes and trims.
 func eachDirection(s string, check func(string) error) error {
 	for i, part := range strings.SplitN(s, ",", 3) {
 		if err := check(part); err != nil && (i == 0 || part != "") {

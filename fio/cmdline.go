@@ -16,23 +16,23 @@ import (
 	"iotax"
 )
 
-// A Command is a fio command line, as a shell and then fio itself would read it.
+// A Command is a fio command line, as the shell and fio read it.
 type Command struct {
-	Wrapper []string // what stands before fio, such as sudo; without assignments
+	Wrapper []string // words before fio, such as sudo, without assignments
 	Program string   // "fio", "/opt/fio/fio"
 
 	Line, Column int // of the program in the text
 
-	Options  []Setting  // of fio itself, not of a job: --output, --eta, --section
-	Sections []*Section // one for each --name; options before the first are a section "global"
-	Files    []string   // job files it names
-	Ignored  []string   // what the shell would do besides: redirections, pipes
+	Options  []Setting  // options of fio itself, not of a job: --output, --eta, --section
+	Sections []*Section // one for each --name; options before the first form a section "global"
+	Files    []string   // job files that it names
+	Ignored  []string   // other work of the shell: redirections, pipes
 }
 
-// Jobs lists the jobs of the command line, without those of the job files that it names.
+// Jobs lists the jobs of the command line, without those in job files.
 func (c *Command) Jobs() []JobSpec { return jobs(c.Sections, c.names(), false) }
 
-// names are the jobs that --section chooses.
+// names returns the jobs that --section selects.
 func (c *Command) names() []string {
 	var names []string
 	for _, o := range c.Options {
@@ -43,10 +43,10 @@ func (c *Command) names() []string {
 	return names
 }
 
-// ParseCommand reads the text of a fio command line as it stands in a shell, a script or a blog:
-// quoted, over several lines with a backslash at their ends, behind a prompt, sudo and assignments, and
-// redirected. Nothing is run. A variable that the text sets is replaced; any other stays as ${NAME}, for
-// Expand. Of command substitutions only $(nproc) and its like are known: they become $ncpus.
+// ParseCommand reads a fio command line as written in a shell, a script or a web page: quoted, continued with
+// backslashes, after a prompt, sudo and assignments, and redirected. It runs nothing. It replaces variables that
+// the text sets; others stay as ${NAME}, for Expand. Of command substitutions it supports only $(nproc) and the
+// like, which become $ncpus.
 //
 // Errors are *JobError with the line and the character in the text.
 func ParseCommand(text string) (*Command, error) {
@@ -77,7 +77,7 @@ func ParseCommand(text string) (*Command, error) {
 	return c, nil
 }
 
-// command reads the words of a command whose program is words[at].
+// command reads the words of a command. Its program is words[at].
 func command(words []word, at int) (*Command, error) {
 	c := &Command{Program: words[at].text, Line: words[at].line, Column: words[at].column}
 	for _, w := range words[:at] {
@@ -86,7 +86,7 @@ func command(words []word, at int) (*Command, error) {
 	return c, c.options(words[at+1:])
 }
 
-// A word is what the shell would give as one argument, with the place of the text it came from.
+// A word is an argument after expansion by the shell, with its place in the text.
 type word struct {
 	text         string
 	line, column int
@@ -97,23 +97,23 @@ func (w word) fail(hint, format string, args ...any) error {
 }
 
 var (
-	// The name of an image whose program is fio.
+	// The name of a container image whose program is fio.
 	fioImage = regexp.MustCompile(`^fio:[\w.-]+$`)
 	fioName  = regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`)
-	// "user@host:~$ ", "[root@host ~]# ", "$ ", "# " before a command that begins with one of the known.
+	// "user@host:~$ ", "[root@host ~]# ", "$ ", "# " before a command that begins with a known program.
 	prompt = regexp.MustCompile(`(?m)^[ \t]*(?:[^\n'"=;|&]*[$#%>] +)(?:[A-Za-z_]\w*=\S* +)*(?:sudo|doas|time|env|nice|ionice|numactl|taskset|[\w./-]*fio)[ \t]`)
-	// A backslash joins lines only at their very end.
+	// A space after the backslash prevents that it joins two lines.
 	loose = regexp.MustCompile(`\\[ \t]+\r?(?:\n|$)`)
-	// What word processors make of -- and of quotes.
+	// Characters that word processors substitute for -- and for quotes.
 	typeset = regexp.MustCompile(`[\x{2010}-\x{2015}\x{2212}]|[\x{2018}-\x{201f}\x{2032}\x{2033}]`)
 )
 
 func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
 
-// wrappers are programs that run the command behind them, here and now.
+// wrappers are programs that run the rest of their command line on this machine.
 var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
 
-// lines is a text with a mark for every markStep bytes, so that a place is found without counting from the start.
+// lines is a text with the line and column of every markStep-th byte, so that places are found quickly.
 type lines struct {
 	text  string
 	marks [][2]int // line and column
@@ -131,7 +131,7 @@ func newLines(text string) *lines {
 	return l
 }
 
-// at is the line and the character, both from 1, of a byte.
+// at returns the line and the character of a byte, both from 1.
 func (l *lines) at(offset int) (line, column int) {
 	m := offset / markStep
 	return advance(l.marks[m][0], l.marks[m][1], l.text[m*markStep:offset])
@@ -149,14 +149,14 @@ func advance(line, column int, text string) (int, int) {
 	return line, column
 }
 
-// parseShell reads a script, whose prompts must have been removed.
+// parseShell parses a script without prompts.
 func parseShell(text string) (*syntax.File, *lines, error) {
 	places := newLines(text)
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
 		e, at := &JobError{Msg: err.Error()}, uint(0)
 		var pe syntax.ParseError
-		var le syntax.LangError // of another shell
+		var le syntax.LangError // syntax of another shell
 		if errors.As(err, &pe) {
 			e.Msg, at = pe.Text, pe.Pos.Offset()
 		} else if errors.As(err, &le) {
@@ -168,8 +168,8 @@ func parseShell(text string) (*syntax.File, *lines, error) {
 	return file, places, nil
 }
 
-// findCall finds the arguments of the one call of fio in a text, what is redirected, the assignments before it, and where
-// all stands.
+// findCall finds the one call of fio in a text: its arguments, redirections, the assignments before it, and the
+// places of all.
 func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[string]string, places *lines, err error) {
 	places = newLines(text)
 	fail := func(offset int, hint, format string, args ...any) ([]*syntax.Word, []string, map[string]string, *lines, error) {
@@ -178,10 +178,10 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 		return nil, nil, nil, nil, e
 	}
 	if i := strings.IndexByte(text, 0); i >= 0 {
-		return fail(i, "", "the text holds a NUL byte")
+		return fail(i, "", "the text has a NUL byte")
 	}
 	if at := loose.FindStringIndex(text); at != nil && strings.HasSuffix(text[:at[1]], "\n") {
-		return fail(at[0], "remove the space behind the backslash", "a space stands between the backslash and the end of the line, so the command ends here")
+		return fail(at[0], "remove the space behind the backslash", "a space follows the backslash, so the command ends here")
 	}
 	text = unprompted(text)
 	file, places, err := parseShell(text)
@@ -231,7 +231,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 		case *syntax.Subshell:
 			list(cmd.Stmts)
 		case *syntax.ForClause:
-			list(cmd.Do) // its variable stays open
+			list(cmd.Do) // the loop variable stays unexpanded
 		case *syntax.WhileClause:
 			list(cmd.Do)
 		case *syntax.IfClause:
@@ -247,7 +247,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	if bad != nil {
 		return nil, nil, nil, nil, bad
 	}
-	// What a word processor did to the text is the likeliest cause of everything else.
+	// Typographic characters are the likeliest cause of other errors.
 	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
 		hint := "write -- with the key for minus"
 		if text[at[0]:at[1]] > "\u2016" && text[at[0]:at[1]] < "\u2100" {
@@ -264,7 +264,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	return calls[0], ignored, assigns, places, nil
 }
 
-// unprompted is a text without prompts. Replacements keep the length, so that places in the text stay right.
+// unprompted removes prompts. Replacements keep the length, so that places in the text stay valid.
 func unprompted(text string) string {
 	text = strings.ReplaceAll(text, "\u00a0", "  ")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -275,7 +275,7 @@ func unprompted(text string) string {
 	return text
 }
 
-// promptOf is the part of a match of prompt before the command.
+// promptOf returns the prompt in a match of prompt.
 func promptOf(match string) string {
 	i := strings.LastIndexAny(match, "$#%>")
 	for i > 0 && !strings.HasPrefix(match[i+1:], " ") {
@@ -284,7 +284,7 @@ func promptOf(match string) string {
 	return match[:i+1]
 }
 
-// runsFio reports whether a call runs fio, itself or through a wrapper.
+// runsFio reports whether a call runs fio, directly or through a wrapper.
 func runsFio(args []*syntax.Word) bool {
 	for i, w := range args {
 		lit := w.Lit()
@@ -298,16 +298,16 @@ func runsFio(args []*syntax.Word) bool {
 	return false
 }
 
-// remote are programs that run the command behind them in another place.
+// remote are programs that run the rest of their command line in another place.
 var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "systemd-run", "cgexec", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl", "strace", "perf", "xargs"}
 
-// others are words after which a fio is not a command: what a package manager installs, what a search looks for.
+// others are words after which fio is not a command but a package to install, or a text to search.
 var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images",
 	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
 
-// ParseCommands reads every fio command of a shell script, those behind docker, kubectl or ssh included. Nothing is
-// run. A variable is replaced where the script sets it once; whatever else the text leaves open stays as ${NAME}.
-// The error has a *JobError for each command that fio would not read, and for a text that is not a script.
+// ParseCommands reads every fio command of a shell script, also after docker, kubectl or ssh. It runs nothing. It
+// replaces a variable that the script sets once; others stay as ${NAME}. The error has a *JobError for each
+// command that fio would reject, and for a text that is not a script.
 func ParseCommands(text string) ([]*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
@@ -362,7 +362,7 @@ func ParseCommands(text string) ([]*Command, error) {
 	return out, errors.Join(errs...)
 }
 
-// openShell is shell for a script: what a command would print stays open.
+// openShell is shell for a script: the output of commands stays unknown.
 func openShell(vars map[string]string) *expand.Config {
 	c := shell(vars)
 	known := c.CmdSubst
@@ -377,7 +377,7 @@ func openShell(vars map[string]string) *expand.Config {
 	return c
 }
 
-// program finds the word that is the fio of a call, or -1.
+// program returns the index of the word that is fio in a call, or -1.
 func program(words []word) int {
 	found := -1
 	for i, w := range words {
@@ -390,7 +390,7 @@ func program(words []word) int {
 			return -1
 		}
 		if (isFio(w.text) || i > 0 && fioImage.MatchString(base)) && i+1 < len(words) {
-			// docker run --name fio IMAGE fio --name=…: the program is the one with options behind it.
+			// docker run --name fio IMAGE fio --name=…: the program is the one before the options.
 			if found < 0 || strings.HasPrefix(words[i+1].text, "-") && !strings.HasPrefix(words[found+1].text, "-") {
 				found = i
 			}
@@ -407,20 +407,20 @@ func (c *Command) Remote() bool {
 	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
 }
 
-// runsNothing are the options with which fio needs no job.
+// runsNothing are options with which fio needs no job.
 var runsNothing = []string{"version", "help", "cmdhelp", "enghelp", "showcmd", "server", "client", "remote-config", "inflate-log", "profile",
 	"cpuclock-test", "crctest", "memcpytest", "idle-prof", "merge-blktrace-only", "parse-only"}
 
-// Empty reports whether the command has neither a job nor anything else for fio to do.
+// Empty reports whether the command has neither a job nor an option that needs none.
 func (c *Command) Empty() bool {
 	return len(c.Files) == 0 && !slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() }) &&
 		!slices.ContainsFunc(c.Options, func(o Setting) bool { return slices.Contains(runsNothing, o.Key) })
 }
 
-// maxValue bounds a variable: a few of them can double each other into any length.
+// maxValue bounds a variable: some could double each other to any length.
 const maxValue = 1 << 16
 
-// assign notes the variables that a statement sets.
+// assign records the variables that a statement sets.
 func assign(vars map[string]string, text *lines, as []*syntax.Assign) error {
 	for _, a := range as {
 		if a.Name == nil || a.Naked || a.Value == nil || a.Index != nil {
@@ -443,8 +443,7 @@ var cpus = []string{"nproc", "nproc --all", "getconf _NPROCESSORS_ONLN", "getcon
 
 var errSubstitution = errors.New("command substitution")
 
-// shell is how words are expanded: with these variables, and without running anything or looking at
-// any file.
+// shell configures the expansion of words: with these variables, without running commands or reading files.
 func shell(vars map[string]string) *expand.Config {
 	return &expand.Config{
 		Env: expand.FuncEnviron(func(name string) string {
@@ -474,8 +473,7 @@ func shell(vars map[string]string) *expand.Config {
 	}
 }
 
-// guarded expands words. The shell package panics on forms that it does not know, and a pasted text must
-// not end the program.
+// guarded recovers from panics of the shell package, which does not support all forms.
 func guarded[T any](expand func() (T, error)) (out T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -485,7 +483,7 @@ func guarded[T any](expand func() (T, error)) (out T, err error) {
 	return expand()
 }
 
-// failed is the error of a word that could not be expanded.
+// failed returns the error of a word that could not be expanded.
 func failed(text *lines, at *syntax.Word, err error) error {
 	w := place(text, at)
 	if errors.Is(err, errSubstitution) {
@@ -494,7 +492,7 @@ func failed(text *lines, at *syntax.Word, err error) error {
 	return w.fail("", "%v", err)
 }
 
-// place is an empty word that stands where at does.
+// place returns an empty word at the place of at.
 func place(text *lines, at *syntax.Word) (w word) {
 	w.line, w.column = text.at(min(int(at.Pos().Offset()), len(text.text)))
 	return w
@@ -517,8 +515,8 @@ func fields(shell *expand.Config, text *lines, args []*syntax.Word) ([]word, err
 	return out, nil
 }
 
-// valued says for each option of fio itself whether it takes a value: 'r' must, 'o' may (only behind
-// =), 'n' takes none. The second is its short form.
+// valued lists the options of fio itself: whether they take a value ('r' required, 'o' optional and only after =,
+// 'n' none), and their short forms.
 var valued = map[string]struct {
 	arg   byte
 	short byte
@@ -533,15 +531,15 @@ var valued = map[string]struct {
 	"merge-blktrace-only": {'n', 'A'},
 }
 
-// choices are the values of those of fio's own options that take only some.
+// choices are the values of options of fio itself that accept only some.
 var choices = map[string][]string{
 	"output-format": {"normal", "json", "json+", "terse", "minimal", "csv"},
 	"terse-version": {"2", "3", "4", "5"},
 	"idle-prof":     {"calibrate", "system", "percpu"},
 }
 
-// options reads the arguments of fio as getopt_long_only does: one dash or two, a value behind = or in the
-// next word, names that are cut short as long as only one fits.
+// options reads fio's arguments as getopt_long_only does: one or two dashes, a value after = or in the next word,
+// and unambiguous abbreviations.
 func (c *Command) options(words []word) error {
 	var cur *Section
 	for i := 0; i < len(words); i++ {
@@ -605,9 +603,9 @@ func (c *Command) options(words []word) error {
 	return nil
 }
 
-// resolve finds the option that a word names: its full name, how it takes a value ('r' must, 'o' may,
-// 'n' takes none), and whether it is fio's own rather than a job's. An option that is not known here may
-// be known to another fio, so it is taken for one of a job that may have a value.
+// resolve finds the option that a word names: its full name, whether it takes a value ('r' required, 'o' optional,
+// 'n' none), and whether it is an option of fio itself. An unknown option counts as one of a job with an optional
+// value, because another version of fio may have it.
 func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	if name == "" {
 		return "", 0, false, w.fail("", "%q names no option", w.text)
@@ -633,8 +631,8 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	return full, 'r', false, nil
 }
 
-// Completed is the one option that a name which is none of a job stands for on fio's command line: an option of fio itself
-// (own), or one that the name begins. It is "" where none or several fit.
+// Completed returns the option of fio's command line that name abbreviates, or "" if none or several fit. own
+// reports an option of fio itself.
 func Completed(name string) (full string, own bool) {
 	if _, ok := valued[name]; ok {
 		return name, true

@@ -65,7 +65,7 @@ func TestParseCommandErrors(t *testing.T) {
 		{"fio --name=a \\\n  --direct --rw=read", "line 2, character 3: --direct has no value: fio would take --rw=read for it", "--direct=1"},
 		{"fio --name=a --rw", "line 1, character 14: --rw has no value", "--rw=VALUE"},
 		{"fio --name=a --minimal=1", "character 14: --minimal takes no value", "--minimal"},
-		{"fio --name=a \\ \n --rw=read", "line 1, character 14: a space stands between the backslash", "remove the space"},
+		{"fio --name=a \\ \n --rw=read", "line 1, character 14: a space follows the backslash", "remove the space"},
 		{"fio –name=a", `line 1, character 5: "–" is a typographic character`, "--"},
 		{"fio --name=“a b”", `line 1, character 12: "“" is a typographic character`, "'"},
 		{"fio --name='a", "line 1, character 12: reached EOF without closing quote", ""},

@@ -10,23 +10,25 @@ import (
 	"iotax"
 )
 
-// CanReport reports whether a fio of this version prints reports of the kind that Reports reads (status-interval).
+// CanReport reports whether this version of fio can print reports with status-interval that Reports can read.
 func CanReport(version string) bool { return !before(version, 3, 0) }
 
-// ReportCanBlock reports whether a report can end a fio of this version with so many jobs. A report waits for an I/O of every job. Before
-// 3.42 it holds a lock meanwhile, which a job that ends needs: after five seconds that job gives up with the error EDEADLK.
+// ReportCanBlock reports whether a report can make a job fail in this version of fio, with that number of jobs. A
+// report waits for an I/O of every job. Before 3.42 it holds a lock meanwhile. A job that ends needs the lock, and
+// fails with EDEADLK after five seconds.
 func ReportCanBlock(version string, jobs int) bool { return jobs > 1 && before(version, 3, 42) }
 
-// Blocked reports whether fio's messages are those of a job that gave up in that way.
+// Blocked reports whether fio's messages show that failure.
 func Blocked(messages string) bool { return strings.Contains(messages, "stuck grabbing stat_sem") }
 
-// Reports takes apart what one fio process printed with status-interval: reports that all count from the start of the measured
-// window. last is data without the reports before the last one. The intervals have what was observed between the reports: those of a
-// name add up to the last report's histogram of that name exactly. The sum of all directions has none of its own, and the
-// time before the first I/O of the window belongs to the first interval. A report that waits for a stalled I/O ends its interval late. With an error there are no intervals.
+// Reports splits the output of a fio process with status-interval. All its reports count from the start of the
+// measured window. last is data without the reports before the last. intervals has the observations between the
+// reports: they add up exactly to the histograms of the last report. The sum of all directions has no intervals.
+// The first interval includes the time before the first I/O. If a report waits for a stalled I/O, its interval
+// ends late. With an error there are no intervals.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
-		begun, at float64 // a report begins, and is made when each job has finished an I/O
+		begun, at float64 // a report begins, and is written after each job has completed an I/O
 		hist      []iotax.Histogram
 	}
 	var all []report
@@ -39,7 +41,7 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 			err = d.err
 		}
 		r := report{begun: d.result.runtime().Seconds(), at: float64(d.result.Time.UnixMilli()) / 1000, hist: d.result.Histograms()}
-		if len(r.hist) > 0 { // else it is of the ramp
+		if len(r.hist) > 0 { // without histograms it is in the ramp
 			all, clock = append(all, r), min(clock, r.at-r.begun)
 		}
 	}
@@ -50,7 +52,7 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 			r.at = r.begun
 		}
 	}
-	// A report right before the next one is left out: fio prints one at the end anyway.
+	// Leave out a report shortly before the next one: fio always prints one at the end.
 	for i := len(all) - 2; i >= 0; i-- {
 		if all[i+1].at-all[i].at < sliver.Seconds() {
 			all = slices.Delete(all, i, i+1)
@@ -86,7 +88,7 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	return last, intervals, nil
 }
 
-// since returns what bins have more than those of an earlier report; not ok if it is less.
+// since returns the counts of bins that were added since an earlier report. ok is false if a count decreased.
 func since(bins, earlier []iotax.Bin) (more []iotax.Bin, ok bool) {
 	k := 0
 	for _, b := range bins {

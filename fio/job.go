@@ -11,46 +11,45 @@ import (
 	"iotax"
 )
 
-// A JobFile is a job file, line by line: what is not changed is written back as it was read.
+// A JobFile is a job file, line by line. Unchanged lines are written back as they were read.
 //
-// It is read as fio's own parser does (init.c of 3.33, with fio as the judge in the tests): a line
-// ends at the first ; or #, wherever it stands, so neither can be part of a value. Where fio takes a slip silently (a
-// header without its bracket loses a letter), the reader here says that it is one.
+// The rules are those of fio's parser (init.c of 3.33; the tests compare with fio). A line ends at the first ; or
+// #, so that a value cannot contain either. Some mistakes that fio accepts silently (a header without its bracket
+// loses a letter) are errors here.
 type JobFile struct {
-	Name     string // as it was given to ReadJob; "" when only the text is known
-	Head     []Line // before the first section; of an included file, everything
+	Name     string // as given to ReadJob; "" if only the text is known
+	Head     []Line // lines before the first section; of an included file, all lines
 	Sections []*Section
 }
 
-// A Section is a job, or options for the jobs after it when its name begins with "global".
+// A Section is a job, or options for the jobs after it if its name begins with "global".
 type Section struct {
 	Name   string
-	File   string // the job file of a command that it comes from, see Command.With
+	File   string // the job file of a command that it comes from; see Command.With
 	Header Line
 	Lines  []Line
 }
 
-// A Line is one line of a job file, or one word of a command line. Key is empty on lines that hold no
-// option.
+// A Line is a line of a job file, or a word of a command line. Key is empty on lines without an option.
 type Line struct {
-	Text     string // as it stands, end of line included
+	Text     string // as written, with the end of the line
 	Number   int    // from 1; 0 for lines that were added
 	Column   int    // of the key, in characters from 1
 	Key      string
 	Value    string
-	Bare     bool     // the option stands without "=value"
-	Included *JobFile // what `include FILE` put here; only its Head has lines
+	Bare     bool     // without "=value"
+	Included *JobFile // the file of `include FILE`; only its Head has lines
 }
 
-// A JobError says what is wrong with a line of a job file, or of a command line.
+// A JobError is an error in a line of a job file or of a command line.
 type JobError struct {
-	File   string // "" when only the text is known
-	Line   int    // from 1; 0 when it is about the whole
-	Column int    // in characters from 1; 0 when it is about the whole line
+	File   string // "" if only the text is known
+	Line   int    // from 1; 0 for the whole text
+	Column int    // in characters from 1; 0 for the whole line
 	Msg    string
-	Hint   string // "" when nothing is known
+	Hint   string // "" if there is none
 
-	Accepted bool // fio reads on, but not what was meant
+	Accepted bool // fio continues, with another meaning
 }
 
 func (e *JobError) Error() string {
@@ -70,18 +69,17 @@ func (e *JobError) Error() string {
 	return strings.Join(at, ", ") + ": " + e.Msg
 }
 
-// ParseJob reads the text of a job file that includes no other. All errors are *JobError, joined; the
-// file is returned as far as it could be understood.
+// ParseJob reads the text of a job file without includes. All errors are *JobError, joined. The file has
+// everything that could be read.
 func ParseJob(text string) (*JobFile, error) {
 	p := jobParser{}
 	f := p.file("", text)
 	return f, errors.Join(p.errs...)
 }
 
-// ReadJob reads the job file of that name, and those that it includes, through read. The name of an
-// included file counts from the folder of the file that includes it. (fio looks into its working
-// directory first, which says something else on every machine.) What read returns on failure is
-// wrapped; all other errors are *JobError.
+// ReadJob reads the job file of that name, and the files that it includes, through read. The name of an included
+// file is relative to the folder of the file that includes it. (fio first searches its working directory, which
+// depends on the machine.) An error of read is wrapped; all others are *JobError.
 func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, error) {
 	text, err := read(name)
 	if err != nil {
@@ -92,13 +90,13 @@ func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, err
 	return f, errors.Join(p.errs...)
 }
 
-// MaxJob is how long a job file with all that it includes may be, in bytes.
+// MaxJob is the largest job file with its includes, in bytes.
 const MaxJob = 4 << 20
 
-// maxLine is fio's OPT_LEN_MAX: a longer line is read as two.
+// maxLine is fio's OPT_LEN_MAX: fio splits a longer line.
 const maxLine = 4096
 
-// maxIncludes bounds how deep files include each other, and maxIncluded how many there are in all.
+// maxIncludes bounds the depth of includes, and maxIncluded the number of included files.
 const (
 	maxIncludes = 20
 	maxIncluded = 1000
@@ -106,14 +104,14 @@ const (
 
 type jobParser struct {
 	read func(name string) ([]byte, error)
-	open []string // the files that are being read, each included by the one before it
+	open []string // the open files, each included by the one before it
 	errs []error
 
 	included int
 	size     int // bytes read
 }
 
-// nested reports whether an included file is being read.
+// nested reports whether the current file is included.
 func (p *jobParser) nested() bool { return len(p.open) > 1 }
 
 func (p *jobParser) file(name, text string) *JobFile {
@@ -136,7 +134,7 @@ func (p *jobParser) file(name, text string) *JobFile {
 		case len(raw) >= maxLine:
 			fail("", "the line is longer than %d bytes: fio would read it as two", maxLine-2)
 		case strings.IndexByte(s, 0) >= 0:
-			fail("", "the line holds a NUL byte, where fio stops reading it")
+			fail("", "the line has a NUL byte, at which fio stops reading")
 		case s[0] == '[':
 			section, ok := strings.CutSuffix(s[1:], "]")
 			switch {
@@ -148,7 +146,7 @@ func (p *jobParser) file(name, text string) *JobFile {
 			case section == "":
 				fail("give the job a name, as in [randread]", "the section has no name")
 			case p.nested():
-				fail("put the section into the file that includes this one", "fio takes no section in an included file")
+				fail("put the section into the file that includes this one", "fio does not allow a section in an included file")
 			default:
 				line.Column = column(raw)
 				cur = &Section{Name: section, Header: line}
@@ -177,8 +175,7 @@ func (p *jobParser) file(name, text string) *JobFile {
 	return f
 }
 
-// include reads the file that a line of file names. rest is what follows the word: any one character,
-// and the name.
+// include reads the file that a line names. rest is the line after the word: any one character, and the name.
 func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	fail := func(hint, format string, args ...any) *JobFile {
 		p.errs = append(p.errs, &JobError{File: file, Line: n, Msg: fmt.Sprintf(format, args...), Hint: hint})
@@ -188,11 +185,11 @@ func (p *jobParser) include(file string, n int, rest string) *JobFile {
 		return fail("write include FILE", "include names no file")
 	}
 	if _, size := utf8.DecodeRuneInString(rest); size > 1 || isBlank(rest[1]) {
-		return fail("write include FILE, with one space", "fio takes exactly one character between include and the name")
+		return fail("write include FILE, with one space", "fio expects exactly one character between include and the name")
 	}
 	name := rest[1:]
 	if p.read == nil {
-		return fail("put the lines of "+name+" here", "include is not supported here, because the text comes from no file")
+		return fail("put the lines of "+name+" here", "include is not supported here: the text does not come from a file")
 	}
 	if !path.IsAbs(name) {
 		name = path.Join(path.Dir(file), name)
@@ -206,20 +203,20 @@ func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	}
 	if p.included++; p.included > maxIncluded {
 		if p.included > maxIncluded+1 {
-			return nil // said
+			return nil // reported once
 		}
 		return fail("", "more than %d files are included", maxIncluded)
 	}
 	text, err := p.read(name)
 	if err != nil {
-		return fail("the name counts from the folder of the file that includes it", "include %s: %v", name, err)
+		return fail("the name is relative to the folder of the file that includes it", "include %s: %v", name, err)
 	}
 	p.open = append(p.open, name)
 	defer func() { p.open = p.open[:len(p.open)-1] }()
 	return p.file(name, string(text))
 }
 
-// isBlank is isspace of C's own locale.
+// isBlank is isspace in the C locale.
 func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 func trim(s string) string {
@@ -228,7 +225,7 @@ func trim(s string) string {
 	return strings.TrimRightFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// option is what fio reads of a line: without the comment, and blanks at both ends.
+// option returns the part of a line that fio reads: without the comment and surrounding blanks.
 func option(line string) string {
 	if i := strings.IndexAny(line, ";#"); i >= 0 {
 		line = line[:i]
@@ -236,7 +233,7 @@ func option(line string) string {
 	return trim(line)
 }
 
-// column is the character of a line, from 1, at which its option or header begins.
+// column returns the character of a line, from 1, at which its option or header begins.
 func column(line string) int {
 	n := 1
 	for _, r := range line {
@@ -248,7 +245,7 @@ func column(line string) int {
 	return n
 }
 
-// String writes the job file, without what it includes.
+// String returns the text of the job file, without that of included files.
 func (f *JobFile) String() string {
 	var b strings.Builder
 	for _, l := range f.Head {
@@ -263,8 +260,8 @@ func (f *JobFile) String() string {
 	return b.String()
 }
 
-// Global reports whether the section holds options for the jobs after it. fio looks at the beginning
-// of the name only, and at the case: [global2] is such a section, [Global] is a job.
+// Global reports whether the section has options for the jobs after it. fio compares the beginning of the name,
+// with case: [global2] is such a section, [Global] is a job.
 func (s *Section) Global() bool { return strings.HasPrefix(s.Name, "global") }
 
 // Names lists the jobs of the file in order, without the global sections.
@@ -278,8 +275,7 @@ func (f *JobFile) Names() []string {
 	return names
 }
 
-// Set gives an option of the section a value: in its line if it has one, else in a line after the
-// last option.
+// Set sets an option of the section in its line, or else in a new line after the last option.
 func (s *Section) Set(key, value string) {
 	text := key + "=" + value + "\n"
 	last := -1

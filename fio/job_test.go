@@ -100,8 +100,8 @@ func TestJobErrors(t *testing.T) {
 		"[a]\n=4k\n":                          `line 2: "=4k" has no option name`,
 		"[a]\ninclude other.fio\n":            "line 2: include is not supported here",
 		"[a]\ninclude\n":                      "line 2: include names no file",
-		"[a]\ninclude  b\n":                   "line 2: fio takes exactly one character",
-		"[a]\nx=\x00y\n":                      "line 2: the line holds a NUL byte",
+		"[a]\ninclude  b\n":                   "line 2: fio expects exactly one character",
+		"[a]\nx=\x00y\n":                      "line 2: the line has a NUL byte",
 		"[a]\nx=" + strings.Repeat("y", 5000): "line 2: the line is longer than 4094 bytes",
 	} {
 		if _, err := ParseJob(text); err == nil || !strings.Contains(err.Error(), want) {

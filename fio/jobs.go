@@ -10,37 +10,36 @@ import (
 	"iotax"
 )
 
-// A JobSpec is one job as fio would run it: a section of a job file or a --name of a command line, with
-// what it inherits.
+// A JobSpec is a job as fio runs it: a section of a job file or a --name of a command line, with the options that
+// it inherits.
 type JobSpec struct {
 	Name    string   // of the section; the option name= wins over it, as in fio
 	Section *Section // where it stands
 
-	// Settings has every option that counts once: what the global sections before the job say, then
-	// what it says itself. Of an option set twice, by any of its names, the later is here, at its own
-	// place; direct and buffered are one option with two names. Values are as written: see Expand.
+	// Settings has the options that count: those of the global sections before the job, then its own. If an option
+	// is set twice, by any of its names, only the later one is here, at its own place. direct and buffered are one
+	// option. Values are as written: see Expand.
 	Settings []Setting
 
-	// Group counts from 0. Jobs of one group start together and compete for the device; a stonewall
-	// (also an inherited one) begins the next group, which starts when the one before has ended.
+	// Group counts from 0. Jobs of one group start together and compete for the device. A stonewall, also an
+	// inherited one, begins the next group, which starts when the one before has ended.
 	Group int
 }
 
 // A Setting is one option of a job.
 type Setting struct {
 	Key, Value string
-	Bare       bool // without a value: "time_based"
+	Bare       bool // without a value, as "time_based"
 
-	// Where it stands: File is "" in the job file itself and on a command line, else the name of the
-	// included file. Line and Column count from 1; they are 0 when it was not written.
+	// The place: File is "" in the job file itself and on a command line, else the name of the included file. Line
+	// and Column count from 1; they are 0 if it was not written.
 	File         string
 	Line, Column int
 
 	Global bool // inherited from a global section, or from before the first --name
 
-	// KBBase is 1000 or 1024, or 0 for 1024: what the k of its value means (see ParseSize). fio reads a
-	// size with the kb_base that was in force where the size stands, so a job's own kb_base does not
-	// change the sizes that it inherits.
+	// KBBase is 1000 or 1024, or 0 for 1024: the base of k in its value (see ParseSize). fio applies the kb_base
+	// at the place of a size, so that a job's kb_base does not change inherited sizes.
 	KBBase int
 }
 
@@ -63,23 +62,23 @@ func (j *JobSpec) Get(key string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// On reports whether a boolean option is on: it stands there, and not with 0.
+// On reports whether a boolean option is set to another value than 0.
 func (j *JobSpec) On(key string) bool {
 	s, ok := j.Get(key)
 	return ok && (s.Bare || s.Value != "0")
 }
 
-// WaitFor is the name of the job that must end before this one starts, or "".
+// WaitFor returns the name of the job that must end before this one starts, or "".
 func (j *JobSpec) WaitFor() string {
 	s, _ := j.Get("wait_for")
 	return s.Value
 }
 
-// Jobs lists the jobs of the file in order. With names it lists only those, as fio's --section does.
+// Jobs lists the jobs of the file in order; with names only those, as fio's --section does.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
-// With adds the sections of the job files that the command names. What stands before the first --name holds
-// for the first of them as well; each file after it begins anew, when the jobs before it have ended.
+// With adds the sections of the job files that the command names. Options before the first --name also apply to
+// the first file. Each later file begins anew, after the jobs before it have ended.
 func (c *Command) With(files []*JobFile) []JobSpec {
 	var out []JobSpec
 	sections := slices.Clone(c.Sections)
@@ -100,8 +99,8 @@ func (c *Command) With(files []*JobFile) []JobSpec {
 	return append(out, jobs(sections, c.names(), false)...)
 }
 
-// Job returns the settings of the job of that name; an empty name means the only job. Of several jobs
-// of one name, "name#2" is the second (a name cannot hold a #: a comment begins there).
+// Job returns the settings of the job of that name, or of the only job for "". "name#2" is the second of several
+// jobs of one name (a name cannot contain #, which begins a comment).
 func (f *JobFile) Job(name string) ([]Setting, error) {
 	j, err := pick(f.Jobs(), name)
 	if err != nil {
@@ -110,7 +109,7 @@ func (f *JobFile) Job(name string) ([]Setting, error) {
 	return j.Settings, nil
 }
 
-// Labels names jobs so that each name is there once: the second job named "a" is "a#2".
+// Labels returns unique names of jobs: the second job named "a" is "a#2".
 func Labels(jobs []JobSpec) []string {
 	seen := map[string]int{}
 	var out []string
@@ -146,8 +145,8 @@ func pick(jobs []JobSpec, label string) (*JobSpec, error) {
 	return &jobs[i], nil
 }
 
-// early are the options that fio reads before the others of a section, and late those it reads last
-// (.prio in options.c). On a command line, fio reads from left to right.
+// fio reads the early options of a section before the others and the late ones after them (.prio in options.c). On
+// a command line it reads from left to right.
 var (
 	early = []string{"kb_base", "unit_base", "lockfile", "cpus_allowed_policy"}
 	late  = []string{"filename", "filename_format"}
@@ -163,8 +162,8 @@ func rank(key string) int {
 	return 0
 }
 
-// jobs gives each section what it inherits. sorted says that the options of a section are read in
-// fio's order rather than as they stand.
+// jobs adds to each section the options that it inherits. sorted selects fio's order of options instead of the
+// written order.
 func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	var out []JobSpec
 	var defaults []Setting
@@ -192,14 +191,13 @@ func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	return out
 }
 
-// Settings lists the options of the section itself in the order in which fio reads them, those of a job file as
-// ReadJob gives it sorted by fio's priorities.
+// Settings lists the section's own options in the order in which fio reads them.
 func (sec *Section) Settings() []Setting {
 	out, _ := sec.read(true, 1024)
 	return out
 }
 
-// read is Settings with the kb_base that holds before the section, and after it.
+// read is Settings, with the kb_base before and after the section.
 func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	own := settings(nil, sec.Lines, sec.File)
 	if sorted || sec.File != "" {
@@ -217,7 +215,7 @@ func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	return own, base
 }
 
-// settings appends the options of lines, with those of included files in their place.
+// settings appends the options of lines. Those of included files are at the place of the include.
 func settings(out []Setting, lines []Line, file string) []Setting {
 	for _, l := range lines {
 		switch {
@@ -230,8 +228,7 @@ func settings(out []Setting, lines []Line, file string) []Setting {
 	return out
 }
 
-// latest keeps the last of the settings of each option. It stays where it stands: what it means may
-// depend on those before it.
+// latest keeps the last setting of each option at its place, because its meaning may depend on those before it.
 func latest(all []Setting) []Setting {
 	last := map[string]int{}
 	for i, s := range all {
@@ -246,7 +243,7 @@ func latest(all []Setting) []Setting {
 	return out
 }
 
-// variable is what an option sets. buffered is direct turned round.
+// variable names what an option sets: buffered is the inverse of direct.
 func variable(key string) string {
 	if key = Canonical(key); key == "buffered" {
 		return "direct"
@@ -254,7 +251,7 @@ func variable(key string) string {
 	return key
 }
 
-// Canonical returns the name of an option for any of its names; what is unknown stays as it is.
+// Canonical returns the first name of an option for any of its names. It returns an unknown name unchanged.
 func Canonical(key string) string {
 	if o, ok := LookupOption(key); ok {
 		return o.Name
@@ -262,9 +259,9 @@ func Canonical(key string) string {
 	return key
 }
 
-// Args returns the arguments with which fio runs the jobs, without the program. A group begins with
-// --stonewall, and the engine stands first, because on its command line fio knows the options of an engine
-// only behind it. It knows no variables there: they must have been replaced (see Expand).
+// Args returns fio's arguments that run the jobs, without the program. A group begins with --stonewall. The engine
+// comes first, because fio's command line accepts the options of an engine only after it. fio does not replace
+// variables on its command line: call Expand before.
 func Args(jobs []JobSpec) []string {
 	var args []string
 	for i, j := range jobs {
@@ -272,11 +269,11 @@ func Args(jobs []JobSpec) []string {
 		if engine, ok := j.Get("ioengine"); ok {
 			args = append(args, engine.String())
 		}
-		base := 1024 // of each --name anew
+		base := 1024 // the base at each --name
 		for _, s := range j.Settings {
 			switch Canonical(s.Key) {
 			case "name", "ioengine", "kb_base":
-				continue // kb_base is written where it is needed
+				continue // kb_base is written below
 			}
 			if b := s.KBBase; b != 0 && b != base {
 				base = b
@@ -291,8 +288,7 @@ func Args(jobs []JobSpec) []string {
 	return args
 }
 
-// CommandLine writes the jobs as a fio command that can be pasted into a POSIX shell. What Args says of
-// variables holds here too.
+// CommandLine writes the jobs as a fio command for a POSIX shell. See Args about variables.
 func CommandLine(jobs []JobSpec) string {
 	return iotax.QuoteAll(append([]string{"fio"}, Args(jobs)...))
 }

@@ -194,7 +194,7 @@ func TestInclude(t *testing.T) {
 	for want, files := range map[string][]string{
 		"x.fio, line 1: the files include each other": {"a.fio", "[a]\ninclude x.fio\n", "x.fio", "include ./x.fio\n"},
 		"line 2: include": {"a.fio", "[a]\ninclude no.fio\n"},
-		"x.fio, line 2: fio takes no section in an included file": {"a.fio", "[a]\ninclude x.fio\n", "x.fio", "bs=4k\n[b]\n"},
+		"x.fio, line 2: fio does not allow a section in an included file": {"a.fio", "[a]\ninclude x.fio\n", "x.fio", "bs=4k\n[b]\n"},
 	} {
 		_, err := ReadJob(writeJobs(t, files...), os.ReadFile)
 		var je *JobError

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// keywords are fio's own variables, in the order in which it replaces them.
+// keywords are fio's own variables, in the order of their replacement.
 var keywords = []string{"pagesize", "mb_memory", "ncpus"}
 
-// Expand replaces variables as fio does in the values of a job file. ${NAME} is the variable NAME of
-// the environment. $ncpus, $mb_memory and $pagesize are fio's own; vars has them by these names. A value
-// in which one of fio's own was replaced, and which then has one of + - * /, is arithmetic: fio hands it to
-// bc, which calculates with whole numbers and knows no units.
+// Expand replaces variables in a value of a job file, as fio does. ${NAME} is a variable of the environment.
+// $ncpus, $mb_memory and $pagesize are fio's own, and vars has them by these names. If a value contained one of
+// fio's own variables and then has + - * or /, fio lets bc calculate it, in whole numbers without units.
 //
-// fio takes a variable that is not set for nothing; here it is an error.
+// fio replaces an unset variable with nothing. Expand returns an error.
 func Expand(value string, vars func(name string) (string, bool)) (string, error) {
 	get := func(name string) (string, error) {
 		v, ok := vars(name)
@@ -62,7 +61,7 @@ func Expand(value string, vars func(name string) (string, bool)) (string, error)
 	}
 	n, err := calculate(out)
 	if err != nil {
-		return "", fmt.Errorf("fio has bc calculate %q: %w", out, err)
+		return "", fmt.Errorf("bc cannot calculate %q: %w", out, err)
 	}
 	return fmt.Sprint(n), nil
 }

@@ -16,11 +16,11 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError says where fio's output stops being readable.
+// A SyntaxError is the place at which fio's output stops being valid.
 type SyntaxError struct {
 	Offset int    // byte in the input
 	Msg    string // "unexpected end of input"
-	Read   string // what was read until there
+	Read   string // what was read before it
 }
 
 func (e *SyntaxError) Error() string {
@@ -31,12 +31,12 @@ func (e *SyntaxError) Error() string {
 	return s
 }
 
-// ErrNoResult means that the input holds no JSON document of fio.
+// ErrNoResult reports that the input has no JSON document of fio.
 var ErrNoResult = errors.New("no JSON result of fio")
 
-// Parse reads the JSON or json+ output of fio. Text around the document is kept as Notes. Of
-// several documents (status-interval writes cumulative ones) the last counts. If that one is cut
-// off, Parse returns what could be read of it together with a *SyntaxError.
+// Parse reads fio's JSON or json+ output. It keeps text around the document as Notes. Of several documents the
+// last counts, because status-interval writes cumulative ones. If the last is cut off, Parse returns the part that
+// it could read together with a *SyntaxError.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -62,12 +62,11 @@ func Parse(data []byte) (*Result, error) {
 	return last, lastErr
 }
 
-// A document is one JSON document in an input: data[start:end]. The result's notes are those that
-// stood inside it.
+// A document is a JSON document in an input, data[start:end]. The notes of the result were inside it.
 type document struct {
 	start, end int
 	result     *Result
-	err        *SyntaxError // nil when it is whole
+	err        *SyntaxError // nil if it is complete
 	cut        bool         // the input ended before the document
 }
 
@@ -86,8 +85,7 @@ func documents(data []byte) iter.Seq[document] {
 	}
 }
 
-// nextDocument reads the document that begins at start. One that was cut off, with the next written
-// behind it, must not swallow that.
+// nextDocument reads the document at start. A document that is cut off ends where the next one begins.
 func nextDocument(data []byte, start int) document {
 	d := decodeDocument(data, start)
 	if d.err == nil {
@@ -112,8 +110,8 @@ func decodeDocument(data []byte, start int) document {
 	return doc
 }
 
-// opening begins a document of fio. Looking for its first keys, and not for any brace, keeps braces in notes from being
-// taken for one. A document that follows one which was cut off begins a line.
+// opening matches the beginning of a document by its first keys, because other text may have braces. A document
+// after one that is cut off begins a line.
 var (
 	opening     = regexp.MustCompile(`\{[ \t\r\n]*"(?:fio version|timestamp|jobs|client_stats|global options)`)
 	openingLine = regexp.MustCompile(`\n` + opening.String())
@@ -127,7 +125,7 @@ func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
 	return -1
 }
 
-// maxNotes bounds what is kept of the text around documents: `normal,json` puts a whole report there.
+// maxNotes bounds the notes: `normal,json` prints a whole report around the document.
 const maxNotes = 200
 
 func noteLines(text []byte) []string {
@@ -152,8 +150,9 @@ func (r *Result) summary() string {
 	return fmt.Sprintf("%s, %s", r.Version, plural(len(r.Jobs), "job"))
 }
 
-// A decoder reads the JSON that fio writes. encoding/json refuses it: numbers can be nan or inf,
-// strings escape only `\` and `"`, and notes land between tokens when both streams share a file.
+// A decoder reads the JSON that fio writes. encoding/json cannot: fio prints nan and inf as numbers, escapes only
+// `\` and `"` in strings, and writes messages between tokens if both streams go to one file. A document may also
+// be cut off.
 type decoder struct {
 	data  []byte
 	pos   int
@@ -163,16 +162,16 @@ type decoder struct {
 
 var errEnd = errors.New("unexpected end of input")
 
-// maxDepth is far above what fio nests (7) and keeps hostile input from exhausting the stack.
+// maxDepth is far more than fio's 7 levels. It protects the stack from hostile input.
 const maxDepth = 64
 
-// next returns the first byte of the next token without taking it.
+// next returns the first byte of the next token, which it does not consume.
 func (d *decoder) next() (byte, error) {
 	for d.pos < len(d.data) {
 		switch c := d.data[d.pos]; c {
 		case ' ', '\n', '\t', '\r':
 			d.pos++
-		case 'f': // "false" is not in fio's vocabulary, "fio: note" is
+		case 'f': // fio never prints "false", but "fio: message"
 			if !bytes.HasPrefix(d.data[d.pos:], []byte("fio:")) {
 				return c, nil
 			}
@@ -197,7 +196,7 @@ func (d *decoder) expect(want byte) error {
 		return err
 	}
 	if c != want {
-		return fmt.Errorf("found %q in place of %q", c, want)
+		return fmt.Errorf("found %q instead of %q", c, want)
 	}
 	d.pos++
 	return nil
@@ -247,7 +246,7 @@ func (d *decoder) each(open, end byte, f func() error) error {
 	}
 }
 
-// str reads a string and returns it as it stands, escapes included.
+// str reads a string, and returns it with its escapes.
 func (d *decoder) str() ([]byte, error) {
 	if err := d.expect('"'); err != nil {
 		return nil, err
@@ -270,7 +269,7 @@ func (d *decoder) str() ([]byte, error) {
 	}
 }
 
-// text reads a string and undoes fio's escapes.
+// text reads a string and decodes fio's escapes.
 func (d *decoder) text() (string, error) {
 	c, err := d.next()
 	if err != nil {
@@ -306,15 +305,15 @@ func (d *decoder) word() ([]byte, error) {
 		break
 	}
 	if d.pos == start {
-		return nil, fmt.Errorf("found %q in place of a value", d.data[start])
+		return nil, fmt.Errorf("found %q instead of a value", d.data[start])
 	}
 	if d.pos == len(d.data) {
-		return nil, errEnd // a number at the very end may have lost digits
+		return nil, errEnd // digits may be missing at the end of the input
 	}
 	return d.data[start:d.pos], nil
 }
 
-// float reads a number; nan and inf, which fio prints for want of samples, are 0.
+// float reads a number. nan and inf are 0: fio prints them if there are no samples.
 func (d *decoder) float() (float64, error) {
 	c, err := d.next()
 	if err != nil {
@@ -333,12 +332,12 @@ func (d *decoder) float() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if bytes.EqualFold(raw, []byte("-nan")) { // printf writes it, ParseFloat refuses it
+	if bytes.EqualFold(raw, []byte("-nan")) { // printf prints it, and ParseFloat rejects it
 		return 0, nil
 	}
 	f, err := strconv.ParseFloat(string(bytes.TrimSuffix(raw, []byte("%"))), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		if c == '"' { // a text where a number was: a key with another meaning in some version
+		if c == '"' { // a text instead of a number: the key has another meaning in this version
 			return 0, nil
 		}
 		d.pos = start
@@ -350,7 +349,7 @@ func (d *decoder) float() (float64, error) {
 	return f, nil
 }
 
-// count reads a number that can't be negative. Whole numbers below 2^64 are exact.
+// count reads a number that is not negative. Whole numbers below 2^64 are exact.
 func (d *decoder) count() (uint64, error) {
 	if _, err := d.next(); err != nil {
 		return 0, err
@@ -380,7 +379,7 @@ func endsNumber(c byte) bool {
 	return c == ',' || c == '\n' || c == '\r' || c == ' ' || c == '\t' || c == '}' || c == ']'
 }
 
-// skip passes over a value.
+// skip skips a value.
 func (d *decoder) skip() error {
 	c, err := d.next()
 	if err != nil {
@@ -399,7 +398,7 @@ func (d *decoder) skip() error {
 	return err
 }
 
-// is reports whether the next value opens with c; if not it skips the value.
+// is reports whether the next value begins with c. If not, it skips the value.
 func (d *decoder) is(c byte) (bool, error) {
 	got, err := d.next()
 	if err != nil {
@@ -411,13 +410,13 @@ func (d *decoder) is(c byte) (bool, error) {
 	return false, d.skip()
 }
 
-// A member of an object is a key and where its value goes: a pointer, or a function that reads it.
+// A member is a key of an object, and a pointer or a function that takes its value.
 type member struct {
 	key string
 	to  any
 }
 
-// members reads an object; another value is skipped, as is what has another key.
+// members reads an object. It skips unknown keys, and a value that is not an object.
 func (d *decoder) members(ms ...member) error {
 	if ok, err := d.is('{'); !ok {
 		return err
@@ -455,7 +454,7 @@ func (d *decoder) value(to any) (err error) {
 	return err
 }
 
-// elements reads an array of objects, each with f; other values are skipped.
+// elements reads an array of objects with f. It skips other values.
 func (d *decoder) elements(f func() error) func() error {
 	return func() error {
 		if ok, err := d.is('['); !ok {
@@ -528,7 +527,7 @@ func (d *decoder) document(r *Result) error {
 	return err
 }
 
-// finish does what needs the version, wherever it stood.
+// finish processes what depends on the version, which may come last in the document.
 func (r *Result) finish() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -546,14 +545,14 @@ func (r *Result) finish() {
 		for _, l := range append(j.latencies(), &j.Sync.Latency) {
 			if n := l.counted(); l.N > 0 && n > sum(l.N, sum(l.N, 100)) {
 				l.Bins = nil
-				r.damaged = append(r.damaged, fmt.Sprintf("a histogram of %s counts %d I/Os, of which %d were done: it is left out", j.Name, n, l.N))
+				r.damaged = append(r.damaged, fmt.Sprintf("a histogram of %s counts %d I/Os of %d: left out", j.Name, n, l.N))
 			}
 		}
 	}
 }
 
-// joint finds out whether j is the sum of several sections, which group_reporting makes: JSON does not show
-// that option, and has the options of one of the sections. Jobs are then added up in job_runtime.
+// joint detects that j is the sum of several sections (group_reporting). JSON does not show that option, and has
+// the options of one section only. The sign is that job_runtime adds up the runtimes of all jobs.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])
@@ -562,7 +561,7 @@ func (j *Job) joint(all map[string]string) {
 	for _, d := range j.directions()[:3] {
 		ran, slowest = ran+d.Runtime, max(slowest, d.Runtime)
 	}
-	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // it comes after the writes; other directions are at one time
+	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // verify runs after the writes; other directions run at the same time
 		ran = slowest
 	}
 	if ran < 100*time.Millisecond {
@@ -592,8 +591,8 @@ func (j *Job) joint(all map[string]string) {
 	maps.DeleteFunc(j.Options, func(k, _ string) bool { return !strings.HasSuffix(k, "_log") })
 }
 
-// decodeBins undoes the three ways in which fio has written the value of a bin: the index into its
-// table of microseconds up to 2.19, microseconds up to 2.21, nanoseconds since.
+// decodeBins converts the values of bins to nanoseconds. fio wrote an index into its table of microseconds up to
+// 2.19, microseconds up to 2.21, and nanoseconds since.
 func decodeBins(bins []Bin, version string) []Bin {
 	if len(bins) == 0 {
 		return nil
@@ -614,8 +613,7 @@ func decodeBins(bins []Bin, version string) []Bin {
 	return compactBins(bins)
 }
 
-// binValue is the middle of the bin with that index: stat.c, plat_idx_to_val, with 64 bins to a
-// power of two.
+// binValue returns the middle of the bin with that index (plat_idx_to_val in fio's stat.c).
 func binValue(index uint64) uint64 {
 	const bits, values = 6, 64
 	if index < values<<1 {
@@ -630,7 +628,7 @@ func binValue(index uint64) uint64 {
 	return base + uint64((float64(k)+0.5)*float64(uint64(1)<<shift))
 }
 
-// options reads an object of strings, or the list of such objects that several servers give.
+// options reads an object of strings, or a list of such objects, which several servers give.
 func (d *decoder) options(dst *map[string]string) error {
 	c, err := d.next()
 	if err != nil {
@@ -670,13 +668,13 @@ func (d *decoder) job(r *Result, j *Job) error {
 		member{"usr_cpu", d.percent(&j.UserCPU)}, member{"sys_cpu", d.percent(&j.SystemCPU)},
 		member{"ctx", &j.ContextSwitches}, member{"majf", &j.MajorFaults}, member{"minf", &j.MinorFaults},
 		member{"steadystate", func() error { return d.steadyState(j) }},
-		member{"disk_util", func() error { return d.disks(r) }}, // a client's own
+		member{"disk_util", func() error { return d.disks(r) }}, // of one client
 	)
 }
 
 func (d *decoder) direction(dir *Direction) func() error {
 	return func() error {
-		*dir = Direction{} // of a key that stands twice the last counts
+		*dir = Direction{} // if a key is repeated, the last counts
 		var ioBytes, bw, bwBytes = uint64(0), 0.0, 0.0
 		ioKBytes := uint64(math.MaxUint64)
 		err := d.members(
@@ -687,7 +685,7 @@ func (d *decoder) direction(dir *Direction) func() error {
 			member{"clat_ns", d.latency(&dir.Completion, 1e-9)}, member{"clat", d.latency(&dir.Completion, 1e-6)},
 			member{"lat_ns", d.latency(&dir.Total, 1e-9)}, member{"lat", d.latency(&dir.Total, 1e-6)},
 		)
-		// io_bytes was in KiB until io_kbytes came beside it (2.21).
+		// io_bytes was in KiB until fio 2.21 added io_kbytes.
 		hasKBytes := ioKBytes != math.MaxUint64
 		switch {
 		case hasKBytes && ioBytes == 0:
@@ -751,7 +749,7 @@ func (d *decoder) bins(l *Latency) error {
 	return d.object(func(key []byte) error {
 		value, end := digits(key, 0)
 		if end == 0 || end != len(key) || end > 19 {
-			return fmt.Errorf("%.20q is no bin", key)
+			return fmt.Errorf("%.20q is not the value of a bin", key)
 		}
 		n, err := d.count()
 		if err == nil && n > 0 {
@@ -770,7 +768,7 @@ func (d *decoder) steadyState(j *Job) error {
 	err := d.members(
 		member{"ss", &s.Criterion}, member{"attained", &attained}, member{"duration", d.seconds(&s.Duration)},
 		member{"data", func() error {
-			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // bytes here, unlike bw elsewhere
+			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // in bytes, unlike bw in other places
 		}},
 	)
 	s.Attained = attained > 0

@@ -14,17 +14,16 @@ import (
 	"iotax"
 )
 
-// A Log is one log file: what one job wrote with write_bw_log, write_iops_log, write_lat_log or
-// write_hist_log.
+// A Log is a log file of write_bw_log, write_iops_log, write_lat_log or write_hist_log.
 type Log struct {
-	Prefix  string // of the file's name: "dir/x" of "dir/x_bw.1.log"
+	Prefix  string // "dir/x" of "dir/x_bw.1.log"
 	Kind    LogKind
-	Job     int // from 1; 0 when all jobs share the file
+	Job     int // from 1; 0 if all jobs share the file
 	Samples []Sample
-	Bins    []Histogram // of a histogram log, one a direction
+	Bins    []Histogram // of a histogram log, one for each direction
 }
 
-// A Histogram is the sum over one log of the I/Os of one direction.
+// A Histogram is the sum of a log for one direction.
 type Histogram struct {
 	Direction int // 0 read, 1 write, 2 trim
 	Bins      []Bin
@@ -33,12 +32,12 @@ type Histogram struct {
 // A Sample is one line of a log file.
 type Sample struct {
 	Seconds   float64 // since the start of the measured window (ramp_time excluded)
-	Value     float64 // KiB/s, 1/s or a time, as fio wrote it: see LogKind.Base
+	Value     float64 // as fio wrote it: see LogKind.Base
 	Direction int     // 0 read, 1 write, 2 trim
-	BlockSize uint64  // of the I/O; 0 for a mean (log_avg_msec)
+	BlockSize uint64  // of the I/O; 0 for an average (log_avg_msec)
 }
 
-// LogKind says what the values of a log are.
+// LogKind is the quantity that a log records.
 type LogKind string
 
 // The kinds of logs.
@@ -51,7 +50,7 @@ const (
 	HistogramLog  LogKind = "latency.histogram" // of completion latencies
 )
 
-// logSuffixes are what fio puts between the prefix and ".1.log".
+// logSuffixes are the suffixes that fio puts before ".1.log".
 var logSuffixes = []struct {
 	text string
 	kind LogKind
@@ -60,8 +59,8 @@ var logSuffixes = []struct {
 	{"_clat", CompletionLog}, {"_slat", SubmissionLog}, {"_lat", LatencyLog}, {"_bw", BandwidthLog}, {"_iops", IOPSLog},
 }
 
-// LogName takes a log's file name apart: PREFIX_bw.JOB.log, or PREFIX_bw.log without per_job_logs.
-// Behind it may stand the name of a client.
+// LogName parses the name of a log file: PREFIX_bw.JOB.log, or PREFIX_bw.log without per_job_logs. The name of a
+// client may follow.
 func LogName(name string) (l Log, ok bool) {
 	base, _, ok := strings.Cut(name+" ", ".log")
 	if !ok {
@@ -81,8 +80,8 @@ func LogName(name string) (l Log, ok bool) {
 	return l, false
 }
 
-// Base returns the unit of a kind and what fio's numbers are multiplied with to get it. Latencies
-// are in nanoseconds since 3.0, and were in microseconds.
+// Base returns the unit of a kind, and the factor that converts fio's numbers to it. Latencies are in nanoseconds
+// since 3.0, and were in microseconds before.
 func (k LogKind) Base() (unit string, factor float64) {
 	switch k {
 	case BandwidthLog:
@@ -93,7 +92,7 @@ func (k LogKind) Base() (unit string, factor float64) {
 	return iotax.Seconds, 1e-9
 }
 
-// readLog reads data as a log, if it is one by its name or its looks.
+// readLog reads data if it is a log by its name or its contents.
 func readLog(data []byte, name string) (Part, bool) {
 	if !logLike(data, name) {
 		return Part{}, false
@@ -106,7 +105,7 @@ func readLog(data []byte, name string) (Part, bool) {
 		l.Kind = HistogramLog
 		l.Bins, p.Err = ParseHistogramLog(data)
 	case !named:
-		p.Err = errors.New("a log whose name does not say of what: fio calls them x_bw.1.log, x_iops.1.log, x_lat.1.log")
+		p.Err = errors.New("the name of the log does not show its quantity: fio's names are x_bw.1.log, x_iops.1.log, x_lat.1.log")
 		return p, true
 	default:
 		l.Samples, p.Err = ParseLog(data)
@@ -121,16 +120,15 @@ func firstLine(data []byte) []byte {
 	return line
 }
 
-// logLike reports whether data begins with numbers between commas, or is empty and called like a log.
+// logLike reports whether data begins with numbers between commas.
 func logLike(data []byte, name string) bool {
 	line := firstLine(data)
 	return bytes.Count(line, []byte{','}) >= 3 && line[0] >= '0' && line[0] <= '9' && len(bytes.Trim(line, "0123456789, \rxabcdef")) == 0
 }
 
-// ParseLog reads one log file. Every version starts a line with time (ms), value, direction and
-// block size; what later versions add is ignored, but for the maximum that log_window_value=both puts
-// behind the value. With log_unix_epoch the times count from 1970; they are made to count from the
-// first sample.
+// ParseLog reads a log file. In every version a line begins with time (ms), value, direction and block size. Later
+// columns are ignored, except the maximum that log_window_value=both adds after the value. With log_unix_epoch the
+// times count from 1970, and are converted to count from the first sample.
 func ParseLog(data []byte) ([]Sample, error) {
 	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
 	skip := maximumAt(data)
@@ -154,7 +152,7 @@ func ParseLog(data []byte) ([]Sample, error) {
 	return out, nil
 }
 
-// logLines yields the lines that are not empty, with their numbers.
+// logLines yields the non-empty lines with their numbers.
 func logLines(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		n := 0
@@ -167,22 +165,20 @@ func logLines(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// logNumber reads the first number of a line, and returns what follows its comma.
+// logNumber reads the first number of a line, and returns the text after its comma.
 func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 	field, rest, _ := bytes.Cut(line, []byte(","))
 	v, ok = decimal(bytes.TrimSpace(field))
 	return v, rest, ok
 }
 
-// gap says what a sample that comes late, more than a step after the one at last, is about: the part of
-// that time in which the work was done, and its rate there.
+// gap interprets a sample that is more than a step later than the previous one, at last: in which part of that
+// time the work was done, and at which rate.
 //
-// fio writes no line for a step without I/O, and the rate of the next line is of its own step alone: such a
-// line stands a whole number of steps after the one before, and what lies between is idle. If fio itself
-// was stopped (a signal, a frozen control group), it writes a line at once when it goes on, with the
-// mean of all the time since the last one; then the work was done in the first step, before the stop. A
-// late line whose mean is as high as before was only late, because fio's threads worked on. All three
-// were seen with fio 3.33.
+// fio writes no line for a step without I/O. The next line, a whole number of steps later, has the rate of its own
+// step, and the time before it was idle. If fio itself was stopped (a signal, a frozen control group), it writes a
+// line as soon as it continues, with the mean since the last line: the work was done in the first step, before the
+// stop. If the mean is as high as before, the line was only late. All three were observed with fio 3.33.
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // of a step: lines are written this exactly
@@ -202,8 +198,8 @@ func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	return last, s.Seconds, s.Value
 }
 
-// maximumAt reports whether a maximum stands behind each value. Then the third number is no direction
-// in some line, and the fourth always is.
+// maximumAt reports whether a maximum follows each value: then the third number of some line is not a direction,
+// and the fourth of every line is.
 func maximumAt(data []byte) bool {
 	found := false
 	for line := range bytes.Lines(data[:min(len(data), 1<<20)]) {
@@ -221,7 +217,7 @@ func maximumAt(data []byte) bool {
 	return found
 }
 
-// decimal reads a number that is not negative; whole ones fast.
+// decimal reads a number that is not negative. Whole numbers take a fast path.
 func decimal(b []byte) (float64, bool) {
 	if n, end := digits(b, 0); end == len(b) && end > 0 && end < 16 {
 		return float64(n), true
@@ -230,10 +226,10 @@ func decimal(b []byte) (float64, bool) {
 	return v, err == nil && v >= 0 && !math.IsInf(v, 0)
 }
 
-// fromStart makes times since 1970 count from the first sample. How long before it the window began
-// is not known; of means it is taken to be as long as to the next.
+// fromStart converts times since 1970 to times since the first sample. The window began before it. For averages,
+// that time is taken from the next sample.
 func fromStart(samples []Sample) {
-	const years = 3e8 // no run takes that many seconds
+	const years = 3e8 // longer than any run
 	if len(samples) == 0 || samples[0].Seconds < years {
 		return
 	}
@@ -249,10 +245,9 @@ func fromStart(samples []Sample) {
 	}
 }
 
-// ParseHistogramLog reads a log of write_hist_log and sums it up by direction. A line is time (ms),
-// direction, block size and the counts of all bins since the line before: 1856 of them in
-// nanoseconds since 3.0, 1216 in microseconds before, or their halves, quarters… with
-// log_hist_coarseness. Of coarse bins the middle counts.
+// ParseHistogramLog reads a log of write_hist_log, and sums it by direction. A line has time (ms), direction,
+// block size, and the counts since the previous line: 1856 bins in nanoseconds since 3.0, 1216 in microseconds
+// before, or a half, a quarter… of these with log_hist_coarseness. The value of a coarse bin is its middle.
 func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	sums := map[int][]uint64{}
 	columns := 0
@@ -266,7 +261,7 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 			columns = c
 		}
 		if c != columns {
-			return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %d bins in place of %d", n, c, columns)
+			return histograms(sums, unit, stride), fmt.Errorf("fio histogram log, line %d: %d bins instead of %d", n, c, columns)
 		}
 		var sum []uint64
 		rest := line
@@ -288,7 +283,7 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	return histograms(sums, unit, stride), nil
 }
 
-// histogramLayout finds the unit of the bins in nanoseconds, and how many of fio's bins one column holds.
+// histogramLayout returns the unit of the bins in nanoseconds, and the number of fio's bins in a column.
 func histogramLayout(columns int) (unit, stride uint64) {
 	for stride := uint64(1); stride <= 64; stride *= 2 {
 		switch uint64(columns) * stride {
@@ -322,7 +317,7 @@ func histograms(sums map[int][]uint64, unit, stride uint64) []Histogram {
 	return out
 }
 
-// binStart is the least value in the bin with that index: stat.c, plat_idx_to_val.
+// binStart returns the lower bound of the bin with that index (plat_idx_to_val in fio's stat.c).
 func binStart(index uint64) uint64 {
 	if index < 128 {
 		return index
@@ -331,9 +326,8 @@ func binStart(index uint64) uint64 {
 	return 1<<(shift+6) + index%64<<shift
 }
 
-// LogResults makes of the logs of one run, a file a job, what they say together: series of one value
-// a step (seconds), values in base units (the means over the run, and quantiles of histogram logs),
-// and histograms. version is that of the fio that wrote them, or "".
+// LogResults combines the logs of one run, a file for each job: series with a value for each step (in seconds),
+// values in base units (means, and quantiles of histogram logs), and histograms. version is that of fio, or "".
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))
@@ -404,8 +398,7 @@ func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []i
 	return series, values, hists
 }
 
-// interval is the usual time between the means of a log, in whole seconds: a step that is shorter has
-// nothing of its own.
+// interval returns the usual time between averages in whole seconds, which is the smallest useful step.
 func interval(logs []*Log) float64 {
 	var gaps []float64
 	for _, l := range logs {
@@ -427,7 +420,7 @@ func interval(logs []*Log) float64 {
 	return math.Round(gaps[len(gaps)/2])
 }
 
-// directionSeries makes a series of each direction of which values has any.
+// directionSeries makes a series of each direction that has values.
 func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iotax.Series {
 	unit, _ := kind.Base()
 	var out []iotax.Series
@@ -439,10 +432,10 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 	return slices.Clip(out)
 }
 
-// maxSteps bounds what a stray time can cost.
+// maxSteps bounds the memory that a wrong time can take.
 const maxSteps = 1e6
 
-// binned sums the samples of a direction in each step, and counts them. last is the time of the last.
+// binned sums and counts the samples of a direction in each step. last is the time of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {
@@ -450,7 +443,7 @@ func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (su
 				continue
 			}
 			i := int(s.Seconds / step)
-			if s.BlockSize == 0 { // a mean is stamped at the end of its interval
+			if s.BlockSize == 0 { // an average has the time of the end of its interval
 				i = max(0, int(math.Ceil(s.Seconds/step-0.5))-1)
 			}
 			for len(sums) <= i {
@@ -464,8 +457,8 @@ func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (su
 	return sums, n, last
 }
 
-// means makes a series of the mean latency in each step. Samples of single I/Os count alike; of
-// means (log_avg_msec) so do jobs and intervals, as the log does not say how many I/Os they had.
+// means makes a series of the mean latency in each step. Samples of single I/Os have equal weight. So have
+// averages (log_avg_msec), because the log does not record their number of I/Os.
 func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
 	_, factor := kind.Base()
 	return directionSeries(kind, func(dir int) (t, v []float64) {
@@ -479,8 +472,8 @@ func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// perIO makes a series of logs that hold every I/O (no log_avg_msec): how many, or how many bytes, ended
-// in each step. The last step is left out unless it is nearly whole.
+// perIO makes a series from logs of every I/O: the I/Os or bytes that completed in each step. It leaves out the
+// last step unless it is nearly complete.
 func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
 	sums, _, last := binned(step, dir, logs, func(s Sample) float64 {
 		if kind == BandwidthLog {
@@ -496,11 +489,10 @@ func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64
 	return t, v
 }
 
-// Rates sums the logs of several jobs (one file a job, averaged by log_avg_msec) into one series a
-// direction, with one value a step (seconds). fio stamps its averages a few milliseconds early or
-// late and each job in its own way, so every average is spread over the time since the one before;
-// but see gap. Steps that only a part of the time is known of are left out. Logs that hold every I/O
-// are counted.
+// Rates sums the logs of several jobs, averaged by log_avg_msec, into a series for each direction, with a value
+// for each step (in seconds). fio's times are some milliseconds early or late, differently for each job. So each
+// average is spread over the time since the previous one; see gap. Steps that are known by less than half are left
+// out. Logs of every I/O are counted.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	_, factor := kind.Base()
 	return directionSeries(kind, func(dir int) (t, v []float64) {
@@ -512,7 +504,7 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 		for _, log := range logs {
 			last := 0.0
 			seen := false
-			level := 0.0 // the highest average so far
+			level := 0.0 // the highest average until now
 			for _, s := range log {
 				if s.Direction != dir || s.Seconds <= last || s.Seconds-last > 1e6 || s.Seconds > maxSteps*step {
 					continue
@@ -551,8 +543,8 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// single reports whether the logs hold every I/O of that direction, each with its block size, rather
-// than means. Until 2.2 means had a block size too, half a second apart.
+// single reports whether the logs have every I/O of that direction, with its block size, rather than averages.
+// Until 2.2, averages also had a block size, half a second apart.
 func single(logs [][]Sample, dir int) bool {
 	n, last := 0, 0.0
 	for _, log := range logs {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// aside are the options that do not change the work of a job: where it is done, for how long, with which offsets, beside which
-// other jobs, and what is recorded of it.
+// aside are the options that do not change the work of a job: its place, duration, offsets, order, and records.
 var aside = []string{
 	"name", "description", "filename", "directory", "filename_format", "unique_filename", "opendir", "uri", "allow_file_create", "allow_mounted_write",
 	"runtime", "time_based", "ramp_time", "startdelay", "randseed", "randrepeat", "allrandrepeat",
@@ -22,14 +21,14 @@ var aside = []string{
 	"block_error_percentiles", "error_dump", "kb_base", "unit_base", "unlink", "unlink_each_loop", "verify_state_save",
 }
 
-// microseconds are the options whose numbers are times in µs, although fio's help calls them integers.
+// microseconds are options with times in µs that fio's help calls integers.
 var microseconds = []string{"thinktime", "thinktime_spin", "thinktime_iotime", "max_latency", "latency_target", "latency_window"}
 
-// synonyms are words for the same.
+// synonyms are values with the same meaning.
 var synonyms = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
 	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
 
-// defaults are fio's, by the first names of options of every job.
+// defaults has fio's defaults by the first names of options of every job.
 var defaults = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
 	for _, o := range tables().Options {
@@ -40,12 +39,12 @@ var defaults = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// always are the options that Normal gives also where they have their default.
+// always are options that Normal includes even with their default.
 var always = []string{"rw", "bs", "iodepth", "numjobs", "direct"}
 
-// Normal is the work of a job: its options by their first names, sizes in bytes, times in µs, without those that have fio's
-// default and those that do not change the work. Two jobs that do the same have the same. Variables must have been replaced.
-// always are there in any case, with fio's default where the job has none.
+// Normal returns the work of a job: its options by their first names, sizes in bytes, times in µs, without
+// defaults and without options that do not change the work. Jobs that do the same are equal. Variables must have
+// been replaced. The options in always are included, with fio's default if the job has none.
 func Normal(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, k := range always {
@@ -56,7 +55,7 @@ func Normal(settings []Setting) map[string]string {
 	return out
 }
 
-// Partly is Normal of a job of which not all options are known: none is filled in.
+// Partly is Normal for a job with unknown options: it adds no defaults.
 func Partly(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, s := range settings {
@@ -107,7 +106,7 @@ func written(settings []Setting) map[string]string {
 	return out
 }
 
-// usual is the default of an option. Where fio's help names none it is 0 of a number or a time, and otherwise "".
+// usual returns the default of an option: fio's, or else 0 for a number or a time, and "" for text.
 func usual(key string) string {
 	if v, ok := defaults()[key]; ok {
 		return canonicalValue(Setting{Key: key, Value: v})
@@ -118,7 +117,8 @@ func usual(key string) string {
 	return ""
 }
 
-// numeric reports whether the values of an option are numbers, sizes or times. An unknown option may have them.
+// numeric reports whether the values of an option are numbers, sizes or times. An unknown option counts as
+// numeric.
 func numeric(key string, o Option) bool {
 	return o.Type == "" || strings.Contains(o.Type, "integer") || strings.Contains(o.Type, "boolean") || strings.Contains(o.Type, "postfix") ||
 		slices.Contains([]string{"filesize", "number_ios", "verify_backlog", "trim_backlog"}, key)
@@ -178,7 +178,7 @@ func canonicalValue(s Setting) string {
 	return strings.Join(parts[:], ",")
 }
 
-// canonicalMode is the value of rw with what follows its colon: the bytes to skip after each sequential I/O, or the number
+// canonicalMode normalises a value of rw with a colon: the bytes to skip after each sequential I/O, or the number
 // of I/Os at each random offset.
 func canonicalMode(mode, step string, base int) string {
 	if w := synonyms["rw="+mode]; w != "" {
@@ -199,7 +199,7 @@ func canonicalMode(mode, step string, base int) string {
 	return mode + ":" + strconv.FormatInt(n, 10)
 }
 
-// directions are the three numbers of a canonical value that has one for each direction.
+// directions splits a canonical value with a number for each direction.
 func directions(v string) (read, write, trim string, ok bool) {
 	parts := strings.Split(v, ",")
 	if len(parts) != 3 {

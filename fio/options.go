@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// tablesJSON is what fio 3.33, Debian's build of it, and the tags of fio's repository show of the options.
+// tablesJSON has the options of fio 3.33 in Debian, and those in the tags of fio's repository.
 //
 //go:generate go run ../internal/testenv/fiotables ../../fio tables.json
 //go:embed tables.json
@@ -19,9 +19,9 @@ var tablesJSON []byte
 type optionTables struct {
 	Options   []Option          // of that build of 3.33
 	Elsewhere []Option          // of other builds and later versions
-	Since     map[string]string // the version in which an option appeared, if that was after 2.0
-	Forms     map[string]form   // by name; for options of an engine "FILE/NAME", after its file in engines/
-	Engines   map[string]string // of all versions, with their files in engines/
+	Since     map[string]string // the version in which an option appeared, if after 2.0
+	Forms     map[string]form   // by name; "FILE/NAME" for an option of an engine, after its file in engines/
+	Engines   map[string]string // engines of all versions, with their files in engines/
 
 	byName map[string]Option
 }
@@ -46,24 +46,24 @@ var tables = sync.OnceValue(func() *optionTables {
 type Option struct {
 	Name   string
 	Alias  string // "" if it has none
-	Type   string // "boolean value", "string with time postfix"…, as fio's help says it
-	Engine string // the engine that has it; "" for those of every job
-	Since  string // the version in which it appeared under this name, as "3.16"; "" for those that 2.0 had
+	Type   string // "boolean value", "string with time postfix"…, as in fio's help
+	Engine string // the engine that it belongs to; "" for options of every job
+	Since  string // the version in which this name appeared, as "3.16"; "" for 2.0 and before
 
-	// The range and the words that fio 3.33 prints. Max 0 is no limit.
+	// The range and the words that fio 3.33 prints. Max 0 means no limit.
 	Min, Max float64
 	Values   []string
 	Default  string // as fio prints it; "" for none
 }
 
-// NewerThan reports whether the option appeared after a version of fio, given as "fio-3.16" or "3.16".
-// What cannot be told is false.
+// NewerThan reports whether the option appeared after a version of fio, "fio-3.16" or "3.16". It is false for an
+// unknown version.
 func (o Option) NewerThan(version string) bool {
 	version = strings.TrimPrefix(version, "fio-") // a build between releases has a tail, which is not a number
 	return o.Since != "" && numbers(version) != nil && slices.Compare(numbers(o.Since), numbers(version)) > 0
 }
 
-// numbers are those of a version, or nil where it is none.
+// numbers returns the numbers of a version, or nil if it is not one.
 func numbers(version string) (out []int) {
 	for part := range strings.SplitSeq(version, ".") {
 		n, err := strconv.Atoi(part)
@@ -75,7 +75,7 @@ func numbers(version string) (out []int) {
 	return out
 }
 
-// hidden are options that fio takes without listing them in its help.
+// hidden are options that fio accepts but does not list in its help.
 var hidden = []Option{
 	{Name: "bs_is_seq_rand", Type: "boolean value"},
 	{Name: "flow_watermark", Type: "integer value"},
@@ -88,13 +88,11 @@ var hidden = []Option{
 	{Name: "verifysort_nr", Type: "integer value"},
 }
 
-// LookupOption finds an option by name or alias, spelt exactly so: fio does not take sqthread-poll for
-// sqthread_poll.
+// LookupOption finds an option by its exact name or alias: fio does not accept sqthread-poll for sqthread_poll.
 func LookupOption(name string) (Option, bool) {
 	o, ok := tables().byName[name]
 	return o, ok
 }
 
-// OptionNames returns the names of all options that LookupOption knows, aliases included, in no
-// particular order.
+// OptionNames returns all names and aliases, in no particular order.
 func OptionNames() []string { return slices.Collect(maps.Keys(tables().byName)) }

@@ -13,33 +13,31 @@ import (
 	"iotax"
 )
 
-// A Part is one thing that Read found in an input.
+// A Part is a result, a log or a job file that Read found in an input.
 type Part struct {
 	Kind   Kind
 	Offset int    // of its first byte
 	End    int    // of the byte after its last
 	Line   int    // of the first, from 1
-	Also   []Kind // other forms in which the same run stood in the input (normal,json)
+	Also   []Kind // other formats of the same run in the input (normal,json)
 
-	Result *Result // of one fio process; nil for logs, job files and what is none of fio's
+	Result *Result // of one fio process; nil for other kinds
 	Log    *Log    // for KindLog
 
-	doubtful bool // it may be a later report of the process that made the part before
+	doubtful bool // it may be a later report of the process that wrote the previous part
 
-	// Err says why nothing of fio was found, or what is wrong with a part that was read as far as it
-	// goes. For JSON it is a *SyntaxError.
+	// Err is why no result was found, or where a damaged part ends: for JSON a *SyntaxError.
 	Err error
 }
 
-// Read recognises what data is: one or several results of fio, in JSON, terse or text, with anything
-// around them; a log; a job file; or nothing of fio's. There is always at least one part, in the order
-// of the input, and each that gave nothing has an Err with the reason.
+// Read finds the contents of data: one or several results of fio as JSON, terse or text, with other text around
+// them, or a log, or a job file. It returns at least one part, in the order of the input. A part without a result
+// has an Err.
 //
-// One fio process gives one result. Of the cumulative reports that status-interval makes the last is
-// the result and their differences are its Series; a run that was printed in several forms counts
-// once, in the best of them.
+// A fio process gives one result. Of the cumulative reports of status-interval the last is the result, and their
+// differences are its Series. A run that was printed in several formats counts once, in the most exact one.
 //
-// name is the file's, or "": only its name tells what a log holds ("x_bw.1.log").
+// name is the name of the file, or "". A log cannot be identified without its name ("x_bw.1.log").
 func Read(data []byte, name string) []Part {
 	if p, ok := readLog(data, name); ok {
 		return []Part{p}
@@ -49,21 +47,21 @@ func Read(data []byte, name string) []Part {
 	return s.finish(data, name)
 }
 
-// maxDocument is the longest log or document, in bytes, and how far ReadFrom looks for the first result. maxParts is how many
-// results an input has at most.
+// maxDocument bounds the length of a log or document in bytes, and how far ReadFrom searches for the first result.
+// maxParts bounds the number of results in an input.
 var (
 	maxDocument int64 = 256 << 20
 	maxParts          = 10_000
 )
 
-// ReadFrom is Read for inputs of any length: it holds no more of them than one document. A log is
-// read whole. The error is r's, or of something that is too large; what was read until then is returned.
+// ReadFrom is Read for inputs of any length. It holds one document in memory, or a whole log. If r fails, or a
+// document is too large, it returns the error and the parts before it.
 func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	const step = 1 << 20
 	s := scanner{}
 	buf := make([]byte, 0, step)
 	for first := true; ; first = false {
-		// Doubling keeps reading a long document again and again from costing more than twice.
+		// A long document is parsed again each time the buffer has doubled.
 		if cap(buf)-len(buf) < step/2 {
 			buf = slices.Grow(buf, max(step, len(buf)))
 		}
@@ -95,9 +93,9 @@ func ReadFrom(r io.Reader, name string) ([]Part, error) {
 		case int64(len(buf)-used) > maxDocument:
 			err = fmt.Errorf("a document: %w", &iotax.LimitError{Limit: maxDocument})
 		case len(s.parts) == 0 && int64(s.base) > maxDocument:
-			err = fmt.Errorf("no result in it, and %w", &iotax.LimitError{Limit: maxDocument})
+			err = fmt.Errorf("no result found: %w", &iotax.LimitError{Limit: maxDocument})
 		case len(s.parts) > maxParts:
-			err = fmt.Errorf("it has more than %d results: split it", maxParts)
+			err = fmt.Errorf("more than %d results: split the file", maxParts)
 		}
 		if err != nil {
 			return s.finish(s.head, name), err
@@ -106,21 +104,22 @@ func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	}
 }
 
-// A scanner finds results in an input that comes piece by piece.
+// A scanner finds results in an input that arrives in pieces.
 type scanner struct {
 	text   textReader
 	parts  []Part
 	notes  []string // fio's own messages since the last document
-	base   int      // offset in the input of what comes next
-	line   int      // its line, less 1
+	base   int      // offset in the input of the next byte
+	line   int      // its line, from 0
 	head   []byte
-	anyDoc bool // a JSON document of someone's
+	anyDoc bool // a JSON document, of fio or of another program
 }
 
-// lookahead is how much of an object must be seen to tell whether it is fio's.
+// lookahead is the number of bytes of an object that decide whether it is a document of fio.
 const lookahead = 512
 
-// scan reads data, which follows what the last call used, and returns how much of it is done with.
+// scan reads data, which continues where the last call stopped, and returns the number of bytes that it has
+// processed.
 func (s *scanner) scan(data []byte, last bool) (used int) {
 	for {
 		start := documentStart(data, used, opening)
@@ -143,7 +142,7 @@ func (s *scanner) scan(data []byte, last bool) (used int) {
 		used = d.end
 	}
 	end := len(data)
-	if !last { // not into a line that is not complete, nor an object that cannot be told yet
+	if !last { // not an incomplete line, and not an object that may be a document
 		end = max(used, end-lookahead)
 		end = used + bytes.LastIndexByte(data[used:end], '\n') + 1
 	}
@@ -154,7 +153,7 @@ func (s *scanner) scan(data []byte, last bool) (used int) {
 	return end
 }
 
-// skip reads what is no JSON of fio's.
+// skip reads text between JSON documents.
 func (s *scanner) skip(text []byte) {
 	s.text.feed(text, s.base, s.line+1)
 	s.notes = append(s.notes, messages(text)...)
@@ -171,7 +170,7 @@ func (s *scanner) skip(text []byte) {
 func (s *scanner) add(d document) {
 	s.anyDoc = true
 	if d.result.Version == "" && len(d.result.Jobs) == 0 && d.err == nil {
-		return // someone else's "timestamp"
+		return // another program's JSON with a "timestamp"
 	}
 	d.result.Notes = append(s.notes, d.result.Notes...)
 	s.notes = nil
@@ -183,7 +182,7 @@ func (s *scanner) add(d document) {
 	s.join(Part{Kind: d.result.Kind, Offset: s.base, End: s.base + d.end - d.start, Line: s.line + 1, Result: d.result, Err: err})
 }
 
-// join puts a part behind the others, or in place of an earlier report of the same process.
+// join appends a part, or replaces an earlier report of the same process with it.
 func (s *scanner) join(p Part) {
 	if s.clients(p) {
 		return
@@ -203,15 +202,15 @@ func (s *scanner) join(p Part) {
 	s.parts = append(s.parts, p)
 }
 
-// before is the last part before i of a kind, or -1.
+// before returns the last part of a kind before i, or -1.
 func (s *scanner) before(i int, k Kind) int {
 	for i--; i >= 0 && family(s.parts[i].Kind) != family(k); i-- {
 	}
 	return i
 }
 
-// unite joins part i, of whose process there is a report after the time next, with the parts before that are
-// reports of it by that: they came at one interval from the start. It returns the new place of the part.
+// unite merges part i with earlier reports of the same process, and returns the new index of the part. next is the
+// time of the process's next report: reports come at equal intervals from the start.
 func (s *scanner) unite(i int, next time.Duration) int {
 	chain := []int{i}
 	for k := i; k >= 0 && s.parts[k].doubtful; {
@@ -242,7 +241,7 @@ func (s *scanner) unite(i int, next time.Duration) int {
 	return i
 }
 
-// clients joins the results of several clients, when p is the sum that fio prints behind them.
+// clients merges the results of several clients if p is the sum that fio prints after them.
 func (s *scanner) clients(p Part) bool {
 	if len(p.Result.Jobs) != 1 || p.Result.Jobs[0].Name != allClients {
 		return false
@@ -283,8 +282,8 @@ func (s *scanner) clients(p Part) bool {
 	return false
 }
 
-// compareSum compares the bytes of n rows, by direction, with those of their sum, as far as three digits show
-// them. It is 1 where a direction has more.
+// compareSum compares the bytes of n rows, by direction, with their printed sum, within three digits. It returns 1
+// if a direction has more bytes than the sum, -1 if one has fewer, else 0.
 func compareSum(bytes [4]float64, n int, sum *Job) int {
 	less := false
 	for k, d := range sum.directions() {
@@ -322,7 +321,8 @@ func (s *scanner) finish(head []byte, name string) []Part {
 	return oneEach(s.parts)
 }
 
-// oneEach leaves out runs that a better form tells as well. A better one stands for one run of each form.
+// oneEach removes a run that the input also has in a more exact format. A part replaces one run of each other
+// format.
 func oneEach(parts []Part) []Part {
 	ranks := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
 	gone, measured, rank := make([]bool, len(parts)), make([][]*Job, len(parts)), make([]int, len(parts))
@@ -338,7 +338,7 @@ func oneEach(parts []Part) []Part {
 			if len(measured[i]) == 0 || len(want) == 0 || better.Err != nil || slices.Contains(better.Also, parts[i].Kind) || !sameRun(measured[i][:1], want[:1]) {
 				continue
 			}
-			// Jobs of one process may be results of their own in terse.
+			// In terse, jobs of one process may be separate results.
 			var rows []*Job
 			var same []int
 			for n := i; n < len(parts) && len(rows) < len(want) && (n == i || parts[i].Kind == KindTerse); n++ {
@@ -367,8 +367,8 @@ func oneEach(parts []Part) []Part {
 	return out
 }
 
-// sameRun reports whether the rows of two results in different forms are of one run: the runtime of every
-// direction agrees to the millisecond, and the I/Os and bytes agree as far as they are printed.
+// sameRun reports whether two results in different formats are of the same run: the runtimes agree to the
+// millisecond, and I/Os and bytes agree within their rounding.
 func sameRun(x, y []*Job) bool {
 	if len(x) != len(y) || len(x) == 0 {
 		return false
@@ -380,7 +380,7 @@ func sameRun(x, y []*Job) bool {
 		for k, d := range x[i].directions() {
 			e := y[i].directions()[k]
 			if k == 3 && (d.Runtime == 0 || e.Runtime == 0) {
-				continue // text has no sum of the directions, or a sum of 0 (unified_rw_reporting=both)
+				continue // text has no sum of the directions, or 0 (unified_rw_reporting=both)
 			}
 			if d.Runtime != e.Runtime || math.Abs(float64(d.Bytes)-float64(e.Bytes)) > d.bytesOff+e.bytesOff {
 				return false
@@ -393,7 +393,7 @@ func sameRun(x, y []*Job) bool {
 	return true
 }
 
-// measured are the rows that did something; text leaves out the others.
+// measured returns the rows with I/O. Text omits the others.
 func (r *Result) measured() []*Job {
 	var out []*Job
 	for i := range r.Jobs {
@@ -407,7 +407,7 @@ func (r *Result) measured() []*Job {
 	return out
 }
 
-// messages are the lines that fio itself adds to its output.
+// messages returns the messages of fio in text.
 func messages(text []byte) []string {
 	var out []string
 	for line := range bytes.Lines(text) {
@@ -419,7 +419,7 @@ func messages(text []byte) []string {
 	return out
 }
 
-// What a file that holds nothing of fio's begins with.
+// First bytes of files that are often mistaken for results.
 var magics = []struct{ magic, what string }{
 	{"\x1f\x8b", "compressed with gzip: unpack it first"},
 	{"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"},
@@ -430,19 +430,19 @@ var magics = []struct{ magic, what string }{
 	{"\x7fELF", "a program"},
 }
 
-// foreign says what an input is that gave no result; head is its first bytes.
+// foreign describes an input without a result. head is its beginning.
 func foreign(head []byte, name string) Part {
 	p := Part{Kind: KindNone, Line: 1}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
 	switch {
 	case len(text) == 0:
-		if l, ok := LogName(name); ok { // of I/Os that there were none of
+		if l, ok := LogName(name); ok { // an empty log: there was no I/O
 			return Part{Kind: KindLog, Line: 1, Log: &l}
 		}
-		p.Err = errors.New("it is empty")
+		p.Err = errors.New("the file is empty")
 		return p
 	case bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")):
-		p.Err = errors.New("UTF-16 text: convert it to UTF-8 first")
+		p.Err = errors.New("the file is UTF-16: convert it to UTF-8 first")
 		return p
 	}
 	for _, m := range magics {
@@ -452,11 +452,11 @@ func foreign(head []byte, name string) Part {
 		}
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
-		p.Err = errors.New("binary, and no result of fio")
+		p.Err = errors.New("a binary file, not a result of fio")
 		return p
 	}
 	if jobFileLike(string(text), name) {
-		p.Kind, p.Err = KindJobFile, errors.New("a job file: it says what to run, and holds no result")
+		p.Kind, p.Err = KindJobFile, errors.New("a job file, not a result")
 		return p
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -465,15 +465,15 @@ func foreign(head []byte, name string) Part {
 	}
 	switch {
 	case text[0] == '{' || text[0] == '[' && bytes.IndexByte(text, '"') > 0:
-		p.Err = errors.New("JSON, and none of fio's: no \"fio version\" or \"jobs\" in it")
+		p.Err = errors.New("JSON without \"fio version\" and \"jobs\": not a result of fio")
 	default:
-		p.Err = fmt.Errorf("no result of fio in it; it begins: %s", line)
+		p.Err = fmt.Errorf("no result of fio; the file begins: %s", line)
 	}
 	return p
 }
 
-// jobFileLike reports whether text is a job file: its first line that is no comment is a section, or
-// it is called like one and has a section.
+// jobFileLike reports whether text is a job file: it begins with a section, or has a section and the name of a job
+// file.
 func jobFileLike(text, name string) bool {
 	f, _ := ParseJob(text)
 	if f == nil || len(f.Sections) == 0 {

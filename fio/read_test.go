@@ -305,13 +305,13 @@ func TestForeign(t *testing.T) {
 		{"", "", "empty"},
 		{" \n\t\n", "", "empty"},
 		{"bash: fio: command not found\n", "", "begins: bash: fio: command not found"},
-		{`{"results": [1, 2]}`, "", "none of fio's"},
+		{`{"results": [1, 2]}`, "", "not a result of fio"},
 		{"\x1f\x8b\x08\x00rest", "a.json.gz", "gzip"},
 		{"\xff\xfe{\x00", "", "UTF-16"},
 		{"ab\x00cd", "", "binary"},
 		{"; a comment\n[global]\nrw=read\n[a]\nsize=1m\n", "x", "job file"},
 		{"[section]\nhello = 1\n", "settings.ini", "no result"},
-		{"1, 2, 3, 4\n5, 6, 0, 8\n", "numbers.csv", "name does not say"},
+		{"1, 2, 3, 4\n5, 6, 0, 8\n", "numbers.csv", "does not show its quantity"},
 		{strings.Repeat("word ", 50), "", "…"},
 	} {
 		parts := Read([]byte(c.data), c.name)
@@ -454,9 +454,9 @@ func TestReadFromLimits(t *testing.T) {
 		{"zeros", "\x00", "a document: it is larger than 4 MiB"},
 		{"one line", "{", "it is larger than 4 MiB"},
 		{"a document", `{"fio version" : "fio-3.33", "jobs" : [` + strings.Repeat(" ", 5<<20), "a document: it is larger than 4 MiB"},
-		{"text", "hello\n", "no result in it, and it is larger than 4 MiB"},
+		{"text", "hello\n", "no result found: it is larger than 4 MiB"},
 		{"x_bw.1.log", "1, 2, 0, 4096\n", "a log: it is larger than 4 MiB"},
-		{"results", terse, "it has more than 100 results"},
+		{"results", terse, "more than 100 results"},
 	} {
 		_, err := ReadFrom(&endless{text: c.text}, c.name)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

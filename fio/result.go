@@ -1,5 +1,5 @@
-// Package fio reads what fio prints and writes what fio reads: results, logs and job files of fio
-// 2.x to 3.4x, in base units. It does no I/O of its own.
+// Package fio reads and writes the files of fio 2.x to 3.4x: results, logs, job files and command lines. Values
+// are in base units. It does no I/O of its own.
 package fio
 
 import (
@@ -17,43 +17,43 @@ import (
 	"iotax"
 )
 
-// Kind is a form in which fio gives its results.
+// Kind is a format of fio's results.
 type Kind string
 
-// The kinds of what Read tells apart.
+// The kinds that Read recognises.
 const (
 	KindJSON     Kind = "JSON"
 	KindJSONPlus Kind = "JSON+" // JSON with histograms
 	KindTerse    Kind = "terse" // --minimal
-	KindText     Kind = "text"  // what fio prints for people
-	KindLog      Kind = "log"   // write_bw_log and its kin
+	KindText     Kind = "text"  // the normal output
+	KindLog      Kind = "log"   // write_bw_log and the like
 	KindJobFile  Kind = "job file"
-	KindNone     Kind = "" // nothing of fio's
+	KindNone     Kind = "" // not a file of fio
 )
 
 // A Result is what one fio process measured.
 type Result struct {
 	Kind    Kind
-	Version string    // as fio says it: "fio-3.33"
+	Version string    // as fio prints it
 	Time    time.Time // when fio wrote it
 	Options map[string]string
 	Jobs    []Job
 	Disks   []Disk
 	Notes   []string // lines of text around the document: fio's warnings and errors
 
-	// Series are what the process did over time, where it reported more than once (status-interval):
-	// "read.iops" and "read.bandwidth", from the differences of its reports.
+	// Series are the rates over time of a process that reported more than once (status-interval), "read.iops" and
+	// "read.bandwidth": the differences between its reports.
 	Series []iotax.Series
 
 	groups map[int][]iotax.Series // Series of each group, for Split
 
-	damaged []string // what was left out because it cannot be right
+	damaged []string // impossible values that were left out
 
-	fresh  bool // text or terse: a process started since the result before
-	headed bool // text: the lines that a process starts with were seen
+	fresh  bool // text or terse: a process started after the previous result
+	headed bool // text: the lines that a process prints at its start were found
 
-	// Latencies says what the latency values are taken from: "total" (submission and completion)
-	// or "completion" where fio reported nothing else. Empty when no job has latencies.
+	// Latencies is "total" (submission and completion), or "completion" where fio reported only that. It is empty
+	// if no job has latencies.
 	Latencies string
 }
 
@@ -63,15 +63,15 @@ type Job struct {
 	Host    string // of a client in client/server mode; "" otherwise
 	Port    int
 	Group   int
-	Members int           // jobs behind the row, from text, or from the times of a group in JSON; 0 where neither shows it
-	Unlike  []string      // options in which these jobs differ, which are therefore not in Options
-	PID     int           // of the first of them, from text
-	Error   int           // errno of what stopped the job; 0 is success
+	Members int           // number of jobs in the row: text prints it, and JSON shows it by the runtimes of a group; else 0
+	Unlike  []string      // options in which these jobs differ; Options does not have them
+	PID     int           // of the first of these jobs, from text
+	Error   int           // errno of the error that stopped the job; 0 is success
 	Elapsed time.Duration // since the start of fio, in whole seconds; only JSON has it
 	Options map[string]string
 
 	Read, Write, Trim Direction
-	// Mixed holds what unified_rw_reporting reports: instead of the directions, or beside them.
+	// Mixed is the sum that unified_rw_reporting reports, instead of the directions or beside them.
 	Mixed Direction
 	Sync  Sync
 
@@ -81,10 +81,10 @@ type Job struct {
 	ContextSwitches uint64
 	MajorFaults     uint64
 	MinorFaults     uint64
-	SteadyState     *SteadyState // nil when the job did not ask for it
+	SteadyState     *SteadyState // nil without the option steadystate
 }
 
-// A Direction is what a job did in one direction.
+// A Direction is the I/O of a job in one direction.
 type Direction struct {
 	Bytes   uint64
 	IOs     uint64
@@ -92,40 +92,40 @@ type Direction struct {
 	Dropped uint64
 	Runtime time.Duration // of the slowest job of a group
 
-	// IOPS and Bandwidth (B/s) are as fio printed them; Values computes them from the totals.
+	// IOPS and Bandwidth (B/s) are the rates that fio printed. Values computes rates from the totals.
 	IOPS      float64
 	Bandwidth float64
 
-	// IOPSOff and BandwidthOff are how far the true rates may be from these, by fio's rounding.
+	// IOPSOff and BandwidthOff are the largest rounding errors of IOPS and Bandwidth.
 	IOPSOff, BandwidthOff float64
 
 	share    float64 // of the group's bandwidth, from terse
-	bytesOff float64 // how far the true Bytes may be from these, by fio's rounding
+	bytesOff float64 // largest rounding error of Bytes
 
-	// Where IOs and Bytes come from. Text and terse round one or the other.
+	// How IOs and Bytes were found. Text and terse round one of them.
 	IOsFrom, BytesFrom Source
 
 	Submission, Completion, Total Latency
 }
 
-// A Source says how exact a total is.
+// A Source is where a total comes from, and so how exact it is.
 type Source string
 
 const (
 	Exact         Source = ""                    // as counted
-	Rounded       Source = "rounded by fio"      // to the digits it prints; IOs are then unknown (0)
-	FromBlockSize Source = "IOs × block size"    // exact: the text gives both
+	Rounded       Source = "rounded by fio"      // IOs are then unknown (0)
+	FromBlockSize Source = "IOs × block size"    // exact: text prints both
 	FromRate      Source = "bandwidth × runtime" // exact to 1 KiB/s
-	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks were of the size that the rate suggests
+	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks had the size that the rate suggests
 )
 
-// Sync is what a job's flushes took; fio reports them from 3.4.
+// Sync is the number and latency of a job's flushes, from fio 3.4.
 type Sync struct {
 	IOs     uint64
 	Latency Latency
 }
 
-// A Latency is a distribution of times. The times are in seconds.
+// A Latency is a distribution of times in seconds.
 type Latency struct {
 	Min, Max, Mean, SD float64
 	N                  uint64
@@ -133,19 +133,19 @@ type Latency struct {
 	Bins               []Bin        // ascending, none empty; only json+ has them
 }
 
-// A Percentile is the time within which a share P (0…1) of the I/Os was done.
+// A Percentile is the time within which the share P (0…1) of the I/Os completed.
 type Percentile struct {
 	P       float64
 	Seconds float64
 }
 
-// A Bin counts I/Os by time. fio's bins are logarithmic, with 64 to a power of two: about 1/128 off.
+// A Bin counts I/Os by time. fio has 64 bins for each power of two, so that a time is off by up to 1/128.
 type Bin struct {
 	Nanoseconds uint64
 	Count       uint64
 }
 
-// SteadyState is what fio's own steady state detection found.
+// SteadyState is the result of fio's steady state detection.
 type SteadyState struct {
 	Criterion string // as in "iops_slope:0.169%"
 	Attained  bool
@@ -154,7 +154,7 @@ type SteadyState struct {
 	Bandwidth float64 // B/s
 }
 
-// A Disk is the use of one block device while fio ran.
+// A Disk has the statistics of a block device during the run.
 type Disk struct {
 	Name                    string
 	ReadIOs, WriteIOs       uint64
@@ -165,10 +165,10 @@ type Disk struct {
 	Utilization             float64 // ratio
 }
 
-// allClients is the name of the row that a fio with clients appends: their sum, as if it were one more.
+// allClients is the name of the extra row with which fio sums its clients.
 const allClients = "All clients"
 
-// Err says which jobs failed, or is nil.
+// Err returns the errors of the failed jobs, or nil.
 func (r *Result) Err() error {
 	var errs []error
 	for i := range r.Jobs {
@@ -185,8 +185,8 @@ func (r *Result) Err() error {
 	return errors.Join(errs...)
 }
 
-// versionNumber reads "fio-3.33-12-gabc" as 3, 33. What it can't read is the newest there is, as
-// only old versions need special care.
+// versionNumber reads "fio-3.33-12-gabc" as 3, 33. An unknown format counts as the newest version, because only
+// old versions need special treatment.
 func versionNumber(s string) (major, minor int) {
 	s = strings.TrimPrefix(s, "fio-")
 	a, rest, ok := strings.Cut(s, ".")
@@ -207,7 +207,7 @@ func before(version string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// compactBins sorts bins and joins those of one value.
+// compactBins sorts bins, adds up those with the same value, and removes empty ones.
 func compactBins(bins []Bin) []Bin {
 	if ascending := func(a, b Bin) int { return cmp.Compare(a.Nanoseconds, b.Nanoseconds) }; !slices.IsSortedFunc(bins, ascending) {
 		slices.SortFunc(bins, ascending)
@@ -225,7 +225,7 @@ func compactBins(bins []Bin) []Bin {
 	return out
 }
 
-// directions lists j's directions in fio's order.
+// directions lists the directions in fio's order.
 func (j *Job) directions() []*Direction { return []*Direction{&j.Read, &j.Write, &j.Trim, &j.Mixed} }
 
 func (j *Job) latencies() []*Latency {
@@ -236,7 +236,7 @@ func (j *Job) latencies() []*Latency {
 	return ls
 }
 
-// complete fills in what follows from the rest, whatever the form r was read from.
+// complete derives missing fields from the others. It is the same for all formats.
 func (r *Result) complete() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -249,7 +249,7 @@ func (r *Result) complete() {
 			}
 			for _, l := range []*Latency{&d.Submission, &d.Completion, &d.Total} {
 				if l.N == 0 && (l.Mean > 0 || len(l.Percentiles) > 0) {
-					l.N = samples // before 3.18, and outside JSON, the number of samples is not printed
+					l.N = samples // fio before 3.18, text and terse do not print the number of samples
 				}
 			}
 			switch {
@@ -262,25 +262,25 @@ func (r *Result) complete() {
 		switch {
 		case j.Sync.Latency.N == 0 && j.Sync.Latency.Mean > 0:
 			j.Sync.Latency.N = j.Sync.IOs
-		case j.Sync.IOs == 0: // fio 3.33 says 0 of flushes that it has timed
+		case j.Sync.IOs == 0: // fio 3.33 reports 0 flushes although it timed them
 			j.Sync.IOs = j.Sync.Latency.N
 		}
-		// Text has no job_runtime. Of a single job it is the time it ran; of a group it is a sum that
-		// nothing else tells.
+		// Text has no job_runtime. For one job it is the runtime of the slowest direction. For a group it is a sum
+		// that text does not show.
 		if j.Runtime == 0 && j.Members == 1 {
 			j.Runtime = slowest
 		}
 	}
 }
 
-// FitsBlocks reports whether d's bytes and I/Os are blocks of one size, within 5 %. Behind a ramp, which is not
-// counted, fio has the bytes of I/Os that began in it: up to inFlight of them are not among the I/Os.
+// FitsBlocks reports whether the bytes divided by the I/Os are the block size, within 5 %. After a ramp, fio
+// counts the bytes of up to inFlight I/Os that began in the ramp, but not these I/Os.
 func (d *Direction) FitsBlocks(size float64, inFlight int64) bool {
 	blocks, ios := float64(d.Bytes)/size, float64(d.IOs)
 	return math.Abs(blocks-ios) <= max(0.05*ios, float64(inFlight))
 }
 
-// counted is the sum of the bins.
+// counted adds up the bins.
 func (l *Latency) counted() uint64 {
 	n := uint64(0)
 	for _, b := range l.Bins {
@@ -289,7 +289,7 @@ func (l *Latency) counted() uint64 {
 	return n
 }
 
-// sum is a + b, or the largest number: a damaged output may have any.
+// sum returns a + b, or the largest number on overflow, which damaged output can cause.
 func sum(a, b uint64) uint64 {
 	if n, carry := bits.Add64(a, b, 0); carry == 0 {
 		return n
@@ -297,7 +297,7 @@ func sum(a, b uint64) uint64 {
 	return math.MaxUint64
 }
 
-// count is f as a number of things.
+// count rounds f to a whole number.
 func count(f float64) uint64 {
 	if !(f > 0) {
 		return 0

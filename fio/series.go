@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// follow makes r, a later report of the process that made prev, its continuation: it takes over prev's
-// series and adds what happened in between.
+// follow makes r the continuation of prev, an earlier report of the same process: r takes over prev's series and
+// appends the rates between the two.
 func (r *Result) follow(prev *Result) {
 	prev.begin()
 	r.begin()
@@ -44,17 +44,17 @@ func (r *Result) begin() {
 	}
 }
 
-// A relation says whether a result is a later report of the process that made another.
+// A relation states whether a result is a later report of the process that wrote another.
 type relation int
 
 const (
 	another relation = iota
-	perhaps          // nothing shows it, and nothing speaks against it
+	perhaps          // it may be one, without proof
 	later
 )
 
-// after is what r is to prev, the result before. A process counts upwards, and reports again before a second
-// one could have run as long. In doubt r is not later: prev would get lost.
+// after relates r to the previous result prev. A process only counts up, and reports again before a second process
+// could have run as long. In doubt r is not a later report, because prev would be lost.
 func (r *Result) after(prev *Result) relation {
 	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
 		return another
@@ -85,12 +85,12 @@ func (r *Result) after(prev *Result) relation {
 	}
 	timed, passed, unit := !r.Time.IsZero() && !prev.Time.IsZero(), r.Time.Sub(prev.Time), time.Duration(0)
 	if r.Time.Nanosecond() == 0 && prev.Time.Nanosecond() == 0 {
-		unit = time.Second // text and old JSON have no more digits
+		unit = time.Second // text and old JSON print whole seconds
 	}
 	switch {
-	case r.Kind == KindText && !pids: // excerpts
+	case r.Kind == KindText && !pids: // an excerpt
 		return another
-	case done == 0: // it had not begun, or did nothing and was done
+	case done == 0: // it had not begun, or it did nothing
 		switch {
 		case failed || timed && passed >= elapsed:
 			return another
@@ -99,9 +99,9 @@ func (r *Result) after(prev *Result) relation {
 		}
 		return perhaps
 	case timed:
-		// Of its I/Os those in flight are done at the end, and the counters are not read at one moment.
+		// I/Os in flight complete at the end, and fio does not read its counters at one moment.
 		allowed := float64(ios)*(10*grown.Seconds()+0.05)/before.Seconds() + float64(queue)
-		const lag = 1500 * time.Millisecond // of a report, under load
+		const lag = 1500 * time.Millisecond // a report may be this late under load
 		switch {
 		case passed < 0 || float64(passed-unit) >= 0.9*float64(now) || grown > passed+unit+lag:
 			return another
@@ -119,10 +119,10 @@ func (r *Result) after(prev *Result) relation {
 	return perhaps
 }
 
-// telling is a latency, in seconds, that is the largest of two processes only by chance.
+// telling is a latency in seconds. Two processes with the same longest latency above it are unlikely.
 const telling = 100e-6
 
-// within reports whether e, which has more I/Os than d, may have all of d's.
+// within reports whether e, a direction with more I/Os than d, can include all I/Os of d.
 func (d *Direction) within(e *Direction) bool {
 	for _, l := range [][2]*Latency{{&d.Submission, &e.Submission}, {&d.Completion, &e.Completion}, {&d.Total, &e.Total}} {
 		if a, b := l[0], l[1]; a.Mean > 0 && (b.Max < a.Max || b.Min > a.Min) {
@@ -132,7 +132,7 @@ func (d *Direction) within(e *Direction) bool {
 	return true
 }
 
-// depth is how many I/Os of j may be in flight, and not less than 64.
+// depth returns how many I/Os of j may be in flight, at least 64.
 func (j *Job) depth(all map[string]string) uint64 {
 	number := func(key string) uint64 {
 		n, _ := strconv.ParseUint(cmp.Or(j.Options[key], all[key]), 10, 16)
@@ -141,10 +141,11 @@ func (j *Job) depth(all map[string]string) uint64 {
 	return max(64, number("iodepth")*max(number("numjobs"), uint64(max(j.Members, 0))))
 }
 
-// sliver is too short a time for a report of its own.
+// sliver is the shortest time between two reports that counts.
 const sliver = 100 * time.Millisecond
 
-// alike reports whether the bytes more, done from before until now, came at about the rate of those done until then.
+// alike reports whether the bytes more, between before and now, have about the rate of the bytes done until
+// before.
 func alike(done, more uint64, before, now time.Duration) bool {
 	if now-before < sliver || more == 0 || before <= 0 {
 		return false
@@ -153,7 +154,7 @@ func alike(done, more uint64, before, now time.Duration) bool {
 	return rate > 0.1 && rate < 10
 }
 
-// runtime is that of the slowest direction.
+// runtime returns the runtime of the slowest direction.
 func (r *Result) runtime() time.Duration {
 	var d time.Duration
 	for i := range r.Jobs {
@@ -164,9 +165,9 @@ func (r *Result) runtime() time.Duration {
 	return d
 }
 
-// extend adds to series what b did after a, which are reports of one group.
+// extend appends to series the rates between the reports a and b of one group.
 func extend(series []iotax.Series, a, b *Result) []iotax.Series {
-	out := series // prev is done with
+	out := series // prev is not used any more
 	add := func(name, unit string, at, v float64) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return
@@ -182,14 +183,14 @@ func extend(series []iotax.Series, a, b *Result) []iotax.Series {
 	was := map[string]total{}
 	for _, t := range a.totals() {
 		was[t.name] = t
-		// The report before the first difference is an interval as well, from the start.
+		// The first report is also the first interval.
 		if s := t.runtime.Seconds(); first && s > 0 {
 			addRates(add, t.name, s, s, t.ios, t.bytes, t.ios > 0)
 		}
 	}
 	for _, t := range b.totals() {
 		w := was[t.name]
-		// The last report may come a moment after the one before it, and such a sliver tells nothing.
+		// The last report may follow the one before it immediately.
 		s := (t.runtime - w.runtime).Seconds()
 		if s < sliver.Seconds() || t.ios < w.ios || t.bytes < w.bytes {
 			continue
@@ -199,7 +200,7 @@ func extend(series []iotax.Series, a, b *Result) []iotax.Series {
 	return out
 }
 
-// addRates adds the rates over an interval; counted says that the I/Os are known.
+// addRates adds the rates of an interval. counted reports whether the number of I/Os is known.
 func addRates(add func(string, string, float64, float64), name string, at, seconds float64, ios, bytes uint64, counted bool) {
 	if counted {
 		add(name+".iops", iotax.PerSecond, at, float64(ios)/seconds)
@@ -207,8 +208,8 @@ func addRates(add func(string, string, float64, float64), name string, at, secon
 	add(name+".bandwidth", iotax.BytesPerSecond, at, float64(bytes)/seconds)
 }
 
-// Split returns a result for each group of jobs, in order. The jobs of a group run at the same time;
-// groups are what stonewall and new_group make, and are different workloads.
+// Split returns a result for each group of jobs, in order. The jobs of a group run at the same time. stonewall and
+// new_group begin another group, which is another workload.
 func (r *Result) Split() []*Result {
 	var out []*Result
 	for _, j := range r.Jobs {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A MisreadError says that fio takes a value without a word, and for something else than it says.
+// A MisreadError reports that fio silently takes a value for another one.
 type MisreadError struct {
 	Value string
-	As    string // what it is to fio: "1 byte"
+	As    string // what fio takes it for: "1 byte"
 	Why   string
 }
 
@@ -20,13 +20,12 @@ func (e *MisreadError) Error() string {
 	return fmt.Sprintf("fio reads %q as %s: %s", e.Value, e.As, e.Why)
 }
 
-// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base: with 1024, fio's
-// default, k, kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… powers of 1000, the reverse of the
-// standard; with 1000 the two change places. A number may be hexadecimal (0x1000). A value in
-// parentheses is arithmetic.
+// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, k, kB,
+// Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… powers of 1000, the reverse of the standard. With 1000 the two
+// are exchanged. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
 //
-// What fio would misread (1.5g is one byte to it, 4x is four) is a *MisreadError, beside the number that it
-// would take.
+// For a value that fio misreads (it takes 1.5g for one byte and 4x for four), ParseSize returns fio's number and a
+// *MisreadError.
 func ParseSize(s string, kbBase int) (int64, error) {
 	if strings.HasPrefix(s, "(") {
 		return evaluate(s, kbBase)
@@ -39,18 +38,18 @@ func ParseSize(s string, kbBase int) (int64, error) {
 	why := ""
 	switch bare := strings.Trim(s, " \t"); {
 	case bare != strings.TrimRight(s, " \t") && strings.Trim(bare, decimals) != "":
-		// fio looks for the unit behind digits at the very beginning.
+		// fio searches the unit after digits at the very beginning.
 		p = expression{s: bare, bc: true}
 		if n, err = p.number(); err != nil {
 			return 0, err
 		}
-		why = "it looks for no unit where a space stands before the number"
+		why = "it ignores the unit if a space is before the number"
 	case p.s == "":
 		return n, nil
 	case p.s[0] == '.':
-		why = "it knows no fractions"
+		why = "it does not support fractions"
 	default:
-		why = "it does not look at the rest"
+		why = "it ignores the rest"
 	}
 	as := fmt.Sprintf("%d bytes", n)
 	if n == 1 {
@@ -59,8 +58,8 @@ func ParseSize(s string, kbBase int) (int64, error) {
 	return n, &MisreadError{Value: s, As: as, Why: why}
 }
 
-// ParseShare reads a size that may be a share of the whole ("10%") or a number of zones ("4z"): unit is
-// 0 for bytes, else '%' or 'z'.
+// ParseShare reads a size, a share of the whole ("10%") or a number of zones ("4z"). unit is 0 for bytes, else '%'
+// or 'z'.
 func ParseShare(s string, kbBase int) (n int64, unit byte, err error) {
 	if s != "" && (s[len(s)-1] == '%' || s[len(s)-1] == 'z') {
 		digits := s[:len(s)-1]
@@ -73,10 +72,9 @@ func ParseShare(s string, kbBase int) (n int64, unit byte, err error) {
 	return n, 0, err
 }
 
-// PerDirection splits the value of an option that takes one number for each of read, write and trim, as
-// bs=4k,8k,16k: one that is missing at the end is the one before it, and "" means fio's default. fio
-// separates at a colon and a dash as well, so bs=4k-8k has 4k for reads and 8k for writes (bsrange is
-// what takes a range).
+// PerDirection splits the value of an option with a number for each of read, write and trim, as bs=4k,8k,16k. A
+// missing number at the end repeats the one before it. "" is fio's default. A colon or a dash also separates:
+// bs=4k-8k is 4k for reads and 8k for writes (bsrange takes ranges).
 func PerDirection(value string) (read, write, trim string) {
 	var parts []string
 	for rest := strings.TrimSuffix(value, ","); ; {
@@ -90,7 +88,7 @@ func PerDirection(value string) (read, write, trim string) {
 			parts = append(parts, rest)
 			break
 		}
-		// A part before a comma may still hold a dash, which ends the number.
+		// A dash ends the number in a part before a comma.
 		head, _, _ := strings.Cut(strings.ReplaceAll(rest[:i], ":", "-"), "-")
 		parts = append(parts, head)
 		rest = rest[i+1:]
@@ -102,16 +100,16 @@ func PerDirection(value string) (read, write, trim string) {
 var times = map[string]time.Duration{"us": time.Microsecond, "usec": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
 	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// ParseTime reads a length of time as fio does: a whole number and one of us, ms, s, m, h and d. A number
-// alone is in unit: seconds for runtime, ramp_time, startdelay and most others, microseconds for thinktime
-// and the latencies. fio takes an unknown unit for microseconds (10sec is 10 µs) and drops fractions (0.4 is
-// 0): both are a *MisreadError, beside what it would take. Arithmetic in times is not read.
+// ParseTime reads a duration as fio does: a whole number and one of us, ms, s, m, h and d. A number without a unit
+// is in unit: seconds for runtime, ramp_time, startdelay and most others, microseconds for thinktime and
+// latencies. fio takes an unknown unit for microseconds (10sec is 10 µs) and drops fractions (0.4 is 0). For these
+// ParseTime returns fio's value and a *MisreadError. It does not support arithmetic.
 func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	spaced := strings.TrimLeft(s, " \t") != s
 	s = strings.Trim(s, " \t")
 	i := len(s) - len(strings.TrimLeft(s, decimals))
 	if i == 0 {
-		return 0, fmt.Errorf("%q is no time", s)
+		return 0, fmt.Errorf("%q is not a time", s)
 	}
 	n, err := strconv.ParseInt(s[:i], 10, 64)
 	if err != nil {
@@ -124,18 +122,18 @@ func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	case name == "":
 		u = unit
 	case spaced:
-		if u, why = unit, "it looks for no unit where a space stands before the number"; times[name] == unit {
+		if u, why = unit, "it ignores the unit if a space is before the number"; times[name] == unit {
 			why = ""
 		}
 	case known:
 	case name[0] < 'a' || name[0] > 'z':
-		u, why = unit, "it does not look at the rest"
+		u, why = unit, "it ignores the rest"
 		if name[0] == '.' {
-			why = "it knows no fractions"
+			why = "it does not support fractions"
 		}
 	default:
-		// "usecs" begins with a unit; anything else has none.
-		switch u, why = time.Microsecond, fmt.Sprintf("it knows no unit %q", s[i:]); name[:min(2, len(name))] {
+		// "usecs" begins with a unit; other words do not.
+		switch u, why = time.Microsecond, fmt.Sprintf("it has no unit %q", s[i:]); name[:min(2, len(name))] {
 		case "us":
 			why = ""
 		case "ms":
@@ -159,8 +157,8 @@ const (
 
 var powers = map[byte]int{'k': 1, 'm': 2, 'g': 3, 't': 4, 'p': 5}
 
-// An expression is what is left to read of + - * / % and parentheses over sizes, in whole numbers as
-// bc and fio's own parser calculate them.
+// An expression is the unread part of + - * / % and parentheses over sizes, in whole numbers as bc and fio's own
+// parser calculate.
 type expression struct {
 	s      string
 	kbBase int
@@ -241,7 +239,7 @@ func (p *expression) product() (int64, error) {
 	return a, err
 }
 
-// nested reads what may hold itself, not too deeply.
+// nested calls read, which may call it again, and bounds the depth.
 func (p *expression) nested(read func() (int64, error)) (int64, error) {
 	if p.depth++; p.depth > 100 {
 		return 0, errors.New("nested too deeply")
@@ -285,7 +283,7 @@ func (p *expression) number() (int64, error) {
 		p.s = strings.TrimLeft(s, " \t")
 		return n, nil
 	}
-	if s != "" && base == 10 { // behind a hexadecimal number fio looks for no unit
+	if s != "" && base == 10 { // a hexadecimal number has no unit
 		if power := powers[s[0]|0x20]; power > 0 {
 			s = s[1:]
 			// Only "KiB" in full is the other base; "Ki" is "K" to fio.

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A terse line is one row of a result: what fio prints with --minimal, or --output-format=terse. Its
-// fields have no names, so the layout is found by what must stand where.
+// A terse line is a row of a result as fio prints it with --minimal or --output-format=terse. The fields have no
+// names, so that the layout is recognised by the form of the fields.
 //
 //	3;fio-3.33;job;0;0;<read>;<write>;usr%;sys%;ctx;majf;minf;<depths>;<latencies>;<disks>;…
 //
-// A direction has 41 fields, 47 in version 5; trim came with version 4, and unified_rw_reporting
-// leaves one direction or adds a fourth.
+// A direction has 41 fields, 47 in version 5. Version 4 added trim. unified_rw_reporting prints one direction, or
+// four.
 const (
 	terseRates       = 4  // KiB, KiB/s, IOPS, ms
 	terseLatency     = 4  // min, max, mean, deviation, in µs
@@ -42,11 +42,11 @@ func terseLine(s string) (version int, ok bool) {
 	return version, strings.Count(s, ";") > 40
 }
 
-// parseTerse reads a terse line into a row, and what it says about the whole process into r.
+// parseTerse reads a terse line into a row. Fields about the whole process go into r.
 func parseTerse(line string, r *Result) (Job, error) {
 	version, ok := terseLine(line)
 	if !ok {
-		return Job{}, errors.New("no terse line of version 2, 3, 4 or 5")
+		return Job{}, errors.New("not a terse line of version 2, 3, 4 or 5")
 	}
 	f := strings.Split(line, ";")
 	at := 1
@@ -55,14 +55,14 @@ func parseTerse(line string, r *Result) (Job, error) {
 		at = 2
 	}
 	if len(f) < at+3 {
-		return Job{}, errors.New("it ends before the job's name")
+		return Job{}, errors.New("the line ends before the name of the job")
 	}
 	j := Job{Name: valid(f[at])}
 	var err1, err2 error
 	j.Group, err1 = strconv.Atoi(f[at+1])
 	j.Error, err2 = strconv.Atoi(f[at+2])
 	if err1 != nil || err2 != nil {
-		return j, fmt.Errorf("after the name stand %.20q and %.20q in place of the group and the error", f[at+1], f[at+2])
+		return j, fmt.Errorf("found %.20q and %.20q instead of the group and the error", f[at+1], f[at+2])
 	}
 	at += 3
 
@@ -74,7 +74,7 @@ func parseTerse(line string, r *Result) (Job, error) {
 	if version != 3 {
 		usual = 3
 	}
-	// The number of directions is where the rest fits; the usual one first, and never less than one.
+	// Find the number of directions with which the remaining fields fit. The usual number comes first.
 	n := 0
 	for _, try := range []int{usual, 1, 2, 3, 4} {
 		if terseTail(f[at:], try*size) {
@@ -83,7 +83,7 @@ func parseTerse(line string, r *Result) (Job, error) {
 		}
 	}
 	if n == 0 {
-		return j, fmt.Errorf("version %d with %d fields is cut off or of another layout", version, len(f))
+		return j, fmt.Errorf("version %d with %d fields is cut off or has an unknown layout", version, len(f))
 	}
 	for i := range n {
 		d := parseTerseDirection(f[at : at+size])
@@ -116,7 +116,7 @@ func parseTerse(line string, r *Result) (Job, error) {
 	return j, nil
 }
 
-// terseTail reports whether CPU, depths and latencies stand at f[at:].
+// terseTail reports whether the fields from at on can be CPU, depths and latencies.
 func terseTail(f []string, at int) bool {
 	if len(f) < at+5+terseDepths+terseBuckets {
 		return false
@@ -151,7 +151,7 @@ func parseTerseDirection(f []string) Direction {
 	f = f[terseLatency:]
 	for _, s := range f[:tersePercentiles] {
 		p, us, ok := strings.Cut(s, "%=")
-		// Unused slots are "0%=0", and "=0" is less than a microsecond, which is no time to reckon with.
+		// An unused slot is "0%=0". "=0" means less than a microsecond, which is not useful.
 		if share := number(p) / 100; ok && share > 0 && share <= 1 && number(us) > 0 {
 			d.Completion.Percentiles = append(d.Completion.Percentiles, Percentile{P: share, Seconds: number(us) * 1e-6})
 		}
@@ -165,9 +165,9 @@ func parseTerseDirection(f []string) Direction {
 	return d
 }
 
-// countTerse finds the number of I/Os, which terse does not print: of 1 MiB reads at 34 IOPS the
-// printed rate may be 3 % off. Where exactly one power of two is a block size that the printed
-// rate allows, and the bytes are a multiple of it, the I/Os are the bytes divided by it.
+// countTerse derives the number of I/Os, which terse does not print. The printed rate is too coarse: of 1 MiB
+// reads at 34 IOPS it may be 3 % off. If exactly one power of two is a block size within the rounding of the rate,
+// and divides the bytes, the I/Os are the bytes divided by it.
 func (d *Direction) countTerse() {
 	s := d.Runtime.Seconds()
 	if d.IOPS < 1 || s <= 0 || d.Bytes == 0 {
@@ -183,7 +183,7 @@ func (d *Direction) countTerse() {
 	}
 	d.IOs, d.IOsFrom = d.Bytes/bs, FromBytes
 	if bs >= 1024 {
-		d.BytesFrom = Exact // whole blocks of whole KiB leave nothing to round
+		d.BytesFrom = Exact // whole blocks of whole KiB are not rounded
 	}
 }
 
@@ -191,8 +191,7 @@ func sortPercentiles(ps []Percentile) {
 	slices.SortStableFunc(ps, func(a, b Percentile) int { return cmp.Compare(a.P, b.P) })
 }
 
-// number reads a finite number that is not negative; anything else is 0, as fio prints nan and -nan
-// for want of samples.
+// number reads a finite positive number; all else is 0. fio prints nan and -nan if there are no samples.
 func number(s string) float64 {
 	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || !(f > 0) || math.IsInf(f, 0) {

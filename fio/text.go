@@ -17,64 +17,64 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A textReader reads what fio prints for people, line by line. It knows the lines of fio 2.x,
+// A textReader reads fio's normal output line by line. It recognises the lines of fio 2.x,
 //
 //	read : io=4096.0MB, bw=611058KB/s, iops=152764, runt=  6864msec
 //	  issued    : total=r=1048576/w=0/d=0, short=r=0/w=0/d=0, drop=r=0/w=0/d=0
 //
-// those of 3.x,
+// and of 3.x,
 //
 //	read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)
 //	  issued rwts: total=534610,0,0,0 short=0,0,0,0 dropped=0,0,0,0
 //
-// and leaves every other line alone, so prompts, progress, prose and Markdown may stand between them.
-// Every line may be in quoted-printable encoding, as in mail. A report ends where the next begins; reports
-// of one process (status-interval) share names and PIDs.
+// It ignores all other lines, so that prompts, progress, prose and Markdown may be between them. Lines may be in
+// quoted-printable encoding, as in mail. A report ends where the next begins. The reports of one process
+// (status-interval) have the same names and PIDs.
 type textReader struct {
 	done []textReport
 
-	// The report that is being read; nil between reports.
+	// The current report; nil between reports.
 	cur         *Result
 	start, line int // its first byte and line
 	end         int // after its last line
 	rows        []*textRow
-	closed      bool    // its rows are through: the group's status or the disks came
-	implied     bool    // its row has no line of its own: an excerpt
+	closed      bool    // its rows are complete: the group's status or the disks followed
+	implied     bool    // an excerpt: its row has no line of its own
 	summed      bool    // of an excerpt: its row is the summary of a group
-	broken      bool    // of an excerpt: a line that is not fio's came since
-	summaries   [4]bool // of which directions the summary came
-	group       int     // that the summaries are of
+	broken      bool    // of an excerpt: a line of other text followed
+	summaries   [4]bool // directions whose summary was read
+	group       int     // group of the summaries
 
-	job  *textRow // the row that lines belong to
+	job  *textRow // the row of the current lines
 	dir  *Direction
-	pct  *Latency // whose percentiles follow
-	unit float64  // of those, in seconds
+	pct  *Latency // the latency whose percentiles follow
+	unit float64  // unit of the percentiles, in seconds
 
-	// What the head of the output says.
+	// From the head of the output.
 	version string
 	heads   []textHead
-	used    bool // a report came since
-	fresh   bool // a line that a process prints when it starts came since the last report
+	used    bool // a report followed
+	fresh   bool // a line that a process prints at its start was read after the last report
 	headAt  int  // their first byte and line
 	headOn  int
 	host    string
 
-	at, on int // the line that is being read: its first byte and number
+	at, on int // first byte and number of the current line
 
 	quoted bool // the text is quoted-printable
-	// Of that a line that goes on in the next: its text, first byte and number.
+	// A line that continues in the next: its text, first byte and number.
 	soft           string
 	softAt, softOn int
 }
 
-// A textHead is what fio prints of a job before it starts.
+// A textHead is the line of a job that fio prints before it starts.
 type textHead struct {
 	name    string
 	group   int
 	options map[string]string
 }
 
-// A textRow is a job with its rates as they are printed, in the order of Job.directions.
+// A textRow is a job with its printed rates, in the order of Job.directions.
 type textRow struct {
 	Job
 	size, rate, iops [4]amount
@@ -89,10 +89,10 @@ type textReport struct {
 	err              error
 }
 
-// feed takes whole lines; the first has that offset and number.
+// feed reads complete lines. offset and line are those of the first.
 func (t *textReader) feed(text []byte, offset, line int) {
 	for len(text) > 0 {
-		// Progress lines end with a carriage return alone, and the report follows on the same line.
+		// A progress line ends with a carriage return. The report may follow on the same line.
 		n := bytes.IndexAny(text, "\r\n") + 1
 		if n == 0 {
 			n = len(text)
@@ -107,19 +107,19 @@ func (t *textReader) feed(text []byte, offset, line int) {
 	}
 }
 
-// take returns the reports that are complete.
+// take returns the complete reports.
 func (t *textReader) take() []textReport {
 	done := t.done
 	t.done = nil
 	return done
 }
 
-// maxRows is how many jobs a process of fio has at most.
+// maxRows bounds the jobs of a process.
 const maxRows = 4096
 
-const maxTextLine = 1 << 16 // no line of a report is longer; a binary file may have one of gigabytes
+const maxTextLine = 1 << 16 // lines of a report are shorter; a binary file may have a line of gigabytes
 
-// read takes one line.
+// read reads one line.
 func (t *textReader) read(raw []byte, start, line, end int) {
 	s := string(raw)
 	t.quoted = t.quoted || strings.Contains(s, "quoted-printable")
@@ -149,8 +149,8 @@ func (t *textReader) read(raw []byte, start, line, end int) {
 	t.end = end
 }
 
-// unquote decodes a line of quoted-printable text, in which each "=" is "=3D", as in no line of fio's own. It
-// is "" where the line goes on in the next.
+// unquote decodes a line of quoted-printable text. Its sign is "=3D" for "=", which fio never prints. It returns
+// "" if the line continues in the next.
 func (t *textReader) unquote(s string, start, line int) (string, int, int) {
 	if t.soft != "" {
 		s, start, line = t.soft+s, t.softAt, t.softOn
@@ -177,8 +177,8 @@ func (t *textReader) unquote(s string, start, line int) (string, int, int) {
 // quotedPrintable is a line in which each "=" is before two hexadecimal digits or at the end.
 var quotedPrintable = regexp.MustCompile(`^(?:[^=]|=[0-9A-F]{2}|=$)*$`)
 
-// foreignLine reports whether s, which is no line of a report, may be prose between two excerpts: it has
-// letters, and does not begin as lines of fio do.
+// foreignLine reports whether s may be prose between two excerpts: it has letters, and does not begin like a line
+// of fio.
 func foreignLine(s string) bool {
 	for _, own := range []string{"fsync/", "Starting ", "fio:", "note:", "zone"} {
 		if strings.HasPrefix(s, own) {
@@ -188,7 +188,7 @@ func foreignLine(s string) bool {
 	return strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// terse takes a terse line.
+// terse reads a terse line.
 func (t *textReader) terse(s string, start, line, end int) {
 	r := &Result{Kind: KindTerse}
 	j, err := parseTerse(s, r)
@@ -209,10 +209,9 @@ func (t *textReader) terse(s string, start, line, end int) {
 	t.end = end
 }
 
-// joined reports whether the terse row j, with the disks and the version in next, is of the process whose
-// last rows are r's. A process counts the use of the disks once, at its end; two reports of a status interval may
-// show the same use. Without use of the disks, a later group and shares of one group's bandwidth show it. Where
-// nothing does, j is a result of its own.
+// joined reports whether the terse row j belongs to the process that wrote r. next has the disks and version of j.
+// Rows of one process have the same disk statistics, which fio reads once, at the end. Without disk activity, a
+// higher group or the shares of a group's bandwidth show it. In doubt, j is a separate result.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)
@@ -220,17 +219,17 @@ func (r *Result) joined(next *Result, j *Job) bool {
 	case len(r.Jobs) == maxRows || r.Version != next.Version || !slices.Equal(r.Disks, next.Disks) || j.Name == allClients || last.Name == allClients:
 		return false
 	case shares >= 1.15 && j.Name == first.Name && j.Group == first.Group:
-		return false // a later report begins; jobs of unlike runtimes have such shares too, but other names
+		return false // a later report begins; jobs with different runtimes also have such shares, but other names
 	case slices.ContainsFunc(r.Disks, func(d Disk) bool { return d.ReadIOs+d.WriteIOs > 0 }):
 		return true
 	case j.Group != last.Group:
 		return j.Group == last.Group+1
 	}
-	return shares > 0 && shares < 1.15 // a job alone has all
+	return shares > 0 && shares < 1.15 // a single job has the whole bandwidth
 }
 
-// shares is the sum of the bandwidth shares of j and of the rows of its group, in the first direction in which j and
-// one of them have a share; 0 where there is no such direction.
+// shares adds up the bandwidth shares of j and of the rows of its group, in the first direction in which both have
+// a share; else it is 0.
 func (r *Result) shares(j *Job) float64 {
 	for i, d := range j.directions() {
 		sum := 0.0
@@ -246,8 +245,7 @@ func (r *Result) shares(j *Job) float64 {
 	return 0
 }
 
-// strip removes what is around a line: spaces, Markdown quotes, colours, and the "<host>" that fio
-// puts before the lines of its clients.
+// strip removes spaces, Markdown quotes, colours, and the "<host>" with which fio marks the lines of its clients.
 func (t *textReader) strip(s string) string {
 	if strings.IndexByte(s, 0x1b) >= 0 {
 		s = ansi.Strip(s)
@@ -256,7 +254,7 @@ func (t *textReader) strip(s string) string {
 	for strings.HasPrefix(s, ">") {
 		s = strings.TrimSpace(s[1:])
 	}
-	// Progress goes to the terminal, and what follows it may be on the same line.
+	// Progress goes to the terminal, and a line of the report may follow it.
 	for strings.HasPrefix(s, "Jobs: ") {
 		at := progress.FindStringIndex(s)
 		if at == nil {
@@ -280,20 +278,20 @@ func (t *textReader) strip(s string) string {
 	return s
 }
 
-// progress is what fio prints while it runs, as far as it can be told from what follows.
+// progress matches fio's progress output at the beginning of a line.
 var progress = regexp.MustCompile(`^Jobs: \d+ \(f=-?\d+\)(?:, [^:;\[<]*(?:/s|IOPS))?(?:: ?(?:\[[^\]]*\] ?)*?\[eta [0-9dhms:-]+\]?)?`)
 
-// htmlTags are what people put around output, and no hosts.
+// htmlTags are tags around pasted output. They are not hosts.
 var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
 
-// understand reports whether s is a line of a report, or one that ends it.
+// understand reads s, and reports whether it is a line of a report or ends one.
 func (t *textReader) understand(s string) bool {
 	switch c := s[0]; {
 	case t.cur != nil && t.cur.Kind == KindTerse:
 		t.flush()
 		return t.understand(s)
 	case promptLine(s), c == '`' || c == '$' || c == '#' || strings.HasPrefix(s, "~~~"):
-		// A fence or a prompt: whatever comes is another report.
+		// A fence or a prompt: another report follows.
 		if t.cur != nil {
 			t.flush()
 		}
@@ -301,7 +299,7 @@ func (t *textReader) understand(s string) bool {
 		return false
 	case c == '|':
 		return t.percentiles(s)
-	case strings.HasPrefix(s, "hostname="): // a client greets
+	case strings.HasPrefix(s, "hostname="): // the first line of a client
 		if v := field(s, "fio="); v != "" {
 			t.flush()
 			t.version, t.fresh = valid(v), true
@@ -376,7 +374,7 @@ func (t *textReader) understand(s string) bool {
 	return false
 }
 
-// promptLine reports whether s is a command that runs fio.
+// promptLine reports whether s is a command line that runs fio.
 func promptLine(s string) bool {
 	return slices.ContainsFunc([]string{"$ fio", "# fio", "% fio", "$ sudo fio"}, func(p string) bool { return strings.Contains(s, p) })
 }
@@ -416,7 +414,7 @@ func (t *textReader) head(s string) bool {
 	if t.fresh = true; len(t.heads) < maxRows {
 		t.heads = append(t.heads, h)
 	}
-	return false // it alone is no report
+	return false // a head without rows is not a report
 }
 
 // blockSizes reads the sizes for read, write and trim: "4096", or "4096-65536" for a range.
@@ -444,14 +442,13 @@ func blockSizes(s string) (bs [3]string) {
 			bs[i] += "-" + strconv.FormatUint(b, 10)
 		}
 	}
-	if bs[2] == "" { // before trims were known
+	if bs[2] == "" { // fio before trims
 		bs[2] = bs[1]
 	}
 	return bs
 }
 
-// blockSize reads a size of which a few digits are printed: the one multiple of 512 that it may be.
-// It is 0 where there is none, or several.
+// blockSize finds the one multiple of 512 that a rounded size can be; 0 if there is no or more than one.
 func blockSize(s string, old bool) uint64 {
 	a := sizeOf(s, old)
 	if a.decimals == 0 {
@@ -459,10 +456,10 @@ func blockSize(s string, old bool) uint64 {
 	}
 	margin := a.margin(false)
 	if a.whole {
-		margin = a.scale / 10 // not the bug of old versions, which made x.96 and more x.0
+		margin = a.scale / 10 // without the bug of old versions, which printed x.96 and more as x.0
 	}
 	n := uint64(0)
-	// The margin of ".1t" reaches far below nothing.
+	// The margin of ".1t" is larger than its value.
 	for bs := max(512, math.Ceil((a.value-margin)/512)*512); bs <= a.value+margin; bs += 512 {
 		if n != 0 {
 			return 0
@@ -501,10 +498,10 @@ func (t *textReader) row(s string) bool {
 	return true
 }
 
-// apart reports whether j, which was printed at that time, is of another report than the rows before it: a
-// process prints each job once, and all at one moment.
+// apart reports whether j, printed at that time, belongs to another report than the previous rows. A process
+// prints each job once, and all at the same time.
 func (t *textReader) apart(j *Job, at time.Time) bool {
-	const lag = 5 * time.Second // of a slow terminal
+	const lag = 5 * time.Second // a slow terminal takes this long
 	if last := t.cur.Time; len(t.rows) == maxRows || !last.IsZero() && !at.IsZero() && at.Sub(last).Abs() > lag {
 		return true
 	}
@@ -522,7 +519,7 @@ func (t *textReader) add(j Job) {
 	t.rows = append(t.rows, t.job)
 }
 
-// excerpt begins a row for a line that stands without one, as people quote them.
+// excerpt begins a row for a line without one, as in quoted excerpts.
 func (t *textReader) excerpt() {
 	t.flush()
 	j := Job{Host: t.host}
@@ -560,7 +557,7 @@ func (t *textReader) direction(name, s string) bool {
 		return false
 	}
 	if size.value == 0 && rate.value == 0 && iops.value == 0 {
-		// As unified_rw_reporting=both has it for mixed. Its latencies follow, and belong to no direction.
+		// unified_rw_reporting=both prints this for mixed. The latencies that follow belong to no direction.
 		t.dir, t.pct = &Direction{}, nil
 		return t.job != nil
 	}
@@ -574,8 +571,8 @@ func (t *textReader) direction(name, s string) bool {
 	return true
 }
 
-// goesOn reports whether direction i, which ran so long, may be of the same job as those that t has: fio
-// prints them in order, and a job's directions end together.
+// goesOn reports whether direction i with that runtime can belong to the job t: fio prints directions in order,
+// and the directions of a job end together.
 func (t *textRow) goesOn(i int, ran time.Duration) bool {
 	for k, d := range t.directions() {
 		if !d.empty() && (k >= i || (d.Runtime-ran).Abs() > 20*time.Millisecond+ran/100) {
@@ -587,7 +584,7 @@ func (t *textRow) goesOn(i int, ran time.Duration) bool {
 
 func (d *Direction) empty() bool { return d.IOPS == 0 && d.Bandwidth == 0 && d.Runtime == 0 }
 
-// summary reads the line of a group. It counts only where no job of it is known.
+// summary reads the summary line of a group. It counts only if no job of the group is known.
 //
 //	READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60001msec
 //	READ: io=4096.0MB, aggrb=611058KB/s, minb=611058KB/s, maxb=611058KB/s, mint=6864msec, maxt=6864msec
@@ -622,7 +619,7 @@ func (t *textReader) summary(name, s string) bool {
 	return true
 }
 
-// known reports whether the rows that were read are those that a summary with this rate is of.
+// known reports whether the summary with this rate is of the rows that were read.
 func (t *textReader) known(i int, rate amount) bool {
 	switch {
 	case t.cur == nil || t.summed:
@@ -634,8 +631,8 @@ func (t *textReader) known(i int, rate amount) bool {
 	return !t.summaries[i] && (of == 0 && rate.value == 0 || math.Abs(of-rate.value) <= 0.05*of)
 }
 
-// latency reads "clat (usec): min=80, max=26281, avg=101.03, stdev=20.22" and the head of a list of
-// percentiles, "clat percentiles (usec):".
+// latency reads "clat (usec): min=80, max=26281, avg=101.03, stdev=20.22", and the head of a list of percentiles,
+// "clat percentiles (usec):".
 func (t *textReader) latency(key, name, unit, s string) bool {
 	t.pct = nil
 	list := strings.HasPrefix(unit, "percentiles (")
@@ -648,7 +645,7 @@ func (t *textReader) latency(key, name, unit, s string) bool {
 	case "(msec)":
 		seconds = 1e-3
 	default:
-		return true // of one priority
+		return true // latency of one priority
 	}
 	var l *Latency
 	switch {
@@ -668,7 +665,7 @@ func (t *textReader) latency(key, name, unit, s string) bool {
 		return true
 	}
 	if !strings.Contains(s, "avg=") {
-		return true // "lat (usec): 100=1.23%, 250=98.70%": how many took how long
+		return true // "lat (usec): 100=1.23%, 250=98.70%": a distribution
 	}
 	l.Min, l.Max = amountOf(field(s, "min=")).value*seconds, amountOf(field(s, "max=")).value*seconds
 	l.Mean, l.SD = number(field(s, "avg="))*seconds, number(field(s, "stdev="))*seconds
@@ -689,7 +686,7 @@ func (t *textReader) percentiles(s string) bool {
 	return true
 }
 
-// issued reads the numbers of I/Os, the only exact ones in the text.
+// issued reads the numbers of I/Os, the only exact numbers in the text.
 func (t *textReader) issued(s string) bool {
 	t.pct = nil
 	total, ok := counts(s, "total=")
@@ -708,7 +705,7 @@ func (t *textReader) issued(s string) bool {
 	}
 	if m := &t.job.Mixed; !m.empty() {
 		m.IOs, m.Short, m.Dropped = total[0]+total[1]+total[2], short[0]+short[1]+short[2], dropped[0]+dropped[1]+dropped[2]
-		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: all stands under read
+		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: the whole sum is printed as read
 			t.job.Read, t.job.Write, t.job.Trim = Direction{}, Direction{}, Direction{}
 		}
 	}
@@ -757,7 +754,7 @@ func (t *textReader) disk(name, s string) bool {
 	return true
 }
 
-// flush ends the report that is being read.
+// flush ends the current report.
 func (t *textReader) flush() {
 	if r := t.cur; r != nil {
 		if r.Kind == KindText {
@@ -783,8 +780,8 @@ func (t *textReader) flush() {
 	t.end, t.group, t.closed, t.implied, t.summed, t.broken, t.summaries = 0, 0, false, false, false, false, [4]bool{}
 }
 
-// describe gives each row the options that its head shows. With group_reporting a row is the sum of several
-// jobs, under the name of the first: it gets those that all of them share.
+// describe sets the options of each row from its head. With group_reporting a row is the sum of several jobs under
+// the name of the first: it gets the options that all of them share.
 func (t *textReader) describe() {
 	rows := map[string]bool{}
 	for _, row := range t.rows {
@@ -794,7 +791,7 @@ func (t *textReader) describe() {
 		name  string
 		group int
 	}
-	own, rest := map[key][]textHead{}, map[int][]textHead{} // those without a row may be in any of their group
+	own, rest := map[key][]textHead{}, map[int][]textHead{} // heads without a row may belong to any row of their group
 	for _, h := range t.heads {
 		if own[key{h.name, h.group}] = append(own[key{h.name, h.group}], h); !rows[h.name] {
 			rest[h.group] = append(rest[h.group], h)
@@ -830,7 +827,7 @@ func (t *textRow) measured() bool {
 	return t.Error != 0
 }
 
-// settle finds the totals behind what was printed, and says how.
+// settle derives the totals from the printed numbers, and records how.
 func (t *textRow) settle(version string) {
 	sizes := strings.Split(t.Options["bs"], ",")
 	for i, d := range t.directions() {
@@ -840,7 +837,7 @@ func (t *textRow) settle(version string) {
 		if d.IOs == 0 && d.IOPS > 0 {
 			d.IOsFrom = Rounded
 		}
-		d.IOPSOff = max(1, t.iops[i].margin(false)) // below 10,000 the digits after the point are cut off
+		d.IOPSOff = max(1, t.iops[i].margin(false)) // below 10,000, fio truncates the rate
 		d.BandwidthOff = t.rate[i].margin(before(version, 2, 20))
 		var bs float64
 		switch {
@@ -853,9 +850,9 @@ func (t *textRow) settle(version string) {
 	}
 }
 
-// settle finds the bytes: the text gives them with four to six digits, and before 2.20 with decimals
-// that mean nothing (1023 of 1024 became ".2"). I/Os × block size is exact, where the job had one block
-// size and the product agrees with what is printed; a rate in whole KiB/s is the next best.
+// settle derives the bytes. Text prints them with four to six digits, and fio before 2.20 prints meaningless
+// decimals (1023 of 1024 became ".2"). I/Os × block size is exact if the job had one block size and the product
+// agrees with the printed bytes. A rate in whole KiB/s is second best.
 func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 	wild = wild || size.old
 	margin := size.margin(wild)
@@ -864,7 +861,7 @@ func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
 			return
 		}
-		// Old text writes MB for 1000² as well, with kb_base=1000.
+		// With kb_base=1000, old text means 1000² by MB.
 		if decimal := size.decimal(); size.old && math.Abs(product-decimal) <= margin {
 			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
 			d.Bandwidth = rate.decimal()

@@ -8,13 +8,13 @@ import (
 	"iotax"
 )
 
-// quantiles are the quantiles that Values reports, as far as there are enough samples.
+// quantiles are the quantiles that Values reports if there are enough samples.
 var quantiles = []struct {
 	name string
 	p    float64
 }{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}}
 
-// minBeyond is the least number of samples beyond a quantile for it to be quoted.
+// minBeyond is the least number of samples beyond a quantile that is reported.
 const minBeyond = 100
 
 // A total is the sum of one direction over the jobs of a result.
@@ -26,8 +26,8 @@ type total struct {
 	submission, completion, total Latency
 }
 
-// latency is the distribution that stands for the direction: the total, or the completion alone
-// where fio reported nothing else (disable_lat, old json+ with bins of the completion only).
+// latency returns the total latency, or the completion latency where fio reported only that (disable_lat, old
+// json+).
 func (t *total) latency() *Latency {
 	if t.total.N > 0 {
 		return &t.total
@@ -35,8 +35,8 @@ func (t *total) latency() *Latency {
 	return &t.completion
 }
 
-// distribution is what quantiles are computed from. Unless lat_percentiles is on, fio keeps bins of
-// the completion latency only.
+// distribution returns the latency that has bins or percentiles. Without lat_percentiles, fio keeps bins of the
+// completion latency only.
 func (t *total) distribution() *Latency {
 	if len(t.total.Bins) > 0 || len(t.total.Percentiles) > 0 {
 		return &t.total
@@ -44,7 +44,7 @@ func (t *total) distribution() *Latency {
 	return &t.completion
 }
 
-// add adds all but the latencies.
+// add adds everything except the latencies.
 func (t *total) add(o *total) {
 	t.iops, t.bandwidth = t.iops+o.iops, t.bandwidth+o.bandwidth
 	t.bytes, t.ios, t.short = sum(t.bytes, o.bytes), sum(t.ios, o.ios), sum(t.short, o.short)
@@ -57,9 +57,9 @@ func (t *total) addLatencies(submission, completion, total *Latency) {
 	t.total.add(total)
 }
 
-// totals sums the jobs by direction. Jobs of a group ran together, so a group's rate is its total
-// over the time of its slowest job, which is what group_reporting gives as well; groups are added.
-// mixed is the sum over the directions of a job that had several.
+// totals sums the jobs by direction. The jobs of a group run at the same time, so that the rate of a group is its
+// total over the runtime of its slowest job, as with group_reporting. The rates of groups are added. mixed is the
+// sum of all directions if there are several.
 func (r *Result) totals() []total {
 	type groupKey struct {
 		host  string
@@ -68,7 +68,7 @@ func (r *Result) totals() []total {
 	}
 	type groupSum struct {
 		key     groupKey
-		total           // its rates are as reported, for runs too short for a runtime
+		total           // its rates are the reported ones if there is no runtime
 		rounded float64 // IOPS of jobs whose I/Os are unknown
 	}
 	var out []total
@@ -119,16 +119,14 @@ func (r *Result) totals() []total {
 	return append(out, m)
 }
 
-// Values returns the sums over all jobs in base units: for read, write, trim and mixed (all
-// directions together) iops, bandwidth, bytes, ios and latency.…; their totals iops and bandwidth,
-// whatever the directions; sync.ios and sync.latency.…; duration, bytes, and the CPU seconds of fio
-// itself as cpu.client.
+// Values returns sums over all jobs in base units. For read, write, trim and mixed (all directions) they are iops,
+// bandwidth, bytes, ios and latency.…; for all directions together also iops, bandwidth, sync.ios, sync.latency.…,
+// duration, bytes, and cpu.client, the CPU seconds of fio itself.
 //
-// Rates are totals over runtime, not fio's own rounded or sampled figures. latency is the total
-// latency, submission included, where fio kept it; its quantiles come from the merged bins and are
-// given only with at least 100 samples beyond them. What text and terse round away is told by the
-// Sources of a Direction, and where the I/Os are unknown there is no ios. Without bins (plain JSON) fio's own percentiles
-// are given if there is one job: percentiles of several can't be merged.
+// A rate is the total over the runtime, not fio's rounded or sampled rate. The latency is the total latency if fio
+// has it. Quantiles come from the merged bins, if at least 100 samples are beyond them. Without bins (plain JSON),
+// fio's percentiles are used if there is one job, because percentiles of several jobs cannot be merged. Where the
+// number of I/Os is unknown (text, terse), there is no value ios.
 func (r *Result) Values() []iotax.Value {
 	var vs []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {
@@ -141,7 +139,7 @@ func (r *Result) Values() []iotax.Value {
 	var iops, bandwidth float64
 	for _, t := range r.totals() {
 		p := t.name + "."
-		if t.iops > 0 || t.bytes == 0 { // the summary of a group in text knows bytes alone
+		if t.iops > 0 || t.bytes == 0 { // the summary of a group in text has only bytes
 			add(p+"iops", t.iops, iotax.PerSecond, iotax.Up)
 		}
 		add(p+"bandwidth", t.bandwidth, iotax.BytesPerSecond, iotax.Up)
@@ -201,7 +199,7 @@ func addLatency(add func(string, float64, string, iotax.Better), prefix string, 
 	}
 }
 
-// flush is the sum of the flushes of all jobs.
+// flush sums the flushes of all jobs.
 func (r *Result) flush() (all Sync) {
 	for i := range r.Jobs {
 		s := &r.Jobs[i].Sync
@@ -211,7 +209,8 @@ func (r *Result) flush() (all Sync) {
 	return all
 }
 
-// Histograms returns the merged bins of each direction and of the flushes: "read.latency", "sync.latency" and so on, in seconds.
+// Histograms returns the merged bins of each direction ("read.latency") and of the flushes ("sync.latency"), in
+// seconds.
 func (r *Result) Histograms() []iotax.Histogram {
 	var hs []iotax.Histogram
 	for _, t := range r.totals() {
@@ -233,12 +232,11 @@ func (l *Latency) histogram(name string) iotax.Histogram {
 	return h
 }
 
-// Damaged returns what was left out of the result because it cannot be right, a sentence each.
+// Damaged returns a sentence for each impossible value that was left out of the result.
 func (r *Result) Damaged() []string { return r.damaged }
 
-// add merges o into l: the moments by the parallel algorithm of Chan, Golub and LeVeque (1979), with
-// fio's SD being that of a sample; bins by count. Percentiles can't be merged and are dropped once
-// there are two sources.
+// add merges o into l: the moments by the parallel algorithm of Chan, Golub and LeVeque (1979) for sample standard
+// deviations, and the bins by count. Percentiles cannot be merged and are dropped.
 func (l *Latency) add(o *Latency) {
 	if o.N == 0 {
 		return
@@ -260,9 +258,8 @@ func (l *Latency) add(o *Latency) {
 	l.Bins = compactBins(slices.Concat(l.Bins, o.Bins))
 }
 
-// Quantile returns the time within which the share p (0…1) of the I/Os was done, in seconds, from
-// the bins, else from the percentiles that fio printed. It is not ok with fewer than 100 samples
-// beyond it, or where nothing is known.
+// Quantile returns the time in seconds within which the share p (0…1) of the I/Os completed, from the bins, or
+// else from fio's percentiles. ok is false if fewer than 100 samples are beyond it, or if it is unknown.
 func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	if !(p >= 0 && p <= 1) {
 		return 0, false
@@ -271,7 +268,7 @@ func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	if len(l.Bins) > 0 {
 		n = l.counted()
 	}
-	// In units of a sample, so that 0.9 of 1000 leaves 100 in spite of rounding.
+	// Rounded to a millionth of a sample, so that 0.9 of 1000 leaves 100.
 	if math.Round(float64(n)*(1-p)*1e6)/1e6 < minBeyond {
 		return 0, false
 	}
