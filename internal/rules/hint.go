@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Facts are settings of the cell that a finding is about, by their names in hints: flags ("--trial") and keys of plans and jobs
-// ("ioengine"). A flag without a value is "yes".
+// Facts are settings of the subject of a finding by their names in hints: flags ("--trial") and keys of plans and
+// jobs ("ioengine"). The value of a flag without a value is "yes".
 type Facts map[string]string
 
-// A Setting is a flag or a key that a hint names between backticks, with the value that it recommends.
+// A Setting is a flag or a key in backticks in a hint, with the recommended value.
 type Setting struct{ Name, Value string }
 
 var (
@@ -20,7 +20,7 @@ var (
 	keyed   = regexp.MustCompile(`^([a-z_]+)(?:: ?(\S+))?$`)
 )
 
-// Settings are those of a part of a hint. Commands are not among them.
+// Settings returns the settings in a part of a hint, without commands.
 func Settings(part string) (out []Setting) {
 	for _, m := range quoted.FindAllStringSubmatch(part, -1) {
 		for _, form := range []*regexp.Regexp{flagged, keyed} {
@@ -33,13 +33,13 @@ func Settings(part string) (out []Setting) {
 	return out
 }
 
-// Given is r without those parts of its hint that name a setting which the facts follow.
+// Given returns r without the parts of its hint that the facts already follow.
 func (r Rule) Given(f Facts) Rule {
 	r.Hint = f.Unfollowed(r.Hint)
 	return r
 }
 
-// Unfollowed is a hint without its parts that name a setting which the facts follow.
+// Unfollowed returns a hint without the parts that the facts already follow.
 func (f Facts) Unfollowed(hint string) string {
 	return Rule{Hint: hint}.parts(func(part string) bool {
 		for _, s := range Settings(part) {
@@ -51,7 +51,7 @@ func (f Facts) Unfollowed(hint string) string {
 	}).Hint
 }
 
-// follows reports whether a setting is what a hint asks for: as many, as long, or the same.
+// follows reports whether a setting has the recommended value: the same, or a larger number or duration.
 func follows(have, want string) bool {
 	if _, most, ok := strings.Cut(want, ".."); ok {
 		want = most

@@ -1,6 +1,6 @@
-// Package rules is the registry of everything that iotax checks: what is wrong, why it matters, what to
-// do, and where a rule applies. Only a Rule builds an iotax.Finding. The functions that look for a mistake
-// are in the packages lint and check, and in those that meet it while they work.
+// Package rules is the registry of everything that iotax checks: what is wrong, why it matters, what to do, and
+// where a rule applies. Only a Rule builds an iotax.Finding. The functions that search for mistakes are in the
+// packages lint and check, or in the package that encounters the mistake.
 package rules
 
 import (
@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// A Rule is one mistake or mishap that a program can detect.
+// A Rule is a mistake or a fault that a program can detect.
 type Rule struct {
 	ID       string // stable; findings carry it
 	Severity iotax.Severity
@@ -24,17 +24,17 @@ type Rule struct {
 	Good     string // one much like it that does not
 }
 
-// Where is a set of the things that a rule looks at.
+// Where is a set of the objects that a rule examines.
 type Where int
 
 const (
 	JobFile Where = 1 << iota // a job file or a command line, as fio itself would run it
 	Plan                      // a plan and its workloads, as iotax would run them
-	Result                    // a result of fio: the options that it was made with, and its numbers
-	Trial                     // one trial, as soon as it is over
+	Result                    // a result of fio: its options and its numbers
+	Trial                     // a trial, as soon as it has ended
 	Run                       // all trials together, at the end
-	Work                      // reported by the package that meets it while it works
-	Report                    // reported beside a verdict
+	Work                      // reported by the package that encounters it
+	Report                    // reported next to a verdict
 
 	BeforeRun = JobFile | Plan | Result
 	DuringRun = Trial | Run | Work | Report
@@ -52,13 +52,12 @@ func Explain(id string) (Rule, bool) {
 	return all[i], true
 }
 
-// Found returns the finding that about breaks the rule. The format and its arguments are the evidence.
+// Found returns a finding about a subject that breaks the rule. The format and its arguments are the evidence.
 func (r Rule) Found(about iotax.Subject, format string, args ...any) iotax.Finding {
 	return iotax.Finding{Rule: r.ID, Severity: r.Severity, Subject: about, Evidence: fmt.Sprintf(format, args...), Hint: r.Hint}
 }
 
-// FoundError returns the finding that an error reports. Where text ends with the hint of an iotax.Error,
-// that replaces the rule's.
+// FoundError returns a finding for the text of an error. The hint of an iotax.Error replaces that of the rule.
 func (r Rule) FoundError(about iotax.Subject, text string) iotax.Finding {
 	why, hint, ok := strings.Cut(text, "\n  hint: ")
 	if ok {
@@ -67,26 +66,26 @@ func (r Rule) FoundError(about iotax.Subject, text string) iotax.Finding {
 	return r.Found(about, "%s", why)
 }
 
-// As is r with another severity.
+// As returns r with another severity.
 func (r Rule) As(s iotax.Severity) Rule { r.Severity = s; return r }
 
-// Hinting is r with another hint: one that names the fix in this case.
+// Hinting returns r with another hint, for a specific fix.
 func (r Rule) Hinting(hint string) Rule { r.Hint = hint; return r }
 
-// With is r with a fact of the case in place of the example in its hint: the id of the run for RUN.
+// With returns r with a fact instead of the example in its hint, as the id of the run instead of RUN.
 func (r Rule) With(example, fact string) Rule {
 	r.Hint = strings.ReplaceAll(r.Hint, example, fact)
 	return r
 }
 
-// Only is r with those parts of its hint that contain one of words.
+// Only returns r with only the parts of its hint that contain one of words.
 func (r Rule) Only(words ...string) Rule {
 	return r.parts(func(part string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(part, word) })
 	})
 }
 
-// Without is r without those parts of its hint that contain word, if followed: the job does that already.
+// Without returns r without the parts of its hint that contain word if the job already follows them.
 func (r Rule) Without(word string, followed bool) Rule {
 	if !followed {
 		return r
@@ -99,7 +98,7 @@ func (r Rule) parts(keep func(string) bool) Rule {
 	return r
 }
 
-// Page is the rule's page in Markdown.
+// Page returns the rule's page in Markdown.
 func (r Rule) Page() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s%s. Severity: %s.\n\n%s\n\n*Hint:* %s.\n", r.ID, strings.ToUpper(r.Title[:1]), r.Title[1:], r.Severity, r.Why, r.Hint)

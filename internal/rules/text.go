@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Bytes writes a number of bytes for an evidence: "1.5 GiB".
+// Bytes formats a number of bytes for evidence: "1.5 GiB".
 func Bytes[N ~int64 | ~float64](n N) string {
 	x, unit := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	for x >= 1024 && len(unit) > 1 {
@@ -15,7 +15,7 @@ func Bytes[N ~int64 | ~float64](n N) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0") + " " + unit[0]
 }
 
-// Time writes a duration for an evidence: "2m0s", "1.5 s", "20 ms", "7.25 µs".
+// Time formats a duration for evidence: "2m0s", "1.5 s", "20 ms", "7.25 µs".
 func Time(d time.Duration) string {
 	switch {
 	case d >= 100*time.Second:
@@ -28,8 +28,8 @@ func Time(d time.Duration) string {
 	return fmt.Sprintf("%.3g µs", d.Seconds()*1e6)
 }
 
-// Seconds is Time of a number of seconds.
+// Seconds is Time for a number of seconds.
 func Seconds(s float64) string { return Time(time.Duration(s * float64(time.Second))) }
 
-// Percent writes a share for an evidence: "12.5 %".
+// Percent formats a share for evidence: "12.5 %".
 func Percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }

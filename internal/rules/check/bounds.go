@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// What no machine does, with room for a decade or two of faster ones: the sum of all clients of a trial.
+// More than any machine can do, for the sum of all clients of a trial.
 const (
 	mostIOs   = 1e10 // 1/s; the null engine of fio does some 1e7 on a CPU
 	mostBytes = 1e15 // B/s; the memory of a large server has some 1e12
 	leastTime = 1e-9 // s; fio's clocks count nanoseconds
 )
 
-// impossible names the first value of the tool's own account that cannot be; "" is none.
+// impossible returns the first impossible value of the tool, or "".
 func (r reading) impossible() string {
 	for _, v := range r.t.Values {
 		direction, what, _ := strings.Cut(v.Name, ".")
@@ -33,7 +33,7 @@ func (r reading) impossible() string {
 		case "bytes":
 			most = mostBytes * r.seconds()
 		case "latency.mean":
-			if least = leastTime; v.Value == 0 { // of a tool that was told not to look
+			if least = leastTime; v.Value == 0 { // the tool did not measure latency
 				continue
 			}
 		default:

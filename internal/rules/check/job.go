@@ -7,10 +7,10 @@ import (
 	"iotax"
 )
 
-// comparedFacts must be the same on all targets, or be what the plan varies.
+// comparedFacts must be the same on all targets, unless the plan varies them.
 var comparedFacts = []string{iotax.FactFio, iotax.FactIOEngine, iotax.FactDirect, iotax.FactIODepth, iotax.FactNumJobs, "bs", "rw", "size"}
 
-// RunValues names the values of trials that Run reads besides the workload's metrics.
+// RunValues names the values of trials that Run reads in addition to the workload's metrics.
 func RunValues() []string {
 	names := []string{"duration", iotax.ValueMixedIOPS, "mixed.latency.mean"}
 	for _, d := range directions {
@@ -19,8 +19,8 @@ func RunValues() []string {
 	return names
 }
 
-// RunFacts returns the facts of a trial that Run reads. Of the command, which differs from trial to trial, only the options
-// that limit the rate are left.
+// RunFacts returns the facts of a trial that Run reads. Of the command, which differs between trials, it keeps
+// only the options that limit the rate.
 func RunFacts(t *iotax.Trial) map[string]string {
 	out := map[string]string{}
 	for _, name := range append([]string{iotax.FactClients}, comparedFacts...) {
@@ -36,19 +36,19 @@ func RunFacts(t *iotax.Trial) map[string]string {
 	return out
 }
 
-// limits are the options of a job that is told not to go as fast as it can.
+// limits are options that make a job slower than possible.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
-// disklessEngines do no I/O at any place (fio HOWTO, ioengine).
+// disklessEngines do no I/O to storage (fio HOWTO, ioengine).
 var disklessEngines = []string{"null", "cpuio"}
 
-// number is a fact that is a positive number.
+// number returns a fact that is a positive number.
 func (r reading) number(fact string) (float64, bool) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(r.fact(fact)), 64)
 	return v, err == nil && v > 0
 }
 
-// jobs is the number of the generator's threads; one if the job says nothing about it.
+// jobs returns the number of the generator's threads, 1 if the job does not set it.
 func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""
@@ -56,7 +56,7 @@ func (r reading) jobs() (float64, bool) {
 	return r.number(iotax.FactNumJobs)
 }
 
-// limited reports whether the job holds itself back.
+// limited reports whether the job limits its rate.
 func (r reading) limited() bool {
 	for _, l := range limits {
 		if strings.Contains(r.fact(iotax.FactCommand), l) {

@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// groups looks at what differs from round to round, in each cell.
+// groups examines what differs from round to round in each cell.
 func (s *study) groups() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
@@ -18,12 +18,12 @@ func (s *study) groups() []iotax.Finding {
 			base, other, better := stat.Pairs(s.trials, w, metric, s.reference(t, w), t)
 			d, err := stat.Pair(base, other, better)
 			if err != nil {
-				continue // the report says why there is no ratio
+				continue // the report shows why there is no ratio
 			}
 			if c := stat.Serial(d); c.Found() {
 				fs = append(fs, rules.RoundsCorrelated.Without("calibrate", s.run.Calibration != nil).Found(iotax.AboutCell(t, w), "%s: the ratio of %s to that of the round before: correlation %.2f over %d rounds", w, t, c.Lag1, len(d)))
 			}
-			// The ratio shows what both sides share a noise with; where a side shows it, that says more.
+			// Search the ratio only if neither side shows two levels by itself.
 			if !s.levels(&fs, t, w, t, s.logs(t, w)) && !stat.FindLevels(s.logs(s.reference(t, w), w)).Found {
 				s.levels(&fs, t, w, "the ratio of "+t, d)
 			}
@@ -41,7 +41,7 @@ func (s *study) levels(fs *[]iotax.Finding, target, workload, of string, logs []
 	return l.Found
 }
 
-// logs are the logarithms of the headline metric of a cell's good trials.
+// logs returns the logarithms of the headline metric of a cell's valid trials.
 func (s *study) logs(target, workload string) []float64 {
 	var logs []float64
 	for _, t := range s.good(target, workload) {

@@ -14,9 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// Run judges all trials of a run together. Its findings name the cell in their evidence; they come
-// in the order of the plan. What a verdict depends on (discarded rounds, unlike durability) is told by
-// the report, beside the verdict.
+// Run examines all trials of a run together. Its findings are in the order of the plan. The report itself shows
+// what a verdict depends on (discarded rounds, different durability), next to the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {
 		return nil
@@ -34,7 +33,7 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	return fs
 }
 
-// settings are those of a cell, or of the run, that hints name.
+// settings returns the settings of a cell, or of the run, that hints name.
 func (s *study) settings(of iotax.Subject) rules.Facts {
 	f := rules.Facts{}
 	rounds := map[int]bool{}
@@ -55,10 +54,10 @@ func (s *study) settings(of iotax.Subject) rules.Facts {
 	return f
 }
 
-// study is a run with its trials in order.
+// study is a run with its trials, sorted.
 type study struct {
 	run       *iotax.Run
-	targets   []string // the baseline first
+	targets   []string // the baseline is first
 	workloads []string
 	cells     map[[2]string][]*iotax.Trial // by target and workload
 	trials    []*iotax.Trial
@@ -78,7 +77,7 @@ func sort(run *iotax.Run, trials []*iotax.Trial) *study {
 	for _, w := range run.Workloads {
 		add(&s.workloads, w.Name)
 	}
-	for _, t := range trials { // what was imported has no plan
+	for _, t := range trials { // imported trials have no plan
 		if t == nil {
 			continue
 		}
@@ -100,17 +99,17 @@ func (s *study) info(target string) iotax.TargetInfo {
 	return iotax.TargetInfo{Name: target}
 }
 
-// others are the targets besides the baseline.
+// others returns the targets without the baseline.
 func (s *study) others() []string {
 	return slices.DeleteFunc(slices.Clone(s.targets), func(t string) bool { return t == s.run.Baseline })
 }
 
-// reference is what a target is compared with under a workload, or "".
+// reference returns the target that a target is compared with under a workload, or "".
 func (s *study) reference(target, workload string) string {
 	return s.info(target).Reference(s.run.BaselineOf(workload), func(name string) bool { return len(s.cells[[2]string{name, workload}]) > 0 })
 }
 
-// metric is the headline metric of a workload.
+// metric returns the headline metric of a workload.
 func (s *study) metric(workload string) string {
 	for _, w := range s.run.Workloads {
 		if w.Name == workload && len(w.Metrics) > 0 {
@@ -120,14 +119,14 @@ func (s *study) metric(workload string) string {
 	return ""
 }
 
-// good are the trials of a cell that succeeded and count.
+// good returns the valid trials of a cell.
 func (s *study) good(target, workload string) []*iotax.Trial {
 	return slices.DeleteFunc(slices.Clone(s.cells[[2]string{target, workload}]), func(t *iotax.Trial) bool {
 		return t.Err != "" || t.Discarded != ""
 	})
 }
 
-// told reports whether a trial of the cell has an error of that rule.
+// told reports whether a trial of the cell has an error by that rule.
 func (s *study) told(target, workload, rule string) bool {
 	for _, t := range s.good(target, workload) {
 		for _, f := range t.Findings {
@@ -139,8 +138,8 @@ func (s *study) told(target, workload, rule string) bool {
 	return false
 }
 
-// sameDevice finds targets in different directories, or at devices, that lie on one device of a machine. Those that stand on another
-// target share its device by design.
+// sameDevice finds targets in different directories, or on devices, that are on one device of a machine. A target
+// on another target shares its device by design.
 func (s *study) sameDevice() []iotax.Finding {
 	type device struct{ machine, name string }
 	all, order := map[device][]iotax.TargetInfo{}, []device{}
@@ -174,7 +173,7 @@ func (s *study) sameDevice() []iotax.Finding {
 	return fs
 }
 
-// named is the directory or device that the plan names: in a directory, iotax makes its own.
+// named returns the directory or device in the plan. iotax makes its own directory in a directory.
 func named(t iotax.TargetInfo) string {
 	if strings.HasPrefix(path.Base(t.Place), "iotax-") {
 		return path.Dir(t.Place)
@@ -182,16 +181,16 @@ func named(t iotax.TargetInfo) string {
 	return t.Place
 }
 
-// mountBases are the directories below which disks are mounted by convention.
+// mountBases are directories below which disks are usually mounted.
 var mountBases = []string{"/mnt", "/media", "/run/media", "/Volumes"}
 
-// below reports whether p is dir or lies below it.
+// below reports whether p is dir or is below it.
 func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// ownMount reports whether a disk of its own is probably meant by the target's directory: it is a mount point, or looks like
-// one. In a container every volume is mounted, so that this is no sign there.
+// ownMount reports whether the user probably meant a separate disk: the directory is a mount point, or looks like
+// one. In a container every volume is mounted, which proves nothing.
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
 	if t.Machine == "host" {
@@ -202,7 +201,7 @@ func (s *study) ownMount(t iotax.TargetInfo) bool {
 		slices.ContainsFunc(append([]string{"/srv"}, mountBases...), func(base string) bool { return below(dir, base) }))
 }
 
-// notMounted finds targets whose directory is meant as a mount point, and nothing is mounted there.
+// notMounted finds targets whose directory should be a mount point, but nothing is mounted there.
 func (s *study) notMounted() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, t := range s.run.Targets {
@@ -223,10 +222,10 @@ func (s *study) notMounted() []iotax.Finding {
 	return fs
 }
 
-// facts finds what differs between the trials of a workload and is no label.
+// facts finds facts that differ between the trials of a workload and are not labels.
 func (s *study) facts() []iotax.Finding {
 	var fs []iotax.Finding
-	seen := map[string]bool{} // a version that differs does so under every workload
+	seen := map[string]bool{} // a different version shows under every workload
 	for _, w := range s.workloads {
 		for _, key := range comparedFacts {
 			if s.toldOfRun(toldBefore[key]) {
@@ -254,11 +253,11 @@ func (s *study) facts() []iotax.Finding {
 	return fs
 }
 
-// engineNBD is fio's engine for NBD exports. There is no other for them, and it is none for anything else: that it
-// differs is the comparison itself.
+// engineNBD is fio's only engine for NBD exports, and serves nothing else: comparing it with another engine is
+// intended.
 const engineNBD = "nbd"
 
-// toldBefore are the findings of the fio workload, made before the first trial, about the same facts.
+// toldBefore are findings of the fio workload about the same facts before the first trial.
 var toldBefore = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
 
 func (s *study) toldOfRun(rule string) bool {
@@ -280,7 +279,7 @@ func (s *study) depth() []iotax.Finding {
 	reached := func(target, workload string) float64 {
 		var ds []float64
 		for _, t := range s.good(target, workload) {
-			if r := (reading{t: t}); r.limited() { // the arrivals say how many are in flight
+			if r := (reading{t: t}); r.limited() { // the rate decides how many are in flight
 				return math.NaN()
 			} else if d := r.reached(); d > 0 {
 				ds = append(ds, d)
@@ -314,8 +313,8 @@ func (s *study) merging() []iotax.Finding {
 				bytes, ios, done = bytes+b, ios+n, done+w*(1+r.rampShare())
 			}
 		}
-		// With few I/Os the odd block of metadata decides; with other bytes than the workload's it is
-		// someone else's I/O, a read-ahead or a cache.
+		// Single metadata blocks dominate few I/Os. If the bytes differ from those of the workload, the I/O is
+		// another process's, a read-ahead, or a cache's.
 		if ios < 100 || math.Abs(bytes/done-1) > 0.2 {
 			return math.NaN()
 		}
@@ -324,7 +323,7 @@ func (s *study) merging() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
 		if strings.HasSuffix(s.metric(w), ".bandwidth") {
-			continue // it does not care
+			continue // merging does not change bandwidth
 		}
 		for _, d := range []string{"read", "write"} {
 			for _, t := range s.others() {
@@ -340,7 +339,7 @@ func (s *study) merging() []iotax.Finding {
 	return fs
 }
 
-// plausible finds guests that beat the host they stand on.
+// plausible finds guests that are faster than their host.
 func (s *study) plausible() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
@@ -361,8 +360,7 @@ func (s *study) plausible() []iotax.Finding {
 	return fs
 }
 
-// standsOnBaseline reports whether the target is a disk or a share of a guest that lies in the
-// baseline's own directory.
+// standsOnBaseline reports whether the target is a disk or a share of a guest in the directory of the baseline.
 func (s *study) standsOnBaseline(target string) bool {
 	f := s.info(target).Facts
 	if f[iotax.FactDiskBus] == "" && f[iotax.FactShareType] == "" {

@@ -12,12 +12,12 @@ import (
 	"iotax/stat"
 )
 
-// Trial judges one trial on what it and its target (which may be nil: an imported result has none)
-// say. discarded is why the trial, and so its round, does not count, or ""; it begins with the rule's id.
-// A discarded trial has no findings: it is no evidence for anything, least of all against its cell.
+// Trial examines a trial. tgt is nil for an imported result. discarded is why the trial, and so its round, does
+// not count, beginning with the id of the rule, or "". A discarded trial has no findings, because it is not
+// evidence about its cell.
 //
-// A trial with an Err is left alone, but for a pause, which may be why it failed: it is a row that says why, its pair is
-// not used, and the rest of its round stands.
+// Trial does not examine a trial with an Err, except for a pause, which may be the cause: the failed trial is a
+// row with its reason, and only its pair is not used.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""
@@ -60,7 +60,7 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 	return findings, ""
 }
 
-// facts are the settings of the trial that hints name.
+// facts returns the settings of the trial that hints name.
 func (r reading) facts() rules.Facts {
 	f := rules.Facts{"ioengine": r.fact(iotax.FactIOEngine), "--trial": r.t.Length.String(), "direct": "0"}
 	yes := func(is bool, name, value string) {
@@ -77,22 +77,22 @@ func (r reading) facts() rules.Facts {
 	return f
 }
 
-// directions are what a value's name may begin with; "mixed" is their sum.
+// directions are the first parts of the names of values; "mixed" is their sum.
 var directions = []string{"read", "write", "trim"}
 
-// reading reads a trial.
+// reading gives access to the values and facts of a trial.
 type reading struct {
 	t   *iotax.Trial
 	tgt *iotax.Target
 }
 
-// value is a finite value of the trial.
+// value returns a finite value of the trial.
 func (r reading) value(name string) (float64, bool) {
 	v, ok := r.t.Value(name)
 	return v.Value, ok && !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0)
 }
 
-// sum adds a value up over the directions, or takes "mixed" where that is all there is.
+// sum adds up a value over the directions, or returns that of "mixed" if there is no other.
 func (r reading) sum(name string) float64 {
 	var s float64
 	found := false
@@ -108,8 +108,8 @@ func (r reading) sum(name string) float64 {
 	return s
 }
 
-// bytes and ios are what the workload did in its window, by its own account. A workload that is not
-// file I/O may only know its bytes, or only its rate.
+// bytes and ios return the work of the trial as the workload counted it. Workloads other than file I/O may have
+// only one of them, or only a rate.
 func (r reading) bytes() float64 {
 	if b := r.sum("bytes"); b > 0 {
 		return b
@@ -129,7 +129,7 @@ func (r reading) ios() float64 {
 	return n
 }
 
-// window is the measured time in seconds, 0 when unknown.
+// seconds returns the measured time, 0 if unknown.
 func (r reading) seconds() float64 {
 	if d, ok := r.value(iotax.ValueDuration); ok && d > 0 {
 		return d
@@ -137,7 +137,7 @@ func (r reading) seconds() float64 {
 	return r.t.Length.Seconds()
 }
 
-// fact is what was found in the trial, or of its target.
+// fact returns a fact of the trial, or else of its target.
 func (r reading) fact(name string) string {
 	if v, ok := r.t.Facts[name]; ok {
 		return v
@@ -151,14 +151,14 @@ func (r reading) fact(name string) string {
 	return ""
 }
 
-// clock compares the clock over there with this host's.
+// clock compares the clock of the target's machine with this host's.
 func (r reading) clock() *iotax.Finding {
 	ratio, ok := r.value(iotax.ValueClockRatio)
 	if !ok {
 		return nil
 	}
 	off := math.Abs(ratio - 1)
-	bound, _ := r.value(iotax.ValueClockError) // of the ratio, from the delay of the two readings
+	bound, _ := r.value(iotax.ValueClockError) // error of the ratio, by the delay of the two readings
 	var f iotax.Finding
 	switch {
 	case off > clockWild+bound || ratio <= 0:
@@ -171,8 +171,8 @@ func (r reading) clock() *iotax.Finding {
 	return &f
 }
 
-// device compares the bytes of the workload with those at the devices under the target, from the top: the
-// block device that the target's own machine sees, then the one of this host on which the bytes end.
+// device compares the bytes of the workload with those at the devices below the target: first the block device of
+// the target's machine, then the device of this host.
 func (r reading) device() []iotax.Finding {
 	if slices.Contains(disklessEngines, r.fact(iotax.FactIOEngine)) {
 		return nil
@@ -189,11 +189,10 @@ func (r reading) device() []iotax.Finding {
 		}
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
-		// The counters bracket the whole trial, the workload's own count only the window. What the ramp
-		// did is told by a counter above, if there is one that saw all of the workload; else it is not known:
-		// nothing at the least, its full share at the most. Half of it is taken for granted then; a ramp that
-		// starts cold is often slower than the window. The account of the processes can only lower that: it
-		// also counts programs that were loaded, from whatever device.
+		// The counters include the ramp, the workload's own count does not. A counter of an upper layer that saw
+		// the whole workload includes the ramp. Else the bytes of the ramp are unknown, between none and its full
+		// share: take half of that, because a cold ramp is often slower than the window. The account of the
+		// processes can only lower it, because it includes loaded programs, from any device.
 		asked := done * (1 + r.rampShare()/2)
 		if own, whole := r.account(c.direction); seen {
 			asked = inner
@@ -214,7 +213,7 @@ func (r reading) device() []iotax.Finding {
 		case !onHost || !counted || outer >= servedBelow*asked:
 		case r.direct():
 			served(outer, asked, "the device")
-		case seen && ios >= fewIOs: // a buffered job asks for caches, but not for the host's
+		case seen && ios >= fewIOs: // a buffered job uses the guest's cache, but should not use the host's
 			n, _ := r.value("device." + c.direction + ".ios")
 			fs = append(fs, rules.DeviceDidLess.Found(iotax.AboutTrial(r.t), "%s: the guest's disk counted %s in %.0f I/Os, the host's device %s in %.0f", c.direction, rules.Bytes(inner), ios, rules.Bytes(outer), n))
 		}
@@ -222,16 +221,16 @@ func (r reading) device() []iotax.Finding {
 	return fs
 }
 
-// account returns how many bytes the trial's own processes asked devices for. It is whole if that is at least what the
-// workload did. An account that is not whole proves nothing, neither a cache nor another process: the kernel does not add
-// the I/O of servers, of kernel threads and of children that were not waited for, nor that of some devices to a control group.
+// account returns the bytes that the trial's own processes requested from devices. whole reports whether that is
+// at least the work of the trial. If not, it proves neither a cache nor another process: the kernel does not count
+// the I/O of servers, kernel threads and unwaited children, and that of some devices in control groups.
 func (r reading) account(direction string) (own float64, whole bool) {
 	own, known := r.value("own." + direction + ".bytes")
 	done, _ := r.value(direction + ".bytes")
 	return own, known && own >= servedBelow*done
 }
 
-// deviceThere names the block device of a target's own machine.
+// deviceThere names the block device of the target's machine.
 func (r reading) deviceThere() string {
 	if r.tgt != nil && r.tgt.Place.Backing != "" {
 		return "the guest's own disk"
@@ -239,7 +238,7 @@ func (r reading) deviceThere() string {
 	return "the device"
 }
 
-// rampShare is the length of the ramp over that of the window.
+// rampShare returns the length of the ramp divided by that of the window.
 func (r reading) rampShare() float64 {
 	if s := r.seconds(); s > 0 {
 		return r.t.Ramp.Seconds() / s
@@ -247,14 +246,13 @@ func (r reading) rampShare() float64 {
 	return 0
 }
 
-// direct reports whether the job bypassed the page cache where it ran.
+// direct reports whether the job bypassed the page cache of its machine.
 func (r reading) direct() bool {
 	d, ok := r.t.Facts[iotax.FactDirect]
-	return ok && d != "0" && d != "false" // a bare "direct" of a job file is on
+	return ok && d != "0" && d != "false" // "direct" without a value is on
 }
 
-// warm reports whether warm caches were asked for; a cold trial whose caches could not be dropped
-// was not.
+// warm reports whether the plan wants warm caches. A cold trial whose caches could not be dropped is not warm.
 func (r reading) warm() bool {
 	if r.t.Cold {
 		return false
@@ -267,7 +265,7 @@ func (r reading) warm() bool {
 	return true
 }
 
-// foreign looks for I/O at the device that is not the trial's.
+// foreign searches for I/O of other processes at the device.
 func (r reading) foreign() []iotax.Finding {
 	reads, writes := r.did("read"), r.did("write") || r.did("trim")
 	var fs []iotax.Finding
@@ -285,16 +283,15 @@ func (r reading) foreign() []iotax.Finding {
 	return fs
 }
 
-// foreignOther looks for operations in the direction that the workload does not use, besides those of the
-// trial's own processes (a program that is loaded, a log). Where the account of these is not whole, reads
-// during writes say nothing if caches were dropped first: every program on the host, the guest's own
-// included, may come back from the device.
+// foreignOther searches for operations in the direction that the workload does not use, except those of the
+// trial's own processes (a loaded program, a log). If the account of these is not whole, reads during writes prove
+// nothing after caches were dropped, because every program of the host and the guest may be read again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
 	}
 	own, _ := r.value("own." + other + ".bytes")
-	strange := 1.0 // share of the operations that is not the trial's own
+	strange := 1.0 // share of the operations that are not the trial's own
 	if n, ok := r.value("device." + other + ".bytes"); ok && n > 0 {
 		strange = max(0, 1-own/n)
 	}
@@ -306,7 +303,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 		}
 		return strange * o / (u + o)
 	}
-	// Where a cache served the workload, nearly all of what the device did is another's, and little.
+	// If a cache served the workload, nearly all of the few operations of the device are others'.
 	n, _ := r.value("device." + other + ".ios")
 	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil
@@ -314,9 +311,8 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 	return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the device's operations were %ss, which the workload does not do", rules.Percent(share("ios")), other)}
 }
 
-// foreignSame compares what the device did in the workload's own direction with what the trial's own
-// processes asked for, or the guest's disk if that is known. Both count as long as the device is
-// watched.
+// foreignSame compares the device's bytes in the workload's own direction with those that the trial's own
+// processes requested. Both counts cover the time in which the device is watched.
 func (r reading) foreignSame(d string) []iotax.Finding {
 	dev, ok := r.value("device." + d + ".bytes")
 	if !ok || !r.direct() || d == "write" && !r.writesAlone() {
@@ -333,18 +329,18 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 	return nil
 }
 
-// flushes reports whether the job asks for flushes before its end.
+// flushes reports whether the job flushes before its end.
 func (r reading) flushes() bool {
 	return slices.ContainsFunc([]string{"--fsync=", "--fdatasync=", "--sync=", "--fsync_on_close", "--sync_file_range"}, func(o string) bool {
 		return strings.Contains(r.fact(iotax.FactCommand), o)
 	})
 }
 
-// noCache reports whether a guest's disk with that cache mode keeps out of the host's page cache.
+// noCache reports whether a guest's disk with that cache mode bypasses the host's page cache.
 func noCache(mode string) bool { return mode == "none" || mode == "directsync" }
 
-// writesAlone reports whether a write of the job is one write of the device: a journal, which flushes
-// fill, and file systems that copy on write add others, which are nobody else's.
+// writesAlone reports whether a write of the job is one write of the device. A journal, which flushes fill, and
+// file systems with copy on write add writes of their own.
 func (r reading) writesAlone() bool {
 	if r.flushes() {
 		return false
@@ -356,8 +352,8 @@ func (r reading) writesAlone() bool {
 	return false
 }
 
-// lineRate compares the bandwidth with that of the line to a target's storage. Directions are compared
-// one by one, because a line carries both at once.
+// lineRate compares the bandwidth of each direction with that of the network line to the storage. A line carries
+// both directions at once.
 func (r reading) lineRate() []iotax.Finding {
 	line, ok := r.number(iotax.FactLineRate)
 	if !ok {
@@ -382,7 +378,7 @@ func (r reading) did(direction string) bool {
 	return b > 0 || n > 0
 }
 
-// window compares the measured time with what was asked for, and with what can be trusted.
+// window compares the measured time with the planned time, and with the least useful time.
 func (r reading) window() []iotax.Finding {
 	var fs []iotax.Finding
 	s := r.seconds()
@@ -390,17 +386,17 @@ func (r reading) window() []iotax.Finding {
 	if s > 0 && asked > 0 && s < windowShort*asked {
 		fs = append(fs, rules.ShortWindow.Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
 	}
-	// A flush at the end belongs to the work of a writer, and its time to the rate.
-	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are waited for, and counted
+	// The time of a writer's last flush belongs to its rate.
+	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are awaited and counted
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
 		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))
 	}
 	if asked > 0 {
-		s = asked // so that all trials of a plan say the same
+		s = asked // the same evidence for all trials of a plan
 	}
 	if n, ok := r.value(iotax.ValueOperations); ok && n > 0 && asked == 0 {
-		return fs // a piece of work that was done to its end, and has no window
+		return fs // work that ends by itself has no window
 	}
 	if s > 0 && s < quickLook {
 		fs = append(fs, rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", rules.Seconds(s)))
@@ -408,8 +404,8 @@ func (r reading) window() []iotax.Finding {
 	return fs
 }
 
-// shape looks at the one-second series. Of the rules on its level only the most telling one speaks:
-// a stall or a step also makes a series unsteady.
+// shape examines the one-second series. It reports the most specific rule only, because a stall or a step also
+// makes a series unsteady.
 func (r reading) shape() []iotax.Finding {
 	for _, d := range append([]string{"mixed"}, directions...) {
 		s, ok := r.series(d)
@@ -434,10 +430,9 @@ func (r reading) shape() []iotax.Finding {
 	return nil
 }
 
-// stalled looks for seconds in which next to nothing was done: an interval holds a little of its
-// neighbours, because the tool's stamps are not exact. A series that ends before the window does ends in
-// such a time too: fio writes no line without I/O. Where a few I/Os a second are all there is, seconds
-// without any are in the nature of the thing.
+// stalled searches for seconds with nearly no I/O. The tool's times are inexact, so that an interval has a little
+// of its neighbours. A series that ends before the window also ends with a stall, because fio writes no line
+// without I/O. Work with few I/Os a second always has empty seconds.
 func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	level := stat.Median(s.V).Estimate
 	if s.Unit == iotax.PerSecond && level > 0 && level < stallRate {
@@ -465,8 +460,8 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	return nil
 }
 
-// gradual reports whether the level before a step was already on its way: its own two halves differ
-// by more than a quarter of the step. Two levels fit a slope as well as they fit a step.
+// gradual reports whether the level was already changing before a step: its two halves differ by more than a
+// quarter of the step. A slope also fits two levels.
 func gradual(s iotax.Series, st stat.Step) bool {
 	var sum, n [2]float64
 	for i := range min(len(s.T), len(s.V)) {
@@ -483,7 +478,7 @@ func gradual(s iotax.Series, st stat.Step) bool {
 	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false with a NaN
 }
 
-// series is the rate of I/Os in one direction, else its bandwidth.
+// series returns the rate of I/Os in one direction, or else its bandwidth.
 func (r reading) series(direction string) (iotax.Series, bool) {
 	for _, name := range []string{direction + ".iops", direction + ".bandwidth"} {
 		for _, s := range r.t.Series {
@@ -495,7 +490,7 @@ func (r reading) series(direction string) (iotax.Series, bool) {
 	return iotax.Series{}, false
 }
 
-// cpu looks for a limit other than the target.
+// cpu searches for a limit other than the target.
 func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct{ name, whose string }{{iotax.ValueCPUHostSteal, "this host's"}, {iotax.ValueCPUMachineSteal, "the target machine's"}} {
@@ -510,13 +505,13 @@ func (r reading) cpu() []iotax.Finding {
 	switch {
 	case ok && busy > busyThread:
 		fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each", rules.Percent(busy)))
-	case ok && local && busy > busyShare && host > busyHost: // what it does not use, others took
+	case ok && local && busy > busyShare && host > busyHost: // others used the rest
 		fs = append(fs, rule.Without("numjobs", true).Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each while this host's CPUs were %s busy", rules.Percent(busy), rules.Percent(host)))
 	}
 	return fs
 }
 
-// busy is the share of a CPU that each thread of the load generator used.
+// busy returns the share of a CPU that each thread of the load generator used.
 func (r reading) busy() (float64, bool) {
 	used, ok := r.value(iotax.ValueCPUClient)
 	jobs, known := r.jobs()
@@ -527,7 +522,7 @@ func (r reading) busy() (float64, bool) {
 	return used / (s * jobs), true
 }
 
-// submission looks for an asynchronous engine that is none.
+// submission searches for an asynchronous engine that blocks on submission.
 func (r reading) submission() []iotax.Finding {
 	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		return nil
@@ -541,10 +536,10 @@ func (r reading) submission() []iotax.Finding {
 		if !ok1 || !ok2 {
 			continue
 		}
-		// Ten microseconds are more than any system call needs that does not wait.
+		// A system call that does not wait takes less than ten microseconds.
 		slow := slat > 10e-6 && slat > 2*clat
-		// With a full queue each completion waits for the other submissions, so that slat alone does
-		// not stand out; but then the thread does nothing but submit, and sleeps in it.
+		// With a full queue each completion waits for other submissions, so that slat is not longer than clat.
+		// Then the thread spends its time in submission, asleep.
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
@@ -554,7 +549,7 @@ func (r reading) submission() []iotax.Finding {
 	return fs
 }
 
-// depth compares the depth reached with the depth asked for.
+// depth compares the reached queue depth with the requested one.
 func (r reading) depth() []iotax.Finding {
 	asked, ok := r.asked()
 	got := r.reached()
@@ -564,8 +559,8 @@ func (r reading) depth() []iotax.Finding {
 	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%.3g in flight of %.4g", got, asked)}
 }
 
-// memory tells a virtual disk that answers single random reads faster than flash can be read: then it is the memory of the machine
-// that hosts this one. A device that is passed through has a name of its own (nvme0n1), and may be that fast.
+// memory detects a virtual disk that answers single random reads faster than flash: it is in the memory of the
+// machine that hosts this one. A device that is passed through has another name (nvme0n1), and may be that fast.
 func (r reading) memory() []iotax.Finding {
 	asked, ok := r.asked()
 	took, known := r.value(iotax.ValueReadLatencyMean)
@@ -574,13 +569,13 @@ func (r reading) memory() []iotax.Finding {
 	if !ok || asked != 1 || !known || !(took > 0) || took >= fasterThanFlash || !virtual || !r.direct() || r.fact("rw") != "randread" || r.tgt == nil {
 		return nil
 	}
-	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // a disk that this host's file system serves to a guest
+	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // this host's file system serves the disk to a guest
 		return nil
 	}
 	return []iotax.Finding{rules.HostMemory.Found(iotax.AboutTrial(r.t), "a random read of %s took %s", r.fact("bs"), rules.Seconds(took))}
 }
 
-// reached is the mean number of I/Os in flight, 0 when unknown.
+// reached returns the mean number of I/Os in flight, 0 if unknown.
 func (r reading) reached() float64 {
 	var flows []stat.Flow
 	for _, d := range directions {
@@ -600,7 +595,7 @@ func (r reading) reached() float64 {
 	}
 	d := stat.Little(flows...)
 	if n, err := strconv.Atoi(r.fact(iotax.FactClients)); err == nil && n > 1 {
-		d /= float64(n) // each client has a queue of its own
+		d /= float64(n) // each client has its own queue
 	}
 	if !math.IsNaN(d) {
 		return d
@@ -608,7 +603,7 @@ func (r reading) reached() float64 {
 	return 0
 }
 
-// asked is iodepth × numjobs; a synchronous engine has a depth of 1 whatever the job says.
+// asked returns iodepth × numjobs. The depth of a synchronous engine is 1.
 func (r reading) asked() (float64, bool) {
 	depth, ok := r.number(iotax.FactIODepth)
 	jobs, known := r.jobs()

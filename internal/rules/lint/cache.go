@@ -8,7 +8,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// cacheRules are about memory that answers in place of the storage.
+// cacheRules are about memory that answers instead of the storage.
 var cacheRules = []rule{
 	{Rule: rules.FileFitsMemory, job: fitsMemory},
 	{Rule: rules.BufferedWriteUnsynced, absent: true, job: unsynced},
@@ -16,13 +16,13 @@ var cacheRules = []rule{
 	{Rule: rules.Randrepeat, absent: true, job: randrepeat},
 }
 
-// returns reports whether the job comes back to blocks that it has read.
+// returns reports whether the job reads blocks again, and why.
 func (j *job) returns() (string, bool) {
 	loops, ok := j.number("loops", 1)
 	clones, whole := j.number("numjobs", 1)
 	switch {
 	case j.ours:
-		return "the trial goes on for its time", true
+		return "a trial repeats until its time is over", true
 	case j.on("time_based") && j.has("runtime"):
 		return "time_based", true
 	case ok && loops > 1:
@@ -51,13 +51,13 @@ func fitsMemory(j *job, r *report) {
 		r.as(iotax.Info, j, s, "buffered reads of %s, and the machine has %s of memory: fio drops the file from its cache, but not from that of a host or a server below", rules.Bytes(size), rules.Bytes(r.facts.Memory))
 	case !again:
 	case r.facts.Memory == 0:
-		r.as(iotax.Info, j, s, "buffered reads come back to the same %s (%s): they come from memory, if the machine has more than that", rules.Bytes(size), why)
+		r.as(iotax.Info, j, s, "buffered reads read the same %s again (%s): they come from memory if the machine has more than that", rules.Bytes(size), why)
 	case size < r.facts.Memory:
-		r.at(j, s, "buffered reads come back to the same %s (%s), and the machine has %s of memory", rules.Bytes(size), why, rules.Bytes(r.facts.Memory))
+		r.at(j, s, "buffered reads read the same %s again (%s), and the machine has %s of memory", rules.Bytes(size), why, rules.Bytes(r.facts.Memory))
 	}
 }
 
-// flushes are the options that make a job wait for the storage.
+// flushes are options that make a job wait for the storage.
 var flushes = []string{"end_fsync", "fsync", "fdatasync", "sync", "fsync_on_close", "sync_file_range", "write_barrier"}
 
 // waits reports whether one of these options is on.
@@ -72,10 +72,10 @@ func unsynced(j *job, r *report) {
 	if !j.writes() || j.direct() || j.verifies() || !j.onFiles(r.facts) || j.waits(flushes) {
 		return
 	}
-	r.at(j, j.first("rw"), "rw=%s is buffered, and no fsync is asked for", j.mode())
+	r.at(j, j.first("rw"), "rw=%s is buffered, without fsync", j.mode())
 }
 
-// flushed are the options by which a job waits for the storage while it writes.
+// flushed are options that make a job wait for the storage while it writes.
 var flushed = []string{"fsync", "fdatasync", "sync", "sync_file_range", "write_barrier"}
 
 func overwritten(j *job, r *report) {
@@ -86,7 +86,7 @@ func overwritten(j *job, r *report) {
 	if j.waits(flushed) {
 		return
 	}
-	if !j.ours { // without any flush it is buffered-write-unsynced
+	if !j.ours { // a job without any flush is buffered-write-unsynced
 		_, again := j.returns()
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// dataRules are about what is read and written, and in which units it is said.
+// dataRules are about the data that is read and written, and its units.
 var dataRules = []rule{
 	{Rule: rules.ZeroBuffers, job: zeroBuffers},
 	{Rule: rules.UnwrittenFile, file: unwritten},
@@ -24,7 +24,7 @@ func zeroBuffers(j *job, r *report) {
 	if j.on("zero_buffers") {
 		r.at(j, j.first("zero_buffers"), "zero_buffers: all data written is zeroes")
 	}
-	// With a share of data that compresses, the pattern is only that share.
+	// With compressible data, the pattern is only that share.
 	if s, ok := j.get("buffer_pattern"); ok && !j.has("verify") && !j.has("buffer_compress_percentage") {
 		r.at(j, s, "every block written is the same pattern (%s)", s.value)
 	}
@@ -42,7 +42,7 @@ func zeroBuffers(j *job, r *report) {
 	}
 }
 
-// whole is a file that counts as written: the rest may be a tail shorter than a block.
+// whole is the written share from which a file counts as written: a tail may be missing.
 const whole = 0.95
 
 func unwritten(jobs []*job, r *report) {
@@ -60,7 +60,7 @@ func unwritten(jobs []*job, r *report) {
 			}
 		}
 		for _, d := range j.devices() {
-			if j.reads() && !j.writes() && !written[d] && j.text("zonemode") != "zbd" { // zoned jobs keep to what was written
+			if j.reads() && !j.writes() && !written[d] && j.text("zonemode") != "zbd" { // zoned jobs read only written blocks
 				r.as(iotax.Info, j, s, "reads %s: if it is thin, new or trimmed, what was never written is answered from metadata", d)
 			}
 		}
@@ -72,7 +72,7 @@ func unwritten(jobs []*job, r *report) {
 	}
 }
 
-// paths are the files with the directory that they are in.
+// paths returns the files with their directory.
 func (j *job) paths() []string {
 	dirs := split(j.text("directory"))
 	var out []string
@@ -97,12 +97,12 @@ func sizeUnits(j *job, r *report) {
 		if !ok {
 			continue
 		}
-		// The word that stands for the other thing than what it says.
+		// The unit that has the other meaning than usual.
 		unit := binaryUnit.FindString(s.value)
 		if s.base == 1000 {
 			unit = bareUnit.FindString(s.value)
 			if key != "bs" && key != "ba" && key != "bsrange" && key != "bssplit" {
-				continue // 100k of something may well be meant
+				continue // 100k may be meant so
 			}
 		}
 		if unit == "" {
@@ -124,7 +124,7 @@ func sizeUnits(j *job, r *report) {
 
 var numbered = regexp.MustCompile(`(?i)\d+[kmgtp](?:ib|b)?\b`)
 
-// latencyOptions ask for latencies explicitly.
+// latencyOptions need latencies.
 var latencyOptions = []string{"write_lat_log", "write_hist_log", "lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "latency_target", "max_latency", "log_hist_msec"}
 
 func gtodReduce(j *job, r *report) {

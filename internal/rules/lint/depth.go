@@ -6,7 +6,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// depthRules are about queue depths that are asked for and not reached.
+// depthRules are about requested queue depths that are not reached.
 var depthRules = []rule{
 	{Rule: rules.LibaioBuffered, absent: true, job: libaioBuffered},
 	{Rule: rules.DepthOfSyncEngine, job: depthOfSync},
@@ -40,12 +40,12 @@ func depthOfSync(j *job, r *report) {
 		r.at(j, j.first("iodepth"), "iodepth=%d with %s, which does one I/O at a time", depth, e)
 	} else if !j.ran && j.system(r.facts) == "" {
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time; on Windows it takes windowsaio, which reaches the depth", depth, e)
-	} else if !j.ran { // a result says elsewhere which engine it was
+	} else if !j.ran { // a result has its engine elsewhere
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time", depth, e)
 	}
 }
 
-// aioMax is the number of asynchronous I/Os that macOS allows a process.
+// aioMax is the limit of macOS on asynchronous I/Os of a process.
 const aioMax = 16
 
 func posixaioDepth(j *job, r *report) {

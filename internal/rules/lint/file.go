@@ -11,7 +11,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// fileRules are about where the I/O of jobs goes, and what else goes there.
+// fileRules are about the destination of a job's I/O, and about other I/O to it.
 var fileRules = []rule{
 	{Rule: rules.FilenameColon, job: filenameColon},
 	{Rule: rules.DeviceOverwritten, job: deviceOverwritten},
@@ -39,7 +39,7 @@ func filenameColon(j *job, r *report) {
 	}
 }
 
-// oneName says what the parts were before they were split, or "" when a list may be meant.
+// oneName describes a name that contains colons, or returns "" if the parts may be a list.
 func oneName(parts []string) string {
 	for i, p := range parts[:len(parts)-1] {
 		next := parts[i+1]
@@ -81,10 +81,10 @@ func deviceOverwritten(j *job, r *report) {
 	}
 }
 
-// meant are options that say that jobs are to run together, or that they do not run at full speed.
+// meant are options of jobs that should run together, or not at full speed.
 var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "latency_target"}
 
-// beside are engines that disturb, watch or talk to other jobs rather than measure storage.
+// beside are engines that disturb, observe or synchronise other jobs instead of measuring storage.
 var beside = []string{"cpuio", "exec", "net", "netsplice", "rdma", "e4defrag", "falloc", "ftruncate", "null"}
 
 func jobsCompete(jobs []*job, r *report) {
@@ -100,7 +100,7 @@ func jobsCompete(jobs []*job, r *report) {
 		}) {
 			continue
 		}
-		// A job that verifies is after correctness, and may well be disturbed on purpose.
+		// A job that verifies tests data, and may be disturbed on purpose.
 		group = slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.verifies() })
 		for i, j := range group {
 			switch {
@@ -114,7 +114,7 @@ func jobsCompete(jobs []*job, r *report) {
 	}
 }
 
-// unlike is an option in which two jobs that do the same differ as rows of a table would, or "".
+// unlike returns an option in which two jobs with the same work differ, or "".
 func (j *job) unlike(o *job) string {
 	for _, key := range []string{"iodepth", "numjobs", "ioengine", "direct"} {
 		if j.set[key].value != o.set[key].value {
@@ -124,7 +124,7 @@ func (j *job) unlike(o *job) string {
 	return ""
 }
 
-// blocks are the block sizes as written.
+// blocks returns the block sizes as written.
 func (j *job) blocks() string {
 	return j.set["bs"].value + " " + j.set["bsrange"].value + " " + j.set["bssplit"].value
 }

@@ -10,32 +10,32 @@ import (
 	"iotax/internal/plan"
 )
 
-// A job is a job as fio would run it, with the place of each of its options.
+// A job is a job as fio runs it, with the place of each option.
 type job struct {
 	name  string
-	head  setting // its section's header, or what stands for it
+	head  setting // the header of its section, or its substitute
 	set   map[string]setting
 	order []setting // as written, those of [global] first
 	group int       // jobs of one group run at the same time
-	ours  bool      // iotax runs it: it sets the time, the place, the seed and, unless told, the engine
-	sized bool      // of those: a trial ends when its size is through
-	ran   bool      // it has been run; the machine is not known
-	part  bool      // of those: only some of its options are known
+	ours  bool      // iotax runs it, and sets the time, the place, the seed and, by default, the engine
+	sized bool      // of iotax's jobs: a trial ends when its size is done
+	ran   bool      // it has run; its machine is unknown
+	part  bool      // of these: only some of its options are known
 
 	readonly  bool   // fio runs with --readonly
-	command   bool   // of a section: it stands on a command line
+	command   bool   // of a section: it is on a command line
 	inherited string // of a section: the engine of the global sections before it, "" for fio's default
 }
 
-// A setting is one option with its place.
+// A setting is an option with its place.
 type setting struct {
-	key, value string // the key as fio calls it, aliases replaced
+	key, value string // the first name of the option
 	bare       bool
-	base       int // 1000 or 1024: what a k in the value is to fio; 0 is the plan's units
+	base       int // 1000 or 1024, the base of k in the value; 0 for the plan's units
 	at         position
 }
 
-// add sets an option, in place of what it was before.
+// add sets an option and replaces an earlier value.
 func (j *job) add(s setting) {
 	j.set[s.key] = s
 	j.order = append(j.order, s)
@@ -52,7 +52,7 @@ func (j *job) get(key string) (setting, bool) {
 	return s, ok
 }
 
-// text is the value of an option, "" when it is not set or depends on a variable.
+// text returns the value of an option, or "" if it is not set or depends on a variable.
 func (j *job) text(key string) string {
 	s := j.set[key]
 	if strings.Contains(s.value, "$") {
@@ -61,7 +61,7 @@ func (j *job) text(key string) string {
 	return s.value
 }
 
-// first is the first of the options that the job sets, else its header.
+// first returns the first of these options that the job sets, or else its header.
 func (j *job) first(keys ...string) setting {
 	for _, k := range keys {
 		if s, ok := j.set[k]; ok {
@@ -71,19 +71,19 @@ func (j *job) first(keys ...string) setting {
 	return j.head
 }
 
-// has reports whether one of the options is set, to whatever value.
+// has reports whether one of the options is set to any value.
 func (j *job) has(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool { _, ok := j.set[k]; return ok })
 }
 
-// on reports whether a boolean option is set and not 0.
+// on reports whether a boolean option is set to another value than 0.
 func (j *job) on(key string) bool {
 	s, ok := j.set[key]
 	return ok && (s.bare || s.value != "0" && s.value != "false")
 }
 
-// number is a whole number; otherwise is the value of an option that is not set. It fails where the
-// value depends on a variable or is not a number.
+// number returns a whole number, or otherwise if the option is not set. ok is false if the value depends on a
+// variable or is not a number.
 func (j *job) number(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -93,7 +93,7 @@ func (j *job) number(key string, otherwise int64) (int64, bool) {
 	return n, err == nil && !strings.Contains(s.value, "$")
 }
 
-// size is a number of bytes; it fails like number, and for shares of something ("20%").
+// size returns a number of bytes. It fails like number, and for shares ("20%").
 func (j *job) size(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -101,7 +101,7 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 	}
 	v := s.value
 	if key == "bs" {
-		read, write, _ := fio.PerDirection(v) // of a job that does both, the reads
+		read, write, _ := fio.PerDirection(v) // of a job that reads and writes, the reads
 		if v = read; !j.reads() {
 			v = write
 		}
@@ -117,7 +117,7 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// duration is a time in fio's units, of which seconds go without a name.
+// duration returns a time. A number without a unit is in seconds.
 func (j *job) duration(key string) (time.Duration, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -127,7 +127,7 @@ func (j *job) duration(key string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// mode is the direction without what may follow it ("read:8k"), "" when it depends on a variable.
+// mode returns the direction without its suffix ("read:8k"), or "" if it depends on a variable.
 func (j *job) mode() string {
 	s, ok := j.set["rw"]
 	if !ok {
@@ -150,12 +150,12 @@ func (j *job) writes() bool {
 	return strings.Contains(m, "write") && m != "readwrite" || j.mixes() && j.readShare() < 100
 }
 
-// mixes reports whether the job does reads and writes by shares.
+// mixes reports whether the job both reads and writes.
 func (j *job) mixes() bool {
 	return slices.Contains([]string{"rw", "readwrite", "randrw"}, j.mode())
 }
 
-// readShare is the per cent of a mix that are reads: of rwmixread and rwmixwrite the later counts.
+// readShare returns the percentage of reads in a mix: the later of rwmixread and rwmixwrite counts.
 func (j *job) readShare() int64 {
 	share := int64(50)
 	for _, s := range j.order {
@@ -174,16 +174,16 @@ func (j *job) readShare() int64 {
 func (j *job) trims() bool  { return strings.Contains(j.mode(), "trim") }
 func (j *job) random() bool { return strings.HasPrefix(j.mode(), "rand") }
 
-// direct reports whether the page cache is bypassed.
+// direct reports whether the job bypasses the page cache.
 func (j *job) direct() bool {
-	if b, ok := j.set["buffered"]; ok { // it is direct turned round: of the two only the later is here
+	if b, ok := j.set["buffered"]; ok { // the inverse of direct: only the later of the two is set
 		return !b.bare && b.value == "0"
 	}
 	return j.on("direct") || j.on("atomic")
 }
 
-// engine is the I/O engine: fio's default where none is set, "" where that is iotax's choice, or where
-// it depends on a variable.
+// engine returns the I/O engine: fio's default if none is set, "" if iotax selects it or if it depends on a
+// variable.
 func (j *job) engine(facts Facts) string {
 	if _, ok := j.set["ioengine"]; ok {
 		return fio.EngineName(j.text("ioengine"))
@@ -194,7 +194,7 @@ func (j *job) engine(facts Facts) string {
 	return defaultEngine(Facts{OS: j.system(facts)})
 }
 
-// system is the operating system that the job is for: that of its paths, wherever it is linted, else that of the facts.
+// system returns the operating system of the job's paths, or else that of the facts.
 func (j *job) system(facts Facts) string {
 	names := append(j.files(), split(j.set["directory"].value)...)
 	switch {
@@ -211,7 +211,7 @@ var (
 	macDisk     = regexp.MustCompile(`^/dev/r?disk[0-9]`)
 )
 
-// defaultEngine is fio's: see FIO_PREFERRED_ENGINE in its os/.
+// defaultEngine returns fio's default (FIO_PREFERRED_ENGINE in its os/).
 func defaultEngine(facts Facts) string {
 	if facts.OS == "windows" {
 		return "windowsaio"
@@ -219,7 +219,7 @@ func defaultEngine(facts Facts) string {
 	return "psync"
 }
 
-// sectionEngine is the engine with which fio reads the section: its own, or that of the global sections.
+// sectionEngine returns the engine of the section, or of the global sections before it.
 func (j *job) sectionEngine(facts Facts) string {
 	if s, ok := j.get("ioengine"); ok {
 		return fio.EngineName(s.value)
@@ -230,7 +230,7 @@ func (j *job) sectionEngine(facts Facts) string {
 	return defaultEngine(facts)
 }
 
-// fileEngines do I/O on files and block devices through the kernel, where the page cache is.
+// fileEngines do I/O on files and block devices through the kernel, which has the page cache.
 var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
 
 // onFiles reports whether the job does I/O on files or block devices of this machine.
@@ -243,7 +243,7 @@ func (j *job) onFiles(facts Facts) bool {
 	})
 }
 
-// files are the names in filename, which separates them by colons.
+// files returns the names in filename, which are separated by colons.
 func (j *job) files() []string {
 	var out []string
 	for _, p := range split(j.set["filename"].value) {
@@ -252,7 +252,7 @@ func (j *job) files() []string {
 	return out
 }
 
-// split breaks a list of names at its colons, unless they are escaped.
+// split splits a list of names at unescaped colons.
 func split(s string) []string {
 	if s == "" {
 		return nil
@@ -271,13 +271,13 @@ func split(s string) []string {
 	return append(out, s[start:])
 }
 
-// device reports whether a name can only be that of a device.
+// device reports whether a name is that of a device.
 func device(name string) bool {
 	j := job{set: map[string]setting{"filename": {value: strings.ReplaceAll(name, ":", `\:`)}}}
 	return len(j.devices()) > 0
 }
 
-// devices are those of the files that are block devices by their name.
+// devices returns the files that are block devices by their name.
 func (j *job) devices() []string {
 	var out []string
 	for _, f := range j.files() {
@@ -289,7 +289,7 @@ func (j *job) devices() []string {
 	return out
 }
 
-// bytes is what one pass of the job covers, over all its clones; it fails where that is not known.
+// bytes returns how much one pass of the job covers, over all its clones, if known.
 func (j *job) bytes() (int64, bool) {
 	size, ok := j.size("size", 0)
 	if n, known := j.size("filesize", 0); ok && size == 0 && known {
@@ -303,7 +303,7 @@ func (j *job) bytes() (int64, bool) {
 	return size * clones, true
 }
 
-// covered is how much of the storage one pass touches: clones on one file share it.
+// covered returns how much of the storage one pass touches. Clones on one file share it.
 func (j *job) covered() (int64, bool) {
 	if j.has("filename") && !j.has("offset_increment") {
 		n, ok := j.size("size", 0)
@@ -312,12 +312,12 @@ func (j *job) covered() (int64, bool) {
 	return j.bytes()
 }
 
-// slowed reports whether the job holds itself back, so that its rate can be foretold by nobody here.
+// slowed reports whether the job limits its rate, so that its duration is unknown.
 func (j *job) slowed() bool {
 	return j.has("rate", "rate_iops", "thinktime", "flow", "latency_target", "rate_process")
 }
 
-// verifies reports whether the job is about what is read rather than how fast.
+// verifies reports whether the job tests data instead of speed.
 func (j *job) verifies() bool {
 	s, ok := j.set["verify"]
 	return ok && s.value != "0" && s.value != "none"

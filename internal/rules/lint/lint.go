@@ -1,6 +1,5 @@
-// Package lint finds what makes a comparison wrong before anything is measured: rules on fio jobs
-// (job files, command lines, the options kept in a result) and on plans. It does no I/O: what a rule
-// must know about the machine is told by Facts.
+// Package lint finds mistakes that make a comparison wrong before anything is measured: in fio jobs (job files,
+// command lines, the options in a result) and in plans. It does no I/O: facts about the machine come from Facts.
 package lint
 
 import (
@@ -14,72 +13,72 @@ import (
 	"iotax/internal/rules"
 )
 
-// A rule is one of the registry, with the functions that look for it.
+// A rule is one of the registry, with the functions that search for the mistake.
 type rule struct {
 	rules.Rule
 
-	job  func(*job, *report)   // looks at one job; plan and result replace it where there are both
-	file func([]*job, *report) // looks at the jobs of a file together
-	sect func(*job, *report)   // looks at the options of one section as fio reads it, [global] included
+	job  func(*job, *report)   // examines one job; not used where there is plan or result
+	file func([]*job, *report) // examines all jobs of a file
+	sect func(*job, *report)   // examines the options of one section as fio reads it, also of [global]
 	plan func(*planView, *report)
-	// absent is set where the rule takes an option that is not there for its default.
+	// absent is set if the rule treats a missing option as its default.
 	absent bool
 
-	result func(*fio.Job, *job, *report) // looks at what a job of a result has done
+	result func(*fio.Job, *job, *report) // examines a job of a result
 }
 
-// checks are the rules that have functions, in the order of the docs.
+// checks returns the rules that have functions, in the order of the docs.
 func checks() []rule {
 	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, planRules, resultRules)
 }
 
-// Facts are what is known about the machine that the jobs will run on. The zero Facts know nothing:
-// rules that need a fact then say "if", or nothing.
+// Facts are facts about the machine that will run the jobs. Without a fact, rules that need it report a condition
+// ("if …"), or nothing.
 type Facts struct {
-	Memory  int64    // bytes of RAM; 0 is unknown
-	OS      string   // as runtime.GOOS says it; "" is unknown
-	Version string   // of fio there, as in "fio-3.33"; "" is unknown
-	Options []string // what that fio lists as its options; nil is unknown
-	Engines []string // what it lists as its engines; nil is unknown
+	Memory  int64    // bytes; 0 is unknown
+	OS      string   // as in runtime.GOOS; "" is unknown
+	Version string   // of fio, as in "fio-3.33"; "" is unknown
+	Options []string // options that this fio lists; nil is unknown
+	Engines []string // engines that it lists; nil is unknown
 
-	// Holds says what the block device at a path holds that writing would destroy ("mounted on
-	// /srv", "an ext4 file system"), or "". Nil when devices cannot be looked at.
+	// Holds describes the contents of a block device that writing would destroy ("mounted on /srv", "an ext4 file
+	// system"), or returns "". It is nil if devices cannot be examined.
 	Holds func(device string) string
-	// Written is the share of the file at a path that has blocks on the storage, and whether there
-	// is such a file. Nil when files cannot be looked at.
+	// Written returns the share of a file that has blocks on the storage. ok is false without such a file. It is
+	// nil if files cannot be examined.
 	Written func(path string) (share float64, ok bool)
 }
 
-// A Finding is an iotax.Finding with the line it points at.
+// A Finding is an iotax.Finding with the line that it points to.
 type Finding struct {
 	iotax.Finding
-	Source string // the line (of a command: the whole of it); "" when there is none
+	Source string // the line, or the whole command; "" if there is none
 	Width  int    // characters from Column on
 }
 
-// A position is a place in a text; the zero position is none.
+// A position is a place in a text. The zero position is no place.
 type position struct {
 	file, source        string
 	line, column, width int
 }
 
-// report gathers the findings of one rule.
+// report collects the findings of one rule.
 type report struct {
 	rule  rule
 	facts Facts
 	hits  []hit
 }
 
-// A hit is what a rule has to say about one job.
+// A hit is a finding about one job.
 type hit struct {
 	at       position
 	severity iotax.Severity
 	evidence string
 	hint     string
-	job      string // "" when it is about all
+	job      string // "" for all jobs
 }
 
-// at adds a finding about a job, at the place of one of its settings.
+// at adds a finding about a job at the place of a setting.
 func (r *report) at(j *job, s setting, format string, args ...any) {
 	r.as(r.rule.Severity, j, s, format, args...)
 }
@@ -87,7 +86,7 @@ func (r *report) at(j *job, s setting, format string, args ...any) {
 func (r *report) as(severity iotax.Severity, j *job, s setting, format string, args ...any) {
 	h := hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), hint: r.rule.Hint, job: j.name}
 	if s.key == "" && s.at.line > 0 {
-		h.job = "" // its header says it
+		h.job = "" // its header names it
 	}
 	r.hits = append(r.hits, h)
 }
@@ -97,11 +96,11 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// named is how many jobs a finding names.
+// named is the number of jobs that a finding names.
 const named = 3
 
-// findings joins what was said at the same place about several jobs: an option of [global] is one
-// mistake, however many jobs have it. jobs is how many there are in all.
+// findings joins findings at the same place about several jobs: an option of [global] is one mistake. jobs is the
+// number of all jobs.
 func (r *report) findings(jobs int) []Finding {
 	type key struct {
 		at       position
@@ -146,7 +145,7 @@ func (r *report) findings(jobs int) []Finding {
 	return out
 }
 
-// lint runs the rules that are for jobs of this sort.
+// lint runs the rules for jobs of this kind.
 func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	var out []Finding
 	for _, rule := range checks() {
@@ -166,7 +165,7 @@ func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 		}
 		n := len(jobs)
 		if rule.sect != nil {
-			n = 0 // the place names the section
+			n = 0 // the place shows the section
 			for _, s := range sections {
 				rule.sect(s, r)
 			}
@@ -176,7 +175,7 @@ func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// sorted puts findings in the order of the text; what has no place comes first.
+// sorted sorts findings by their place in the text. Those without a place come first.
 func sorted(fs []Finding) []Finding {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// optionRules are about options that fio refuses or misreads.
+// optionRules are about options that fio rejects or misreads.
 var optionRules = []rule{
 	{Rule: rules.UnknownOption, sect: unknownOption},
 	{Rule: rules.BadValue, sect: badValue},
@@ -24,25 +24,25 @@ var optionRules = []rule{
 	{Rule: rules.MisreadValue, sect: misread},
 }
 
-// profileOptions are taken by fio in every job, because its built-in profiles (tiobench, act) add them
-// to the list of options; with what was meant, where that is clear.
+// profileOptions are accepted in every job, because fio's built-in profiles (tiobench, act) add them to its
+// options. The value is the option that was probably meant.
 var profileOptions = map[string]string{
 	"threads": "thread", "block": "bs", "dir": "directory", "numruns": "loops", "load": "", "prep": "",
 	"device-names": "filename", "test-duration": "runtime",
 }
 
-// slipped reports whether a name can only be a slip of an option that every job has.
+// slipped reports whether a name is a misspelled option of every job.
 func slipped(key, near string) bool {
 	o, ok := fio.LookupOption(near)
 	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2
 }
 
-// lastListed is the last version of fio whose options are listed.
+// lastListed is the newest version of fio in the tables.
 const lastListed = "3.42"
 
 func unknownOption(j *job, r *report) {
 	engine := j.sectionEngine(r.facts)
-	if j.command { // it counts from where it stands
+	if j.command { // an engine counts from its place on
 		engine = cmp.Or(j.inherited, defaultEngine(r.facts))
 	}
 	for _, s := range j.order {
@@ -80,7 +80,7 @@ func unknownOption(j *job, r *report) {
 			slip := slipped(s.key, near)
 			later := fio.Option{Since: lastListed}
 			switch {
-			case !own && !slip: // an engine of another project may well have an option of this name
+			case !own && !slip: // another project's engine may have this option
 				continue
 			case slip || r.facts.Options != nil || later.NewerThan(r.facts.Version) || r.facts.Version == "fio-"+lastListed:
 				r.at(j, s, "fio has no option %s", s.key)
@@ -105,14 +105,13 @@ var (
 	errShare = errors.New("a share is at most 100%")
 )
 
-// belowOne is what fio does with a number below 1 that it accepts.
+// belowOne describes what fio does with a number below 1 that it accepts.
 var belowOne = map[string]string{"numjobs": "makes copies of the job until it reaches its maximum", "nrfiles": "does no I/O"}
 
-// counted are options whose number is no size.
+// counted are options with a number that is not a size.
 var counted = map[string]bool{"iodepth": true, "numjobs": true, "nrfiles": true}
 
-// readings are the values of an option as fio reads them: what it takes for a number, and what it makes
-// of each.
+// readings returns the numbers in an option's value as fio splits it, and the error of each.
 func (s setting) readings() (parts []string, errs []error) {
 	v := strings.TrimSpace(s.value)
 	if open(v) {
@@ -154,7 +153,7 @@ func (s setting) readings() (parts []string, errs []error) {
 	return parts, errs
 }
 
-// tableVersion is the fio whose tables fio.Option.Check follows.
+// tableVersion is the version of fio whose tables fio.Option.Check uses.
 const tableVersion = "3.33"
 
 func badValue(j *job, r *report) {
@@ -188,9 +187,9 @@ func badValue(j *job, r *report) {
 			near := plan.Nearest(word, no.Want)
 			switch {
 			case shellVariable.MatchString(s.value):
-				r.hint("fio replaces ${NAME} alone: write it with braces")
+				r.hint("fio replaces only ${NAME}: write it with braces")
 			case strings.TrimLeft(s.value, " \t") != s.value && no.Want != nil:
-				r.hint("remove the space behind the =: fio takes it for a part of the word")
+				r.hint("remove the space after the =: for fio it is a part of the word")
 			case no.Want != nil && near != "":
 				r.hint("did you mean %q?", near)
 			}
@@ -225,7 +224,7 @@ func badEngine(j *job, s setting, r *report) {
 			r.hint("did you mean %q?", near)
 		}
 	default:
-		r.as(iotax.Info, j, s, "no version of fio has an engine %s: it must come from another project", name)
+		r.as(iotax.Info, j, s, "no version of fio has an engine %s: it must be another project's", name)
 	}
 }
 
@@ -263,7 +262,7 @@ func refusedTogether(j *job, r *report) {
 	}
 }
 
-// smallestBlock is the smallest block size of the job, in whichever direction; it fails where that is not known.
+// smallestBlock returns the smallest block size of the job in any direction, if known.
 func (j *job) smallestBlock() (int64, bool) {
 	s, ok := j.get("bs")
 	if j.has("bsrange", "bssplit") {
@@ -308,7 +307,7 @@ func misread(j *job, r *report) {
 					m.As = strings.TrimSuffix(strings.TrimSuffix(m.As, " bytes"), " byte")
 				}
 				r.at(j, s, "%s=%s: fio takes it for %s, because %s", s.key, m.Value, m.As, m.Why)
-			case err != errNone: // a list passes where one element does
+			case err != errNone: // fio accepts a list if it accepts one element
 				r.at(j, s, "%s=%s: fio leaves out %q: %v", s.key, s.value, parts[i], err)
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// planRules are about the targets of a plan beside each other.
+// planRules are about the targets of a plan compared with each other.
 var planRules = []rule{
 	{Rule: rules.GuestDiskCache, plan: guestDiskCache},
 	{Rule: rules.MemoryTarget, job: memoryJob, plan: memoryTarget},
@@ -41,7 +41,7 @@ func guestDiskCache(p *planView, r *report) {
 	}
 }
 
-// baselineDirect reports whether direct I/O at the baseline goes to the device.
+// baselineDirect reports whether direct I/O at the baseline reaches the device.
 func (p *planView) baselineDirect() bool {
 	for _, t := range p.Targets {
 		if t.Name == p.Baseline {
@@ -59,14 +59,14 @@ func memoryTarget(p *planView, r *report) {
 	}
 }
 
-// inMemory reports whether a path is in memory on Linux. Below /run/media desktops mount disks.
+// inMemory reports whether a path is in memory on Linux. Disks may be mounted below /run/media.
 func inMemory(path string) bool {
 	return slices.ContainsFunc([]string{"/dev/shm", "/run"}, func(m string) bool {
 		return (path == m || strings.HasPrefix(path, m+"/")) && !strings.HasPrefix(path, "/run/media/")
 	})
 }
 
-// memoryJob is memory-target on a job.
+// memoryJob is memory-target for a job.
 func memoryJob(j *job, r *report) {
 	if system := j.system(r.facts); system != "" && system != "linux" || !j.onFiles(r.facts) {
 		return
@@ -81,7 +81,7 @@ func memoryJob(j *job, r *report) {
 	}
 }
 
-// shortTrials is short-run on a plan.
+// shortTrials is short-run for a plan.
 func shortTrials(p *planView, r *report) {
 	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
 		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", rules.Time(d))
@@ -89,7 +89,7 @@ func shortTrials(p *planView, r *report) {
 	}
 }
 
-// on adds a finding at a place of a plan.
+// on adds a finding at a place in a plan.
 func (r *report) on(m plan.Mark, severity iotax.Severity, format string, args ...any) {
 	r.hits = append(r.hits, hit{at: marked(m), severity: severity, evidence: fmt.Sprintf(format, args...), hint: r.rule.Hint})
 }
@@ -121,11 +121,11 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// toldByRuns are rules on plans whose mistake a run tells in any case, from what it then measured, in the
-// words of check: short-trial, depth-of-sync-engine, durability-differs.
+// toldByRuns are rules on plans whose mistakes a run always reports by its own measurements, through rules of
+// check: short-trial, depth-of-sync-engine, durability-differs.
 var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
-// ForRun are those of the findings on a plan that belong into the report of its run.
+// ForRun returns the findings on a plan that belong in the report of its run.
 func ForRun(findings []Finding) []iotax.Finding {
 	var out []iotax.Finding
 	for _, f := range findings {
@@ -137,7 +137,7 @@ func ForRun(findings []Finding) []iotax.Finding {
 	return out
 }
 
-// BadPlan turns what plan.Parse says into findings.
+// BadPlan turns the errors of plan.Parse into findings.
 func BadPlan(errs plan.Errors) []Finding {
 	var out []Finding
 	for _, e := range errs {
@@ -153,8 +153,8 @@ func BadPlan(errs plan.Errors) []Finding {
 	return out
 }
 
-// planJobs are the jobs of a workload, several where they run jointly: its own keys, and before them the
-// job file or the command line that they were taken from, which are one place in the plan.
+// planJobs returns the jobs of a workload, several if they run jointly: the options of its job file or command
+// line, which have one place in the plan, and then its own keys.
 func planJobs(w plan.Workload) []*job {
 	text := w.Value("command")
 	if text == "" {
@@ -171,18 +171,18 @@ func planJobs(w plan.Workload) []*job {
 	return out
 }
 
-// planJob is one job of a workload: what its job file or command says, and the plan's keys, which win.
+// planJob returns a job of a workload: the options of its job file or command, overridden by the keys of the plan.
 func planJob(w plan.Workload, written []fio.Setting) *job {
 	sized := w.Value("by_size") == "true"
 	j := &job{name: w.Name, set: map[string]setting{}, ours: true, sized: sized}
 	j.head = setting{at: marked(w.Where(""))}
 	at := w.Where("file")
-	if at == w.Where("") { // not written
+	if at == w.Where("") { // not in the plan
 		at = w.Where("command")
 	}
 	for _, s := range written {
 		if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
-			continue // the target says where
+			continue // the target determines the place
 		}
 		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 	}

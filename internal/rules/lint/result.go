@@ -10,13 +10,13 @@ import (
 	"iotax/internal/rules"
 )
 
-// resultRules are about numbers of a result that do not fit together, whatever was measured.
+// resultRules are about numbers of a result that contradict each other.
 var resultRules = []rule{
 	{Rule: rules.RateMismatch, result: rateMismatch},
 	{Rule: rules.NoLatency, result: noLatency},
 }
 
-// mismatch is how far a rate may be from what it should be: text is rounded to three digits.
+// mismatch is the largest accepted relative error of a rate: text has three digits.
 const mismatch = 0.05
 
 // sector is the smallest I/O of a block device.
@@ -33,10 +33,10 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		case fixed && mean > 0 && d.Short == 0 && !d.FitsBlocks(float64(bs), j.inFlight(ran)):
 			r.at(j, j.head, "%s: %d bytes in %d I/Os are %s each, and the block size is %s", d.name, d.Bytes, d.IOs, rules.Bytes(int64(mean)), rules.Bytes(bs))
 			continue
-		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may have been made of the rates: the block size was not
+		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may be derived from the rates, the block size is not
 			mean = float64(bs)
 		}
-		// Of jobs that were through at once, fio's own rounding of the time decides.
+		// fio's rounding of the time decides over very short jobs.
 		if d.Runtime > 0 && d.Runtime.Seconds() < 0.1 {
 			continue
 		}
@@ -64,7 +64,7 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 	}
 }
 
-// inFlight is how many I/Os may have been in flight at the end of a ramp.
+// inFlight returns how many I/Os may have been in flight at the end of a ramp.
 func (j *job) inFlight(ran *fio.Job) int64 {
 	if !j.has("ramp_time") && !j.part {
 		return 0
@@ -77,17 +77,17 @@ func (j *job) inFlight(ran *fio.Job) int64 {
 	return min(depth, 1<<20) * min(max(clones, int64(ran.Members)), 1<<20)
 }
 
-// between is where a rate is that fio has rounded.
+// between is the range of a rounded rate.
 type between struct{ least, most float64 }
 
-// off reports whether x is more than mismatch outside.
+// off reports whether x is outside by more than mismatch.
 func (b between) off(x float64) bool {
 	return x < b.least*(1-mismatch) || x > b.most*(1+mismatch)
 }
 
 func off(a, b float64) bool { return math.Abs(a/b-1) > mismatch }
 
-// jointly is jobs-compete of a result: a row is the sum of sections that did different things.
+// jointly is jobs-compete for a result: a row is the sum of sections with different work.
 func jointly(ran *fio.Job, j *job, r *report) {
 	var what []string
 	for _, k := range ran.Unlike {
@@ -103,7 +103,7 @@ func jointly(ran *fio.Job, j *job, r *report) {
 	}
 }
 
-// A ranDirection is what a job did in one direction, with its name.
+// A ranDirection is a direction of a job with its name.
 type ranDirection struct {
 	name string
 	*fio.Direction
@@ -113,7 +113,7 @@ func directionsOf(ran *fio.Job) []ranDirection {
 	return []ranDirection{{"read", &ran.Read}, {"write", &ran.Write}, {"trim", &ran.Trim}, {"mixed", &ran.Mixed}}
 }
 
-// blockSize is the one block size of a direction, and whether it is known and the only one.
+// blockSize returns the block size of a direction if it is known and the only one.
 func (j *job) blockSize(direction string) (int64, bool) {
 	s, ok := j.get("bs")
 	if !ok || j.has("bsrange", "bssplit", "bs_unaligned") || direction == "mixed" && strings.ContainsAny(s.value, ",:-") {
@@ -127,7 +127,7 @@ func (j *job) blockSize(direction string) (int64, bool) {
 
 func noLatency(ran *fio.Job, j *job, r *report) {
 	if j.on("gtod_reduce") {
-		return // said
+		return // another rule reports it
 	}
 	done := uint64(0)
 	for _, d := range directionsOf(ran) {

@@ -14,9 +14,9 @@ import (
 
 var sarifLevels = map[iotax.Severity]string{iotax.Invalid: "error", iotax.Warning: "warning", iotax.Info: "note"}
 
-// SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. isFile reports whether
-// the File of a finding is one, for only files have locations. version is that of iotax. Its libraries in Go write every
-// field of the format, with placeholders for those that have no value.
+// SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. Only files have locations: isFile reports whether
+// the File of a finding is one. version is that of iotax. No library is used: those in Go write every field of the
+// format, also those without a value.
 func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) bool) error {
 	type object = map[string]any
 	text := func(s string) object { return object{"text": s} }
@@ -62,8 +62,8 @@ func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) 
 		"runs": []object{{"tool": object{"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}}})
 }
 
-// artifactURI is the path of a file as a URI reference: relative paths stay relative, so that they are
-// found below the root of a repository.
+// artifactURI returns the path of a file as a URI reference. Relative paths stay relative to the root of a
+// repository.
 func artifactURI(path string) string {
 	path = filepath.ToSlash(filepath.Clean(path))
 	u := url.URL{Path: path}

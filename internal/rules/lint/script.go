@@ -10,8 +10,9 @@ import (
 	"iotax/fio"
 )
 
-// Script finds the mistakes of the fio commands and job files in a shell script or a Markdown document. Job files
-// that a command names are not read: they may not be there, or not yet. It returns no findings for a text without any.
+// Script finds the mistakes of the fio commands and job files in a shell script or a Markdown document. It does
+// not read job files that a command names, because they may not exist yet. It returns no findings for a text
+// without either.
 func Script(name, text string, facts Facts) ([]Finding, error) {
 	var out []Finding
 	for _, s := range snippets(text) {
@@ -27,7 +28,7 @@ func Script(name, text string, facts Facts) ([]Finding, error) {
 // Scripted reports whether a text has a fio command, or a job file between other lines.
 func Scripted(text string) bool { return len(snippets(text)) > 0 }
 
-// A snippet is a part of a text that begins after a number of lines.
+// A snippet is a part of a text after a number of lines.
 type snippet struct {
 	text  string
 	after int
@@ -43,8 +44,8 @@ var (
 	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
 )
 
-// snippets finds the fenced blocks of Markdown that are about fio; of a text without any, the whole of it and the
-// job files that it writes by a here document.
+// snippets returns the fenced blocks of Markdown that use fio. Of a text without fenced blocks it returns the
+// whole and the job files in its here documents.
 func snippets(text string) []snippet {
 	lines := strings.SplitAfter(text, "\n")
 	var out []snippet
@@ -77,14 +78,14 @@ func snippets(text string) []snippet {
 	return append([]snippet{{text: text}}, documents(text, 0)...)
 }
 
-// shells are the names by which Markdown calls a shell.
+// shells are languages of fenced blocks that are shell scripts.
 var shells = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true, "zsh": true, "text": true, "shell-session": true, "terminal": true}
 
 // documents finds the job files in the here documents of a script, which begins after a number of lines.
 func documents(text string, after int) []snippet {
 	var out []snippet
 	lines := strings.SplitAfter(text, "\n")
-	last := map[string]int{} // place of each line, so that a document without end is not searched for it
+	last := map[string]int{} // the last place of each line, so that a document without an end is not searched for it
 	for i, l := range lines {
 		last[strings.TrimSpace(l)] = i
 	}
@@ -97,7 +98,7 @@ func documents(text string, after int) []snippet {
 		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
 			end++
 		}
-		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell replaces them
+		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell expands them
 		if isJob(body) {
 			out = append(out, snippet{text: body, after: after + i + 1, job: true})
 		}
@@ -106,7 +107,7 @@ func documents(text string, after int) []snippet {
 	return out
 }
 
-// isJob reports whether a text is a job file of fio's, rather than another file with sections.
+// isJob reports whether a text is a job file, not another file with sections.
 func isJob(text string) bool {
 	if !LooksLikeJob(text) {
 		return false
@@ -124,7 +125,7 @@ func isJob(text string) bool {
 	return known > 0 && 2*known >= all && section.MatchString(text)
 }
 
-// JobText reports whether a text reads as a job file of fio's.
+// JobText reports whether a text is a job file of fio.
 func JobText(text string) bool { return isJob(text) }
 
 func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
@@ -139,11 +140,10 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 			}
 			return []byte(s.text), nil
 		}, facts)
-		// The text shows a job file; the files that it includes are elsewhere.
+		// Files that a job file in a document includes are elsewhere.
 		return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }), err
 	}
-	// What a script does besides may be in the syntax of another shell, or no script at all: then each of its
-	// commands is read alone.
+	// The rest of a script may have the syntax of another shell. Then read each of its commands alone.
 	found, err := commands(name, s.text, nil, facts)
 	if err == nil {
 		return found, nil
@@ -173,7 +173,7 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 	return out, nil
 }
 
-// moved puts the findings of a part of a file at their places in the whole, of which lines come before the part.
+// moved moves findings in a part of a file, which begins after a number of lines, to their places in the file.
 func moved(found []Finding, file string, lines int) []Finding {
 	for i := range found {
 		if found[i].File == file && found[i].Line > 0 {

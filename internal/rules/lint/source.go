@@ -13,8 +13,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// JobFile finds the mistakes of a job file that reads as fio itself would read it. name is its name in
-// the findings; read gives the text of that file and of those that it includes.
+// JobFile finds the mistakes of a job file, which it reads as fio does. name is its name in findings. read returns
+// the text of that file and of included files.
 func JobFile(name string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	texts := map[string]string{}
 	f, err := fio.ReadJob(name, func(n string) ([]byte, error) {
@@ -35,22 +35,22 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 	}
 	jobs := t.jobs(f.Jobs())
 	if slices.ContainsFunc(out, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }) {
-		jobs = nil // what the missing file would have set is not known
+		jobs = nil // the options in the missing file are unknown
 	} else if len(jobs) == 0 && len(out) == 0 {
 		out = append(out, t.empty(1, "the file has no job: fio runs nothing", "add a section with the name of a job, as in [randread]")...)
 	}
 	return sorted(append(out, lint(jobs, t.sections(f.Sections), rules.JobFile, facts)...)), nil
 }
 
-// empty is a finding about a text that has no job.
+// empty returns a finding about a text without a job.
 func (t *texted) empty(line int, evidence, hint string) []Finding {
 	r := &report{rule: rule{Rule: rules.NotAJob}}
 	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, hint: hint}}
 	return r.findings(0)
 }
 
-// Commands finds the mistakes of the fio commands of a command line. name stands for it in the findings. read gives the
-// text of the job files that the commands name; where it is nil, they are not read.
+// Commands finds the mistakes of the fio commands of a command line. name is its name in findings. read returns
+// the text of job files that the commands name; if it is nil, they are not read.
 func Commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	found, err := commands(name, text, read, facts)
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
@@ -63,12 +63,13 @@ func Commands(name, text string, read func(name string) ([]byte, error), facts F
 	return found, err
 }
 
-// commands is Commands for a text that may have none. The error is a *notScript for what no shell would read.
+// commands is Commands for a text that may have no command. The error is a *notScript if a shell cannot parse the
+// text.
 func commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
 	cs, err := fio.ParseCommands(text)
 	var je *fio.JobError
-	if cs == nil && errors.As(err, &je) && je == err { // not joined: about the whole
+	if cs == nil && errors.As(err, &je) && je == err { // not joined: about the whole text
 		return nil, &notScript{err}
 	}
 	out, err := t.unreadable(err)
@@ -87,7 +88,7 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 
 func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	if c.Remote() {
-		facts = Facts{} // of the machine, the container or the image nothing is known
+		facts = Facts{} // the machine, container or image is unknown
 	}
 	if strings.HasSuffix(c.Program, ".exe") {
 		facts = Facts{OS: "windows", Memory: facts.Memory}
@@ -133,17 +134,18 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 	return append(out, lint(jobs, t.sections(sections), rules.JobFile, facts)...), nil
 }
 
-// Result finds the mistakes in the options that a result says it was made with, and what does not fit
-// together in its numbers. There is no place to point at but the line of name at which the result begins.
+// Result finds mistakes in the options of a result, and numbers that contradict each other. All findings point to
+// the line of name at which the result begins.
 func Result(name string, line int, res *fio.Result) []Finding {
 	var jobs []*job
 	for i := range res.Jobs {
 		r := &res.Jobs[i]
-		// Text and terse show a few of the options, old JSON none, and JSON of several sections in one row those of all jobs.
+		// Text and terse have a few of the options, old JSON has none, and a JSON row of several sections has
+		// those of all jobs.
 		text := res.Kind == fio.KindText || res.Kind == fio.KindTerse
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
 		j.head = setting{at: position{file: name, line: line}}
-		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own win
+		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own override
 			for k, v := range options {
 				j.add(setting{key: fio.Canonical(k), value: v, bare: v == "", base: 1024, at: j.head.at})
 			}
@@ -169,14 +171,14 @@ func Result(name string, line int, res *fio.Result) []Finding {
 	return out
 }
 
-// texted is a text that findings point into.
+// texted is a text that findings point to.
 type texted struct {
 	name    string
 	lines   map[string][]string // by file
 	command bool
 }
 
-// at is the place of a token; width 0 is the rest of the line.
+// at returns the place of a token. Width 0 means the rest of the line.
 func (t *texted) at(file string, line, column, width int) position {
 	if file == "" {
 		file = t.name
@@ -195,7 +197,7 @@ func (t *texted) at(file string, line, column, width int) position {
 	return p
 }
 
-// unreadable turns the errors of the reader into findings; any other error is returned.
+// unreadable turns the errors of the reader into findings, and returns other errors.
 func (t *texted) unreadable(err error) ([]Finding, error) {
 	if err == nil {
 		return nil, nil
@@ -228,7 +230,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 		j := &job{name: names[i], set: map[string]setting{}, group: spec.Group}
 		t.fill(j, spec.Section, spec.Settings)
 		if name := spec.Section.Name; !j.has("filename", "read_iolog", "opendir") && device(name) {
-			// fio takes the name of a job for its file where it is that of a device.
+			// fio uses the name of a job as its file if it is that of a device.
 			j.add(setting{key: "filename", value: strings.ReplaceAll(name, ":", `\:`), base: 1024, at: j.head.at})
 		}
 		out = append(out, j)
@@ -236,7 +238,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 	return out
 }
 
-// sections are the sections as fio reads them, one after the other, each with its own options.
+// sections returns the sections in order, each with its own options.
 func (t *texted) sections(all []*fio.Section) []*job {
 	var out []*job
 	inherited := ""
@@ -252,12 +254,11 @@ func (t *texted) sections(all []*fio.Section) []*job {
 	return out
 }
 
-// fill gives a job the settings of a section.
+// fill adds the settings of a section to a job.
 func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
 	j.head.at = t.at(h.File, h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
 	for _, s := range settings {
-		// The value may have been quoted, or hold a variable: on a command line the word is the
-		// text up to the next space.
+		// The value may have been quoted, or have a variable. On a command line the word ends at the next space.
 		width := utf8.RuneCountInString(s.Key)
 		if !s.Bare {
 			width += 1 + utf8.RuneCountInString(s.Value)
@@ -269,8 +270,8 @@ func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
 	}
 }
 
-// LooksLikeJob reports whether a text is a job file rather than anything else: its first line that is
-// no comment is a section, and not a prompt such as "[root@host ~]#" or a line of a log, and no result follows.
+// LooksLikeJob reports whether a text is a job file: its first line that is not a comment is a section, but not a
+// prompt such as "[root@host ~]#" or a line of a log, and no result follows.
 func LooksLikeJob(text string) bool {
 	for line := range strings.Lines(text) {
 		s := strings.TrimSpace(line)
@@ -285,10 +286,10 @@ func LooksLikeJob(text string) bool {
 	return false
 }
 
-// promptLike is the prompt of a shell on a host, or one behind which fio is run.
+// promptLike matches the prompt of a shell.
 var promptLike = regexp.MustCompile(`^\[[^\]]*[@~][^\]]*\]\s*[#$%>]|^\[[^\]]*\]\s*[#$%>]\s*(?:.*\s)?\S*fio(?:\s|$)`)
 
-// kbBase is what a k in the value of a setting is.
+// kbBase returns the base of k in the value of a setting.
 func kbBase(s fio.Setting) int {
 	if s.KBBase == 1000 {
 		return 1000
