@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// A Pulse is what the store itself knows of those who measure a run that stands as running. What the run says of them
-// is as old as the run was last saved.
+// A Pulse has what the store knows about the processes that measure a running run. The run itself is only as
+// recent as its last update.
 type Pulse struct {
 	Silent Silence
-	Open   map[int]string // the shards that have begun and not ended, where several processes measure the run: their numbers, and who is at each
+	Open   map[int]string // shards that have begun and not ended, and their runners, if several processes measure the run
 }
 
-// Silence is how long nothing was heard of the processes that measure a run, by their names; of one that never said
-// Beat it tells nothing.
+// Silence is the time since each process that measures a run last called Beat, by its name. A process that never
+// did is missing.
 type Silence map[string]time.Duration
 
-// Shared reports whether several hosts may use the store: only there Beat does something.
+// Shared reports whether several hosts can use the store. Beat needs that.
 func (s *Store) Shared() bool { return s.drv.beat() != "" }
 
-// Beat says that runner, which measures the run of that id, is at work. known is false where the run was not saved yet.
-// A name has no blanks. Unlike what saves results it ends with its context, gives up by itself, and waits for no writer: who
-// waits for it would wait for a server that has vanished.
+// Beat records that runner measures the run of that id. known is false if the run has not been saved yet. A name
+// has no blanks. Unlike the methods that save results, Beat ends with its context, has a deadline, and does not
+// wait for writers, because the server may have vanished.
 func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err error) {
 	if !s.Shared() {
 		return true, nil
@@ -43,7 +43,7 @@ func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err er
 	return known && err == nil, err
 }
 
-// Pulse returns what is known of those who measure the run of that id; nothing where it does not stand as running.
+// Pulse returns the pulse of the run of that id. It is empty for a run that is not running.
 func (s *Store) Pulse(ctx context.Context, id string) (p Pulse, err error) {
 	err = s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		var silent, open sql.NullString
@@ -57,21 +57,21 @@ func (s *Store) Pulse(ctx context.Context, id string) (p Pulse, err error) {
 	return p, err
 }
 
-// selectRuns reads what scanRun takes.
+// selectRuns selects the columns that scanRun reads.
 func (s *Store) selectRuns() string {
 	return `SELECT ` + runColumns + `, ` + s.pulseColumns() + ` FROM runs`
 }
 
-// pulseColumns are what parsePulse reads.
+// pulseColumns are the columns that parsePulse reads.
 func (s *Store) pulseColumns() string {
 	open := `p.shard || '=' || coalesce(` + s.drv.runner("p.data") + `, '')`
 	return s.drv.silence() + `, CASE WHEN status = 'running' THEN (SELECT ` + words(open) + ` FROM shards p WHERE p.run = runs.id AND NOT p.ended) END`
 }
 
-// words is an aggregate of text, with a blank between any two.
+// words joins text by blanks in an aggregate.
 func words(text string) string { return `string_agg(CAST(` + text + ` AS TEXT), ' ')` }
 
-// parsePulse reads words RUNNER=MILLISECONDS and SHARD=RUNNER.
+// parsePulse reads the words RUNNER=MILLISECONDS and SHARD=RUNNER.
 func parsePulse(silent, open sql.NullString) Pulse {
 	p := Pulse{Silent: Silence{}, Open: map[int]string{}}
 	for word := range strings.FieldsSeq(silent.String) {

@@ -8,12 +8,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxBlob bounds what one blob may unpack to: a damaged or hostile file cannot take all memory.
+// maxBlob bounds the unpacked size of a blob, to protect memory from damaged files.
 const maxBlob = 1 << 30
 
-// Blobs are packed with zstd. Both are made when they are first needed, because a program that lists runs needs neither.
+// Blobs are packed with zstd. The codecs are created on first use, because listing runs needs none.
 var (
-	// One goroutine and a small window: the store must not disturb what is measured.
+	// One goroutine and a small window, so that the store does not disturb measurements.
 	encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
 	})
@@ -36,7 +36,7 @@ func pack(b []byte) ([]byte, error) {
 	return enc.EncodeAll(b, nil), nil
 }
 
-// unpack fails when b was damaged: the frames carry a checksum.
+// unpack checks the checksum of b.
 func unpack(b []byte) ([]byte, error) {
 	dec, err := decoder()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 // ErrDamaged is wrapped by the error for stored bytes that cannot be decoded.
 var ErrDamaged = errors.New("the stored value is damaged")
 
-// A spot is a row whose columns are decoded: a run, or with trial one of its trials.
+// A spot is a row: a run, or one of its trials.
 type spot struct {
 	run   string
-	trial any // Seq, or nil; people count from 1
+	trial any // Seq, or nil; users count from 1
 }
 
-// damaged says which column cannot be decoded. It returns nil for no error.
+// damaged returns the error of a column that cannot be decoded, or nil.
 func (s spot) damaged(column string, err error) error {
 	if err == nil {
 		return nil
@@ -31,7 +31,7 @@ func (s spot) damaged(column string, err error) error {
 		Hint: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}
 }
 
-// scanned is the error of a Scan. A column of another type than it is made with is damaged.
+// scanned returns the error of a Scan. A column with an unexpected type is damaged.
 func (s spot) scanned(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "sql: Scan error") {
 		return s.damaged("a column", err)

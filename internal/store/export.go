@@ -17,16 +17,15 @@ import (
 	"iotax"
 )
 
-// ExportVersion is the version of the JSON that WriteJSON writes. Within a version, fields are
-// only added.
+// ExportVersion is the version of the JSON of WriteJSON. A version may only add fields.
 const ExportVersion = 1
 
 // WriteJSON writes a run and its trials as one JSON object:
 //
 //	{"version": 1, "run": {…, "plan": "…"}, "trials": [{…, "values": [{"name": "read.iops", …}]}]}
 //
-// Durations are nanoseconds; a number that the tool did not give is null. Trials are written as
-// they come, one a line; an error of the iterator ends the writing and is returned.
+// Durations are nanoseconds. A missing number is null. Each trial is a line. An error of the iterator ends the
+// output and is returned.
 func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(b)
@@ -60,15 +59,13 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 	return b.Flush()
 }
 
-// Columns is the header that WriteCSV writes. Within a version of iotax's exports, columns are only
-// added, at the end.
+// Columns is the header of WriteCSV. A version may only add columns, at the end.
 var Columns = []string{"run", "name", "target", "workload", "round", "seq", "seed", "cold", "start", "took_s",
 	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated"}
 
-// WriteCSV writes one line a value (tidy data), under the header Columns. A trial without values
-// has one line all the same, so that failures are seen. Values are in base units; labels are
-// "name=value" joined by ";". Text that a spreadsheet would take for a formula gets an apostrophe
-// before it.
+// WriteCSV writes a line for each value (tidy data), under the header Columns. A trial without values has one
+// line, so that failures are visible. Values are in base units. Labels are "name=value" joined by ";". Text that a
+// spreadsheet would read as a formula gets an apostrophe before it.
 func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(Columns); err != nil {
@@ -102,15 +99,13 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 	return c.Error()
 }
 
-// inEmulated reports whether the trial was done in an emulated guest.
+// inEmulated reports whether the trial ran in an emulated guest.
 func inEmulated(run *iotax.Run, t *iotax.Trial) bool {
 	return slices.ContainsFunc(run.Targets, func(x iotax.TargetInfo) bool { return x.Name == t.Target && x.Emulated() })
 }
 
-// plain defuses text that begins like a formula (OWASP, "CSV Injection"): names in a plan may come
-// from anybody, and spreadsheets run formulas when they open the file.
-//
-// What a terminal takes for orders is written out ("\\x1b"): people look at such files with cat.
+// plain escapes text that begins like a formula (OWASP, "CSV Injection"), because spreadsheets run formulas and
+// anyone may have written a plan. It also escapes control characters for terminals.
 func plain(s string) string {
 	s = Printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) || strings.HasPrefix(s, "＝") || strings.HasPrefix(s, "＋") || strings.HasPrefix(s, "－") || strings.HasPrefix(s, "＠") {
@@ -119,7 +114,7 @@ func plain(s string) string {
 	return s
 }
 
-// Printable is s with the control characters written out that a terminal would take for orders: all but the ends of lines and tabs.
+// Printable returns s with control characters escaped, except line ends and tabs.
 func Printable(s string) string {
 	order := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
 	if strings.IndexFunc(s, order) < 0 {
@@ -136,7 +131,7 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// formatFloat writes the shortest text that reads back as v; "" when v is not a number.
+// formatFloat returns the shortest text that reads back as v, or "" if v is not finite.
 func formatFloat(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

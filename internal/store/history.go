@@ -12,15 +12,15 @@ import (
 	"iotax"
 )
 
-// A Query chooses runs. The zero value chooses all, the newest first.
+// A Query selects runs. The zero value selects all, newest first.
 type Query struct {
-	// Text is split at spaces; each part must occur in the run's id, name, baseline or host, or in the
-	// name, machine or place of a target, or in the name of a workload. Case does not matter.
+	// Text is split at spaces. Each word must occur in the run's id, name, baseline or host, in the name, machine
+	// or place of a target, or in the name of a workload, in any case.
 	Text   string
 	Name   string       // of the run, exactly
 	Status iotax.Status // "" is any
 
-	Since, Before time.Time // of the run's start; zero is no bound
+	Since, Before time.Time // of the run's start; zero means no bound
 
 	Order   Order
 	Reverse bool
@@ -28,17 +28,17 @@ type Query struct {
 	Limit   int // 0 is no limit
 }
 
-// An Order is what runs are sorted by.
+// An Order is a sort order of runs.
 type Order string
 
 const (
 	ByStart  Order = ""       // the newest first
 	ByName   Order = "name"   // from a to z
 	ByStatus Order = "status" // from a to z
-	ByTook   Order = "took"   // the longest first, and before them those that have not ended
+	ByTook   Order = "took"   // longest first, after those that have not ended
 )
 
-// A Summary is what a list shows of a run.
+// A Summary is a run in a list.
 type Summary struct {
 	ID        string       `json:"id"`
 	Name      string       `json:"name"`
@@ -53,7 +53,7 @@ type Summary struct {
 	Tally     Tally        `json:"tally"`
 }
 
-// Took is how long the run took; 0 while it has not ended.
+// Took returns the duration of the run, 0 while it has not ended.
 func (s *Summary) Took() time.Duration {
 	if s.End.IsZero() || s.Start.IsZero() {
 		return 0
@@ -61,7 +61,7 @@ func (s *Summary) Took() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
-// searched is what a search looks in.
+// searched returns the text that searches examine.
 func searched(r *iotax.Run) string {
 	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {
@@ -75,7 +75,7 @@ func searched(r *iotax.Run) string {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// where returns the condition of q and its arguments. settled are the runs whose status is not what stands in their row.
+// where returns the condition of q and its arguments. settled has the runs whose status differs from their row.
 func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	var conds []string
 	var args []any
@@ -126,14 +126,14 @@ func (q *Query) order() (string, error) {
 	case ByName:
 		return "lower(name) " + up + ", started DESC, id DESC", nil
 	case ByStatus, ByTook:
-		// A status may not be what stands in the row; instants are text, and SQLite's and PostgreSQL's functions on them
-		// differ. Find sorts these itself.
+		// Find sorts these itself: the status may differ from that in the row, and the time functions of SQLite
+		// and PostgreSQL differ.
 		return "started DESC, id DESC", nil
 	}
 	return "", fmt.Errorf("runs are not ordered by %q", q.Order)
 }
 
-// Find returns the runs that q chooses, and how many there are beside Offset and Limit.
+// Find returns the runs that q selects, and their number without Offset and Limit.
 func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, err error) {
 	order, err := q.order()
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, e
 	return runs, total, err
 }
 
-// settled returns what the runs that stand as running, and do not run, came to.
+// settled returns the final status of runs that are saved as running but do not run any more.
 func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Status, error) {
 	if s.settle == nil {
 		return nil, nil
@@ -179,8 +179,8 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	return out, err
 }
 
-// chosen returns the ids that q chooses, in its order. Ten thousand ids are less work than a second query
-// that counts them.
+// chosen returns the ids that q selects, in its order. Reading ten thousand ids is faster than a second query that
+// counts them.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) ([]string, error) {
 	where, args := q.where(settled)
 	columns := "id"
@@ -238,11 +238,11 @@ func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[
 	return ids, rows.Err()
 }
 
-// summaries reads the runs of these ids, in this order.
+// summaries reads the runs with these ids, in this order.
 func (s *Store) summaries(ctx context.Context, tx *sql.Tx, ids []string) ([]Summary, error) {
 	out := make([]Summary, 0, len(ids))
 	at := make(map[string]int, len(ids))
-	for len(ids) > 0 { // in portions, because a statement takes a limited number of parameters
+	for len(ids) > 0 { // in portions, because the number of parameters is limited
 		part := ids[:min(500, len(ids))]
 		ids = ids[len(part):]
 		list, args := marks(part)
@@ -305,7 +305,7 @@ func scanSummary(row interface{ Scan(...any) error }) (s Summary, err error) {
 	return s, nil
 }
 
-// marks are the placeholders $1, $2… for values.
+// marks returns the placeholders $1, $2… for values.
 func marks(values []string) (string, []any) {
 	var b strings.Builder
 	args := make([]any, len(values))
@@ -319,14 +319,14 @@ func marks(values []string) (string, []any) {
 	return b.String(), args
 }
 
-// A State is how far a run has come: what changes when there is something new to read.
+// A State changes when a run has something new to read.
 type State struct {
 	Status iotax.Status
-	Last   int // Seq of the newest trial; −1 where there is none
+	Last   int // Seq of the newest trial, −1 without trials
 	Ended  time.Time
 }
 
-// State asks for the state of the run of that id. It is few look-ups in indexes, fit to be repeated each
+// State returns the state of the run of that id. It needs few index look-ups, so that it can be called every
 // second while another process measures.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
 	var st State
@@ -357,12 +357,13 @@ type Cell struct {
 	Target   string `json:"target"`
 }
 
-// Cells returns every cell that any run has a trial of, by workload and target.
+// Cells returns every cell with trials, sorted by workload and target.
 func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	var cells []Cell
 	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
-		// From one cell to the next through the index: DISTINCT would walk through every trial, and so would
-		// SQLite's comparison of rows, (workload, target) > ($1, $2), of which the index serves the first half.
+		// Step from one cell to the next through the index. DISTINCT would read every trial, and so would a
+		// comparison of rows, (workload, target) > ($1, $2), for which SQLite uses only the first column of the
+		// index.
 		return forEach(ctx, tx, `WITH RECURSIVE cell (workload, target) AS (
 				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
 			UNION ALL
@@ -379,8 +380,8 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	return cells, err
 }
 
-// With returns the newest runs that have a trial of cell c, at most limit of them, the newest first; name
-// is that of the runs, or "" for any.
+// With returns the newest runs that have a trial of cell c, at most limit, newest first. A name selects runs of
+// that name.
 func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
 	return s.list(ctx, "list runs of a cell", s.selectRuns()+` WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
 		AND EXISTS (SELECT 1 FROM trials WHERE trials.workload = $1 AND trials.target = $2 AND trials.run = r.id)

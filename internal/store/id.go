@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// alphabet is Crockford's base 32 in lower case: no letter is mistaken for a digit.
+// alphabet is Crockford's base 32 in lower case, without letters that resemble digits.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// NewID returns an id for a run that starts now: date and time to the second in UTC and three
-// random characters, as in "251121-014633-7k3". Ids sort by time until 2099.
+// NewID returns the id of a run that starts now: date and time in UTC and three random characters, as in
+// "251121-014633-7k3". Ids sort by time until 2099.
 func NewID(now time.Time) string {
 	var b [3]byte
-	rand.Read(b[:]) // never fails, says its documentation
+	rand.Read(b[:]) // never fails
 	for i := range b {
 		b[i] = alphabet[b[i]%32]
 	}
 	return now.UTC().Format("060102-150405") + "-" + string(b[:])
 }
 
-// checkID keeps ids usable as file names and as words of a command line.
+// checkID checks that an id can be a file name and an argument of a command.
 func checkID(id string) error {
 	switch {
 	case id == "":

@@ -64,8 +64,8 @@ func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into [
 	return into, nil
 }
 
-// grid has fio's bins (stat.c, plat_idx_to_val): the first 128 are a nanosecond each, and then 64 to a power of two,
-// each at its middle.
+// grid has fio's bins (plat_idx_to_val in stat.c): the first 128 are one nanosecond each, then there are 64 for
+// each power of two. Each has the value of its middle.
 var grid = sync.OnceValue(func() (g struct {
 	value  []float64 // in seconds, by number
 	number map[float64]uint64
@@ -85,7 +85,7 @@ var grid = sync.OnceValue(func() (g struct {
 
 const histogramsVersion = 1
 
-// packHistograms never returns nil: no bytes are no histograms.
+// packHistograms returns an empty slice, not nil, for no histograms.
 func packHistograms(hs []iotax.Histogram) []byte {
 	if len(hs) == 0 {
 		return []byte{}
@@ -94,7 +94,7 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	for _, h := range hs {
 		b = appendText(appendText(b, h.Name), h.Unit)
 		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
-		// Of fio's bins, the step on the grid takes one byte and not eight.
+		// A bin of fio's grid is stored as the step from the previous bin, in one byte instead of eight.
 		numbers, onGrid, last := grid().number, byte(1), uint64(0)
 		for _, bin := range h.Bins {
 			n, ok := numbers[bin.Value]
@@ -117,7 +117,7 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	return b
 }
 
-// A reading takes packed bytes apart. After the first thing that cannot be, err is set and all else is zero.
+// A reading decodes packed bytes. After the first error, err is set and all results are zero.
 type reading struct {
 	b   []byte
 	err error
@@ -150,7 +150,7 @@ func (r *reading) float() float64 {
 	return v
 }
 
-// length reads the number of things of which each has least bytes at least: a damaged one cannot take all memory.
+// length reads the number of items of at least least bytes each. The bound protects memory from damaged data.
 func (r *reading) length(least int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)/least) {
@@ -177,7 +177,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unpackHistograms appends the histograms in b to into, whose spare capacity it uses, including that of the bins.
+// unpackHistograms appends the histograms in b to into. It reuses spare capacity, including that of the bins.
 func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, error) {
 	if len(b) == 0 {
 		return into, nil

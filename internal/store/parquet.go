@@ -14,7 +14,7 @@ import (
 	"iotax"
 )
 
-// parquetRow is a line of WriteParquet; its columns are Columns. What is missing is null.
+// parquetRow is a row of WriteParquet, with the columns of Columns. A missing value is null.
 type parquetRow struct {
 	Run       string     `parquet:"run,dict"`
 	Name      string     `parquet:"name,dict"`
@@ -36,14 +36,14 @@ type parquetRow struct {
 	Emulated  bool       `parquet:"emulated"`
 }
 
-// rowsPerGroup keeps what is held in memory before it is written at some tens of MiB.
+// rowsPerGroup bounds the memory before a group is written to some tens of MiB.
 const rowsPerGroup = 100_000
 
-// WriteParquet writes one row a value (tidy data) with the columns of WriteCSV, typed: start is an instant in
-// UTC, seed an unsigned number of 64 bits, and a value that the tool did not give is null. A trial without values
-// has one row all the same, whose metric is null, so that failures are seen. Text is as it is: nothing that
-// reads Parquet runs formulas. The run itself, with its environment, is JSON under the key "iotax.run" of the
-// file's metadata, beside "iotax.export", the version of the columns.
+// WriteParquet writes a row for each value (tidy data) with the columns of WriteCSV, typed: start is an instant in
+// UTC, seed an unsigned number of 64 bits, and a missing value is null. A trial without values has one row with a
+// null metric, so that failures are visible. Text is not escaped, because readers of Parquet do not run formulas.
+// The metadata of the file has the run as JSON under "iotax.run", and the version of the columns under
+// "iotax.export".
 func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	about, err := json.Marshal(run)
 	if err != nil {

@@ -11,47 +11,47 @@ import (
 	"iotax"
 )
 
-// Parts reads the trials of a run piece by piece, each piece of all trials at once, so that a report of 100,000 trials does not
-// hold all that they measured. Its methods may be called again, one at a time.
+// Parts reads the trials of a run in several passes, each over all trials but only some of their parts, so that a
+// report of 100,000 trials does not hold all their data. Its methods may be called repeatedly, one at a time.
 type Parts struct {
 	s        *Store
-	ctx      context.Context // of one report; the iterators end with it
+	ctx      context.Context // of one report; its end stops the iterators
 	run      string
 	workload string
 	depth    Depth
 }
 
-// Parts are those of the run of this id; workload "" is all of its trials. With Brief there are neither
-// histograms nor series.
+// Parts returns the parts of the run with this id; workload "" selects all trials. Brief leaves out histograms and
+// series.
 func (s *Store) Parts(ctx context.Context, id, workload string, depth Depth) *Parts {
 	return &Parts{s, ctx, id, workload, depth}
 }
 
-// Trials yields every trial in order of Seq: who, when and how, its facts and findings, and how it failed. Values,
-// Series and Histograms are left out, and so are what no report shows: Labels, and the fact "command", which
-// is long and differs in each trial. Equal Facts and Findings are shared and must not be changed.
+// Trials yields every trial in the order of Seq: what, when and how, its facts and findings, and how it failed. It
+// leaves out Values, Series, Histograms and Labels, and the fact "command", which is long and differs in each
+// trial. Trials share equal Facts and Findings, which must not be changed.
 func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, head: true, share: &shared{}})
 }
 
-// Measured yields of every trial, in order of Seq, that and its Values and, unless the depth is Brief, its
-// Histograms. The memory of both is used again for later trials.
+// Measured yields the Values of every trial in the order of Seq and, unless the depth is Brief, its Histograms. It
+// reuses their memory for later trials.
 func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, values: true, histograms: p.depth == Full})
 }
 
-// Histograms yields the trials of these Seq, in ascending order, each with its Histograms alone, whose memory is used again for
-// later trials.
+// Histograms yields the trials with these Seq, in ascending order, with their Histograms only. It reuses their
+// memory.
 func (p *Parts) Histograms(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 200, selection{histograms: true})
 }
 
-// Series yields the trials of these Seq, in ascending order, each with its Series alone.
+// Series yields the trials with these Seq, in ascending order, with their Series only.
 func (p *Parts) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 200, selection{series: true})
 }
 
-// Intervals yields the trials of these Seq, in ascending order, each with its Intervals alone.
+// Intervals yields the trials with these Seq, in ascending order, with their Intervals only.
 func (p *Parts) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 10, selection{intervals: true})
 }
@@ -83,7 +83,7 @@ func (p *Parts) some(seqs []int, atOnce int, sel selection) iter.Seq2[*iotax.Tri
 	}
 }
 
-// shared decodes equal facts, findings and words once, because 100,000 copies would fill the memory.
+// shared decodes equal facts, findings and words only once, because 100,000 copies need too much memory.
 type shared struct {
 	words    map[string]string
 	facts    map[string]map[string]string
@@ -110,7 +110,7 @@ func (s *shared) fill(t *iotax.Trial, at spot, facts, findings []byte) (err erro
 	return err
 }
 
-// one returns what make made of the same bytes before. It forgets all when it has grown large.
+// one returns the cached result of make for the same bytes. It clears the cache when it is large.
 func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error) {
 	if v, ok := (*known)[string(b)]; ok {
 		return v, nil
@@ -125,9 +125,9 @@ func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error
 	return v, err
 }
 
-// without is a JSON object of strings, as encoding/json writes it, without the member of that key, which needs no
-// quoting. It may share the bytes of object. Inside of a string, a quote has a backslash before it, so that nothing there is taken for
-// the key.
+// without returns a JSON object of strings, as encoding/json writes it, without the member key, which needs no
+// quoting. It may share the bytes of object. Quotes inside of strings follow a backslash, so that they cannot be
+// mistaken for the key.
 func without(object []byte, key string) []byte {
 	at := bytes.Index(object, []byte(`"`+key+`":"`))
 	if at < 1 || object[at-1] != '{' && object[at-1] != ',' {

@@ -19,22 +19,23 @@ import (
 	"iotax"
 )
 
-// postgresDriver is a store in a PostgreSQL database: for many who write at once, from many hosts.
+// postgresDriver is a store in a PostgreSQL database, for many writers on many hosts.
 type postgresDriver struct {
 	config *pgx.ConnConfig
-	on     string // the address without what is nobody's business: no user, no password, no options
+	on     string // the address without user, password and options
 }
 
-// schemaName is where the tables are unless the address sets search_path.
+// schemaName is the schema of the tables, unless the address sets search_path.
 const schemaName = "iotax"
 
-// postgresAddress is how the addresses of a PostgreSQL begin: as a URL, also one with a slash too few, which else would be the name of a
-// file with a password in it, or with one of libpq's keywords.
+// postgresAddress matches the beginning of addresses of PostgreSQL: a URL, also with a missing slash, because it
+// would be a file name with a password in it, or a keyword of libpq.
 var postgresAddress = regexp.MustCompile(`^\s*(?:(?:postgres|postgresql):|(?:application_name|channel_binding|client_encoding|connect_timeout|dbname|` +
 	`fallback_application_name|gss\w+|host|hostaddr|keepalives\w*|krbsrvname|load_balance_hosts|options|passfile|password|port|replication|require\w+|` +
 	`service|ssl\w+|target_session_attrs|tcp_user_timeout|user)\s*=)`)
 
-// IsPostgres reports whether an address names a PostgreSQL, and no file. The file is ./user=x then.
+// IsPostgres reports whether an address names a PostgreSQL rather than a file. A file with such a name can be
+// written ./user=x.
 func IsPostgres(address string) bool { return postgresAddress.MatchString(address) }
 
 func newPostgres(url string) (*postgresDriver, error) {
@@ -47,7 +48,7 @@ func newPostgres(url string) (*postgresDriver, error) {
 	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The library's message repeats the address as far as it takes it to be harmless. Ours does not.
+		// The library's message may contain the address, and so a password.
 		return nil, badAddress(scheme)
 	}
 	if config.RuntimeParams["search_path"] == "" {
@@ -73,8 +74,8 @@ func badAddress(on string) error {
 
 func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {
 	db := stdlib.OpenDB(*d.config)
-	// A server has a hundred connections by default, and a fleet more writers than that: between two trials each
-	// gives its own back.
+	// A server has a hundred connections by default, and a fleet may have more writers. Each releases its
+	// connection between trials.
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxIdleTime(2 * time.Second)
@@ -85,7 +86,7 @@ func (d *postgresDriver) schema() (kind string, dialect goose.Dialect, on, anoth
 	return "postgres", goose.DialectPostgres, d.on, "URL"
 }
 
-// migrationLock is the key of the advisory lock under which the schema is changed: "iotx" twice.
+// migrationLock is the key of the advisory lock for schema changes: "iotx" twice.
 const migrationLock = applicationID<<32 | applicationID
 
 func (d *postgresDriver) alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error {
@@ -97,14 +98,14 @@ func (d *postgresDriver) alone(ctx context.Context, db *sql.DB, change func(prep
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
 		return err
 	}
-	defer func() { // closing does it, too
+	defer func() { // closing the connection also unlocks
 		_, _ = conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
 	}()
 	return change(func(int) error { return d.makeSchema(ctx, conn) })
 }
 
-// makeSchema makes the schema that the tables come into, where it is missing. CREATE … IF NOT EXISTS asks for the right to
-// create it also where it exists.
+// makeSchema creates the schema for the tables if it is missing. CREATE … IF NOT EXISTS would need the right to
+// create it even if it exists.
 func (d *postgresDriver) makeSchema(ctx context.Context, conn *sql.Conn) error {
 	var there bool
 	if err := conn.QueryRowContext(ctx, `SELECT current_schema() IS NOT NULL`).Scan(&there); err != nil || there {
@@ -115,14 +116,14 @@ func (d *postgresDriver) makeSchema(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// version returns the schema version; 0 is a database without our tables.
+// version returns the schema version; 0 is a database without tables of iotax.
 func (d *postgresDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	var ours, others bool
 	if err := db.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL AND to_regclass('measured') IS NOT NULL,
 		to_regclass('runs') IS NOT NULL AND to_regclass('measured') IS NULL`).Scan(&ours, &others); err != nil {
 		return 0, err
 	}
-	if others { // ours come all at once
+	if others { // a migration creates all tables of iotax together
 		return 0, &iotax.Error{Op: "open store", On: d.on, Err: errors.New("it holds the tables of another program"),
 			Hint: "leave search_path out of the address, so that the tables come into a schema of their own"}
 	}
@@ -150,13 +151,13 @@ func (d *postgresDriver) silence() string {
 	return `CASE WHEN status = 'running' THEN (SELECT ` + words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
 }
 
-// runner replaces escaped zero bytes, which PostgreSQL's json refuses wherever in the text they are. (Behind an escaped backslash
-// the same letters are none; replaced, they are as harmless.)
+// runner replaces escaped zero bytes, which PostgreSQL's json does not accept. (After an escaped backslash the
+// same characters have another meaning; replacing them does no harm.)
 func (d *postgresDriver) runner(column string) string {
 	return `replace(` + column + `, '\u0000', '\u0001')::json #>> '{environment,` + runnerKey + `}'`
 }
 
-// The classes and codes of errors in PostgreSQL's documentation, appendix A.
+// Error codes, from appendix A of PostgreSQL's documentation.
 const (
 	pgTooManyConnections = "53300"
 	pgDiskFull           = "53100"
@@ -176,10 +177,10 @@ func pgCode(err error) string {
 	return ""
 }
 
-// shrink: autovacuum does it.
+// shrink does nothing: autovacuum frees space.
 func (d *postgresDriver) shrink(*sql.DB) {}
 
-// again reports whether a transaction that could not begin may be able to later. The busy timeout of SQLite waits for others.
+// again reports whether a transaction that could not begin may succeed later. SQLite waits by its busy timeout.
 func again(err error) bool {
 	switch pgCode(err) {
 	case pgTooManyConnections, pgStarting, pgShutdown:
@@ -200,7 +201,7 @@ func (d *postgresDriver) explain(op string, err error) error {
 	case "":
 		switch {
 		case errors.As(err, &refused):
-			// Its message names the user and the database; the cause is what helps.
+			// Its message has the user and the database. The cause is enough.
 			out.Err = cmp.Or(causeOf(refused), errors.New("no connection"))
 			out.Hint = "is the server up, and does it listen there? `psql` with the same address tells; " + elsewhere
 		case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
@@ -229,7 +230,7 @@ func (d *postgresDriver) explain(op string, err error) error {
 	return out
 }
 
-// causeOf is the innermost error: of a connection that was tried at several addresses, the last.
+// causeOf returns the innermost error; after several addresses, that of the last.
 func causeOf(err error) error {
 	for {
 		switch e := err.(type) {

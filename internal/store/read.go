@@ -9,9 +9,9 @@ import (
 	"iotax"
 )
 
-// ReadJSON reads what WriteJSON wrote: a run, its resolved plan included, and its trials without their
-// raw output. It reads any export whose version it knows, and ignores fields that later ones added.
-// Trials that belong to no run in the file, or to another one, are an error.
+// ReadJSON reads an export of WriteJSON: a run with its resolved plan, and its trials without raw output. It
+// accepts all versions that it knows, and ignores fields of later ones. It is an error if a trial belongs to
+// another run.
 func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 	var in struct {
 		Version int `json:"version"`
@@ -39,9 +39,9 @@ func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 	}
 	switch {
 	case in.Version == 0 || in.Run == nil || in.Run.Run == nil:
-		return nil, nil, errors.New("this is no export of iotax")
+		return nil, nil, errors.New("this is not an export of iotax")
 	case in.Version > ExportVersion:
-		return nil, nil, fmt.Errorf("the export has version %d, and this iotax knows up to %d", in.Version, ExportVersion)
+		return nil, nil, fmt.Errorf("the export has version %d, and this iotax reads up to %d", in.Version, ExportVersion)
 	}
 	run := in.Run.Run
 	run.Plan = []byte(in.Run.Plan)

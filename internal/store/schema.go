@@ -18,19 +18,19 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// A migrant is a driver whose database gets the tables of this iotax.
+// A migrant is a driver with migrations.
 type migrant interface {
 	driver
-	// schema tells the folder of its migrations, and how errors name the store and another one.
+	// schema returns the folder of its migrations, and how errors name this store and another one.
 	schema() (kind string, dialect goose.Dialect, on, another string)
-	// version returns the number of the last migration; 0 is a database without our tables.
+	// version returns the number of the last migration; 0 is a database without tables of iotax.
 	version(ctx context.Context, db *sql.DB) (int, error)
-	// alone calls change when no other process changes the schema. change calls prepare, which makes a database of
-	// that version ready for the next migration, unless another process was first.
+	// alone calls change while no other process changes the schema. change calls prepare, unless another process
+	// was first, to prepare a database of that version for the next migration.
 	alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error
 }
 
-// opened returns db with its schema brought up to date, and closes it when that cannot be had.
+// opened updates the schema of db and returns it. On an error it closes db.
 func opened(ctx context.Context, db *sql.DB, d migrant) (*sql.DB, error) {
 	err := migrate(ctx, db, d)
 	if err == nil {
@@ -84,7 +84,7 @@ func migrate(ctx context.Context, db *sql.DB, d migrant) error {
 	})
 }
 
-// newestMigration is the number of the last file for that kind of database.
+// newestMigration returns the number of the last migration for that kind of database.
 func newestMigration(kind string) (int, error) {
 	files, err := fs.ReadDir(migrations, "migrations/"+kind)
 	if err != nil || len(files) == 0 {

@@ -10,15 +10,15 @@ import (
 	"iotax"
 )
 
-// A Part names one process of those that measure a run together.
+// A Part is one of the processes that measure a run together.
 type Part struct {
 	Index int // from 0
 	Count int
 }
 
-// SavePart keeps what one of several processes says of the run that they measure together, and makes the run, as others
-// read it, of what all of them have said so far: merge gets their parts in the order of Index, part among them, and need not be called each
-// time. The first process makes the run. That the others began another plan, or that the run is measured by one process alone, is an error.
+// SavePart saves the part of one of several processes that measure a run together, and updates the run by merge,
+// which gets all parts in the order of Index. merge is not called each time. The first process creates the run. It
+// is an error if the others have another plan, or if one process alone measures the run.
 func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge func(parts []*iotax.Run) *iotax.Run) error {
 	if err := checkID(part.ID); err != nil {
 		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
@@ -32,7 +32,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		if err != nil {
 			return err
 		}
-		// The others wait here until this transaction ends.
+		// Other processes wait here until this transaction ends.
 		var plan []byte
 		if err := tx.QueryRowContext(ctx, `UPDATE runs SET status = status WHERE id = $1 RETURNING plan`, part.ID).Scan(&plan); err != nil {
 			return err
@@ -46,9 +46,9 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		}
 		switch {
 		case count == 0 && made == 0:
-			return fail("it is a run that one process measures", "give the shards an id of their own: --id")
+			return fail("one process alone measures this run", "give the shards an id of their own: --id")
 		case string(plan) != string(part.Plan):
-			return fail("the shards before this one have another plan", "start every shard with the same plan and flags, or with another --id")
+			return fail("the other shards have another plan", "start every shard with the same plan and flags, or with another --id")
 		case count != 0 && count != p.Count:
 			return otherCount(part.ID, count, p)
 		}
@@ -61,7 +61,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		if err := tx.QueryRowContext(ctx, `SELECT count(*), sum(CASE WHEN ended THEN 1 ELSE 0 END) FROM shards WHERE run = $1`, part.ID).Scan(&joined, &over); err != nil {
 			return err
 		}
-		// To put all together is work for each of the parts: of many, it is done now and then, and when the last has ended.
+		// Merging reads every part. With many parts it is done only now and then, and when the last has ended.
 		if joined > fewParts && !(ended && (over == p.Count || over&(over-1) == 0)) {
 			return nil
 		}
@@ -82,7 +82,7 @@ func otherCount(id string, count int, p Part) error {
 	return &iotax.Error{Op: "join run", On: id, Err: fmt.Errorf("it is divided into %d shards, not %d", count, p.Count), Hint: "give every shard the same number of shards, or another --id"}
 }
 
-// dividedInto is how many shards the run is to have; 0 where none has begun.
+// dividedInto returns the number of shards of the run, 0 if none has begun.
 func dividedInto(ctx context.Context, tx *sql.Tx, id string) (count int, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT count FROM shards WHERE run = $1 LIMIT 1`, id).Scan(&count)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -105,8 +105,8 @@ func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, er
 	return parts, err
 }
 
-// RunParts returns what the processes that measure the run id have said of it, in the order of their index and without the plan; none
-// where it is not divided.
+// RunParts returns the parts of the run id in the order of their index, without the plan; none if it is not
+// divided.
 func (s *Store) RunParts(ctx context.Context, id string) (parts []*iotax.Run, err error) {
 	err = s.read(ctx, "find the shards of run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
 		parts, err = partsOf(ctx, tx, id)
@@ -115,7 +115,7 @@ func (s *Store) RunParts(ctx context.Context, id string) (parts []*iotax.Run, er
 	return parts, err
 }
 
-// Part returns what a process has said of its part of the run id, its plan included; nil where it has said nothing yet.
+// Part returns the saved part of a process, with its plan, or nil if it has not saved any.
 func (s *Store) Part(ctx context.Context, id string, p Part) (*iotax.Run, error) {
 	var part *iotax.Run
 	err := s.read(ctx, "find run "+id, func(ctx context.Context, tx *sql.Tx) error {

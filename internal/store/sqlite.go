@@ -22,20 +22,20 @@ import (
 	"iotax"
 )
 
-// applicationID stands in the header of every store: "iotx".
+// applicationID is in the header of every store: "iotx".
 const applicationID = 0x696f7478
 
-// patience is how long an operation waits while another process writes. Only tests change it.
+// patience is how long an operation waits for another writer. Only tests change it.
 var patience = 10 * time.Second
 
-// sqliteDriver is a store in a file.
+// sqliteDriver is a store in a SQLite file.
 type sqliteDriver struct {
 	path     string
-	named    bool // by the user, who may have mistyped it: its directory must exist
-	existing bool // a named file is not made either
+	named    bool // by the user; its directory must exist, because it may be mistyped
+	existing bool // a named file must also exist
 }
 
-// dsn is a file: URI, in which a path may hold any character.
+// dsn returns a file: URI, in which a path may have any character.
 func (d *sqliteDriver) dsn() string {
 	path := filepath.ToSlash(d.path)
 	if !strings.HasPrefix(path, "/") {
@@ -45,8 +45,7 @@ func (d *sqliteDriver) dsn() string {
 	q := url.Values{"_txlock": {"immediate"}, "_error_rc": {"true"}, "_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()),
 		"foreign_keys(1)",
-		// A trial that was reported as saved must survive a power cut; one fsync a trial costs
-		// nothing beside the trial.
+		// A saved trial must survive a power cut. One fsync per trial costs nothing compared with the trial.
 		"synchronous(FULL)",
 	}}
 	return u.String() + "?" + q.Encode()
@@ -69,8 +68,8 @@ func (d *sqliteDriver) schema() (kind string, dialect goose.Dialect, on, another
 	return "sqlite", goose.DialectSQLite3, d.path, "PATH"
 }
 
-// makeFile makes an empty file, and the directory of the user's own store, both for their owner only: plans name hosts and
-// paths. It also finds early what SQLite would only call "unable to open database file".
+// makeFile creates an empty file, and the directory of the user's own store, both accessible to their owner only,
+// because plans name hosts and paths. It also returns better errors than SQLite's "unable to open database file".
 func (d *sqliteDriver) makeFile() error {
 	switch dir := filepath.Dir(d.path); {
 	case !d.named:
@@ -87,7 +86,7 @@ func (d *sqliteDriver) makeFile() error {
 		return d.explain("open", err)
 	}
 	defer f.Close()
-	// SQLite takes a file that is shorter than a page for an empty database and overwrites it.
+	// SQLite takes a file that is shorter than a page for an empty database, and overwrites it.
 	var head [len(magic)]byte
 	if n, err := f.ReadAt(head[:], 0); n > 0 && string(head[:]) != magic {
 		return d.notADatabase()
@@ -109,8 +108,8 @@ func (d *sqliteDriver) notADatabase() error {
 	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Hint: "name another file: --store PATH"}
 }
 
-// alone: goose has no lock for SQLite, and two processes may start on a fresh store together. A lock
-// on the database file itself would collide with SQLite's own on some systems.
+// alone needs a lock of its own, because goose has none for SQLite, and two processes may create a store at the
+// same time. A lock on the database file could collide with SQLite's own.
 func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error {
 	lock := flock.New(d.path+".lock", flock.SetPermissions(0o600))
 	wait, cancel := context.WithTimeout(ctx, patience)
@@ -123,8 +122,8 @@ func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepar
 	}
 	defer func() { _ = lock.Unlock() }()
 	return change(func(version int) error {
-		// auto_vacuum counts only before the first table, so that removed runs give space back later.
-		// The last one changes nothing; it finds a full disk before goose does, which tries for seconds.
+		// auto_vacuum has an effect only before the first table. It lets removed runs free space. The last pragma
+		// changes nothing, but finds a full disk before goose, which would retry for seconds.
 		for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL", fmt.Sprint("user_version = ", version)} {
 			if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
 				return err
@@ -148,7 +147,7 @@ func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	return version, nil
 }
 
-// shrink returns free pages to the file system. It is best effort: they are used again otherwise.
+// shrink returns free pages to the file system. Errors do not matter, because free pages are reused.
 func (d *sqliteDriver) shrink(db *sql.DB) {
 	if rows, err := db.Query("PRAGMA incremental_vacuum"); err == nil {
 		for rows.Next() {
@@ -158,15 +157,15 @@ func (d *sqliteDriver) shrink(db *sql.DB) {
 	_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// snapshot: a transaction of SQLite sees one state.
+// snapshot: a transaction of SQLite reads one state.
 func (d *sqliteDriver) snapshot() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
 
-// beat: a write every now and then would disturb what is measured on the disk that the file lies on.
+// beat is empty: regular writes would disturb measurements of the disk with the file.
 func (d *sqliteDriver) beat() string    { return "" }
 func (d *sqliteDriver) silence() string { return "NULL" }
 
 func (d *sqliteDriver) runner(column string) string {
-	return "CASE WHEN json_valid(" + column + ") THEN json_extract(" + column + ", '$.environment." + runnerKey + "') END" // of damaged text json_extract fails
+	return "CASE WHEN json_valid(" + column + ") THEN json_extract(" + column + ", '$.environment." + runnerKey + "') END" // json_extract fails on damaged text
 }
 
 func (d *sqliteDriver) locked(op, on string) error {

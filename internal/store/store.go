@@ -1,8 +1,8 @@
-// Package store keeps runs and their trials, so that a finished trial is never lost: it is appended
-// in a transaction of its own, with the raw output of its tool, as soon as it ends.
+// Package store keeps runs and their trials. It saves each trial as soon as it ends, in a transaction of its own,
+// together with the raw output of its tool, so that a finished trial is never lost.
 //
-// The store is a SQLite file or a PostgreSQL database. What differs between the two (opening, migrations, what an
-// error code means) is behind the unexported type driver; the SQL in this file is common to both.
+// A store is a SQLite file or a PostgreSQL database. The type driver has what differs between the two: opening,
+// migrations, and the meaning of error codes. The SQL in this file works with both.
 package store
 
 import (
@@ -26,53 +26,55 @@ import (
 	"iotax"
 )
 
-// ErrNotFound is wrapped by the error for a run or trial that the store does not hold.
+// ErrNotFound is wrapped by the error for a run or trial that is not in the store.
 var ErrNotFound = errors.New("not found")
 
-// A Store holds runs. Its methods may be called from several goroutines, and several processes may
-// have the same store open.
+// A Store has runs. Its methods may be called from several goroutines, and several processes may open the same
+// store.
 //
-// Create, Update and Append finish what they began also when their context is done: what was
-// measured before a Ctrl-C is kept. They give up by themselves when the store stays locked.
+// Create, Update and Append continue when their context is done, so that results from before a Ctrl-C are kept.
+// They fail by themselves if the store stays locked.
 type Store struct {
 	db  *sql.DB
 	drv driver
-	on  string // the store, as errors name it
+	on  string // name of the store in errors
 
-	// SQLite has one writer at a time and makes others poll; within the process they queue here, with PostgreSQL too:
-	// a process measures one thing at a time.
+	// SQLite has one writer at a time, and others must poll. Within the process they wait for this lock, also with
+	// PostgreSQL: a process measures one thing at a time.
 	writing sync.Mutex
 
-	settle func(*iotax.Run, Pulse) // see Settle; nil does nothing
+	settle func(*iotax.Run, Pulse) // see Settle; may be nil
 }
 
 // A driver is a kind of database. Its methods may be called from several goroutines.
 type driver interface {
-	// open connects and brings the schema up to date. It refuses a schema newer than its own.
+	// open connects and updates the schema. It refuses a schema newer than its own.
 	open(ctx context.Context) (*sql.DB, error)
-	// explain turns an error of the database into one a user can act on.
+	// explain turns an error of the database into one that a user can act on.
 	explain(op string, err error) error
-	// snapshot are the options of a transaction that reads and sees one state.
+	// snapshot returns the options of a transaction that reads one state.
 	snapshot() *sql.TxOptions
 	// shrink returns free pages to the file system after a removal.
 	shrink(db *sql.DB)
-	// beat is the statement that keeps when the runner $2 of the run $1 was heard of; "" where hosts do not share the store.
+	// beat is the statement that records that the runner $2 of the run $1 is alive; "" if hosts cannot share the
+	// store.
 	beat() string
-	// silence is an expression over runs for how long nothing was heard of a run's runners, as parsePulse reads it.
+	// silence is an expression over runs: the time since each of a run's runners reported, in the form that
+	// parsePulse reads.
 	silence() string
-	// runner is who measures (runnerKey), of a run whose JSON column holds; NULL where it does not say.
+	// runner is an expression for the runner (runnerKey) in the JSON of a run in column; NULL if it has none.
 	runner(column string) string
 }
 
-// runnerKey is the key under which a run's Environment names the process that measures it.
+// runnerKey is the key of the process that measures a run in its Environment.
 const runnerKey = "runner"
 
-// Open opens the store at url, and makes it when it is missing: a path, sqlite://PATH, postgres://USER@HOST/DATABASE
-// or the same in libpq's words (host=HOST dbname=DATABASE),
-// or "" for the user's own (see Default). The directory of a named file must exist.
+// Open opens the store at url, and creates it if it is missing. url is a path, sqlite://PATH,
+// postgres://USER@HOST/DATABASE or the same as libpq keywords (host=HOST dbname=DATABASE), or "" for the user's
+// own store (see Default). The directory of a named file must exist.
 func Open(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, false) }
 
-// OpenExisting is Open for commands that only read: a file that url names must exist.
+// OpenExisting is Open for commands that only read: a named file must exist.
 func OpenExisting(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, true) }
 
 func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
@@ -97,13 +99,13 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	return s, nil
 }
 
-// Settle lets f look at every run that is read and stands as running. A runner that was killed could not write what its
-// run came to: f sets the status, and adds a finding that says so. What is stored stays. It is called before the store
-// is read.
+// Settle registers f, which examines every run that is read with the status running. A killed runner could not
+// save its final status: f sets it, and adds a finding. The stored run does not change. Settle is called before
+// the store is read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
-// Default returns the path of the user's own store: iotax/iotax.db in the state directory of the
-// XDG Base Directory Specification.
+// Default returns the path of the user's own store: iotax/iotax.db in the state directory of the XDG Base
+// Directory Specification.
 func Default() (string, error) {
 	// The specification tells programs to ignore a relative path here.
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
@@ -116,7 +118,7 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "iotax", "iotax.db"), nil
 }
 
-// Exists reports whether Open would open a store that is there. A server counts, whether it answers or not.
+// Exists reports whether Open would find an existing store. It does not check servers.
 func Exists(url string) bool {
 	if IsPostgres(url) {
 		return true
@@ -138,7 +140,7 @@ func locate(url string) (string, error) {
 		switch scheme {
 		case "sqlite", "file":
 			path = rest
-		default: // the address is not repeated: it may carry a password
+		default: // the address may have a password
 			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Hint: "use a path, sqlite://PATH or postgres://USER@HOST/DATABASE"}
 		}
 	}
@@ -152,10 +154,10 @@ func locate(url string) (string, error) {
 	return abs, nil
 }
 
-// String names the store as errors do.
+// String returns the name of the store in errors.
 func (s *Store) String() string { return s.on }
 
-// Close closes the store. Iterators that are under way fail.
+// Close closes the store. Open iterators fail.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return s.drv.explain("close", err)
@@ -163,7 +165,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// write runs fn in one transaction, which other processes see whole or not at all.
+// write runs fn in one transaction, whose changes become visible together.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	ctx = context.WithoutCancel(ctx)
 	s.writing.Lock()
@@ -179,7 +181,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
 	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
-		tx, err = s.db.BeginTx(ctx, o) // nothing was done yet
+		tx, err = s.db.BeginTx(ctx, o) // nothing has been done yet
 	}
 	if err != nil {
 		return s.explain(ctx, op, err)
@@ -194,8 +196,8 @@ func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn fu
 	return nil
 }
 
-// pauses are what lies between attempts, for as long as patience lasts: they grow, and differ from one process to the
-// next, which many wait beside.
+// pauses are the times between attempts, until patience is over. They grow, and have a random part, because many
+// processes may wait.
 type pauses struct {
 	next time.Duration
 	end  time.Time
@@ -203,7 +205,7 @@ type pauses struct {
 
 func newPauses() *pauses { return &pauses{10 * time.Millisecond, time.Now().Add(patience)} }
 
-// wait reports false when there is no time left.
+// wait waits. It returns false if no time is left.
 func (p *pauses) wait(ctx context.Context) bool {
 	d := p.next/2 + rand.N(p.next)
 	p.next = min(2*p.next, time.Second)
@@ -233,7 +235,7 @@ func forEach(ctx context.Context, tx *sql.Tx, query string, args []any, f func(*
 	return rows.Err()
 }
 
-// explain leaves alone what is explained already, and the caller's own cancel.
+// explain adds an explanation to an error that has none. The caller's own cancellation is returned as it is.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {
 		return err
@@ -252,7 +254,8 @@ const (
 	updateRun = `UPDATE runs SET (` + runColumns + `, words) = ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WHERE id = $1`
 )
 
-// putRun writes r with a statement that takes runColumns and the words of a search, and returns how many rows it changed.
+// putRun writes r with a statement that takes runColumns and the words for searches, and returns the number of
+// changed rows.
 func putRun(ctx context.Context, tx *sql.Tx, statement string, r *iotax.Run) (int64, error) {
 	row := []any{
 		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
@@ -272,7 +275,7 @@ func putRun(ctx context.Context, tx *sql.Tx, statement string, r *iotax.Run) (in
 	return res.RowsAffected()
 }
 
-// Create adds r, which has no trials yet.
+// Create adds the run r, without trials.
 func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 	if err := checkID(r.ID); err != nil {
 		return &iotax.Error{Op: "save run", On: r.ID, Err: err}
@@ -283,7 +286,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 	})
 }
 
-// Update replaces what is known of the run r.ID.
+// Update replaces the run r.ID.
 func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := putRun(ctx, tx, updateRun, r)
@@ -298,8 +301,8 @@ func (s *Store) gone(id string) error {
 	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Hint: "`iotax list` shows the runs; another store is named with --store"}
 }
 
-// Append adds one finished trial, whole or not at all. When it returns nil, the trial survives a
-// crash of the program and of the machine. A second trial of the same run and Seq is an error.
+// Append adds a finished trial, completely or not at all. When it returns nil, the trial survives a crash of the
+// program and of the machine. Two trials of a run cannot have the same Seq.
 func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	labels, err1 := json.Marshal(t.Labels)
 	facts, err2 := json.Marshal(t.Facts)
@@ -317,7 +320,7 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM runs WHERE id = $1`, t.Run).Scan(&found); err != nil {
 			return err
 		} else if found == 0 {
-			return s.gone(t.Run) // removed by another process meanwhile
+			return s.gone(t.Run) // another process has removed it
 		}
 		var id int64
 		err := tx.QueryRowContext(ctx, `INSERT INTO trials (run, seq, round, target, workload, seed, ramp_ns,
@@ -351,7 +354,7 @@ func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
 	return s.list(ctx, "list runs", s.selectRuns()+` ORDER BY started, id`)
 }
 
-// list returns the runs that a query of selectRuns finds.
+// list returns the runs of a query made with selectRuns.
 func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs []iotax.Run, err error) {
 	err = s.read(ctx, op, func(ctx context.Context, tx *sql.Tx) error {
 		return forEach(ctx, tx, query, args, func(rows *sql.Rows) error {
@@ -364,7 +367,7 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 	return runs, err
 }
 
-// runTexts are the columns of a run that hold JSON.
+// runTexts are the columns of a run with JSON.
 var runTexts = [...]string{"environment", "targets", "workloads", "findings", "calibration", "presentation"}
 
 func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (heard Pulse, err error) {
@@ -376,7 +379,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 		return heard, spot{run: r.ID}.scanned(err)
 	}
 	at := spot{run: r.ID}
-	// A damaged column does not keep the others from being read: rm decides by them whether the run still runs.
+	// Continue after a damaged column: rm needs the others to decide whether the run is still running.
 	r.Seed, err = parseSeed(seed)
 	errs := []error{at.damaged("seed", err)}
 	r.Start, err = parseTime(start)
@@ -395,12 +398,12 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 
 // A Tally counts the trials of a run.
 type Tally struct {
-	Trials    int `json:"trials"`    // all of them
-	Failed    int `json:"failed"`    // those with an error
-	Discarded int `json:"discarded"` // those that do not count, the failed ones not among them
+	Trials    int `json:"trials"`    // all trials
+	Failed    int `json:"failed"`    // trials with an error
+	Discarded int `json:"discarded"` // trials that do not count, without failed ones
 }
 
-// Tallies counts the trials of every run that has any.
+// Tallies counts the trials of every run that has trials.
 func (s *Store) Tallies(ctx context.Context) (map[string]Tally, error) {
 	var tallies map[string]Tally
 	err := s.read(ctx, "count trials", func(ctx context.Context, tx *sql.Tx) (err error) {
@@ -423,10 +426,9 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 	return tallies, err
 }
 
-// Get returns the run that ref means: an id, the beginning of exactly one id, "latest", the newest
-// run that has a trial if any has, or "newest", also when it came to none. What is none of these may be
-// the name of runs, the newest of which is meant, or count runs with trials back: "latest~1", "NAME~1". Beside ErrDamaged it
-// returns what could be read.
+// Get returns the run that ref means: an id, the beginning of exactly one id, "latest" (the newest run with
+// trials, if there is one), "newest" (also without trials), a name (the newest run of that name), or "latest~1"
+// and "NAME~1", which go back by runs with trials. With ErrDamaged it also returns the readable parts.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -443,7 +445,7 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	return r, err
 }
 
-// resolve returns the id that ref means.
+// resolve returns the id of the run that ref means.
 func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	var id string
 	if ref == "" {
@@ -483,15 +485,15 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Hint: "give more of the id"}
 }
 
-// Depth says how much of a trial is read. Raw output is read by Raw alone.
+// Depth is how much of a trial is read. Only Raw reads raw output.
 type Depth int
 
 const (
 	Full  Depth = iota // with series and histograms
-	Brief              // without them: several times as fast
+	Brief              // without them, which is several times faster
 )
 
-// Trials returns all trials of a run in order of Seq, without their raw output.
+// Trials returns all trials of a run in the order of Seq, without raw output.
 func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) {
 	var trials []*iotax.Trial
 	for t, err := range s.Each(ctx, ref, Full) {
@@ -503,28 +505,28 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 	return trials, nil
 }
 
-// Each iterates over the trials of a run in order of Seq, without their raw output, and holds few
-// of them in memory. Trials that are appended meanwhile are seen too. An error ends the iteration.
+// Each iterates over the trials of a run in the order of Seq, without raw output, and holds few of them in memory.
+// It includes trials that are added meanwhile. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(math.MinInt64))
 }
 
-// After is Each for the trials whose Seq is greater than seq.
+// After is Each for trials with a larger Seq than seq.
 func (s *Store) After(ctx context.Context, ref string, seq int, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(int64(seq)))
 }
 
-// A selection is which trials of a run are read, and what of them.
+// A selection chooses trials of a run, and which parts of them are read.
 type selection struct {
-	after      int64  // the Seq before the first
+	after      int64  // read trials with a larger Seq
 	workload   string // "" is all
 	seqs       []int  // nil is all
-	head       bool   // all but what was measured and the series
+	head       bool   // everything except the parts below
 	values     bool
 	histograms bool
 	series     bool
 	intervals  bool
-	share      *shared                   // with head; see Parts.Trials
+	share      *shared                   // with head; see shared
 	metrics    *map[string][]iotax.Value // see readValues
 }
 
@@ -533,8 +535,8 @@ func (d Depth) selection(after int64) selection {
 }
 
 func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*iotax.Trial, error] {
-	// It reads pages and not one long query: a slow reader would keep SQLite from
-	// trimming its log, and PostgreSQL's driver has one open query per connection.
+	// It reads in pages, because with one long query a slow reader would keep SQLite from truncating its log, and
+	// PostgreSQL's driver allows one open query per connection.
 	size := 512
 	if sel.series {
 		size = 16
@@ -573,7 +575,7 @@ func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*
 	}
 }
 
-// page reads the first trials of a selection. It uses the memory of the values and histograms of spare.
+// page reads the first trials of a selection. It reuses the memory of the values and histograms of spare.
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection, size int, spare []*iotax.Trial) ([]*iotax.Trial, error) {
 	columns, from := "t.seq", "trials t"
 	if sel.head {
@@ -592,7 +594,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	if sel.seqs != nil {
 		where += ` AND t.seq IN (` + list(sel.seqs) + `)`
 	}
-	if sel.workload != "" { // without it, the index has all that is asked of trials
+	if sel.workload != "" { // without a workload, the index on seq suffices
 		where, args = where+` AND t.workload = $4`, append(args, sel.workload)
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT `+columns+` FROM `+from+` WHERE `+where+` ORDER BY t.seq LIMIT $3`, args...)
@@ -663,10 +665,10 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	return page, err
 }
 
-// list is a list of SQL.
+// list formats a list for SQL.
 func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 
-// readBlobs fills in what the blobs of a kind, series or intervals, have of trials of a run, by their Seq.
+// readBlobs reads the blobs of a kind, series or intervals, into trials, by their Seq.
 func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, trials map[int]*iotax.Trial) error {
 	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
 		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kind}, func(rows *sql.Rows) (err error) {
@@ -684,8 +686,7 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, tri
 	})
 }
 
-// Raw returns the output of the tool that trial seq of a run kept, byte for byte; nil when the
-// trial kept none.
+// Raw returns the tool's output of a trial, byte for byte, or nil if the trial has none.
 func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 	var raw []byte
 	err := s.read(ctx, fmt.Sprintf("read output of trial %d of run %s", seq+1, ref), func(ctx context.Context, tx *sql.Tx) error {
@@ -708,9 +709,9 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 	return raw, err
 }
 
-// Claim makes runner the one process that measures the run id, which f may change for that and is what Update saves. It returns
-// the run. An error of f, which sees the run as no other process changes it meanwhile, forbids it: of two that claim a run at once, the
-// second sees what the first has made of it.
+// Claim makes runner the only process that measures the run id, and saves the changes of f to the run, which it
+// returns. f sees the run while no other process can change it. An error of f forbids the claim. Of two processes
+// that claim a run at the same time, the second sees the changes of the first.
 func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run, Pulse) error) (*iotax.Run, error) {
 	var r *iotax.Run
 	err := s.write(ctx, "take over run "+id, func(ctx context.Context, tx *sql.Tx) error {
@@ -725,13 +726,13 @@ func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run,
 		if _, err := putRun(ctx, tx, updateRun, r); err != nil || !s.Shared() {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, s.drv.beat(), id, runner) // other hosts see a runner that was heard of
+		_, err = tx.ExecContext(ctx, s.drv.beat(), id, runner) // so that other hosts see an active runner
 		return err
 	})
 	return r, err
 }
 
-// alone reads the run id, which others do not change until the transaction ends.
+// alone reads the run id. No other process can change it until the transaction ends.
 func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, Pulse, error) {
 	if _, err := tx.ExecContext(ctx, `UPDATE runs SET status = status WHERE id = $1`, id); err != nil {
 		return nil, Pulse{}, err
@@ -744,8 +745,8 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, P
 	return r, heard, err
 }
 
-// Remove deletes the run id and all its trials, and gives their space back. An error of check, which sees the run as it is then, forbids
-// it; nil allows it.
+// Remove deletes the run id and all its trials, and frees their space. An error of check, which sees the current
+// run, forbids it.
 func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pulse) error) error {
 	err := s.write(ctx, "remove run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		r, heard, err := s.alone(ctx, tx, id)
@@ -767,12 +768,12 @@ func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pu
 	return nil
 }
 
-// text removes from the words of others what PostgreSQL refuses in a column of text.
+// text removes characters that PostgreSQL refuses in a text column.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
-// stamp is RFC 3339 with a fixed width, so that text sorts as time does.
+// stamp is RFC 3339 with a fixed width, so that text sorts by time.
 const stamp = "2006-01-02T15:04:05.000000000Z"
 
 func formatTime(t time.Time) sql.NullString {
