@@ -17,20 +17,19 @@ import (
 	"iotax"
 )
 
-// A Rig is what a calibration belongs to. Where any of it changes, another calibration is needed.
+// A Rig identifies the setup of a calibration. If any of its facts changes, another calibration is needed.
 type Rig struct {
 	Facts map[string]string `json:"facts"`
 }
 
-// rigFacts are the facts that make a rig: of the host, and of the place.
+// The facts of the host and of the place that identify a setup.
 var (
 	hostFacts  = []string{"hostname", "kernel", "arch", iotax.FactCPUModel, iotax.FactCPUCount, iotax.FactCPULimit, iotax.FactCPUGovernor, "hypervisor", "memory"}
 	placeFacts = []string{iotax.FactDeviceName, iotax.FactDeviceModel, "filesystem", iotax.FactFilesystemSource, iotax.FactFilesystemOptions, iotax.FactQueueScheduler,
 		"fio", "accel", "qemu", "kernel", iotax.FactMachineHostname, iotax.FactMachineKernel, iotax.FactMachineCPUModel, "machine.cpu.count"}
 )
 
-// RigOf names the rig of a run's baseline from what the run knows of its host and of that target, once
-// its workloads were checked there.
+// RigOf returns the setup of a run's baseline, from facts that are complete once the workloads were checked there.
 func RigOf(r *iotax.Run) Rig {
 	facts := map[string]string{}
 	add := func(prefix string, from map[string]string, keys []string) {
@@ -46,8 +45,8 @@ func RigOf(r *iotax.Run) Rig {
 			add("place.", t.Facts, placeFacts)
 			facts["machine"] = t.Machine
 			if t.Machine != "host" {
-				// How a guest's disk is made (its cache, its bus) shows in the labels of its word or plan entry;
-				// its device line has names of temporary files in it.
+				// The labels have the settings of a guest's disk (cache, bus). Its device line has names of
+				// temporary files.
 				for k, v := range t.Labels {
 					facts["label."+k] = v
 				}
@@ -57,7 +56,7 @@ func RigOf(r *iotax.Run) Rig {
 	return Rig{facts}
 }
 
-// Key is short and the same for equal rigs.
+// Key returns a short key that is equal for equal setups.
 func (r Rig) Key() string {
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(r.Facts)) {
@@ -66,10 +65,10 @@ func (r Rig) Key() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// A Cache keeps calibrations as files of a directory, one a rig.
+// A Cache keeps calibrations as files in a directory, one for each setup.
 type Cache struct{ Dir string }
 
-// entry is a file of the cache. The facts are for people: the name of the file says which rig.
+// entry is a file of the cache. Its facts are for readers; the name of the file is the key.
 type entry struct {
 	Version     int               `json:"version"`
 	Rig         map[string]string `json:"rig"`
@@ -78,11 +77,11 @@ type entry struct {
 
 const entryVersion = 1
 
-// Path is where the calibration of a rig is kept.
+// Path returns the file of the calibration of a setup.
 func (c Cache) Path(r Rig) string { return filepath.Join(c.Dir, r.Key()+".json") }
 
-// Get returns the calibration of r if there is one that is younger than MaxAge at now. A file that
-// cannot be read as one is as good as none: it is written anew.
+// Get returns the calibration of r if there is one younger than MaxAge at now. An unreadable file counts as
+// missing, and is replaced.
 func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
 	text, err := iotax.ReadFile(c.Path(r), iotax.MaxOutput)
 	if err != nil {
@@ -99,7 +98,7 @@ func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
 	return &e.Calibration, true
 }
 
-// Put keeps the calibration of r.
+// Put saves the calibration of r.
 func (c Cache) Put(r Rig, cal *iotax.Calibration) error {
 	fail := func(err error) error {
 		hint := ""

@@ -1,8 +1,7 @@
-// Package calibrate says what a rig does when nothing differs: the noise floor of its A/A ratio, how
-// much successive rounds resemble each other, how fast the load generator is without a disk, and how
-// long a trial should be. It makes the plans of such studies, turns their trials into an
-// iotax.Calibration, and keeps that per rig. It measures nothing itself: the plans are run by the same
-// code as any other, which is the point of them.
+// Package calibrate measures the noise floor of a setup: the ratio of a place to itself (A/A), how much successive
+// rounds resemble each other, how fast the load generator is without a disk, and the best length of a trial. It
+// makes the plans of such studies, turns their trials into an iotax.Calibration, and saves it for the setup. The
+// plans run with the same code as any other.
 package calibrate
 
 import (
@@ -17,16 +16,15 @@ import (
 	"iotax/stat"
 )
 
-// MaxAge is how long a calibration is believed.
+// MaxAge is how long a calibration is used.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the least number of rounds from which an autocorrelation is told: with 6 of them, one of
-// 0.4 is what chance gives.
+// minPhi is the number of rounds from which an autocorrelation is computed: of 6 independent rounds, 0.4 is
+// common.
 const minPhi = 12
 
-// New makes the calibration of an A/A study, and of a study of the null engine (nil where there was
-// none). The study's first target is one arm and its second the other; its first workload is judged.
-// Without a single round that counts it fails.
+// New makes the calibration of an A/A study and of a study of the null engine (may be nil). The first two targets
+// are the arms; the first workload counts. It fails without a valid round.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -58,7 +56,7 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 	return c, nil
 }
 
-// noRound says why no round counts.
+// noRound returns why no round counts.
 func noRound(trials []*iotax.Trial) error {
 	for _, t := range trials {
 		if why := cmp.Or(t.Err, t.Discarded); why != "" {
@@ -68,7 +66,7 @@ func noRound(trials []*iotax.Trial) error {
 	return fmt.Errorf("no round was measured")
 }
 
-// known is 0 for what could not be computed.
+// known replaces a number that could not be computed with 0.
 func known(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -83,7 +81,7 @@ func length(trials []*iotax.Trial) time.Duration {
 	return trials[0].Length
 }
 
-// cv is the coefficient of variation: sample standard deviation over mean.
+// cv returns the coefficient of variation: sample standard deviation over mean.
 func cv(xs []float64) float64 {
 	if len(xs) < 2 {
 		return 0
@@ -104,19 +102,19 @@ func spread(xs []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// phi is the autocorrelation that intervals are widened for: the estimate r of n rounds with its bias
-// taken out, φ ≈ (n·r+1)/(n−3) (Marriott & Pope 1954: E r ≈ φ − (1+3φ)/n), where r lies above what
-// independent rounds give in one of twenty studies, −1/n + 1.645/√n; else 0. Widening for every
-// positive r would make half of all intervals of a quiet rig too wide.
+// phi returns the autocorrelation for which intervals are widened: the estimate r of n rounds without its bias, φ
+// ≈ (n·r+1)/(n−3) (Marriott & Pope 1954: E r ≈ φ − (1+3φ)/n), if r is above what independent rounds give in one of
+// twenty studies, −1/n + 1.645/√n; else 0. Widening for every positive r would make half of all intervals of a
+// quiet setup too wide.
 func phi(r float64, n int) float64 {
 	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
 		return 0
 	}
-	const most = 0.9 // √((1+φ)/(1−φ)) is 4.4 there; beyond, a rig is not fit to measure anything
+	const most = 0.9 // √((1+φ)/(1−φ)) is 4.4 there; with more, a setup is not fit for measurements
 	return math.Min(most, (float64(n)*r+1)/float64(n-3))
 }
 
-// nullIOPS is the median rate of the trials without a disk.
+// nullIOPS returns the median rate of the trials without a disk.
 func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	var xs []float64
 	for _, t := range trials {
@@ -127,8 +125,7 @@ func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	return known(stat.Median(xs).Estimate)
 }
 
-// Finding is what a calibration says against its own rig: an interval of the baseline against itself
-// that leaves 1 out.
+// Finding returns the finding of a calibration whose A/A interval does not contain 1.
 func Finding(c *iotax.Calibration) (iotax.Finding, bool) {
 	if c == nil || c.Floor() == 0 || c.Lo <= 1 && 1 <= c.Hi {
 		return iotax.Finding{}, false

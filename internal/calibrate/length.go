@@ -8,20 +8,19 @@ import (
 	"iotax/stat"
 )
 
-// The lengths between which one is proposed: below the least a trial is only a quick look, and beyond
-// the most a single hiccup costs too much.
+// Bounds of the proposed length: a shorter trial is too short to be useful, and in a longer one a single
+// disturbance costs too much.
 const (
 	leastTrial = 5 * time.Second
 	mostTrial  = 60 * time.Second
 )
 
-// minSeconds is the least number of seconds in a trial from which its inner variance is told.
+// minSeconds is the number of seconds in a trial from which its inner variance is computed.
 const minSeconds = 4
 
-// components splits the variance of an A/A study with the differences d. What the two trials of a round
-// share has cancelled in d and must not count as noise, so the variance between trials is taken from
-// there: half of d's is that of one trial. setUp is what a trial costs beside its window, in seconds.
-// It fails where the study is too short.
+// components splits the variance of an A/A study with the log ratios d. Noise that the two trials of a round share
+// cancels in d, so that half the variance of d is that between trials. setUp is the time in seconds that a trial
+// takes beside its window. ok is false if the study is too short.
 func components(trials []*iotax.Trial, workload, metric string, d []float64) (c stat.Components, setUp float64, ok bool) {
 	var seconds [][]float64
 	count := 0
@@ -47,7 +46,7 @@ func components(trials []*iotax.Trial, workload, metric string, d []float64) (c 
 	return c, math.Max(0, setUp/float64(count)), true
 }
 
-// logs are the logarithms of the trial's one-second series that metric is the mean of.
+// logs returns the logarithms of the trial's one-second series of metric.
 func logs(t *iotax.Trial, metric string) []float64 {
 	for _, s := range t.Series {
 		if s.Name != metric {
@@ -64,8 +63,8 @@ func logs(t *iotax.Trial, metric string) []float64 {
 	return nil
 }
 
-// trialLength is the length that gives the most certainty for the time it takes, in whole seconds; 0
-// where the study is too short to tell.
+// trialLength returns the length, in whole seconds, that gives the smallest error for its time; 0 if the study is
+// too short.
 func trialLength(c stat.Components, setUp float64, ok bool) time.Duration {
 	if !ok {
 		return 0

@@ -9,25 +9,25 @@ import (
 	"iotax/internal/plan"
 )
 
-// Options say how an A/A study is made.
+// Options configure an A/A study.
 type Options struct {
 	Measure  plan.Measure
 	Workload string // a workload word, as in randread-4k
-	Size     string // of the test file; "" is the workload's own choice
+	Size     string // of the test file; "" is the workload's default
 }
 
-// Workload is what a rig is calibrated with where nothing else is asked for.
+// Workload is the default workload of a calibration.
 const Workload = "randread-4k"
 
-// Full are the options of a calibration that tells everything: about four minutes.
+// Full returns the options of a complete calibration of about four minutes.
 func Full() Options {
 	m := plan.Defaults()
 	m.Trial, m.Ramp, m.Rounds, m.Budget = plan.Duration(5*time.Second), plan.Duration(500*time.Millisecond), plan.Rounds{Min: 20, Max: 20}, 0
 	return Options{Measure: m, Workload: Workload, Size: "256MiB"}
 }
 
-// Brief are the options of a calibration that is done by the way: about ten seconds. It gives a noise
-// floor, and neither φ nor a trial length.
+// Brief returns the options of a calibration of about ten seconds. It gives a noise floor, but no φ and no trial
+// length.
 func Brief() Options {
 	o := Full()
 	o.Measure.Trial, o.Measure.Ramp = plan.Duration(500*time.Millisecond), plan.Duration(100*time.Millisecond)
@@ -36,8 +36,7 @@ func Brief() Options {
 	return o
 }
 
-// AA is the plan of an A/A study of the target of p that has that name: the target twice, each time
-// with files of its own, as two targets of any plan would have.
+// AA returns the plan of an A/A study of a target of p: the target twice, each with its own files.
 func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error) {
 	a, ok := p.Target(target)
 	if !ok {
@@ -50,7 +49,7 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 		return nil, err
 	}
 	out := &plan.Plan{Name: "A/A of " + target, File: p.File, Baseline: a.Name, Machines: p.Machines, Targets: []plan.Target{a, b}, Workloads: works, Measure: o.Measure}
-	// What the target stands on must be there too; it comes last, and is measured with the rest.
+	// The targets below it come last, and are measured too.
 	for at := a; ; {
 		of := at.Traits().Of
 		is := func(t plan.Target) bool { return of != nil && t.Name == *of }
@@ -64,7 +63,7 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 	return out, out.Measure.Check()
 }
 
-// Null is the plan of a study of the load generator alone, beside the arm a of aa.
+// Null returns the plan of a study of the load generator alone, next to the first arm of aa.
 func Null(aa *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
 	works, err := parse("null engine: {fio: {rw: randread, bs: 4k, iodepth: 32, size: 1GiB, ioengine: 'null', direct: 0}}", k)
 	if err != nil {

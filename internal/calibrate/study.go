@@ -23,13 +23,13 @@ const (
 	Never  Mode = "no"
 )
 
-// Worthwhile is the least time of the trials of a run that is calibrated by default: a first look must not take twice as long.
+// Worthwhile is the shortest run that is calibrated by default, so that a first look does not take twice as long.
 const Worthwhile = time.Minute
 
-// UserCache keeps the calibrations of this user.
+// UserCache is the cache of this user.
 func UserCache() Cache { return Cache{Dir: filepath.Join(iotax.CacheDir(), "calibration")} }
 
-// A Study has what a calibration needs of the run that it is made for.
+// A Study has what a calibration needs of its run.
 type Study struct {
 	Deps    run.Deps
 	Kinds   plan.Kinds
@@ -38,7 +38,7 @@ type Study struct {
 	Status  func(string)
 }
 
-// Of returns the function that gets the calibration for a run of p; nil if there is to be none.
+// Of returns the function that gets the calibration for a run of p, or nil without calibration.
 func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
 	if mode == Never {
 		return nil
@@ -66,14 +66,14 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 	}
 }
 
-// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. A second
-// guest would disturb those of the run, and take as long to start.
+// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host.
+// A second guest would disturb those of the run, and take as long to start.
 func Worth(p *plan.Plan) bool {
 	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= Worthwhile && p.Targets[0].On == plan.Host
 }
 
-// Time is about how long the A/A study takes.
+// Time estimates the duration of the A/A study.
 func Time(aa *plan.Plan) time.Duration {
 	least, _, _ := schedule.Estimate(aa, schedule.Costs{})
 	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each starts fio, as does the study of the null engine

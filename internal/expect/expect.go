@@ -1,5 +1,5 @@
-// Package expect reads expectations, as 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline', and decides by an interval
-// whether one is met. It is pure.
+// Package expect parses expectations, as 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline', and decides
+// by an interval whether one is met. It is pure.
 package expect
 
 import (
@@ -31,7 +31,7 @@ var grammar = regexp.MustCompile(`^(?:(.+): )?([^\s<>=]+) ?([<>]=?) ?([^\s<>=]+?
 // Form is the grammar in words.
 const Form = "write METRIC < LIMIT, as in 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline'"
 
-// Parse reads [WORKLOAD: ]METRIC (<|<=|>|>=) LIMIT[ of baseline][ at TARGET]. What is wrong is a *syntax.ValueError.
+// Parse reads [WORKLOAD: ]METRIC (<|<=|>|>=) LIMIT[ of baseline][ at TARGET]. Its errors are *syntax.ValueError.
 func Parse(text string) (Expectation, error) {
 	m := grammar.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {

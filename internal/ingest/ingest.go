@@ -1,5 +1,5 @@
-// Package ingest makes a run of results that were measured without iotax: outputs and logs of fio, in
-// any form that package fio reads.
+// Package ingest makes a run of results that were measured without iotax: outputs and logs of fio in every format
+// that package fio reads.
 package ingest
 
 import (
@@ -24,25 +24,25 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// A Source is an input and what its user calls it. Where Target or Workload is empty, names are found:
-// the target's in the name of the file, the workload's in the result.
+// A Source is an input with names from the user. If Target or Workload is empty, the name comes from the file or
+// from the result.
 type Source struct {
 	Name     string // of the file, as the user gave it; "-" is the standard input
-	Folder   string // the name of the directory it was found in, where that was given and not the file
+	Folder   string // name of its directory, if the user named the directory and not the file
 	Target   string
 	Workload string
 }
 
-// A Row says what became of a part of an input.
+// A Row is a part of an input and its outcome.
 type Row struct {
 	File     string   `json:"file"`
-	Line     int      `json:"line"` // where the part begins, from 1
-	Kind     fio.Kind `json:"kind"` // "" when nothing of fio's is there
+	Line     int      `json:"line"` // first line of the part, from 1
+	Kind     fio.Kind `json:"kind"` // "" for a part without a result
 	Target   string   `json:"target,omitempty"`
 	Workload string   `json:"workload,omitempty"`
-	Trial    int      `json:"trial"` // its Seq; -1 when it is none
+	Trial    int      `json:"trial"` // its Seq; -1 for none
 	Note     string   `json:"note,omitempty"`
-	Reason   string   `json:"reason,omitempty"` // why it is no trial, or only a part of one
+	Reason   string   `json:"reason,omitempty"` // why it is not a trial, or not a complete one
 }
 
 // A Batch collects inputs until Run makes a run of them.
@@ -53,13 +53,13 @@ type Batch struct {
 	kept  int // bytes of raw output
 }
 
-// What is kept of the inputs themselves: of larger ones, and beyond the sum, the values alone.
+// Limits of the kept raw output: one input, and all together. Of larger ones only the values are kept.
 const (
 	keepOne = 4 << 20
 	keepAll = 128 << 20
 )
 
-// A capture keeps the beginning of what it is given.
+// A capture keeps the beginning of what is written to it.
 type capture struct{ bytes []byte }
 
 func (c *capture) Write(p []byte) (int, error) {
@@ -67,14 +67,14 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An item is one trial to be.
+// An item becomes a trial.
 type item struct {
 	row    int
 	src    Source
 	raw    []byte
-	result *fio.Result // of one group of jobs; nil for logs that stand alone
+	result *fio.Result // of one group of jobs; nil for logs without a result
 	logs   []*fio.Log
-	reason string // why the result is only a part of one
+	reason string // why the result is incomplete
 	named  bool   // the user named the workload
 }
 
@@ -84,7 +84,7 @@ type logFile struct {
 	log *fio.Log
 }
 
-// Add reads an input to its end. An error is r's: what was read until then stays.
+// Add reads an input to its end. After an error of r it keeps what was read before.
 func (b *Batch) Add(src Source, r io.Reader) error {
 	var input capture
 	parts, err := fio.ReadFrom(io.TeeReader(r, &input), src.Name)
@@ -121,7 +121,7 @@ func (b *Batch) Add(src Source, r io.Reader) error {
 			b.rows = append(b.rows, row)
 		default:
 			if row.Reason == "" {
-				row.Reason = "it holds no job and no sample"
+				row.Reason = "no job and no sample found"
 			}
 			b.rows = append(b.rows, row)
 		}
@@ -129,7 +129,7 @@ func (b *Batch) Add(src Source, r io.Reader) error {
 	return err
 }
 
-// Refuse notes an input that could not be read at all.
+// Refuse records an input that could not be read.
 func (b *Batch) Refuse(name string, err error) {
 	b.rows = append(b.rows, Row{File: name, Trial: -1, Reason: err.Error()})
 }
@@ -147,8 +147,8 @@ var (
 	repetition = regexp.MustCompile(`(?i)([-_. ]*\(\d+\)|[-_. ]+\d+|[-_. ]*(run|rep|round|try|iter|pass)[-_. ]*\d+)$`)
 )
 
-// TargetOf is the name of the target that a file's name suggests: without its ending, and without
-// the number of a repetition ("host-2.json", "host_run3.txt").
+// TargetOf derives the name of a target from a file name, without its ending and the number of a repetition
+// ("host-2.json", "host_run3.txt").
 func TargetOf(file string) string {
 	if file == "-" {
 		return "stdin"
@@ -164,7 +164,7 @@ func TargetOf(file string) string {
 	return cmp.Or(s, base)
 }
 
-// workloadOf names a workload by its jobs, or else by what they did.
+// workloadOf names a workload by its jobs, or else by their directions.
 func workloadOf(r *fio.Result) string {
 	var names []string
 	for _, j := range r.Jobs {
@@ -191,12 +191,12 @@ func directions(values []iotax.Value) []string {
 	return out
 }
 
-// ErrNothing means that no input held a result.
+// ErrNothing reports that no input had a result.
 var ErrNothing = errors.New("no result of fio was recognised")
 
-// Run makes a run of what was added, with its trials and a row for each part of the inputs, in their
-// order. The first target is the baseline. The caller gives the run its ID. The run began now, so that it
-// is the latest; its trials began when fio says, or now where it does not. The error is ErrNothing when there is no trial.
+// Run makes a run of the added inputs, with its trials and a row for each part of the inputs, in order. The first
+// target is the baseline. The caller sets the run's ID. The run starts now, so that it is the latest. A trial
+// starts at the time that fio recorded, or else now. The error is ErrNothing if there is no trial.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -208,8 +208,7 @@ func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, 
 	return run, trials, rows, nil
 }
 
-// Extend adds what was added to a run that was imported before and has those trials, and returns the
-// new ones.
+// Extend adds the added inputs to an imported run with the trials have, and returns the new trials.
 func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
 	b.nameFolders()
 	b.attachLogs()
@@ -222,7 +221,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	for i := range b.items {
 		it := &b.items[i]
 		t := it.trial(now)
-		// Each is a round of its own: none was measured beside another.
+		// Each trial is a round of its own, because none was measured next to another.
 		t.Run, t.Seq, t.Round = run.ID, next, next
 		next++
 		t.Facts["file"] = fmt.Sprintf("%s:%d", it.src.Name, max(1, b.rows[it.row].Line))
@@ -239,18 +238,18 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	}
 	run.Findings = nil
 	if len(run.Targets) > 1 {
-		run.Findings = append(run.Findings, rules.Imported.Found(iotax.AboutRun(), "these results were not measured in turns: what changed between the targets' runs is in the ratios, and no interval shows it"))
+		run.Findings = append(run.Findings, rules.Imported.Found(iotax.AboutRun(), "these results were not measured in turns: the ratios include changes between the targets' runs, which no interval shows"))
 	}
 	run.Findings = append(run.Findings, check.Run(run, all)...)
 	return all[len(have):], b.rows, nil
 }
 
-// nameFolders names the targets of files that were found in directories: by the directory, as the files of
-// one are the jobs of one target. Only if there is a single directory, and files of several names in it ran
-// the same job, these names are the targets.
+// nameFolders names the targets of files in directories after the directory, because its files are usually the
+// jobs of one target. If there is a single directory, and files with different names in it ran the same job, the
+// targets get the names of the files.
 func (b *Batch) nameFolders() {
 	folders := map[string]bool{}
-	names := map[string][]string{} // of files, by workload and size of its blocks
+	names := map[string][]string{} // names of files, by workload and block size
 	for _, it := range b.items {
 		if it.src.Target != "" || it.result == nil {
 			continue
@@ -284,11 +283,11 @@ func (b *Batch) nameFolders() {
 	}
 }
 
-// anonymous are names of files that tell nothing but a number.
+// anonymous matches file names that contain nothing but a number.
 var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
-// attachLogs gives logs to the result that names their prefix, else to the only result of their
-// directory and target. Others, of one prefix each, are trials by themselves.
+// attachLogs attaches logs to the result that names their prefix, or else to the only result of their directory
+// and target. The remaining logs with the same prefix are a trial.
 func (b *Batch) attachLogs() {
 	for _, l := range b.logs {
 		i := b.ownerOf(l)
@@ -336,8 +335,8 @@ func (b *Batch) ownerOf(l logFile) int {
 	return -1
 }
 
-// tellApart renames workloads that jobs of one name but other options made on one target: a script that
-// loops over block sizes rarely changes --name.
+// tellApart adds options to the names of workloads that have the same name but different options on one target: a
+// script that varies block sizes rarely varies --name.
 func (b *Batch) tellApart() {
 	type cell struct{ target, workload, key string }
 	jobs := make([]work, len(b.items))
@@ -357,7 +356,7 @@ func (b *Batch) tellApart() {
 		}
 	}
 	seen := map[cell]string{}
-	varies := map[cell]bool{} // of a workload on any target
+	varies := map[cell]bool{} // on any target
 	for i, it := range b.items {
 		for _, k := range order {
 			v, known := jobs[i].value(k)
@@ -384,25 +383,25 @@ func (b *Batch) tellApart() {
 	}
 }
 
-// work is what a result shows of its job.
+// work has the known options of a result's job.
 type work struct {
 	options map[string]string
-	all     bool // an option that is not there has its default
+	all     bool // a missing option has its default
 }
 
-// value is that of an option, "" for the default, and whether it is known.
+// value returns the value of an option ("" for the default), and whether it is known.
 func (w work) value(key string) (string, bool) {
 	v, ok := w.options[key]
 	return v, ok || w.all
 }
 
-// done is an option that only tellApart knows: the directions in which a job did something.
+// done is a pseudo-option of tellApart: the directions in which a job did I/O.
 const done = "done"
 
-// first are the options by which workloads of one name are told apart before all others.
+// first are the options that distinguish workloads of one name before all others.
 var first = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
 
-// workOf is the work of the jobs of a result, with sizes as names of workloads have them.
+// workOf returns the work of a result's jobs, with sizes in short form.
 func workOf(r *fio.Result) work {
 	n := normal(r)
 	w := work{options: map[string]string{}, all: n[iotax.PartlyKnown] == ""}
@@ -416,17 +415,17 @@ func workOf(r *fio.Result) work {
 	for _, options := range []map[string]string{r.Options, r.Jobs[0].Options} {
 		for k := range options {
 			k = fio.Canonical(k)
-			w.options[k] += "" // normal leaves out a default, which is known
+			w.options[k] += "" // normal leaves out defaults, which are known
 		}
 	}
 	if v := jobFacts(r)["numjobs"]; v != "" {
 		w.options["numjobs"] = v
 	}
-	w.options[done] = strings.Join(directions(r.Values()), "+") // terse does not show rw
+	w.options[done] = strings.Join(directions(r.Values()), "+") // terse has no rw
 	return w
 }
 
-// trial makes the row of an item.
+// trial makes the trial of an item.
 func (it *item) trial(now time.Time) *iotax.Trial {
 	t := &iotax.Trial{Target: it.src.Target, Workload: it.src.Workload, Start: now, Raw: it.raw, Facts: map[string]string{}}
 	r := it.result
@@ -462,7 +461,7 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 		t.Histograms = hists
 	}
 	if h := r.Histograms(); len(h) > 0 {
-		t.Histograms = h // of every I/O, where the log may lack the last interval
+		t.Histograms = h // of every I/O, while the log may lack the last interval
 	}
 	if err := r.Err(); err != nil {
 		t.Err = err.Error()
@@ -496,7 +495,7 @@ func length(t *iotax.Trial) time.Duration {
 	return time.Duration(min(v.Value, 1e9) * float64(time.Second))
 }
 
-// option is the value of a job's option: its own, or that of all.
+// option returns the value of an option of the first job that has it, or of all jobs.
 func option(r *fio.Result, key string) string {
 	for _, j := range r.Jobs {
 		if v, ok := j.Options[key]; ok {
@@ -506,7 +505,7 @@ func option(r *fio.Result, key string) string {
 	return r.Options[key]
 }
 
-// jobFacts are what checks ask of a job, under the names that the fio workload gives them.
+// jobFacts returns the facts of a job that checks read, with the names that the fio workload uses.
 func jobFacts(r *fio.Result) map[string]string {
 	facts := map[string]string{}
 	for _, k := range []string{"rw", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "direct", "size", "rwmixread"} {
@@ -557,10 +556,10 @@ func jobFacts(r *fio.Result) map[string]string {
 
 func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus }
 
-// ofSections reports whether j is a row of JSON that sums several sections: only the options that all of them have are known.
+// ofSections reports whether j is a JSON row that sums several sections: only their common options are known.
 func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members > 0 }
 
-// normal is the work of the jobs of r as the fio workload has it. Only JSON has all options.
+// normal returns the work of the jobs of r in the form of the fio workload. Only JSON has all options.
 func normal(r *fio.Result) map[string]string {
 	settings := func(all, own map[string]string) (out []fio.Setting) {
 		base := 1024
@@ -595,7 +594,7 @@ func normal(r *fio.Result) map[string]string {
 	return out
 }
 
-// canonical writes a size one way: 4096, 4K and 4KiB are 4k.
+// canonical writes a size in one form: 4096, 4K and 4KiB are 4k.
 func canonical(s string) string {
 	n, err := fio.ParseSize(s, 1024)
 	if err != nil || n <= 0 {
@@ -609,7 +608,7 @@ func canonical(s string) string {
 	return strconv.FormatInt(n, 10) + units[i]
 }
 
-// describe adds what the run must know of t's target and workload.
+// describe adds t's target and workload to the run.
 func describe(run *iotax.Run, t *iotax.Trial) {
 	if !slices.ContainsFunc(run.Targets, func(i iotax.TargetInfo) bool { return i.Name == t.Target }) {
 		run.Targets = append(run.Targets, iotax.TargetInfo{Name: t.Target, Machine: "imported"})
@@ -624,7 +623,7 @@ func describe(run *iotax.Run, t *iotax.Trial) {
 	}
 }
 
-// metrics are what counts most of a trial: IOPS, or bandwidth of large sequential blocks.
+// metrics returns the headline metrics of a trial: IOPS, or the bandwidth of large sequential blocks.
 func metrics(t *iotax.Trial) []string {
 	var out []string
 	for _, d := range directions(t.Values) {
@@ -642,7 +641,7 @@ func metrics(t *iotax.Trial) []string {
 	return out
 }
 
-// headline is the most important figure, for the table.
+// headline formats the headline values for the table.
 func headline(t *iotax.Trial) string {
 	if t.Err != "" {
 		return "failed"

@@ -1,5 +1,5 @@
-// Package metric lists the numbers that a trial can have, by which targets are compared, and derives those that follow from
-// others. No other package knows which numbers are derived.
+// Package metric lists the numbers of a trial by which targets are compared, and derives those that follow from
+// others.
 package metric
 
 import (
@@ -22,10 +22,10 @@ type Metric struct {
 	Doc    string
 }
 
-// Quantiles are those of a latency that a trial has a value for, if MinBeyond observations lie beyond.
+// Quantiles are the quantiles of a latency, as far as MinBeyond observations are beyond them.
 var Quantiles = []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99"}
 
-// Latency lists what a trial has of a histogram of seconds.
+// Latency lists the metrics of a histogram of seconds.
 func Latency(name, of string) []Metric {
 	all := []Metric{{name + ".mean", iotax.Seconds, iotax.Down, "mean " + of}, {name + ".max", iotax.Seconds, iotax.Down, "longest " + of}}
 	for _, q := range Quantiles {
@@ -34,7 +34,7 @@ func Latency(name, of string) []Metric {
 	return all
 }
 
-// Stalls lists what a trial has of the latency of a direction over time; see stat.StalledIn.
+// Stalls lists the metrics of a direction's latency over time; see stat.StalledIn.
 func Stalls(direction string) []Metric {
 	all := []Metric{{direction + ".stall.longest", iotax.Seconds, iotax.Down, "longest stall: of one I/O, or of seconds in which nearly all are slow"},
 		{direction + ".stall.period", iotax.Seconds, iotax.Up, "time from one stall to the next, if they recur evenly"}}
@@ -53,7 +53,7 @@ func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
 	return all
 }
 
-// Observed are the values that a trial of any workload can have besides the workload's.
+// Observed are metrics that trials of any workload can have.
 var Observed = []Metric{
 	{iotax.ValueCPUPerIO, iotax.Seconds, iotax.Down, "CPU time of this host, all its processes together, for one I/O"},
 	{iotax.ValueIOPerCore, iotax.PerSecond, iotax.Up, "I/Os per second for each busy CPU of this host"},
@@ -77,11 +77,11 @@ var Observed = []Metric{
 	{"boot.result", iotax.Seconds, iotax.Down, "time until the trial in it has ended"},
 }
 
-// directions are those of I/O that a wish may leave out. mixed is all of them together.
+// directions are the directions of I/O that a name may omit. mixed is all of them together.
 var directions = []string{"read", "write", "trim", "http", "mixed"}
 
-// Find returns the metric of that name among all. A name without its direction ("iops", "latency.p99") means the only direction
-// that there is, or all directions together. A quantile may leave out that it is one of the latency ("read.p99").
+// Find returns the metric of that name among all. A name without a direction ("iops", "latency.p99") means the
+// only direction, or all directions together. A quantile may omit "latency" ("read.p99").
 func Find(all []Metric, name string) (Metric, bool) {
 	if m, ok := find(all, name); ok {
 		return m, true
@@ -113,12 +113,12 @@ func find(all []Metric, name string) (Metric, bool) {
 	return all[i], true
 }
 
-// Unknown is the error of a name that Find does not find.
+// Unknown returns the error for a name that Find does not find.
 func Unknown(on, name string, all []Metric) error {
 	return iotax.Usage(&iotax.Error{Op: "find metric " + name + " of", On: on, Err: errors.New("no trial has it"), Hint: "there are " + List(all)})
 }
 
-// List names metrics in few words: "read.{iops, bandwidth}, duration".
+// List formats metrics: "read.{iops, bandwidth}, duration".
 func List(all []Metric) string {
 	var heads []string
 	of := map[string][]string{}
@@ -150,8 +150,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive adds to a trial that was just recorded the values that follow from its others, as far as it lacks them: quantiles of its
-// histograms with enough observations beyond them, and what one I/O costs.
+// Derive adds missing values of a new trial that follow from others: quantiles of its histograms with enough
+// observations beyond them, and the cost of an I/O.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {
@@ -181,7 +181,7 @@ func Derive(t *iotax.Trial) {
 		cores, _ := t.Value(of)
 		if cores.Unit == iotax.Seconds {
 			seconds := over.Seconds()
-			if seconds == 0 { // a piece of work that was done to its end
+			if seconds == 0 { // work that ends by itself
 				v, _ := t.Value(iotax.ValueDuration)
 				seconds = v.Value
 			}
@@ -189,11 +189,11 @@ func Derive(t *iotax.Trial) {
 		}
 		add(name, iotax.Seconds, iotax.Down, cores.Value/rate)
 	}
-	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the rate is that of the window, and watching covers both
-	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator accounts for the window
+	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the rate is of the window, and watching covers both
+	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator counts the window
 }
 
-// deriveStalls adds what the intervals of a histogram show of stalls, also a share of 0.
+// deriveStalls adds the stalls in the intervals of a histogram, also a share of 0.
 func deriveStalls(t *iotax.Trial, name string) {
 	direction, of := strings.CutSuffix(name, ".latency")
 	var intervals []iotax.Interval
@@ -214,7 +214,7 @@ func deriveStalls(t *iotax.Trial, name string) {
 	}
 }
 
-// rate is the I/Os of a trial, or the pieces of its work, per second; NaN if neither is known.
+// rate returns the I/Os, or other operations, of a trial per second; NaN if unknown.
 func rate(t *iotax.Trial) float64 {
 	for _, name := range []string{iotax.ValueMixedIOPS, "iops", iotax.ValueReadIOPS, iotax.ValueWriteIOPS, iotax.ValueHTTPRequests} {
 		if v, ok := t.Value(name); ok && v.Value > 0 {

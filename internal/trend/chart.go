@@ -17,7 +17,7 @@ const (
 	narrowTrend = 358
 )
 
-// chart is the number over runs, evenly spaced in their order, on a logarithmic axis.
+// chart draws the number over runs, evenly spaced, on a logarithmic axis.
 func (d *Trend) chart(width float64) chart.Plot {
 	unit := d.Unit
 	if d.ByRatio {
@@ -32,7 +32,7 @@ func (d *Trend) chart(width float64) chart.Plot {
 	for _, dot := range d.Dots {
 		widen(dot.Value.Estimate)
 	}
-	most, least := hi*2, lo/2 // an absurd interval of two rounds must not flatten the rest
+	most, least := hi*2, lo/2 // a very wide interval must not flatten the rest
 	for _, dot := range d.Dots {
 		if dot.Value.Bounded() {
 			widen(math.Max(dot.Value.Lo, least))
@@ -52,7 +52,7 @@ func (d *Trend) chart(width float64) chart.Plot {
 		form = "15:04" // all on one day
 	}
 	line := chart.Line{Hue: 1, Loose: true}
-	labelled := 1 + len(d.Dots)*80/int(width) // each so many runs
+	labelled := 1 + len(d.Dots)*80/int(width) // one label for this many runs
 	for i, dot := range d.Dots {
 		at := float64(i) + .5
 		if i%labelled == 0 {
@@ -79,7 +79,7 @@ func (d *Trend) chart(width float64) chart.Plot {
 	return p
 }
 
-// levels are the geometric means of the segments between changes.
+// levels returns the geometric means between changes.
 func (d *Trend) levels() (out []chart.Line) {
 	bounds := []int{0}
 	for _, c := range d.Changes {

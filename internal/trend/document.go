@@ -15,10 +15,10 @@ import (
 	"iotax/stat"
 )
 
-// foremost are the endings of the metrics that are listed by default, next to the headline.
+// foremost are the suffixes of metrics that are listed by default, besides the headline.
 var foremost = []string{".iops", ".bandwidth", ".latency.mean", ".latency.p99", ".duration"}
 
-// Address is that of the page of a trend.
+// Address returns the address of the page of a trend.
 func Address(o Options) string {
 	v := url.Values{"workload": {o.Cell.Workload}, "target": {o.Cell.Target}}
 	for key, value := range map[string]string{"name": o.Name, "metric": o.Metric, "by": o.By} {
@@ -129,7 +129,7 @@ func runLink(r iotax.Run) block.Link {
 	return block.Link{Text: r.ID, Href: "/runs/" + url.PathEscape(r.ID)}
 }
 
-// choices lead to other numbers of the cell, the same one judged otherwise, and other runs.
+// choices returns links to other numbers of the cell, to the value or the ratio, and to other runs.
 func (d *Trend) choices() (out []block.Block) {
 	link := func(text string, change func(*Options)) block.Link {
 		o := d.Options
@@ -174,7 +174,7 @@ func (d *Trend) text(i stat.Interval) string {
 	return format.Value(i, d.Unit)
 }
 
-// Points is how many dots take part.
+// Points returns the number of included dots.
 func (d *Trend) Points() (n int) {
 	for _, dot := range d.Dots {
 		if dot.Unlike == "" {
@@ -184,7 +184,7 @@ func (d *Trend) Points() (n int) {
 	return n
 }
 
-// Label names the number.
+// Label returns the name of the number.
 func (d *Trend) Label() string {
 	if d.ByRatio {
 		return d.label + ", ratio to " + d.baseline
@@ -192,7 +192,7 @@ func (d *Trend) Label() string {
 	return d.label
 }
 
-// answer is the trend in a sentence.
+// answer returns the trend in a sentence.
 func (d *Trend) answer() string {
 	what := format.Clean(format.Subject(d.Cell.Workload, d.label) + " at " + d.Cell.Target)
 	if len(d.Changes) == 0 {
@@ -201,7 +201,7 @@ func (d *Trend) answer() string {
 	return what + " " + d.Outcome()
 }
 
-// Outcome is what the trend came to: the last change.
+// Outcome describes the last change, or that there is none.
 func (d *Trend) Outcome() string {
 	if n := d.Points(); len(d.Changes) == 0 {
 		rest := ""
@@ -228,5 +228,5 @@ func (d *Trend) Outcome() string {
 	return fmt.Sprintf("%s%s of what it was, with the run of %s", word, format.Ratio(c.Ratio), d.Dots[c.After].Run.Start.UTC().Format(form))
 }
 
-// day is the one on which a run was started, in UTC.
+// day returns the day on which a run started, in UTC.
 func day(r iotax.Run) string { return r.Start.UTC().Format(time.DateOnly) }

@@ -27,7 +27,7 @@ type PointExport struct {
 	Value   iotax.Number `json:"value"`
 	Lo      iotax.Number `json:"lo"`
 	Hi      iotax.Number `json:"hi"`
-	Outside string       `json:"outside,omitempty"` // why the point takes no part
+	Outside string       `json:"outside,omitempty"` // why the point is excluded
 }
 
 // A ChangeExport is a place where the number changed.

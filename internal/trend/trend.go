@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	Runs     = 100 // that a trend shows if nothing else is asked for
+	Runs     = 100 // default number of runs
 	MostRuns = stat.MostPoints
 )
 
-// What a trend is of.
+// Quantities that a trend can follow.
 const (
 	ByRatio = "ratio" // to the baseline
 	ByValue = "value"
 )
 
-// Options name a number, and the runs.
+// Options select a number and runs.
 type Options struct {
 	Cell   store.Cell
 	Name   string // of the runs; "" is any
-	Metric string // "" is the workload's own
-	By     string // "" is ByRatio, where there is one
-	Runs   int    // the last ones; 0 is Runs
+	Metric string // "" selects that of the workload
+	By     string // "" is ByRatio, if there is a ratio
+	Runs   int    // number of the newest runs; 0 is Runs
 }
 
 // A Trend is one number of a cell over runs, the oldest first.
@@ -48,7 +48,7 @@ type Trend struct {
 	Dots     []Dot
 	Changes  []Change
 	label    string
-	metrics  []figure // to choose from: those of the newest run
+	metrics  []figure // those of the newest run
 	hasRatio bool
 	baseline string
 	margin   float64
@@ -58,31 +58,30 @@ type Trend struct {
 type Dot struct {
 	Run    iotax.Run // without its plan
 	Value  stat.Interval
-	Unlike string // why it takes no part
+	Unlike string // why it is excluded, or ""
 }
 
-// A Change is a place where the number changed, between two dots that take part.
+// A Change is a change of the number between two included dots.
 type Change struct {
-	Before, After int // indexes of dots
+	Before, After int // indexes in Dots
 	P             float64
 	Ratio         stat.Interval // oriented: above 1 is better
 	Verdict       stat.Verdict
 	differences   []compare.Difference
 }
 
-// A Reader makes trends of the runs of a store. It keeps the numbers of runs that have ended, which do not change unless they are
-// resumed.
+// A Reader makes trends from the runs of a store. It caches the numbers of runs that have ended.
 type Reader struct {
 	Store *store.Store
 	mu    sync.Mutex
 	all   map[pointKey]point
 }
 
-// A point is the numbers of a cell in one run.
+// A point has the numbers of a cell in one run.
 type point struct {
 	run      iotax.Run // without its plan
 	baseline string
-	work     string // what was done, on target and baseline
+	work     string // the work on target and baseline
 	figures  []figure
 }
 
@@ -92,7 +91,7 @@ type figure struct {
 	headline            bool
 	value               stat.Interval
 	ratio               *stat.Interval
-	unfit               string // why the number must not be held against others
+	unfit               string // why the number cannot be compared
 }
 
 type pointKey struct {
@@ -101,7 +100,7 @@ type pointKey struct {
 	ended       time.Time
 }
 
-// mostPoints keeps the memory of a server that runs for months in bounds.
+// mostPoints bounds the memory of a server that runs for months.
 const mostPoints = 20000
 
 func (r *Reader) point(ctx context.Context, o Options, run *iotax.Run) (point, error) {
@@ -126,7 +125,7 @@ func (r *Reader) point(ctx context.Context, o Options, run *iotax.Run) (point, e
 	return p, nil
 }
 
-// report is that of one workload of a run: the same numbers as in the whole one.
+// report returns the report of one workload of a run, with the same numbers as in the report of the run.
 func (r *Reader) report(ctx context.Context, o Options, run *iotax.Run) (*report.Report, error) {
 	part := *run
 	part.Workloads = slices.DeleteFunc(slices.Clone(run.Workloads), func(w iotax.WorkloadInfo) bool { return w.Name != o.Cell.Workload })
@@ -172,7 +171,7 @@ func (p *point) figure(metric string) *figure {
 	return nil
 }
 
-// Of makes a trend. Without a run that has the number the error is a store.ErrNotFound.
+// Of makes a trend. The error is a store.ErrNotFound if no run has the number.
 func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	if o.Runs == 0 {
 		o.Runs = Runs
@@ -194,7 +193,7 @@ func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 		}
 		p, err := r.point(ctx, o, &runs[i])
 		if errors.Is(err, iotax.ErrUsage) && len(all) > 0 {
-			continue // an older run does not have the metric
+			continue // an older run lacks the metric
 		}
 		if err != nil {
 			return nil, err
@@ -212,7 +211,7 @@ func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	return t, t.find(ctx, r)
 }
 
-// choose picks the number out of the points. What is unlike the newest run takes no part.
+// choose takes the number from the points. Runs unlike the newest run are excluded.
 func (d *Trend) choose(all []point) {
 	newest := all[len(all)-1]
 	d.metrics, d.margin, d.baseline = newest.figures, newest.run.Margin, newest.baseline
@@ -238,7 +237,7 @@ func (d *Trend) choose(all []point) {
 		switch {
 		case dot.Unlike != "":
 		case !(dot.Value.Estimate > 0) || math.IsInf(dot.Value.Estimate, 0):
-			dot.Unlike = "it has no logarithm"
+			dot.Unlike = "it is not a positive number"
 		case p.work != newest.work && d.ByRatio, before(p.work) != before(newest.work):
 			dot.Unlike = "not the same work or baseline: " + differ(p.work, newest.work)
 		case f.unit != chosen.unit:
@@ -258,7 +257,7 @@ func differ(work, newest string) string {
 	return without(work, newest) + "; the newest run has " + without(newest, work)
 }
 
-// Since are the changes whose new level begins in one of the last runs.
+// Since returns the changes whose new level begins in one of the last runs.
 func (d *Trend) Since(runs int) (recent []Change) {
 	for _, c := range d.Changes {
 		if c.After >= len(d.Dots)-runs {
@@ -268,13 +267,13 @@ func (d *Trend) Since(runs int) (recent []Change) {
 	return recent
 }
 
-// before is the target's part of a point's work.
+// before returns the target's part of a point's work.
 func before(work string) string {
 	work, _, _ = strings.Cut(work, " against ")
 	return work
 }
 
-// find looks for change points among the dots that take part, and for what changed with them.
+// find finds change points among the included dots, and other differences between the runs around them.
 func (d *Trend) find(ctx context.Context, r *Reader) error {
 	var logs []float64
 	var at []int

@@ -13,10 +13,11 @@ import (
 	"iotax/internal/store"
 )
 
-// mostCompared is how many runs stand beside each other: more fit no page.
+// mostCompared is the maximum number of runs that fit on a page.
 const mostCompared = 6
 
-// chosen reads the runs of ?run=A&run=B…, the one that the others are held against first: the oldest, or base.
+// chosen reads the runs of ?run=A&run=B…. The first is the one that the others are compared with: base, or the
+// oldest.
 func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error) {
 	refs := v["run"]
 	if len(refs) < 2 {
@@ -50,7 +51,7 @@ func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error)
 	return runs, nil
 }
 
-// comparisons holds each run but the first against the first.
+// comparisons compares each run with the first.
 func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report, []*compare.Comparison, error) {
 	o := compare.Options{Margin: -1, By: compare.By(v.Get("by"))}
 	if o.By != "" && o.By != compare.ByValue && o.By != compare.ByLoss {
@@ -77,7 +78,7 @@ func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report,
 	return first, out, nil
 }
 
-// compare shows the page that `iotax compare A B -o x.html` writes, of two runs or more, with a bar above it.
+// compare shows the page that `iotax compare A B -o x.html` writes, for two or more runs, below a bar.
 func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	_, all, err := s.comparisons(r.Context(), query)

@@ -18,37 +18,37 @@ import (
 	"iotax"
 )
 
-// A gate decides who may come in.
+// A gate decides which requests are admitted.
 type gate struct {
-	token   [sha256.Size]byte // hash of it; compared in constant time, whatever a visitor sends
+	token   [sha256.Size]byte // its hash, which is compared in constant time
 	locked  bool
 	hosts   []string // lower case
 	cookie  string
-	key     []byte        // of sessions; it ends with the process
-	logins  chan struct{} // few at a time, so that guessing is slow
+	key     []byte        // signs sessions until the process ends
+	logins  chan struct{} // limits concurrent attempts, so that guessing is slow
 	foreign *http.CrossOriginProtection
 }
 
-// session is how long a login lasts.
+// session is the lifetime of a login.
 const session = 12 * time.Hour
 
-// penalty is what a wrong token costs in time.
+// penalty is the delay after a wrong token.
 const penalty = 500 * time.Millisecond
 
 func newGate(token string, hosts []string) (gate, error) {
 	g := gate{token: sha256.Sum256([]byte(token)), locked: token != "", cookie: "iotax", key: make([]byte, 32), logins: make(chan struct{}, 4), foreign: http.NewCrossOriginProtection()}
-	rand.Read(g.key) // never fails, says its documentation
+	rand.Read(g.key) // never fails
 	for _, h := range hosts {
 		if h == "" || strings.ContainsAny(h, "/:@ *") {
-			return g, &iotax.Error{Op: "serve", On: "--host " + h, Err: fmt.Errorf("this is no name of a host"), Hint: "name it without scheme and port, as in --host bench.example.org"}
+			return g, &iotax.Error{Op: "serve", On: "--host " + h, Err: fmt.Errorf("this is not a host name"), Hint: "name it without scheme and port, as in --host bench.example.org"}
 		}
 		g.hosts = append(g.hosts, strings.ToLower(h))
 	}
 	return g, nil
 }
 
-// known reports whether a Host header is one of ours. A page of someone else that lets its own name point
-// here (DNS rebinding) sends that name; an address or localhost cannot be made to point anywhere.
+// known reports whether a Host header names this server. An attacker's page whose host name resolves to this
+// server (DNS rebinding) sends its own name. Addresses and localhost cannot be rebound.
 func (g *gate) known(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -67,7 +67,7 @@ func (g *gate) right(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// ticket is the value of a session's cookie: when it ends, and a proof that it was made here.
+// ticket returns the value of a session's cookie: its end, and a signature.
 func (g *gate) ticket(until time.Time) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
 	return base64.RawURLEncoding.EncodeToString(append(b, g.sign(b)...))
@@ -87,7 +87,7 @@ func (g *gate) valid(ticket string, now time.Time) bool {
 	return now.Unix() < int64(binary.BigEndian.Uint64(b))
 }
 
-// admits reports whether a request may see anything.
+// admits reports whether a request is allowed.
 func (g *gate) admits(r *http.Request, now time.Time) bool {
 	if !g.locked {
 		return true
@@ -99,10 +99,10 @@ func (g *gate) admits(r *http.Request, now time.Time) bool {
 	return err == nil && g.valid(c.Value, now)
 }
 
-// policy is what pages of ours may load: what comes from here.
+// policy is the content security policy of the server's own pages: only content from the server.
 const policy = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'"
 
-// guard stands before everything.
+// guard checks every request.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -114,10 +114,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !s.gate.known(r.Host) {
-			http.Error(w, fmt.Sprintf("iotax does not go by the name %q. Use its address, or start it with --host NAME.", r.Host), http.StatusMisdirectedRequest)
+			http.Error(w, fmt.Sprintf("this server does not have the name %q. Use its address, or start it with --host NAME.", r.Host), http.StatusMisdirectedRequest)
 			return
 		}
-		// A page of another site may link here, but not make a browser load things in the background.
+		// Another site may link here, but may not load anything in the background.
 		if site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode"); (site == "cross-site" || site == "same-site") && mode != "navigate" {
 			http.Error(w, "requests of other sites are not answered", http.StatusForbidden)
 			return
@@ -137,14 +137,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			if r.Header.Get("Authorization") != "" {
 				s.slow(r)
 			}
-			s.apiError(w, http.StatusUnauthorized, "a token is asked for: Authorization: Bearer TOKEN")
+			s.apiError(w, http.StatusUnauthorized, "a token is required: Authorization: Bearer TOKEN")
 			return
 		}
 		s.writeLogin(w, r, http.StatusUnauthorized, "", r.URL.RequestURI())
 	})
 }
 
-// slow takes the time that a wrong token costs.
+// slow waits for the penalty of a wrong token.
 func (s *Server) slow(r *http.Request) {
 	select {
 	case s.gate.logins <- struct{}{}:
@@ -178,7 +178,8 @@ func (s *Server) writeLogin(w http.ResponseWriter, r *http.Request, status int, 
 	s.write(w, r, status, "login.html", loginView{v, wrong, local(to)})
 }
 
-// local keeps a redirect inside the server: a path, and not one that a browser takes for a host.
+// local keeps a redirect on this server: it returns "/" unless to is a path, and not one that a browser takes for
+// a host.
 func local(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
 		return "/"
@@ -211,7 +212,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) sessionCookie(r *http.Request, value string, age int) *http.Cookie {
-	// A proxy that speaks TLS says so. Believing it can only make the cookie travel less.
+	// A proxy with TLS sets this header. A false one can only restrict the cookie.
 	secure := r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 	return &http.Cookie{Name: s.gate.cookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
 }

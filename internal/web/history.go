@@ -13,10 +13,10 @@ import (
 	"iotax/internal/store"
 )
 
-// perPage is how many runs stand on a page.
+// perPage is the number of runs on a page.
 const perPage = 50
 
-// maxOffset keeps a hostile address from being work.
+// maxOffset bounds the work of a hostile request.
 const maxOffset = 10_000_000
 
 type historyView struct {
@@ -30,7 +30,7 @@ type historyView struct {
 	Prev     string
 	Next     string
 	Filtered bool
-	Running  []runView // first, whatever the order is
+	Running  []runView // always first
 }
 
 type choice struct {
@@ -52,7 +52,7 @@ type runView struct {
 
 var statuses = []iotax.Status{iotax.Running, iotax.Done, iotax.Incomplete, iotax.Interrupted, iotax.Failed}
 
-// queryOf reads what to list from the address of a page.
+// queryOf reads a query from the address of a page.
 func queryOf(v url.Values) (store.Query, error) {
 	q := store.Query{Text: v.Get("q"), Name: v.Get("name"), Status: iotax.Status(v.Get("status")), Order: store.Order(v.Get("order")), Reverse: v.Get("reverse") != "", Limit: perPage}
 	if len(q.Text) > 500 || len(q.Name) > 500 {
@@ -76,7 +76,7 @@ func queryOf(v url.Values) (store.Query, error) {
 	return q, nil
 }
 
-// address is the page that shows q.
+// address returns the address of the page that shows q.
 func address(q store.Query) string {
 	v := url.Values{}
 	set := func(key, value string) {
@@ -124,7 +124,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		next.Offset, next.Order, next.Reverse = 0, c.order, q.Order == c.order && !q.Reverse
 		col := columnView{Label: c.label, Href: address(next), Class: c.class}
 		if q.Order == c.order {
-			// Starts and lengths begin with the largest, names with a.
+			// Times sort in descending order by default, names in ascending order.
 			down := (c.order == store.ByStart || c.order == store.ByTook) != q.Reverse
 			col.Sorted = "ascending"
 			if down {
@@ -188,7 +188,7 @@ func statusClass(s iotax.Status) string {
 	return "discarded"
 }
 
-// took prints a length of time in at most two units: "1h12m", "14m8s", "9.4s".
+// took formats a duration with at most two units: "1h12m", "14m8s", "9.4s".
 func took(d time.Duration) string {
 	switch {
 	case d >= time.Hour:

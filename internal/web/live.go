@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// lookEvery is how often the store is asked whether a run has something new: once for all its visitors.
+	// lookEvery is the interval at which the store is checked for news of a run, once for all its visitors.
 	lookEvery = time.Second
-	// beat keeps a connection from being taken for dead.
+	// beat is the interval of messages that keep a connection open.
 	beat = 15 * time.Second
-	// mostWatchers is how many live views there are at a time.
+	// mostWatchers is the maximum number of open live views.
 	mostWatchers = 32
-	// lastTrials are listed.
+	// lastTrials is the number of listed trials.
 	lastTrials = 12
-	// silence is how long nothing may come before the page says that the runner may be gone.
+	// silence is the time without a trial after which the page shows that the runner may be gone.
 	silence = 15 * time.Minute
 )
 
-// live shows a run that goes on; one that has ended has its report.
+// live shows a running run. For one that has ended it redirects to the report.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -65,13 +65,13 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// liveView is what of a running run is shown.
+// liveView is a running run as the page shows it.
 type liveView struct {
 	ID, Name, Status, Started string
 	Elapsed                   int // seconds since the start
 	Trials                    int
 	Left                      string // "at most 3m", or ""
-	Age                       int    // seconds since the last trial ended; −1 where there is none
+	Age                       int    // seconds since the last trial ended; −1 without trials
 	Silent                    bool
 	Lanes                     []laneView
 	Cells                     []cellView
@@ -97,8 +97,8 @@ type trialView struct {
 	Class, Outcome                string
 }
 
-// liveView reckons how far a run is. How long it may take is what has been needed for a trial so far times
-// what is left at most, as the progress on a terminal has it.
+// liveView computes the progress of a run. The remaining time is the mean time of a trial so far times the largest
+// number of remaining trials, as in the progress on a terminal.
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
 	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
@@ -122,7 +122,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	var m plan.Measure
 	if s.Measure != nil {
 		var err error
-		if m, err = s.Measure(run); err != nil { // the plan of a newer iotax, say: the bars are left out
+		if m, err = s.Measure(run); err != nil { // for example the plan of a newer iotax: the page has no bars
 			m = plan.Measure{}
 		}
 	}
@@ -226,7 +226,7 @@ func wholeRounds(rep *report.Report, workload string, targets int) int {
 	return n
 }
 
-// widest is the half width of the widest ratio of a section; 0 where one is not known yet.
+// widest returns the half width of the widest ratio of a section, 0 if one is still unknown.
 func widest(sec report.Section) float64 {
 	out := 0.0
 	for _, row := range sec.Rows {
@@ -241,7 +241,7 @@ func widest(sec report.Section) float64 {
 	return out
 }
 
-// feeds are the live views, one feed a run, however many watch it.
+// feeds has one feed for each run with live views.
 type feeds struct {
 	s        *Server
 	mu       sync.Mutex
@@ -256,14 +256,14 @@ func (f *feeds) init(s *Server) {
 	f.end, f.close = context.WithCancel(context.Background())
 }
 
-// A feed reads what one run adds, and hands each new state of the page to those who watch.
+// A feed reads the new trials of a run, and sends each new state of the page to its watchers.
 type feed struct {
 	watchers map[chan message]bool
 	last     message
 	stop     context.CancelFunc
 }
 
-// message is one event: the middle of the page, or the end of the run.
+// message is an event: the new content of the page, or the end of the run.
 type message struct {
 	id    int // Seq of the newest trial
 	event string
@@ -272,7 +272,7 @@ type message struct {
 
 var errCrowd = problem{errors.New("too many live views are open"), http.StatusServiceUnavailable}
 
-// watch joins the feed of a run. leave must be called.
+// watch joins the feed of a run. The caller must call leave.
 func (f *feeds) watch(id string) (news <-chan message, leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -306,7 +306,7 @@ func (f *feeds) watch(id string) (news <-chan message, leave func(), err error) 
 	}, nil
 }
 
-// tell gives every watcher the newest message; who has not read the one before gets only this.
+// tell sends m to every watcher. It replaces a message that a watcher has not read.
 func (f *feeds) tell(one *feed, m message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -320,7 +320,7 @@ func (f *feeds) tell(one *feed, m message) {
 	}
 }
 
-// follow asks for the state of the run and reads what is new.
+// follow polls the state of the run and reads new trials.
 func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -333,7 +333,7 @@ func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 			f.tell(one, message{event: "end", data: []byte("removed")})
 			return
 		case err != nil && ctx.Err() == nil:
-			f.s.Log("live view of %s: %v", id, err) // a store that is locked for long is looked at again
+			f.s.Log("live view of %s: %v", id, err) // try again, the store may be locked
 		case err == nil && st != seen:
 			if trials, err = f.news(ctx, one, id, st, trials); err != nil {
 				if ctx.Err() == nil {
@@ -355,14 +355,14 @@ func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 	}
 }
 
-// news reads the trials that were added, and tells what the page shows now.
+// news reads the new trials, and sends the new content of the page.
 func (f *feeds) news(ctx context.Context, one *feed, id string, st store.State, trials []*iotax.Trial) ([]*iotax.Trial, error) {
 	after := math.MinInt
 	run, err := f.s.Store.Get(ctx, id)
 	if err != nil {
 		return trials, err
 	}
-	if run.Environment["shards"] != "" { // the numbers of what several processes measure do not ascend with time
+	if run.Environment["shards"] != "" { // with several processes, new trials may have lower numbers
 		trials = nil
 	}
 	if len(trials) > 0 {
@@ -395,10 +395,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps events back
+	w.Header().Set("X-Accel-Buffering", "no") // keeps nginx from buffering events
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		// A visitor who does not read must not hold the connection for ever.
+		// A visitor that does not read must not keep the connection forever.
 		if out.SetWriteDeadline(time.Now().Add(2*beat)) != nil {
 			return false
 		}

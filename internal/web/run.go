@@ -21,17 +21,17 @@ type barView struct {
 	ID, Name string
 	Running  bool
 	Trends   string
-	Earlier  string // what compares it with the run of that name before it
+	Earlier  string // comparison with the previous run of that name
 	JSON     string
 }
 
-// run shows the report of a run: the page that `iotax report -o x.html` writes, with a bar above it.
+// run shows the page that `iotax report -o x.html` writes, below a bar.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	if run.ID != r.PathValue("id") { // latest, a name, the beginning of an id
+	if run.ID != r.PathValue("id") { // latest, a name, or the beginning of an id
 		http.Redirect(w, r, "/runs/"+url.PathEscape(run.ID), http.StatusFound)
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var trend func(compare.CellMetric) string
-	if !bar.Running { // half a run is no point of a trend
+	if !bar.Running { // an unfinished run is not in trends
 		trend = trendsOf(false, run)
 	}
 	d, err := document.Page(rep, trend)
@@ -61,19 +61,19 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	return s.document(w, bar, d)
 }
 
-// document sends a document as a page below a bar, with the policy for that.
+// document sends a document as a page below a bar, with its policy.
 func (s *Server) document(w http.ResponseWriter, bar barView, d block.Document) error {
 	var top, page bytes.Buffer
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // escaped by the template
+	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // the template escapes it
 		return err
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.frame.policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(page.Bytes()) // a visitor who went away needs no page
+	_, _ = w.Write(page.Bytes()) // the visitor may be gone
 	return nil
 }
 

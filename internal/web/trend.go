@@ -15,7 +15,7 @@ import (
 	"iotax/internal/trend"
 )
 
-// trendOf computes the trend that an address asks for.
+// trendOf computes the trend of an address.
 func (s *Server) trendOf(ctx context.Context, q url.Values) (*trend.Trend, error) {
 	o := trend.Options{Cell: store.Cell{Workload: q.Get("workload"), Target: q.Get("target")}, Name: q.Get("name"), Metric: q.Get("metric"), By: q.Get("by")}
 	if text := q.Get("runs"); text != "" {
@@ -42,7 +42,7 @@ type cellsView struct {
 
 type linkView struct{ Label, Href string }
 
-// trends lists the cells there are.
+// trends lists all cells.
 func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	v := trendsView{view: s.view(r, "Trends", "trends"), Name: q.Get("name"), Text: q.Get("q")}
@@ -72,7 +72,7 @@ func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// cellsOf are the cells of the newest run of that name, in its order.
+// cellsOf returns the cells of the newest run of that name, in its order.
 func (s *Server) cellsOf(ctx context.Context, name string) ([]store.Cell, error) {
 	found, _, err := s.Store.Find(ctx, store.Query{Name: name, Limit: 1})
 	if err != nil || len(found) == 0 {
@@ -87,8 +87,8 @@ func (s *Server) cellsOf(ctx context.Context, name string) ([]store.Cell, error)
 	return cells, nil
 }
 
-// trendsOf gives the addresses of the trends of what runs measured: among runs of their name, where they have one and
-// have it in common. A number that has a ratio to the baseline is shown as that, unless it is asked for as it is.
+// trendsOf returns a function that gives the address of a cell's trend: among runs of the same name if all runs
+// have it, and of the ratio to the baseline unless byValue is set.
 func trendsOf(byValue bool, runs ...*iotax.Run) func(compare.CellMetric) string {
 	var o trend.Options
 	if !slices.ContainsFunc(runs, func(r *iotax.Run) bool { return r.Name != runs[0].Name }) {

@@ -1,6 +1,6 @@
-// Package web serves what a store holds to a browser: the history, the report of each run, comparisons,
-// the trend of a cell, and a run while it goes on. It only reads. Pages are made on the server and can be
-// read without scripts; what scripts there are come from the same place, and nothing is fetched from elsewhere.
+// Package web shows the contents of a store in a browser: the history, the report of each run, comparisons,
+// trends, and running runs. It changes nothing. Pages are made on the server and are readable without scripts.
+// Scripts and styles come from the server only.
 package web
 
 import (
@@ -28,27 +28,27 @@ import (
 	"iotax/internal/trend"
 )
 
-// Options are what a server is told.
+// Options configure a server.
 type Options struct {
 	Store   *store.Store
 	Version string // of iotax
 
-	// Token is what a visitor must show; "" lets everyone in who can connect, and Listen then takes loopback
-	// addresses alone.
+	// Token is the token that visitors must show. Without one every visitor is admitted, and Listen accepts only
+	// loopback addresses.
 	Token string
 
-	// Hosts are names, beside addresses and localhost, under which the server may be reached: that of a
-	// proxy in front of it.
+	// Hosts are further host names of the server, for example of a proxy. Addresses and localhost are always
+	// accepted.
 	Hosts []string
 
-	// Measure reads how a run measures out of its plan, for the progress of one that goes on.
+	// Measure returns the measure section of a run's plan, for the progress of a running run.
 	Measure func(*iotax.Run) (plan.Measure, error)
 
-	// Log is told of failures that are the server's own.
+	// Log logs internal errors of the server.
 	Log func(format string, args ...any)
 }
 
-// LeastToken is the length from which a token cannot be guessed through a server that answers slowly.
+// LeastToken is the length from which a token cannot be guessed through a slow server.
 const LeastToken = 16
 
 // A Server answers requests about a store.
@@ -56,13 +56,13 @@ type Server struct {
 	Options
 	pages   *template.Template
 	statics map[string]static // by path
-	css, js string            // paths of the two
+	css, js string            // their paths
 	gate    gate
 	frame   frame
 	feeds   feeds
 	reader  trend.Reader
 	scraped scraped
-	busy    chan struct{} // room for the pages that are work
+	busy    chan struct{} // slots for expensive pages
 	now     func() time.Time
 }
 
@@ -78,17 +78,17 @@ var appJS string
 //go:embed static/icon.svg
 var icon string
 
-// static is a file that never changes under its name.
+// static is a file with immutable contents.
 type static struct {
 	body []byte
 	kind string
 }
 
-// heavyPages is how many reports, comparisons and trends are computed at a time. The rest waits: what is being
-// measured beside the server must not see a crowd.
+// heavyPages is the number of reports, comparisons and trends that are computed at a time, so that many visitors
+// do not disturb measurements on this host.
 const heavyPages = 2
 
-// New makes a server. It does not listen yet.
+// New makes a server. Listen and Serve start it.
 func New(o Options) (*Server, error) {
 	if o.Token != "" && len(o.Token) < LeastToken {
 		return nil, &iotax.Error{Op: "serve", On: "token", Err: fmt.Errorf("it has %d characters, and fewer than %d can be guessed", len(o.Token), LeastToken),
@@ -126,14 +126,14 @@ func (s *Server) static(ending, kind, text string) string {
 	return path
 }
 
-// Listen opens the address to serve at. Without a token it must be a loopback address.
+// Listen opens the address of the server. Without a token it must be a loopback address.
 func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	fail := func(err error, hint string) (net.Listener, error) {
 		return nil, &iotax.Error{Op: "serve", On: address, Err: err, Hint: hint}
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return fail(errors.New("this is no HOST:PORT"), "--listen 127.0.0.1:8080")
+		return fail(errors.New("this is not HOST:PORT"), "--listen 127.0.0.1:8080")
 	}
 	if token == "" {
 		ips, err := net.DefaultResolver.LookupIPAddr(ctx, host)
@@ -159,13 +159,13 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	return l, nil
 }
 
-// patience is how long open requests have to end once the server is told to.
+// patience is how long open requests may continue when the server stops.
 const patience = 5 * time.Second
 
-// Serve answers on l until ctx is done, lets requests under way end, and returns nil then.
+// Serve answers requests on l until ctx is done. It lets open requests end, and returns nil then.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers share cookies between ports
+		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers send cookies to all ports of a host
 	}
 	requests, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -173,7 +173,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      60 * time.Second, // live views extend theirs
+		WriteTimeout:      60 * time.Second, // live views extend it
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		BaseContext:       func(net.Listener) context.Context { return requests },
@@ -185,7 +185,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		return &iotax.Error{Op: "serve", On: l.Addr().String(), Err: err}
 	case <-ctx.Done():
 	}
-	s.feeds.close() // live views never end by themselves
+	s.feeds.close() // live views do not end by themselves
 	stop, cancel := context.WithTimeout(requests, patience)
 	defer cancel()
 	if err := srv.Shutdown(stop); err != nil {
@@ -195,7 +195,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Handler is the server as one handler, with all that guards it.
+// Handler returns the server as one handler, including its access checks.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page(s.history))
@@ -226,10 +226,10 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/favicon.ico" {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	_, _ = w.Write(f.body) // a visitor who went away needs nothing
+	_, _ = w.Write(f.body) // the visitor may be gone
 }
 
-// problem is an error with the status that says it.
+// problem is an error with its HTTP status.
 type problem struct {
 	error
 	status int
@@ -257,7 +257,7 @@ func (s *Server) statusOf(r *http.Request, err error) int {
 	return http.StatusInternalServerError
 }
 
-// page turns the error of a handler that wrote nothing yet into a page.
+// page shows the error of a handler as a page. The handler must not have written anything.
 func (s *Server) page(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := h(w, r)
@@ -276,20 +276,20 @@ type errorView struct {
 	What, Hint string
 }
 
-// view is what every page has.
+// view has the fields that every page needs.
 type view struct {
 	CSS, JS, Title, Here, Version string
-	Locked                        bool // there is a token, so that one can log out
+	Locked                        bool // there is a token, and so a log-out
 }
 
 func (s *Server) view(_ *http.Request, title, here string) view {
 	return view{CSS: s.css, JS: s.js, Title: title, Here: here, Version: s.Version, Locked: s.Token != ""}
 }
 
-// buffers are used again: a page of 10,000 trials is a few megabytes.
+// buffers are reused: a page of 10,000 trials takes a few megabytes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// write sends a page whole, or the fact that it could not be made.
+// write sends a complete page, or an error if it cannot be made.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	b := buffers.Get().(*bytes.Buffer)
 	defer buffers.Put(b)
@@ -304,7 +304,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	_, _ = w.Write(b.Bytes())
 }
 
-// work is f, which is work, once there is room for it.
+// work limits how many f run at the same time.
 func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		select {
@@ -317,21 +317,21 @@ func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(htt
 	}
 }
 
-// A frame is what stands around a report: the bar, its style, and the policy under which the browser takes
-// the page's own styles and scripts and no others.
+// A frame is the bar around a report with its style, and the content security policy that allows only the report's
+// own styles and scripts.
 type frame struct {
 	head   template.HTML
 	policy string
 }
 
-// newFrame learns which styles and scripts are the report's own from a report of nothing: what a run puts
-// into a page cannot add to them.
+// newFrame derives the policy from the styles and scripts of an empty report, so that the contents of a run cannot
+// add to them.
 func newFrame(pages *template.Template) (frame, error) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, "bar-style", nil); err != nil {
 		return frame{}, err
 	}
-	f := frame{head: template.HTML(b.String())} // ours, from the binary
+	f := frame{head: template.HTML(b.String())} // from the binary
 	b.Reset()
 	if err := html.Write(&b, block.Document{}, html.Frame{Head: f.head}); err != nil {
 		return frame{}, err
@@ -342,7 +342,7 @@ func newFrame(pages *template.Template) (frame, error) {
 	return f, nil
 }
 
-// hashes lists the inline elements of that name as sources of a policy; 'none' where there are none.
+// hashes returns the inline elements of that name as sources of a policy, or 'none'.
 func hashes(page, element string) string {
 	var out strings.Builder
 	for {
