@@ -2,13 +2,12 @@ package stat
 
 import "iotax"
 
-// SetAside makes discarded, in copies, the trials that a check condemned (an error stands beside their
-// number), where these are few in their cell: a cache that answered once says nothing about the other
-// trials, and a number that must not be quoted must not be averaged either. Where more than
-// MaxDiscarded of a cell's valid trials are so it is no accident: they stay as they are, and their
-// errors condemn the whole cell. The engine counts its rounds and the report its pairs by it.
+// SetAside discards, in copies, the trials with an error finding, if these are few in their cell: a cache that
+// answered once does not affect other trials, and an invalid number must not be averaged. If more than
+// MaxDiscarded of a cell's valid trials have errors, they stay, and their errors invalidate the whole cell. The
+// engine counts its rounds and the report its pairs by it.
 //
-// Like every discarded, it looks at the validity of a trial and never at the ratio.
+// It depends on the validity of a trial and never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	valid, bad := map[[2]string]int{}, map[[2]string]int{}
 	for _, t := range trials {
@@ -36,10 +35,10 @@ func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	return out
 }
 
-// few reports whether so many trials with an error, of so many that count, are few enough to be set aside.
+// few reports whether bad of valid trials are few enough to be set aside.
 func few(bad, valid int) bool { return float64(bad) <= MaxDiscarded*float64(valid) }
 
-// errorOf is the first finding of a trial that forbids to quote its number.
+// errorOf returns the first finding that makes the trial's number invalid.
 func errorOf(t *iotax.Trial) (iotax.Finding, bool) {
 	for _, f := range t.Findings {
 		if f.Severity == iotax.Invalid {

@@ -7,24 +7,23 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// DiagnosticAlpha is the level of the tests that look for what the intervals do not survive: each
-// speaks falsely about once in a hundred sound studies.
+// DiagnosticAlpha is the level of tests for conditions that make intervals invalid. Each gives a false alarm in
+// about one of a hundred sound studies.
 const DiagnosticAlpha = 0.01
 
-// A SerialTest says whether neighbouring values are more alike than chance would have them.
+// A SerialTest tests whether neighbouring values are more alike than chance explains.
 type SerialTest struct {
 	Lag1 float64 // the lag-one autocorrelation r₁; NaN where there is none
 	P    float64 // one-sided p value against independence; NaN below five values
 }
 
-// Found reports whether the correlation is beyond doubt at DiagnosticAlpha.
+// Found reports whether the correlation is significant at DiagnosticAlpha.
 func (s SerialTest) Found() bool { return s.P <= DiagnosticAlpha }
 
-// Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under
-// independence r₁ of n normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour &
-// Roy 1985 have it for any lag); the standardised value is taken as normal. Correlated rounds tell less than
-// their number says, so that the interval is too narrow. Few rounds show little: at n = 6 even φ = 0.6 is
-// rarely found.
+// Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under independence r₁ of n
+// normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour & Roy 1985 for any lag). The
+// standardised value is treated as normal. Correlated rounds have less information than independent ones, so that
+// the interval is too narrow. Few rounds show little: at n = 6 even φ = 0.6 is rarely found.
 func Serial(d []float64) SerialTest {
 	t := SerialTest{Lag1: Lag1(d), P: math.NaN()}
 	if len(d) < 5 || math.IsNaN(t.Lag1) {
@@ -35,11 +34,10 @@ func Serial(d []float64) SerialTest {
 	return t
 }
 
-// levelSize is how far apart two levels are at least, as a ratio less 1: nearer ones are no danger to
-// a verdict.
+// levelSize is the least distance between two levels, as a ratio less 1. Smaller ones do not endanger a verdict.
 const levelSize = 0.05
 
-// Levels are the two groups that a sample falls into most clearly.
+// Levels are the two most distinct groups of a sample.
 type Levels struct {
 	Found     bool
 	Low, High float64 // mean of each group
@@ -47,14 +45,13 @@ type Levels struct {
 	Within    float64 // sum of squares within the groups over that of all: 0 is two points, 1 is one group
 }
 
-// FindLevels looks for two levels in the logarithms of values of trials: a disk that is in one of two
-// moods, a guest that lands on the right or the wrong memory node. The best split of the sorted sample
-// (least squares, as two-means has it) counts when the groups are 5 % apart and the split explains
-// more than it would in 99 of 100 normal samples of that size. A single outlier is a level too. Fewer
-// than six values say nothing.
+// FindLevels searches for two levels in the logarithms of trials' values, as of a disk with two states, or a guest
+// on the right or the wrong memory node. The best division of the sorted sample (least squares, as two-means)
+// counts if the groups are 5 % apart and it explains more than in 99 of 100 normal samples of that size. A single
+// outlier can be a level. Fewer than six values are not enough.
 //
-// It matters because a study that is over before the rarer level has shown itself is sure of the
-// wrong thing; no test can tell that from the inside.
+// A study that ends before the rarer level occurs gives a wrong result with a narrow interval, which no test
+// inside the study can detect.
 func FindLevels(logs []float64) Levels {
 	l := Levels{Low: math.NaN(), High: math.NaN(), Share: math.NaN(), Within: math.NaN()}
 	n := len(logs)

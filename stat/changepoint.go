@@ -6,41 +6,39 @@ import (
 	"slices"
 )
 
-// LeastSegment is the least number of values between two change points: a single odd run is an outlier,
-// and no change.
+// LeastSegment is the least number of values between two change points: a single odd run is an outlier.
 const LeastSegment = 3
 
-// MostPoints is the most values that ChangePoints looks at: the last ones. Its work grows with their square.
+// MostPoints is the number of the last values that ChangePoints uses. Its time grows with the square.
 const MostPoints = 500
 
-// permutations behind a p value: it is known to 0.002, and four of them may beat what was seen.
+// permutations is the number of permutations for a p value, which has a resolution of 0.002.
 const permutations = 499
 
-// A ChangePoint is a place in a sequence of values where their distribution changes, and stays changed for
-// at least LeastSegment values.
+// A ChangePoint is a place in a sequence where the distribution changes for at least LeastSegment values.
 type ChangePoint struct {
 	Index int     // of the first value of the new level
 	P     float64 // permutation p value, at most DiagnosticAlpha
 
-	// Change is from the segment before to the segment after, as EstimateChange has it: on the scale of the
-	// values, not oriented. Its interval takes the place of the change as given, and so is somewhat too
-	// narrow: the place was chosen to make the change large.
+	// Change is the change from the previous segment to the next, as of EstimateChange, on the scale of the values
+	// and not oriented. Its interval ignores that the place was chosen to make the change large, and is somewhat
+	// too narrow.
 	Change Change
 }
 
-// ChangePoints finds where a sequence changes, by E-divisive (Matteson & James, "A Nonparametric Approach
-// for Multiple Change Point Analysis of Multivariate Data", JASA 109, 2014), which is also what MongoDB and Apache Otava find
-// regressions with. logs are the logarithms of one number over time, a value a run.
+// ChangePoints finds changes in a sequence by E-divisive (Matteson & James, "A Nonparametric Approach for Multiple
+// Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use for
+// regressions. logs are the logarithms of a number over time, one for each run.
 //
-// A segment is split where the energy distance between the values before and those after is largest
-// (exponent 1, weighted by nm/(n+m); values behind a later change may be left out of the comparison). The split
-// counts when at most 1 % of the permutations of the segment have one as large; then both sides are
-// looked at in turn. Nothing is assumed of the noise but that its order means nothing: for a sequence
-// without a change the chance of even one change point is at most 1 %, at any length and for any
-// distribution. Where runs resemble their neighbours (a disk that ages, a room that warms), it is more.
+// A segment is divided where the energy distance between the values before and after is largest (exponent 1,
+// weighted by nm/(n+m); values after a later change may be left out). The division counts if at most 1 % of the
+// permutations of the segment have an equal or larger one. Then both sides are examined in turn. The only
+// assumption about noise is that its order is random: without a change, the chance of even one change point is at
+// most 1 %, at any length and for any distribution. It is higher if runs resemble their neighbours (an aging disk,
+// a warming room).
 //
-// Fewer than ten values cannot show a change at this level. A value that is not finite makes the result
-// empty. The permutations are the same in every call.
+// Fewer than ten values cannot show a change at this level. With a value that is not finite there is no result.
+// All calls use the same permutations.
 func ChangePoints(logs []float64) []ChangePoint {
 	if slices.ContainsFunc(logs, notFinite) {
 		return nil
@@ -79,7 +77,7 @@ func ChangePoints(logs []float64) []ChangePoint {
 	return found
 }
 
-// split returns the best split of xs and its p value; 0 where it does not count.
+// split returns the best division of xs and its p value; at is 0 if it does not count.
 func split(xs []float64) (at int, p float64) {
 	n := len(xs)
 	if n < 2*LeastSegment {
@@ -98,7 +96,7 @@ func split(xs []float64) (at int, p float64) {
 	beaten, allowed := 0, int(DiagnosticAlpha*(permutations+1))-1
 	for range permutations {
 		r.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		// Rounding must not decide between arrangements that are equal.
+		// Equal arrangements compare as equal in spite of rounding.
 		if _, q := e.best(order); q >= seen*(1-1e-12) {
 			if beaten++; beaten > allowed {
 				return 0, 1
@@ -108,7 +106,7 @@ func split(xs []float64) (at int, p float64) {
 	return at, float64(1+beaten) / (permutations + 1)
 }
 
-// An energy holds the distances of all pairs of a segment, and room for the sums over rectangles of them.
+// An energy has the distances of all pairs of a segment, and memory for sums over rectangles of them.
 type energy struct {
 	n    int
 	dist []float64 // n × n
@@ -126,7 +124,7 @@ func newEnergy(xs []float64) *energy {
 	return e
 }
 
-// best returns the split of the segment in this order with the largest statistic.
+// best returns the division with the largest statistic of the segment in this order.
 func (e *energy) best(order []int) (at int, q float64) {
 	n, w := e.n, e.n+1
 	for i := range n {
@@ -139,7 +137,7 @@ func (e *energy) best(order []int) (at int, q float64) {
 	}
 	for t := LeastSegment; t+LeastSegment <= n; t++ {
 		a := float64(t)
-		left := e.sums[t*w+t] / (a * (a - 1)) // pairs stand twice in the square
+		left := e.sums[t*w+t] / (a * (a - 1)) // each pair is counted twice
 		for k := t + LeastSegment; k <= n; k++ {
 			b := float64(k - t)
 			between := e.sums[t*w+k] - e.sums[t*w+t]

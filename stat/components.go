@@ -6,23 +6,22 @@ import (
 	"math"
 )
 
-// Components are the parts of the variance of a rig's values, on the scale of the values given
-// (logarithms of rates, say): what differs between the seconds of a trial, and what differs between
-// trials beyond that. Together they say how long a trial should be.
+// Components are the parts of the variance of a setup's values, on the scale of the values (for example logarithms
+// of rates): between the seconds of a trial, and between trials beyond that. Together they determine the best
+// length of a trial.
 type Components struct {
 	Within  float64 // variance of a second about its trial's mean, inflated for Lag1
-	Between float64 // variance of the trials' true means; below 0 when the seconds explain it all
+	Between float64 // variance of the trials' true means; below 0 if the seconds explain all of it
 	Lag1    float64 // lag-one autocorrelation of the seconds within a trial, 0 where it is not positive
 	Seconds float64 // mean length of a trial, in values
 	Trials  int
 }
 
-// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i, by the unbiased
-// estimators of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is
-// the mean of the trials' variances, Between the variance of their means less the part that Within
-// explains. Neighbouring seconds are alike, so Within is first inflated by (1+φ)/(1−φ), the variance
-// inflation of an AR(1) mean; for independent seconds, which the paper assumes, that is 1. It takes
-// two trials of three values each.
+// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i, by the unbiased estimators
+// of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the trials'
+// variances, Between the variance of their means less the part that Within explains. Neighbouring seconds are
+// correlated, so that Within is first inflated by (1+φ)/(1−φ), the variance inflation of an AR(1) mean. It is 1
+// for independent seconds, which the paper assumes. Two trials of three values each are needed.
 func VarianceComponents(trials [][]float64) (Components, error) {
 	var c Components
 	if len(trials) < 2 {
@@ -47,8 +46,8 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	}
 	c.Trials, c.Seconds = len(trials), 1/inverse
 	c.Lag1 = math.Min(math.Max(lag, 0), maxLag)
-	// A mean of correlated seconds follows them, so that they vary less about it: of the sum of squares
-	// n − inflation parts are left, where independent seconds leave n − 1.
+	// Correlated seconds vary less about their mean: n − inflation parts of the sum of squares remain, and n − 1
+	// for independent seconds.
 	n, inflation := c.Seconds, (1+c.Lag1)/(1-c.Lag1)
 	c.Within = within * inflation * (n - 1) / math.Max(n-inflation, n/4)
 	_, sd := meanSD(means)
@@ -56,17 +55,17 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	return c, nil
 }
 
-// maxLag keeps the inflation finite: beyond 0.95, ten seconds say next to nothing about φ.
+// maxLag bounds the inflation: above 0.95, ten seconds give nearly no information about φ.
 const maxLag = 0.95
 
 var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")
 
-// TrialLength returns the length of a trial, in the unit of its values (seconds), that makes the
-// interval narrowest for the time spent: √(setup · Within/Between), where setup is what a trial costs
-// besides its window (start, ramp, settling), in the same unit (Kalibera & Jones, ISMM'13, 6.2; older
-// as the optimal allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). Where trials
-// differ by no more than their seconds explain, longer is always better, and the answer is most. It
-// lies between least and most; a set-up or bounds that make no sense are errors.
+// TrialLength returns the length of a trial, in the unit of its values (seconds), that gives the narrowest
+// interval for the time spent: √(setup · Within/Between), where setup is the time of a trial besides its window
+// (start, ramp, settling) in the same unit (Kalibera & Jones, ISMM'13, 6.2; earlier as the optimal allocation of
+// two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than their seconds explain,
+// longer is always better, and the result is most. It is between least and most. An invalid setup or bounds are
+// errors.
 func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	if !(least > 0 && least <= most) {
 		return math.NaN(), errLength
@@ -78,7 +77,7 @@ func TrialLength(c Components, setup, least, most float64) (float64, error) {
 		if c.Within > 0 {
 			return most, nil
 		}
-		return least, nil // nothing varies, and any length will do
+		return least, nil // nothing varies
 	}
 	return math.Min(math.Max(math.Sqrt(setup*c.Within/c.Between), least), most), nil
 }

@@ -8,16 +8,15 @@ import (
 	"iotax"
 )
 
-// MinBeyond is the least number of observations beyond a quantile for it to be quoted.
+// MinBeyond is the least number of observations beyond a quantile that is reported.
 const MinBeyond = 100
 
-// HistogramError is the relative error of a quantile taken from fio's json+ bins, about 1/128. A
-// smaller gap between two latencies is not a difference.
+// HistogramError is the relative error of a quantile from fio's json+ bins, about 1/128. Latencies that differ by
+// less count as equal.
 const HistogramError = 1.0 / 128
 
-// Merge adds histograms up, so that a quantile is taken once over all trials; percentiles of
-// single trials must never be averaged. The result has the name and unit of the first histogram; the
-// caller passes histograms of one quantity. Without any, it is empty.
+// Merge adds up histograms of one quantity, so that a quantile is computed over all trials: percentiles of single
+// trials must not be averaged. The result has the name and unit of the first histogram. Without any it is empty.
 func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	var out iotax.Histogram
 	if len(hs) == 0 {
@@ -30,8 +29,8 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	return out
 }
 
-// Add adds b to a, a sum whose memory it uses: a has most of b's values already, since tools count on a grid of
-// their own.
+// Add adds b to the sum a, and reuses a's memory: tools count on a fixed grid, so that a usually has most of b's
+// values.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {
@@ -61,7 +60,7 @@ func Add(a, b iotax.Histogram) iotax.Histogram {
 
 func byValue(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) }
 
-// addBins appends the sum of a and b, both in order, to to, without what counts nothing.
+// addBins appends the sum of a and b, both in order, to to, without empty bins.
 func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	for len(a) > 0 || len(b) > 0 {
 		var bin iotax.Bin
@@ -79,10 +78,9 @@ func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	return to
 }
 
-// Quantile returns the q quantile of a histogram by nearest rank, the smallest value with at least
-// q·n observations at or below it (Hyndman & Fan 1996, type 1). ok says that it may be quoted: at
-// least MinBeyond observations lie beyond that rank, on the side of the nearer tail. The value is NaN for an empty
-// histogram or q outside [0, 1].
+// Quantile returns the q quantile of a histogram by nearest rank: the smallest value with at least q·n
+// observations at or below it (Hyndman & Fan 1996, type 1). ok reports that at least MinBeyond observations are
+// beyond that rank, on the side of the nearer tail. The value is NaN for an empty histogram or q outside [0, 1].
 func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	n, rank := rankOf(h, q)
 	if rank == 0 {
@@ -97,15 +95,14 @@ func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	return math.NaN(), false
 }
 
-// Beyond is the number of observations beyond the q quantile, on the side of the nearer tail: what
-// Quantile compares with MinBeyond. It is 0 for an empty histogram or q outside [0, 1].
+// Beyond returns the number of observations beyond the q quantile, on the side of the nearer tail. It is 0 for an
+// empty histogram or q outside [0, 1].
 func Beyond(h iotax.Histogram, q float64) int {
 	n, rank := rankOf(h, q)
 	return int(min(n-rank, rank))
 }
 
-// rankOf returns the number of observations and the rank of the q quantile among them, from 1; 0 where
-// there is none.
+// rankOf returns the number of observations and the rank of the q quantile, from 1; 0 if there is none.
 func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
 	for _, b := range h.Bins {
 		n += b.Count
@@ -113,7 +110,7 @@ func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
 	if n == 0 || !(q >= 0 && q <= 1) {
 		return 0, 0
 	}
-	// The nudge keeps 0.99·100000 at rank 99000 whatever the last bit of the product is.
+	// The factor keeps 0.99·100000 at rank 99000 in spite of rounding.
 	return n, max(1, uint64(math.Ceil(q*float64(n)*(1-1e-12))))
 }
 
@@ -122,9 +119,8 @@ type Flow struct {
 	Rate, Latency float64
 }
 
-// Little returns the mean number of I/Os in flight, Σ rate × latency (Little 1961): the depth that
-// was really achieved, to be compared with the depth that was asked for. A flow whose rate or latency
-// is NaN, infinite or negative makes it NaN.
+// Little returns the mean number of I/Os in flight, Σ rate × latency (Little 1961), which is the reached depth. It
+// is NaN if a rate or latency is NaN, infinite or negative.
 func Little(flows ...Flow) float64 {
 	var depth float64
 	for _, f := range flows {

@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// A memo keeps what is dear to compute and asked for again and again. Reading takes no lock and
-// allocates nothing (a sync.Map would allocate for every key); writing copies the map, so that
-// a memo is for what has few keys, and each is written once.
+// A memo caches results that are slow to compute. Reading takes no lock and allocates nothing (a sync.Map would
+// allocate for every key). Writing copies the map, so that a memo is for few keys.
 type memo[K comparable, V any] struct {
 	read atomic.Pointer[map[K]V]
 	mu   sync.Mutex

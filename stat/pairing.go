@@ -8,12 +8,11 @@ import (
 	"iotax"
 )
 
-// A Pairing takes the trials of one workload as they come and keeps of each only what Pairs needs: a run that goes on for
-// thousands of rounds asks for its pairs after each. That is the value, and of a quantile the histogram. The trials may come in
-// any order.
+// A Pairing takes the trials of one workload in any order, and keeps of each only the data for Pairs: the value,
+// and for a quantile the histogram. A run of thousands of rounds needs its pairs after each round.
 type Pairing struct {
 	Metric   string // whose values are paired
-	SetAside bool   // leave out the rounds that SetAside makes discarded
+	SetAside bool   // leave out rounds that SetAside discards
 
 	quantile float64 // of the histograms; 0 if the metric is no quantile
 	of       string  // name of the histograms
@@ -23,9 +22,9 @@ type Pairing struct {
 	kept    []kept
 }
 
-// kept is what is kept of a trial.
+// kept is the kept data of a trial.
 type kept struct {
-	value  float64 // NaN if there is only the histogram
+	value  float64 // NaN with only the histogram
 	tail   *Tail   // of a quantile
 	round  int
 	target int32
@@ -35,13 +34,13 @@ type kept struct {
 type mark uint8
 
 const (
-	measured  mark = 1 << iota // the value is there
+	measured  mark = 1 << iota // it has the value
 	valid                      // it neither failed nor is discarded
-	condemned                  // it is valid, with an error beside the value
+	condemned                  // it is valid, with an error about the value
 	discarded
 )
 
-// Add takes a trial, which it does not hold on to.
+// Add adds a trial. It does not keep t.
 func (p *Pairing) Add(t *iotax.Trial) {
 	if p.targets == nil {
 		p.of, p.quantile, _ = iotax.Quantile(p.Metric)
@@ -100,8 +99,8 @@ func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2]
 	return values, tails, better
 }
 
-// Interval is the interval of the ratio of the target to the baseline, and how many rounds count. A quantile of histograms has that
-// of QuantileRatio, any other value that of Ratio.
+// Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. The
+// interval is that of QuantileRatio for a quantile of histograms, else that of Ratio.
 func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
 	values, tails, better := p.Sides(baseline, target)
 	rounds = len(values[0])
@@ -113,8 +112,8 @@ func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, roun
 	return i, rounds, err
 }
 
-// LogRatios are those that the ratio of a metric is estimated from, of the values of the baseline and the target in the same
-// rounds, or of their tails where the metric is a quantile and all rounds have them. It sets o.Hidden.
+// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds,
+// or from their tails if the metric is a quantile and all rounds have them. It sets o.Hidden.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
 		d, o.Hidden, err = PairQuantiles(tails[0], tails[1], quantile)
@@ -159,10 +158,9 @@ func (p *Pairing) pairs(baseline, target string) (pairs [][2]*kept, better iotax
 	return pairs, better
 }
 
-// Pairs returns the values of metric for the baseline and for the target under one workload, one pair
-// a round, in the order of the rounds, and which direction of the metric is better. A round counts
-// when both trials succeeded and have the metric, and when no trial of it, on whichever target, is
-// discarded.
+// Pairs returns the values of metric for the baseline and for the target under a workload, a pair for each valid
+// round in order, and which direction of the metric is better. A round is valid if both trials succeeded and have
+// the metric, and no trial of it, on any target, is discarded.
 func Pairs(trials []*iotax.Trial, workload, metric, baseline, target string) (base, other []float64, better iotax.Better) {
 	p := Pairing{Metric: metric}
 	for _, t := range trials {

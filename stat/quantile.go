@@ -11,12 +11,12 @@ import (
 	"iotax"
 )
 
-// TooFewBeyond is the error of QuantileRatio where the trials are too short for the quantile.
+// TooFewBeyond is the error of QuantileRatio for trials that are too short for the quantile.
 type TooFewBeyond struct {
 	Quantile float64
 	Have     int     // I/Os beyond the quantile in the trials of one side, if all rounds were like those with the fewest
 	Need     int     // MinBeyond
-	Longer   float64 // how many times longer the trials must be; +Inf without any I/O
+	Longer   float64 // factor by which trials must be longer; +Inf without any I/O
 }
 
 func (e *TooFewBeyond) Error() string {
@@ -27,7 +27,7 @@ func (e *TooFewBeyond) Error() string {
 	return s
 }
 
-// Hint is what to do about it where trials last so long.
+// Hint returns a hint for trials of that length.
 func (e *TooFewBeyond) Hint(trial time.Duration) string {
 	if math.IsInf(e.Longer, 1) || trial <= 0 {
 		return "use longer trials (`--trial`)"
@@ -35,7 +35,7 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 	return fmt.Sprintf("use longer trials (`--trial %v`), or a quantile with more I/Os beyond", time.Duration(math.Ceil(trial.Seconds()*e.Longer))*time.Second)
 }
 
-// QuantileName is the name of a quantile in values and reports: "p99.9" is that of 0.999.
+// QuantileName returns the name of a quantile: "p99.9" for 0.999.
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
 // QuantileRatio estimates the ratio of a quantile of a latency of a target to that of the baseline. The i-th histograms are
@@ -65,15 +65,15 @@ func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Ef
 	return Estimate(d, o)
 }
 
-// A Tail is what the ratio of a quantile needs of a trial.
+// A Tail has the data of a trial for the ratio of a quantile.
 type Tail struct {
-	Log    float64 // of the quantile of the trial alone, whether or not it has MinBeyond I/Os beyond; NaN if it is not positive
+	Log    float64 // logarithm of the quantile of the trial, even with fewer than MinBeyond I/Os beyond it; NaN if it is not positive
 	Hidden float64 // see logQuantile
 	N      float64 // I/Os
 	Bins   []iotax.Bin
 }
 
-// TailOf is the tail of a trial with these bins, in ascending order, which it keeps.
+// TailOf returns the tail of a trial with these bins, in ascending order, which it keeps.
 func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	var n uint64
 	for i := range bins {
@@ -84,10 +84,12 @@ func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	return t
 }
 
-// Alone reports whether the trial has MinBeyond I/Os beyond the quantile. A Tail needs no Bins if this is so on both sides in all rounds.
+// Alone reports whether the trial has MinBeyond I/Os beyond the quantile. If so on both sides in all rounds, no
+// Bins are needed.
 func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 
-// Pool sets the bins that the quantile of trials together may depend on, whose smallest Log is least. The I/Os below are in one bin.
+// Pool keeps the bins that the quantile of several trials together can depend on. least is the smallest Log of
+// them. The I/Os below are added up in one bin.
 func (t *Tail) Pool(bins []iotax.Bin, least float64) {
 	from := math.Exp(least) * (1 - 4*HistogramError) // the quantile's bin, and a neighbour that its width depends on
 	low := 0
@@ -101,7 +103,7 @@ func (t *Tail) Pool(bins []iotax.Bin, least float64) {
 	}
 }
 
-// Tails are those of some trials.
+// Tails returns the tails of trials.
 func Tails(hs []iotax.Histogram, q float64) []Tail {
 	out := make([]Tail, len(hs))
 	for i, h := range hs {
@@ -160,8 +162,8 @@ func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	return groups, nil
 }
 
-// GroupQuantiles returns the quantile of each group of successive trials, pooled as for QuantileRatio, but not into fewer groups
-// than least.
+// GroupQuantiles returns the quantile of each group of successive trials, pooled as for QuantileRatio, in at least
+// least groups.
 func GroupQuantiles(of []Tail, q float64, least int) ([]float64, error) {
 	have := make([]float64, len(of))
 	for i := range of {
@@ -183,7 +185,7 @@ func together(of []Tail, q float64) (value, hidden float64) {
 	return logQuantile(of, q)
 }
 
-// smallest is the smallest sum of groups of successive elements.
+// smallest returns the smallest sum of groups of successive elements.
 func smallest(xs []float64, groups int) float64 {
 	least := math.Inf(1)
 	for g := range groups {
@@ -192,21 +194,22 @@ func smallest(xs []float64, groups int) float64 {
 	return least
 }
 
-// logQuantile is the logarithm of the q quantile of all I/Os of some trials, and how far it may be from the true one
-// because the I/Os are known by bin. It is NaN for a quantile that is not positive. Bins are taken to reach half way to their neighbours, and HistogramError at most.
+// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its largest error, because
+// I/Os are known by bin. It is NaN for a quantile that is not positive. Bins extend half way to their neighbours,
+// but at most by HistogramError.
 //
-// Where the distribution is wide against the bin, linear interpolation in the bin, as of grouped data, errs by next to nothing;
-// its rank, q·n, is Hazen's (Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. Where the bin is a peak, as
-// with a device that always takes the same time, the quantile may lie anywhere in it: the middle is taken, and half the bin is
-// hidden. A bin is a peak as far as the smaller of its neighbours has fewer observations, if it has a tenth of those beyond the
-// quantile or more. In between everything is in proportion.
+// If the distribution is wide compared with the bin, linear interpolation in the bin is nearly exact. Its rank,
+// q·n, is Hazen's (Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak, as
+// of a device that always takes the same time, the quantile may be anywhere in it: the result is the middle, and
+// half the bin is hidden. A bin is a peak as far as the smaller of its neighbours has fewer observations, if it
+// has at least a tenth of those beyond the quantile. Between the two everything is in proportion.
 func logQuantile(of []Tail, q float64) (value, hidden float64) {
 	rest, n := make([][]iotax.Bin, len(of)), 0.
 	for i, t := range of {
 		rest[i] = t.Bins
 		n += t.N
 	}
-	// From the top, of all histograms together: a high quantile is near.
+	// From the top of all histograms together, because a high quantile is near it.
 	var up iotax.Bin
 	bin, down, below := popLargest(rest), popLargest(rest), n
 	for below -= float64(bin.Count); down.Count > 0 && below >= q*n; below -= float64(bin.Count) {
@@ -228,7 +231,8 @@ func logQuantile(of []Tail, q float64) (value, hidden float64) {
 	return math.Log(edge[0] + at*(edge[1]-edge[0])), peak * math.Log(edge[1]/edge[0]) / 2
 }
 
-// popLargest takes the bins of the largest value off the ends of rest, and returns their sum; its count is 0 after the last.
+// popLargest removes the bins of the largest value from rest, and returns their sum, or a bin with count 0 if all
+// are removed.
 func popLargest(rest [][]iotax.Bin) (top iotax.Bin) {
 	for _, bins := range rest {
 		if n := len(bins); n > 0 && (top.Count == 0 || bins[n-1].Value > top.Value) {

@@ -13,29 +13,29 @@ import (
 	"iotax"
 )
 
-// An Effect is a ratio with what it was made from: of a target to the baseline, paired by round, or of two samples that
-// were not measured in turns. It is oriented: 2 is twice as good, whichever direction of the metric is the good one.
+// An Effect is a ratio and its parts: of a target to the baseline, paired by round, or of two samples that were
+// not interleaved. It is oriented: 2 is twice as good, for every metric.
 type Effect struct {
 	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the smaller sample
-	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): the estimate no outlier moves
+	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
-	// Exact says that Rank reaches the asked level. When it does not (six rounds at 97.2 %, three values against three at
-	// 95 %), its bounds are the whole range; the hull still has its level if the noise is normal, and no promise if it is not.
+	// Exact reports that Rank has the level. If not (six rounds at 97.2 %, three values against three at 95 %),
+	// its bounds are the whole range. The hull still has its level for normal noise, but not for other noise.
 	Exact bool
 
 	// P is the largest alpha at which the hull still contains 1, see EffectP and ChangeP. NaN where there is no interval.
 	P float64
 
-	SD float64 // sample standard deviation of log ratios, not widened; NaN for one round, and where nothing is paired
+	SD float64 // sample standard deviation of log ratios, not widened; NaN for one round or without pairs
 }
 
-// A Change is an Effect that Unpaired or EstimateChange made. Its interval knows the noise inside each sample; a drift from
-// one to the other is in the estimate, and nothing shows it.
+// A Change is an Effect of Unpaired or EstimateChange. Its interval covers the noise inside each sample. A drift
+// between the samples is in the estimate, but not in the interval.
 type Change = Effect
 
-// MarshalJSON writes what a reader quotes: the interval, n, the Hodges-Lehmann estimate and p.
+// MarshalJSON writes the interval, n, the Hodges-Lehmann estimate and p.
 func (e Effect) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Estimate      iotax.Number `json:"estimate"`
@@ -51,28 +51,28 @@ func noEffect(n int) Effect {
 	return Effect{Interval: none(n), T: none(n), Rank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
 }
 
-// Options choose how Estimate works.
+// Options configure Estimate.
 type Options struct {
 	Alpha float64 // 1 − level; 0 means 0.05
 
-	// Autocorrelation is φ, the lag-one autocorrelation of d as calibration found it. Above 0 it
-	// widens the t interval by Widening(φ). It must be below 1.
+	// Autocorrelation is φ, the lag-one autocorrelation of d from calibration. Above 0 it widens the t interval by
+	// Widening(φ). It must be below 1.
 	Autocorrelation float64
 
-	// Least is the number of rounds, or of values on each side, below which there is no interval. 0 means
-	// LeastTrials, which is what reports use.
+	// Least is the number of rounds, or of values on each side, from which there is an interval. 0 means
+	// LeastTrials, which reports use.
 	Least int
 
-	// Hidden is how far each of d may be off, all in the same direction, because observations are known by bin (PairQuantiles).
-	// Both bounds move outwards by it.
+	// Hidden is the largest error of d, the same for all of d, because observations are known by bin
+	// (PairQuantiles). Both bounds move outwards by it.
 	Hidden float64
 }
 
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
 
-// Pair returns the log ratios d_b = ln(target_b/baseline_b), with the sign turned where less is
-// better, so that a positive d is a gain. The slices are paired by round. An error names the value
-// that has no logarithm: one that is zero, negative, NaN or infinite.
+// Pair returns the log ratios d_b = ln(target_b/baseline_b), negated if less is better, so that a positive d is a
+// gain. The slices are paired by round. A value without a logarithm (zero, negative, NaN or infinite) is an error
+// that names it.
 func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
 		return nil, fmt.Errorf("pair rounds: %d values of the baseline, %d of the target", len(baseline), len(target))
@@ -86,7 +86,7 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 		return nil, err
 	}
 	for i := range d {
-		// Not ln(t/b): the quotient may overflow where both values are fine.
+		// Not ln(t/b), because the quotient may overflow.
 		if d[i] -= b[i]; better == iotax.Down {
 			d[i] = -d[i]
 		}
@@ -94,7 +94,7 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	return d, nil
 }
 
-// logarithms are those of a sample, for an operation. The error names the first value that has none.
+// logarithms returns the logarithms of a sample for an operation. The error names the first value that has none.
 func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	out := make([]float64, len(xs))
 	for i, x := range xs {
@@ -106,11 +106,11 @@ func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Ratio is the ratio of target to baseline, paired by round and oriented so that higher is better for
-// the target: exp of the mean log ratio, within the hull of the paired t interval and the exact
-// Wilcoxon signed-rank interval at level 1−alpha. The hull keeps its level when either assumption
-// holds: normal noise, or noise that is only symmetric. Fewer than LeastTrials rounds have an estimate and
-// no bounds; none, unequal lengths and values without a logarithm are errors. See Effect for the parts.
+// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better: exp of the
+// mean log ratio, within the hull of the paired t interval and the exact Wilcoxon signed-rank interval at level
+// 1−alpha. The hull has its level for normal noise and for symmetric noise. Fewer than LeastTrials rounds give an
+// estimate without bounds. No rounds, unequal lengths and values without a logarithm are errors. See Effect for
+// the parts.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
 	if err != nil {
@@ -119,15 +119,13 @@ func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Inte
 	return Hull(d, Options{Alpha: alpha})
 }
 
-// Hull is the Interval of Estimate without its other parts: what the stop rule looks at. It allocates
-// nothing for up to 32 rounds.
+// Hull returns the Interval of Estimate only, for the stop rule. It allocates nothing for up to 32 rounds.
 func Hull(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return h.exp(), err
 }
 
-// Estimate makes the Effect of the log ratios d, as Pair returns them. It does not depend on their
-// order.
+// Estimate returns the Effect of the log ratios d, as Pair returns them, in any order.
 func Estimate(d []float64, o Options) (Effect, error) {
 	h, err := hull(d, o)
 	if err != nil {
@@ -140,14 +138,13 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	return h.effect(hodgesLehmann(d), p), nil
 }
 
-// EffectP is the largest alpha at which the hull of Estimate still contains ratio, and so a two-sided p value
-// of the hypothesis that ratio is the true one: that of the paired t test, widened as the interval is, or
-// that of the signed-rank test where it is larger. The latter counts the Walsh averages on either side of
-// ratio, as the interval does, so that the two agree under ties as well. Outside the range of d no
-// signed-rank interval of whatever level contains ratio, and the t test speaks alone: six rounds cannot
-// go below 0.031 by ranks, and Holm's adjustment over many cells would find nothing with that. It is NaN
-// with fewer than two rounds, for a d that is not finite, and for a ratio that is not positive. With o.Hidden it is the largest
-// p of any ratio that is no further away than that.
+// EffectP returns the largest alpha at which the hull of Estimate contains ratio, which is a two-sided p value of
+// the hypothesis that ratio is the true one: that of the paired t test, widened as the interval is, or that of the
+// signed-rank test if it is larger. The latter counts the Walsh averages on either side of ratio, as the interval
+// does, so that the two agree with ties. Outside the range of d no signed-rank interval contains ratio, and only
+// the t test counts: six rounds cannot go below 0.031 by ranks, so that Holm's adjustment over many cells would
+// find nothing. It is NaN with fewer than two rounds, for a d that is not finite, and for a ratio that is not
+// positive. With o.Hidden it is the largest p of any ratio within that distance.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if !(o.Hidden > 0) || len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
@@ -170,9 +167,9 @@ func effectP(d []float64, mu, autocorrelation float64) float64 {
 	return math.Max(p, walshP(d, mu))
 }
 
-// Widening is the factor by which an autocorrelation φ of the log ratios widens a t interval,
-// √((1+φ)/(1−φ)): the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time
-// Series Analysis, 2.1). It is 1 for φ ≤ 0 and NaN, and +Inf from 1 on.
+// Widening returns the factor by which an autocorrelation φ of the log ratios widens a t interval, √((1+φ)/(1−φ)):
+// the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time Series Analysis, 2.1). It is
+// 1 for φ ≤ 0 and NaN, and +Inf from 1 on.
 func Widening(phi float64) float64 {
 	switch {
 	case !(phi > 0):
@@ -183,13 +180,13 @@ func Widening(phi float64) float64 {
 	return math.Sqrt((1 + phi) / (1 - phi))
 }
 
-// logHull is the interval of a mean log ratio with its parts, before exponentiation. Without an interval half, lo and hi are
-// NaN.
+// logHull is the interval of a mean log ratio with its parts, before exponentiation. half, lo and hi are NaN
+// without an interval.
 type logHull struct {
 	n        int
 	mean, sd float64
 	half     float64 // half width of the t interval
-	lo, hi   float64 // of the interval by ranks
+	lo, hi   float64 // bounds of the interval by ranks
 	exact    bool
 }
 
@@ -210,7 +207,7 @@ func (h logHull) effect(median, p float64) Effect {
 	}
 }
 
-// check returns alpha, and what is wrong with the options or the logarithms.
+// check returns alpha, and an error for invalid options or logarithms.
 func (o Options) check(op string, logs []float64) (alpha float64, err error) {
 	alpha = cmp.Or(o.Alpha, 1-Confidence)
 	if !(alpha > 0 && alpha < 1) {
@@ -244,7 +241,7 @@ func hull(d []float64, o Options) (logHull, error) {
 	return h, nil
 }
 
-// tTest is the two-sided p value of a mean m with standard error se and df degrees of freedom against 0.
+// tTest returns the two-sided p value of a mean m with standard error se and df degrees of freedom against 0.
 func tTest(m, se, df float64) float64 {
 	switch {
 	case se > 0:

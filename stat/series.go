@@ -6,8 +6,7 @@ import (
 	"iotax"
 )
 
-// Limits of SNIA's Solid State Storage Performance Test Specification 2.0.2, and of the flags beside
-// it.
+// Limits of SNIA's Solid State Storage Performance Test Specification 2.0.2, and of other flags.
 const (
 	SteadyRange   = 0.20 // range of the sub-window means over their mean
 	SteadySlope   = 0.10 // excursion of the best-fit line over their mean
@@ -16,20 +15,19 @@ const (
 	StepLength    = 3.0  // seconds that each side of a step lasts at least
 )
 
-// A Steady says whether a trial was in steady state over its measured window.
+// A Steady is whether a trial was in steady state over its measured window.
 type Steady struct {
 	Reached bool
-	Enough  bool      // the series is long enough to tell; Reached is false otherwise
+	Enough  bool      // the series is long enough; else Reached is false
 	Range   float64   // (largest − smallest sub-window mean) / mean
 	Slope   float64   // |rise of the best-fit line from the first to the last sub-window| / mean
 	Means   []float64 // of the sub-windows, in order
 }
 
-// SteadyState applies SNIA's criterion to a per-second series: of five equal sub-windows, the means
-// range over at most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of it
-// (SNIA SSS PTS 2.0.2, definition of steady state, with sub-windows in place of rounds). Sub-window
-// means are weighted by time, so that fio's uneven last interval does no harm. A series needs at
-// least five intervals and a positive mean.
+// SteadyState applies SNIA's criterion to a per-second series: the means of five equal sub-windows range over at
+// most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of it (SNIA SSS
+// PTS 2.0.2, definition of steady state, with sub-windows instead of rounds). The means are weighted by time,
+// because fio's last interval has another length. A series needs at least five intervals and a positive mean.
 func SteadyState(s iotax.Series) Steady {
 	st := Steady{Range: math.NaN(), Slope: math.NaN()}
 	iv := intervals(s)
@@ -56,12 +54,12 @@ func SteadyState(s iotax.Series) Steady {
 	st.Enough = true
 	st.Range = (hi - lo) / m
 	st.Slope = math.Abs(sxy/sxx) * (SteadyWindows - 1) / m
-	// Rounding must not fail a series that lies on the limit.
+	// A series exactly on the limit passes in spite of rounding.
 	st.Reached = st.Range <= SteadyRange*(1+1e-9) && st.Slope <= SteadySlope*(1+1e-9)
 	return st
 }
 
-// A Step is the best split of a series into two levels.
+// A Step is the best division of a series into two levels.
 type Step struct {
 	Found         bool
 	At            float64 // seconds after the start of the window
@@ -70,16 +68,14 @@ type Step struct {
 	F             float64 // F statistic of two levels against one
 }
 
-// stepF is the least F statistic of a step. The split is chosen to make F large, so Fisher's tables
-// do not apply; the asymptotic 1 % value for a break at an unknown time is 12.2 (Andrews 1993, table
-// I, 15 % trimmed). Twice that keeps false alarms near 1 % for windows of ten seconds too, and the
-// seconds of a trial are not independent.
+// stepF is the least F statistic of a step. The split is chosen to make F large, so that Fisher's tables do not
+// apply. The asymptotic 1 % value for a break at an unknown time is 12.2 (Andrews 1993, table I, 15 % trimmed).
+// Twice that keeps false alarms near 1 % for windows of ten seconds with correlated seconds.
 const stepF = 25
 
-// ThrottleStep looks for a change of level that lasts: burst credit used up, a thermal limit. It
-// splits the series where two levels fit best (least squares), and reports a step when each side lasts
-// at least 3 s, the levels differ by at least 10 % of the first, and the split explains far more than
-// noise would (see F).
+// ThrottleStep searches for a lasting change of level: exhausted burst credit, a thermal limit. It divides the
+// series where two levels fit best (least squares). It reports a step if each side lasts at least 3 s, the levels
+// differ by at least 10 % of the first, and F is large enough.
 func ThrottleStep(s iotax.Series) Step {
 	iv := intervals(s)
 	var st Step
@@ -112,7 +108,7 @@ func ThrottleStep(s iotax.Series) Step {
 	return st
 }
 
-// Stalls are the intervals of a series in which nothing was done.
+// Stalls are the intervals of a series without I/O.
 type Stalls struct {
 	Count   int     // runs of such intervals
 	Seconds float64 // together
@@ -142,31 +138,30 @@ func FindStalls(s iotax.Series) Stalls {
 	return st
 }
 
-// A WarmUp says how much of the start of a series is unlike the rest.
+// A WarmUp is the beginning of a series that differs from the rest.
 type WarmUp struct {
-	Enough bool    // the series is long enough to tell
+	Enough bool    // the series is long enough
 	Cut    float64 // seconds to cut from the start
 	Shift  float64 // mean after the cut over mean of all, − 1
-	Over   bool    // the warm-up ended within the first half, or there was none to speak of
+	Over   bool    // the warm-up ended in the first half, or there was none
 }
 
-// minBatches is the least number of batches that MSER is tried on; the same number at the end may not
-// be cut, since the statistic is erratic there.
+// minBatches is the least number of batches for MSER, and of batches at the end that are not cut, because the
+// statistic is erratic there.
 const minBatches = 5
 
-// warmShift is how much cutting must change the mean before a late cut means anything: on steady
-// noise the minimum of the statistic falls anywhere.
+// warmShift is the least change of the mean by a late cut that counts: on steady noise the minimum of the
+// statistic is anywhere.
 const warmShift = 0.05
 
-// warmF is the least F statistic of the two sides of a late cut: the 1 % value for a break at an
-// unknown time (Andrews 1993, table I).
+// warmF is the least F statistic of the two sides of a late cut: the 1 % value for a break at an unknown time
+// (Andrews 1993, table I).
 const warmF = 12.2
 
-// MSER5 finds the warm-up by the marginal standard error rule (White, Cobb & Spratt 2000): over
-// batches of five values, the cut d that minimises Σ(y−ȳ)²/(n−d)² of what remains. A cut beyond the
-// first half says that the trial never settled (Over is false), if the mean shifts by more than 5 %
-// and the two sides differ by more than noise would let them. Series of fewer than 50 values use smaller batches, so that ten remain; fewer than ten values
-// say nothing.
+// MSER5 finds the warm-up by the marginal standard error rule (White, Cobb & Spratt 2000): over batches of five
+// values, the cut d that minimises Σ(y−ȳ)²/(n−d)² of the rest. Over is false, the trial never settled, if the cut
+// is in the second half, the mean shifts by more than 5 %, and the two sides differ by more than noise explains.
+// Fewer than 50 values use smaller batches, so that there are ten. Fewer than ten values are not enough.
 func MSER5(s iotax.Series) WarmUp {
 	iv := intervals(s)
 	size := min(5, len(iv)/(2*minBatches))
@@ -177,7 +172,7 @@ func MSER5(s iotax.Series) WarmUp {
 	for i := 0; i+size <= len(iv); i += size {
 		ys = append(ys, meanOver(iv, iv[i].from, iv[i+size-1].to))
 	}
-	// From the end, so that each cut costs one step.
+	// From the end, so that each cut takes one step.
 	bestD, best := 0, math.Inf(1)
 	var n, m, ss float64
 	for d := len(ys) - 1; d >= 0; d-- {
@@ -204,7 +199,7 @@ func MSER5(s iotax.Series) WarmUp {
 	return w
 }
 
-// splitF is the F statistic of two levels, before and from ys[d], against one.
+// splitF returns the F statistic of two levels, before and from ys[d], against one.
 func splitF(ys []float64, d int) float64 {
 	if d == 0 {
 		return 0
@@ -222,12 +217,11 @@ func splitF(ys []float64, d int) float64 {
 
 type interval struct{ from, to, v float64 }
 
-// intervals drops what cannot be placed in time: NaN, and intervals of no length.
+// intervals leaves out NaN and intervals of no length.
 func intervals(s iotax.Series) []interval {
 	iv := make([]interval, 0, min(len(s.T), len(s.V)))
 	from := 0.0
-	// A series that was cut out of a longer one does not start at 0; its first interval is taken to be
-	// as long as its second.
+	// A part of a longer series does not start at 0. Its first interval is assumed to be as long as the second.
 	if len(s.T) > 1 && s.T[0]-(s.T[1]-s.T[0]) > 1.5*(s.T[1]-s.T[0]) {
 		from = s.T[0] - (s.T[1] - s.T[0])
 	}
@@ -244,7 +238,7 @@ func intervals(s iotax.Series) []interval {
 	return iv
 }
 
-// meanOver is the time-weighted mean of what iv covers of [from, to].
+// meanOver returns the time-weighted mean of iv in [from, to].
 func meanOver(iv []interval, from, to float64) float64 {
 	var w, wv float64
 	for _, v := range iv {

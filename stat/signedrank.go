@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// exactLimit is the largest sample whose signed-rank distribution is computed exactly; beyond it the
-// normal approximation errs by less than the distribution's own steps.
+// exactLimit is the largest sample with an exact signed-rank distribution. Beyond it the error of the normal
+// approximation is smaller than the steps of the distribution.
 const exactLimit = 200
 
-// signSums returns the probabilities of the sum of the ranks 1…n, each taken with probability one half.
+// signSums returns the probabilities of the sum of the ranks 1…n, each included with probability one half.
 func signSums(n int) []float64 {
 	pmf := make([]float64, n*(n+1)/2+1)
 	pmf[0] = 1
@@ -33,9 +33,8 @@ type rankKey struct {
 	alpha float64
 }
 
-// rankDepth returns how many Walsh averages may be cut from each end for a 1−alpha interval: the
-// largest k with P(T⁺ ≤ k−1) ≤ alpha/2, so that the interval runs from the k-th smallest to the k-th
-// largest average. 0 means that no bounded interval has that level: n is too small, since the whole
+// rankDepth returns the largest k with P(T⁺ ≤ k−1) ≤ alpha/2: a 1−alpha interval is from the k-th smallest to the
+// k-th largest Walsh average. 0 means that n is too small for a bounded interval of that level, because the whole
 // range covers with probability 1−2^(1−n).
 func rankDepth(n int, alpha float64) int {
 	if n > exactLimit {
@@ -46,7 +45,7 @@ func rankDepth(n int, alpha float64) int {
 	return rankDepths.get(rankKey{n, alpha}, func() int {
 		k, cum := 0, 0.0
 		for _, m := range signSums(n) {
-			// The last bit of a sum of halves must not decide at an alpha such as 1/32.
+			// Rounding must not decide at an alpha such as 1/32.
 			if cum += m; cum > alpha/2*(1+1e-12) {
 				break
 			}
@@ -58,7 +57,7 @@ func rankDepth(n int, alpha float64) int {
 
 var rankTails memo[int, []float64]
 
-// rankTail is P(T⁺ ≤ c) of n values without ties, as rankDepth has it.
+// rankTail returns P(T⁺ ≤ c) for n values without ties, as in rankDepth.
 func rankTail(n, c int) float64 {
 	if n > exactLimit {
 		m := float64(n)
@@ -74,46 +73,44 @@ func rankTail(n, c int) float64 {
 	return cdf[c]
 }
 
-// walshP is the largest alpha at which signedRankInterval contains mu, which lies inside the range of d:
-// the interval leaves mu out as soon as its depth is more than the Walsh averages on one side of mu, those at
-// mu included.
+// walshP returns the largest alpha at which signedRankInterval contains mu, which is inside the range of d. The
+// interval excludes mu if its depth exceeds the number of Walsh averages on one side of mu, including those at mu.
 func walshP(d []float64, mu float64) float64 {
 	w := walshOf(d)
 	return math.Min(1, 2*rankTail(len(d), min(w.atMost(mu), w.len()-w.atMost(math.Nextafter(mu, math.Inf(-1))))))
 }
 
-// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: the k-th
-// smallest and largest of the Walsh averages (dᵢ+dⱼ)/2, i ≤ j. Under ties the closed interval keeps at
-// least its level (Lehmann, Nonparametrics, 4.2). Where no bounded interval has the level, the whole
-// range is returned and exact is false.
+// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: the k-th smallest and
+// largest of the Walsh averages (dᵢ+dⱼ)/2, i ≤ j. With ties the closed interval has at least its level (Lehmann,
+// Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range, and exact is false.
 func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool) {
-	var small [32]float64 // on the stack: the stop rule asks this a million times in an evaluation
+	var small [32]float64 // on the stack, because an evaluation calls this a million times
 	s := append(small[:0], d...)
 	slices.Sort(s)
 	k := rankDepth(len(s), alpha)
-	if k <= 1 { // the extreme averages are the extremes themselves
+	if k <= 1 { // the extreme averages are the extreme values
 		return s[0], s[len(s)-1], k == 1
 	}
 	w := walsh(s)
 	return w.kth(k), w.kth(w.len() + 1 - k), true
 }
 
-// hodgesLehmann is the median of the Walsh averages.
+// hodgesLehmann returns the median of the Walsh averages.
 func hodgesLehmann(d []float64) float64 {
 	w := walshOf(d)
 	return (w.kth((w.len()+1)/2) + w.kth(w.len()/2+1)) / 2
 }
 
-// walsh is the Walsh averages of the sorted values that it consists of, without making them: a thousand rounds
-// have half a million.
+// walsh represents the Walsh averages of its sorted values without storing them: a thousand rounds have half a
+// million.
 type walsh []float64
 
 func walshOf(d []float64) walsh { return slices.Sorted(slices.Values(d)) }
 
 func (w walsh) len() int { return len(w) * (len(w) + 1) / 2 }
 
-// atMost is how many averages are v or less. The larger the one value, the fewer others fit. Rounding does not
-// change the order of averages, so that the count is that of the averages as they are computed.
+// atMost returns the number of averages that are at most v. Rounding does not change the order of averages, so
+// that the count agrees with the computed averages.
 func (w walsh) atMost(v float64) int {
 	n, j := 0, len(w)-1
 	for i := 0; i <= j; i++ {
@@ -125,7 +122,7 @@ func (w walsh) atMost(v float64) int {
 	return n
 }
 
-// kth is the k-th smallest average, from 1.
+// kth returns the k-th smallest average, from 1.
 func (w walsh) kth(k int) float64 {
 	return leastWith(k, w[0], w[len(w)-1], w.atMost)
 }

@@ -10,8 +10,8 @@ import (
 // NoisySpread is the Spread above which trials are called noisy.
 const NoisySpread = 0.10
 
-// Spread is the sample standard deviation of logarithms. It is NaN for fewer than four, which say too
-// little: at three, noise of 5 % would show as 10 % or more once in fifty.
+// Spread returns the sample standard deviation of logarithms. It is NaN for fewer than four: of three, noise of 5
+// % would show as 10 % or more in one of fifty cases.
 func Spread(logs []float64) float64 {
 	if len(logs) < 4 {
 		return math.NaN()
@@ -20,14 +20,14 @@ func Spread(logs []float64) float64 {
 	return sd
 }
 
-// DepthReached is the share of the queue depth asked for from which on the depth counts as reached.
+// DepthReached is the share of the requested queue depth from which the depth counts as reached.
 const DepthReached = 0.80
 
-// TooNoisy is printed instead of an interval that decides nothing and whose numbers are no information.
+// TooNoisy is printed instead of an interval that decides nothing and is too wide to be useful.
 const TooNoisy = "too noisy"
 
-// PlusMinus prints the half width of the interval of a ratio: "± 3 %", or that it is too noisy. digits is
-// how many of its digits are printed; the least that it prints is 0.1 %.
+// PlusMinus formats the half width of the interval of a ratio, "± 3 %", with that number of digits and at least
+// 0.1 %, or reports that it is too noisy.
 func PlusMinus(half float64, digits int) string {
 	if !(half <= 1) {
 		return TooNoisy + " (wider than ± 100 %)"
@@ -39,14 +39,14 @@ func PlusMinus(half float64, digits int) string {
 	return "± " + strconv.FormatFloat(x, 'g', digits, 64) + " %"
 }
 
-// A Timing is how long some pieces of work took.
+// A Timing is the total time of a number of operations.
 type Timing struct {
 	N   int
 	Sum time.Duration
 }
 
-// Add returns t and one more piece of work.
+// Add returns t with one more operation.
 func (t Timing) Add(d time.Duration) Timing { return Timing{t.N + 1, t.Sum + d} }
 
-// Mean is the mean time of a piece of work. There must be one.
+// Mean returns the mean time of an operation. There must be one.
 func (t Timing) Mean() time.Duration { return t.Sum / time.Duration(t.N) }

@@ -7,29 +7,29 @@ import (
 	"iotax"
 )
 
-// AboveBounds are the latencies, in seconds, for which Stalled.Above has shares.
+// AboveBounds are the latencies, in seconds, of the shares in Stalled.Above.
 var AboveBounds = []float64{0.01, 0.1, 1}
 
 const (
-	stallTimes  = 10   // a stall is this many times as long as the median latency
-	browned     = 0.9  // share of the I/Os of an interval that are stalled, and of its time, at which the whole interval is
-	brownBound  = 0.1  // s, the least latency of an I/O that counts for that
-	nearby      = 1.05 // intervals from its place at which a stall is evenly placed; intervals differ a little in length
-	chanceStall = 0.05 // the greatest chance at which stalls at random times would look periodic
+	stallTimes  = 10   // a stall is this many times the median latency
+	browned     = 0.9  // share of the I/Os and of the time of an interval from which the whole interval is a stall
+	brownBound  = 0.1  // s, the least latency of an I/O in such an interval
+	nearby      = 1.05 // largest distance of a stall from its even place, in intervals, whose lengths differ a little
+	chanceStall = 0.05 // largest probability that stalls at random times look periodic
 )
 
-// Stalled is what the latencies of one trial show of stalls.
+// Stalled describes the stalls in the latencies of a trial.
 type Stalled struct {
-	Longest float64   // s: the longest latency, or the longest time in a row in which nearly all I/Os were stalled
+	Longest float64   // s: the longest latency, or the longest time in which nearly all I/Os were stalled
 	Period  float64   // s from one stall to the next if they recur evenly, else 0
-	Above   []float64 // of all the time that I/Os took, the share in I/Os that took longer than each of AboveBounds
+	Above   []float64 // share of the total time of I/Os in those longer than each of AboveBounds
 }
 
-// StalledIn looks for stalls in the intervals of one histogram, in order of time.
+// StalledIn finds stalls in the intervals of one histogram, in order of time.
 //
-// The stalls whose distances count are intervals with a latency of at least half the longest, and of ten times the median. They recur
-// evenly if each is within one interval of its place between the first and the last, and if stalls at random times would be so with
-// a chance of at most 5 %: (n−2)! (2.1·length/span)^(n−2) for n stalls over a span.
+// For the period, a stall is an interval with a latency of at least half the longest and of ten times the median.
+// Stalls are periodic if each is within one interval of its place between the first and the last, and if the
+// probability of that for random times is at most 5 %: (n−2)! (2.1·length/span)^(n−2) for n stalls over a span.
 func StalledIn(intervals []iotax.Interval) Stalled {
 	out := Stalled{Above: make([]float64, len(AboveBounds))}
 	var all []iotax.Bin
@@ -84,7 +84,8 @@ func medianOf(bins []iotax.Bin) float64 {
 	return math.NaN()
 }
 
-// stallsAbove are the beginnings of the intervals with a latency of at least that. Neighbours are one stall.
+// stallsAbove returns the beginnings of the intervals with a latency of at least least. Adjacent intervals are one
+// stall.
 func stallsAbove(intervals []iotax.Interval, least float64) (at []float64) {
 	last := math.Inf(-1)
 	for _, i := range intervals {
@@ -98,8 +99,8 @@ func stallsAbove(intervals []iotax.Interval, least float64) (at []float64) {
 	return at
 }
 
-// brownout is the longest time in a row in which nearly all I/Os took longer than bound, and one at least was always under way. A time
-// without I/Os belongs to it if an I/O that ended after it took longer.
+// brownout returns the longest time in which nearly all I/Os took longer than bound, and at least one was in
+// flight. It includes a time without completed I/Os if an I/O that ended after it took longer.
 func brownout(intervals []iotax.Interval, bound float64) (longest float64) {
 	run, last := 0.0, 0.0
 	for _, i := range intervals {

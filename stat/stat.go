@@ -1,12 +1,11 @@
-// Package stat turns measured numbers into estimates with intervals, verdicts, and the decision to
-// measure on. It is pure: no I/O, no clock, no randomness.
+// Package stat turns measured numbers into estimates with intervals, verdicts, and the decision to continue
+// measuring. It is pure: no I/O, no clock, no randomness.
 //
-// The unit of evidence is the trial. Seconds inside a trial are correlated and never count as
-// replicates; they only say whether the trial was steady. Two targets are compared round by round
-// (a round is one trial of every target), on the logarithm of their ratio, so that whatever a round's
-// trials share cancels.
+// The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They
+// only show whether the trial was steady. Two targets are compared round by round (a round is one trial of every
+// target), by the logarithm of their ratio, so that everything that the trials of a round share cancels.
 //
-// docs/dev/method.md explains the choices; each function names the source of its formula.
+// docs/dev/method.md explains the choices. Each function names the source of its formula.
 package stat
 
 import (
@@ -20,22 +19,21 @@ import (
 	"iotax"
 )
 
-// Confidence is the level of every interval that is printed, 0.95.
+// Confidence is the level of every printed interval, 0.95.
 const Confidence = 0.95
 
-// LeastTrials is the least number of trials from which an interval or a verdict is made: with fewer, no
-// order-statistic interval of the median has 95 %, and an interval of a ratio holds only if the noise is normal.
+// LeastTrials is the number of trials from which there is an interval or a verdict. With fewer, no order-statistic
+// interval of the median has 95 %, and an interval of a ratio is valid only for normal noise.
 const LeastTrials = 6
 
-// An Interval is an estimate and the bounds of its confidence interval, in the unit of the sample.
-// Lo and Hi are NaN where the sample is too small to have an interval; then only N and Estimate say
-// anything. All three are NaN for an empty sample.
+// An Interval is an estimate and the bounds of its confidence interval, in the unit of the sample. Lo and Hi are
+// NaN if the sample is too small for an interval. All three are NaN for an empty sample.
 type Interval struct {
 	Estimate, Lo, Hi float64
-	N                int // observations behind it: trials for a value, rounds for a ratio
+	N                int // number of observations: trials for a value, rounds for a ratio
 }
 
-// MarshalJSON writes {"estimate", "lo", "hi", "n"}, with null for what does not exist.
+// MarshalJSON writes {"estimate", "lo", "hi", "n"}. A missing number is null.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Estimate iotax.Number `json:"estimate"`
@@ -51,24 +49,24 @@ func (i Interval) Bounded() bool { return !math.IsNaN(i.Lo) && !math.IsNaN(i.Hi)
 // Contains reports whether x lies inside the interval, bounds included.
 func (i Interval) Contains(x float64) bool { return i.Lo <= x && x <= i.Hi }
 
-// HalfWidth is the half width of a ratio's interval on the logarithmic scale, as a ratio: 0.05 is
-// ± 5 %. It is NaN without bounds.
+// HalfWidth returns the half width of a ratio's interval on the logarithmic scale, as a ratio: 0.05 is ± 5 %. It
+// is NaN without bounds.
 func (i Interval) HalfWidth() float64 { return math.Expm1((math.Log(i.Hi) - math.Log(i.Lo)) / 2) }
 
-// none is the interval of a sample of n that has none.
+// none returns the interval of a sample of n without an estimate.
 func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), n} }
 
-// Median returns the sample median with its order-statistic interval of at least 95 %: from the k-th
-// smallest to the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025
-// (Conover, Practical Nonparametric Statistics, 3.2). It assumes nothing about the distribution. It
-// needs LeastTrials values: with fewer, even the whole range covers the median in less than 95 % of samples,
-// and Lo and Hi are NaN. xs is not modified; a NaN in it makes the result NaN.
+// Median returns the sample median with its order-statistic interval of at least 95 %: from the k-th smallest to
+// the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025 (Conover, Practical
+// Nonparametric Statistics, 3.2). It assumes nothing about the distribution. With fewer than LeastTrials values
+// even the whole range contains the median in less than 95 % of samples, and Lo and Hi are NaN. xs is not
+// modified. A NaN in it makes the result NaN.
 //
-// The tails are equal, so that the interval of a rate and that of its reciprocal agree;
-// x/perf/benchmath spends its 5 % on one side more than on the other at some n, and does not.
+// The tails are equal, so that the intervals of a rate and of its reciprocal agree. x/perf/benchmath has unequal
+// tails at some n.
 func Median(xs []float64) Interval { return MedianAt(xs, 1-Confidence) }
 
-// MedianAt is Median with an interval of level 1−alpha. It needs as many values as 2·2⁻ⁿ ≤ alpha asks for.
+// MedianAt is Median with an interval of level 1−alpha. It needs n values with 2·2⁻ⁿ ≤ alpha.
 func MedianAt(xs []float64, alpha float64) Interval {
 	n := len(xs)
 	if n == 0 || slices.ContainsFunc(xs, math.IsNaN) {
@@ -90,7 +88,7 @@ type depthKey struct {
 	alpha float64
 }
 
-// medianDepth is the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0.
+// medianDepth returns the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0.
 func medianDepth(n int, alpha float64) int {
 	return medianDepths.get(depthKey{n, alpha}, func() int {
 		b := distuv.Binomial{N: float64(n), P: 0.5}
@@ -102,8 +100,8 @@ func medianDepth(n int, alpha float64) int {
 	})
 }
 
-// Wilson returns the 1−alpha score interval of a proportion, k of n (Wilson 1927). It is how a
-// simulated coverage is quoted. k outside 0…n or n < 1 gives NaN.
+// Wilson returns the 1−alpha score interval of a proportion, k of n (Wilson 1927), for simulated coverages. k
+// outside 0…n or n < 1 gives NaN.
 func Wilson(k, n int, alpha float64) Interval {
 	if n < 1 || k < 0 || k > n {
 		return none(n)
@@ -115,7 +113,7 @@ func Wilson(k, n int, alpha float64) Interval {
 	return Interval{p, math.Max(0, mid-half), math.Min(1, mid+half), n}
 }
 
-// A Tag says how far a value lies from the bulk of its sample.
+// A Tag marks a value that is far from the bulk of its sample.
 type Tag string
 
 const (
@@ -124,9 +122,9 @@ const (
 	Severe Tag = "severe" // beyond 3
 )
 
-// Tukey tags each of xs by Tukey's fences (Exploratory Data Analysis, 1977, 2D), with quartiles
-// interpolated linearly (Hyndman & Fan 1996, type 7). Tags are shown; nothing is ever deleted for
-// one. Fewer than four values have no quartiles to speak of, and none is tagged.
+// Tukey tags each of xs by Tukey's fences (Exploratory Data Analysis, 1977, 2D), with quartiles interpolated
+// linearly (Hyndman & Fan 1996, type 7). Tags are displayed; no value is deleted. Fewer than four values have no
+// tags.
 func Tukey(xs []float64) []Tag {
 	tags := make([]Tag, len(xs))
 	if len(xs) < 4 || slices.ContainsFunc(xs, math.IsNaN) {
@@ -156,8 +154,8 @@ func type7(sorted []float64, p float64) float64 {
 	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// Lag1 is the lag-one autocorrelation of xs in their order, the moment estimator r₁ of Box & Jenkins.
-// It is biased low by about 1/n. Fewer than three values, or constant ones, have none: NaN.
+// Lag1 returns the lag-one autocorrelation of xs in their order, the moment estimator r₁ of Box & Jenkins. Its
+// bias is about −1/n. It is NaN for fewer than three values, or constant ones.
 func Lag1(xs []float64) float64 {
 	if len(xs) < 3 {
 		return math.NaN()
@@ -176,9 +174,9 @@ func Lag1(xs []float64) float64 {
 	return num / den
 }
 
-// Holm adjusts p values of several comparisons for being several (Holm 1979, step down): reject
-// those whose adjusted value is at most alpha, and the chance of even one false rejection stays at
-// most alpha. The result has the order of p; NaN stays NaN and does not count as a comparison.
+// Holm adjusts p values of several comparisons (Holm 1979, step down): if all comparisons with an adjusted value
+// of at most alpha are rejected, the chance of even one false rejection is at most alpha. The result has the order
+// of p. NaN stays NaN and is not a comparison.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Repeat([]float64{math.NaN()}, len(p))
 	order := make([]int, 0, len(p))
@@ -206,8 +204,8 @@ func sum(xs []float64) float64 {
 
 func mean(xs []float64) float64 { return sum(xs) / float64(len(xs)) }
 
-// meanSD returns the mean and the sample standard deviation (n−1), in two passes because log ratios
-// of a quiet rig differ only in their last digits.
+// meanSD returns the mean and the sample standard deviation (n−1). It makes two passes, because log ratios of a
+// quiet setup differ only in their last digits.
 func meanSD(xs []float64) (m, sd float64) {
 	m = mean(xs)
 	if len(xs) < 2 {
@@ -220,17 +218,17 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(ss / float64(len(xs)-1))
 }
 
-var tQuantiles memo[tKey, float64] // a quantile costs more than all the rest of an estimate
+var tQuantiles memo[tKey, float64] // a quantile takes longer than the rest of an estimate
 
 type tKey struct {
 	df int
 	p  float64
 }
 
-// tQuantile is the p quantile of Student's t with df degrees of freedom.
+// tQuantile returns the p quantile of Student's t with df degrees of freedom.
 func tQuantile(df int, p float64) float64 {
 	quantile := func() float64 { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p) }
-	if df > exactLimit { // few ask for one of these again, and a run of thousands of rounds asks for each
+	if df > exactLimit { // these are rarely needed again, and a long run would need one for each round
 		return quantile()
 	}
 	return tQuantiles.get(tKey{df, p}, quantile)

@@ -12,9 +12,9 @@ import (
 	"iotax"
 )
 
-// Unpaired is the ratio of after to before, each at least one positive number, in any order: exp of the
-// difference of the mean logarithms, within the hull of Welch's t interval and the rank-sum interval at
-// level 1−alpha. Fewer than LeastTrials values on a side leave an estimate without bounds; an empty side and a value
+// Unpaired returns the ratio of after to before: exp of the difference of the mean logarithms, within the hull of
+// Welch's t interval and the rank-sum interval at level 1−alpha. Each sample needs at least one positive number.
+// With fewer than LeastTrials values on a side there is an estimate without bounds. An empty side and a value
 // without a logarithm are errors.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("compare samples", "before", before)
@@ -31,15 +31,14 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 	return EstimateChange(x, y, o)
 }
 
-// EstimateChange makes the Change from the logarithms x to the logarithms y. Differences may be given
-// as well as values: where x and y are the log ratios of two runs to the same baseline, as Pair returns
-// them, the Change is the ratio of the two ratios, out of which a change of the host cancels.
+// EstimateChange returns the Change from the logarithms x to the logarithms y. They may also be differences: if x
+// and y are the log ratios of two runs to the same baseline, as Pair returns them, the Change is the ratio of the
+// two ratios, in which a change of the host cancels.
 //
-// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval
-// runs from the k-th smallest to the k-th largest difference y−x, with the largest k for which
-// P(U ≤ k−1) ≤ alpha/2 (Hollander, Wolfe & Chicken, Nonparametric Statistical Methods, 4.3); it assumes
-// two distributions that differ in their place alone. An autocorrelation widens the t interval as in
-// Estimate.
+// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval is from the
+// k-th smallest to the k-th largest difference y−x, with the largest k for which P(U ≤ k−1) ≤ alpha/2 (Hollander,
+// Wolfe & Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in
+// location. An autocorrelation widens the t interval as in Estimate.
 func EstimateChange(x, y []float64, o Options) (Change, error) {
 	m, n := len(x), len(y)
 	alpha, err := o.check("compare samples", slices.Concat(x, y))
@@ -63,13 +62,12 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	return h.effect(d.median(), p), nil
 }
 
-// ChangeP is the largest alpha at which the hull of EstimateChange still contains ratio, and so a two-sided p
-// value of the hypothesis that ratio is the true one (up to ties, which the interval treats more
-// carefully). Inside the range of all differences it is the larger of those of Welch's t test and of the
-// rank-sum test. Outside of it, no rank-sum interval of whatever level contains ratio, and the t test
-// speaks alone: a rank-sum test of six trials against six cannot go below 0.002, and Holm's adjustment over
-// many cells would find nothing with it. It is NaN with fewer than two values on a side, or for a
-// ratio that is not positive.
+// ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio, which is a two-sided p
+// value of the hypothesis that ratio is the true one (except for ties, which the interval treats more carefully).
+// Inside the range of all differences it is the larger p value of Welch's t test and of the rank-sum test. Outside
+// of it no rank-sum interval contains ratio, and only the t test counts: a rank-sum test of six trials against six
+// cannot go below 0.002, so that Holm's adjustment over many cells would find nothing. It is NaN with fewer than
+// two values on a side, or for a ratio that is not positive.
 func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 	mu := math.Log(ratio)
 	if len(x) < 2 || len(y) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
@@ -87,7 +85,7 @@ func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 
 type welchT struct{ mean, se, df float64 }
 
-// unpairedT is the difference of the means, its standard error, and Satterthwaite's degrees of freedom.
+// unpairedT returns the difference of the means, its standard error, and Satterthwaite's degrees of freedom.
 func unpairedT(x, y []float64, autocorrelation float64) welchT {
 	mx, sx := meanSD(x)
 	my, sy := meanSD(y)
@@ -101,7 +99,7 @@ func unpairedT(x, y []float64, autocorrelation float64) welchT {
 	return t
 }
 
-// pairs are all differences y−x of two samples, in order, without making them.
+// pairs represents all differences y−x of two samples, in order, without storing them.
 type pairs struct{ x, y []float64 } // each sorted
 
 func differences(x, y []float64) pairs {
@@ -110,7 +108,7 @@ func differences(x, y []float64) pairs {
 
 func (p pairs) len() int { return len(p.x) * len(p.y) }
 
-// atMost is how many differences are v or less. The more is taken away, the more of y fits.
+// atMost returns the number of differences that are at most v.
 func (p pairs) atMost(v float64) int {
 	n, j := 0, 0
 	for _, x := range p.x {
@@ -122,13 +120,13 @@ func (p pairs) atMost(v float64) int {
 	return n
 }
 
-// kth is the k-th smallest difference, from 1.
+// kth returns the k-th smallest difference, from 1.
 func (p pairs) kth(k int) float64 {
 	return leastWith(k, p.y[0]-p.x[len(p.x)-1], p.y[len(p.y)-1]-p.x[0], p.atMost)
 }
 
-// leastWith is the least number between lo and hi that at least k of something are at most. It halves the
-// floating-point numbers between the two, in their own order, and so ends on one of them exactly.
+// leastWith returns the smallest number between lo and hi for which atMost returns at least k. It bisects the
+// floating-point numbers in their order, so that the result is exact.
 func leastWith(k int, lo, hi float64, atMost func(v float64) int) float64 {
 	from, to := ordered(lo), ordered(hi)
 	for from < to {
@@ -142,7 +140,7 @@ func leastWith(k int, lo, hi float64, atMost func(v float64) int) float64 {
 	return float(from)
 }
 
-// median is the middle difference, or the mean of the two in the middle.
+// median returns the middle difference, or the mean of the two in the middle.
 func (p pairs) median() float64 {
 	n := p.len()
 	return (p.kth((n+1)/2) + p.kth(n/2+1)) / 2
@@ -164,11 +162,10 @@ func float(o int64) float64 {
 	return math.Float64frombits(uint64(o))
 }
 
-// RankSum is the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y lies mu
-// above x. It returns U, the number of pairs with y−mu above x (a tie is one half), and the two-sided
-// p value: exact given the ranks, mean ranks for ties (Hollander, Wolfe & Chicken, 4.1), where that is
-// cheap, else from the normal approximation with tie and continuity correction. An empty sample or a
-// NaN gives NaN.
+// RankSum is the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y is mu above x. It
+// returns U, the number of pairs with y−mu above x (a tie counts as one half), and the two-sided p value. That is
+// exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1), for small samples; else it is
+// the normal approximation with tie and continuity correction. An empty sample or a NaN gives NaN.
 func RankSum(x, y []float64, mu float64) (u, p float64) {
 	type item struct {
 		v  float64
@@ -208,7 +205,7 @@ func RankSum(x, y []float64, mu float64) (u, p float64) {
 	case ties == 0:
 		_, p = rankSumTail(m, n, int(tail))
 	case rankSumWork(m, n) <= mostWork/2:
-		// The distribution over the ranks as they are is not symmetric with ties: both tails are added up.
+		// With ties the distribution over the ranks is not symmetric: add up both tails.
 		pmf := pickSums(twice, n)
 		far := math.Abs(float64(sum) - float64(n)*float64(all+1))
 		for s, w := range pmf {
@@ -224,7 +221,7 @@ func RankSum(x, y []float64, mu float64) (u, p float64) {
 	return u, math.Min(1, p)
 }
 
-// normalTail is the two-sided p value of a whole number that lies away from its mean, with variance v.
+// normalTail returns the two-sided p value of an integer at a distance from its mean, with variance v.
 func normalTail(away, v float64) float64 {
 	if !(v > 0) {
 		return 1
@@ -241,8 +238,7 @@ func rankSumWork(m, n int) float64 {
 
 var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle
 
-// rankSumTail returns P(U ≤ u) of samples of m and n without ties, and the two-sided p value of a U
-// that far out.
+// rankSumTail returns P(U ≤ u) for samples of m and n without ties, and the two-sided p value of u.
 func rankSumTail(m, n, u int) (cum, p float64) {
 	if m > n {
 		m, n = n, m
@@ -273,7 +269,7 @@ func rankSumTail(m, n, u int) (cum, p float64) {
 	return cum, math.Min(1, 2*cum)
 }
 
-// pickSums returns the probabilities of the sum of k of the ranks, every choice equally likely.
+// pickSums returns the probabilities of the sum of k of the ranks, if every choice is equally likely.
 func pickSums(ranks []int, k int) []float64 {
 	sorted := slices.Sorted(slices.Values(ranks))
 	most := 0
@@ -303,8 +299,7 @@ func pickSums(ranks []int, k int) []float64 {
 	return ways[k]
 }
 
-// rankSumDepth is the largest k with P(U ≤ k−1) ≤ alpha/2; 0 means that no bounded interval has that
-// level.
+// rankSumDepth returns the largest k with P(U ≤ k−1) ≤ alpha/2; 0 if no bounded interval has that level.
 func rankSumDepth(m, n int, alpha float64) int {
 	return sort.Search(m*n/2, func(k int) bool {
 		cum, _ := rankSumTail(m, n, k)

@@ -1,20 +1,20 @@
 package stat
 
-// A Verdict is what a comparison came to. Its text is part of the JSON contract.
+// A Verdict is the result of a comparison. Its text is part of the JSON contract.
 type Verdict string
 
 const (
 	Worse        Verdict = "worse"                 // by more than the margin
 	Better       Verdict = "better"                // by more than the margin
 	Equivalent   Verdict = "equivalent"            // inside the margin
-	BelowMargin  Verdict = "differs, below margin" // inside the margin, and not the same
+	BelowMargin  Verdict = "differs, below margin" // inside the margin, but not equal
 	Inconclusive Verdict = "inconclusive"          // the interval crosses the margin, or there is none
 
-	// The verdicts below are not drawn from an interval; they say why none was.
+	// The following verdicts are not from an interval.
 
-	TooFew           Verdict = "too few trials" // fewer than LeastTrials count, so that there is no interval
-	NotRanked        Verdict = "not ranked"     // unlike durability, or a metric with no good direction
-	NotComparable    Verdict = "not comparable" // a check found that the number must not be quoted
+	TooFew           Verdict = "too few trials" // fewer than LeastTrials are valid, without an interval
+	NotRanked        Verdict = "not ranked"     // different durability, or a metric without a better direction
+	NotComparable    Verdict = "not comparable" // a check found that the number is invalid
 	TooManyDiscarded Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
 	NoResult         Verdict = "no result"      // the target could not be opened, or every trial failed
 	NoVerdict        Verdict = ""               // the baseline itself
@@ -23,11 +23,10 @@ const (
 // MaxDiscarded is the share of discarded trials above which a cell is invalid.
 const MaxDiscarded = 0.20
 
-// Judge draws the verdict from the interval of an oriented ratio and the margin δ, a ratio (0.05 is
-// 5 %) that was fixed before the run. With L and U the bounds: worse U < 1/(1+δ), better L > 1+δ,
-// equivalent inside [1/(1+δ), 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin"
-// inside and not containing 1, else inconclusive; without bounds of fewer than LeastTrials, too few. A negative
-// margin counts as 0.
+// Judge returns the verdict for the interval of an oriented ratio and the margin δ, a ratio (0.05 is 5 %) that was
+// fixed before the run. With the bounds L and U: worse U < 1/(1+δ), better L > 1+δ, equivalent inside [1/(1+δ),
+// 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin" inside and not containing 1, else
+// inconclusive. Without bounds of fewer than LeastTrials it is too few. A negative margin counts as 0.
 func Judge(r Interval, margin float64) Verdict {
 	margin = max(margin, 0)
 	low, high := 1/(1+margin), 1+margin
