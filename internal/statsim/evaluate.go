@@ -1,11 +1,10 @@
-// Package statsim asks what iotax's method is worth: it simulates rigs that misbehave in known ways
-// (Models), runs studies on them by the rules of iotax and of others (Policies), and counts how often
-// the interval holds the ratio that was put in. It decides with the functions that the engine decides
-// with (stat.Hull, stat.Looks, stat.Alpha, stat.Next, schedule.Order, check.Trial, check.Run), not with
-// copies of them.
+// Package statsim evaluates iotax's method by simulation. It simulates setups that misbehave in known ways
+// (Models), runs studies on them by the rules of iotax and of others (Policies), and counts how often the interval
+// contains the true ratio. It decides with the functions of the engine itself (stat.Hull, stat.Looks, stat.Alpha,
+// stat.Next, schedule.Order, check.Trial, check.Run).
 //
-// The same options give the same result, to the bit, on any number of CPUs: every study has a random
-// stream of its own, and sums are taken in the order of the studies.
+// The same options give the same result, to the bit, on any number of CPUs: every study has its own random stream,
+// and sums are computed in the order of the studies.
 package statsim
 
 import (
@@ -22,18 +21,18 @@ import (
 	"iotax/stat"
 )
 
-// Options choose what is simulated.
+// Options select what is simulated.
 type Options struct {
-	Studies  int      // of each model under each policy; of percentiles of latency a quarter
-	Flagged  int      // of them, second by second, for what the checks say; default a tenth, at least 200
-	Models   []string // beginnings of names; default all
-	Policies []string // beginnings of names, or ids; default all
+	Studies  int      // of each model under each policy; a quarter for percentiles of latency
+	Flagged  int      // number of them that are simulated second by second for the checks; default a tenth, at least 200
+	Models   []string // prefixes of names; default all
+	Policies []string // prefixes of names, or ids; default all
 	Seed     uint64
-	Workers  int // default: as many as CPUs; does not change the result
+	Workers  int // default: number of CPUs; it does not change the result
 }
 
-// Gate is the least lower bound of coverage where the method promises 95 %; FlagGate the least share
-// of studies that the checks flag where it promises nothing and falls short.
+// Gate is the least lower bound of coverage where the method promises 95 %. FlagGate is the least share of studies
+// that the checks must flag where the method promises nothing and falls short.
 const (
 	Gate     = 0.945
 	FlagGate = 0.80
@@ -42,42 +41,42 @@ const (
 // rhos are the true ratios; study i has rhos[i mod 6].
 var rhos = [...]float64{.5, .62, .9, .952, 1, 1.05}
 
-// A Row is what one policy came to under one model.
+// A Row is the result of a policy under a model.
 type Row struct {
 	Model         string  `json:"model"`
 	Policy        string  `json:"policy"`
-	Quantile      float64 `json:"quantile,omitempty"` // of the latencies that is the metric
-	Coverage      float64 `json:"coverage"`           // share of intervals that hold the true ratio
+	Quantile      float64 `json:"quantile,omitempty"` // the quantile of latency that is the metric
+	Coverage      float64 `json:"coverage"`           // share of intervals that contain the true ratio
 	Lo            float64 `json:"lo"`                 // its 95 % Wilson interval
 	Hi            float64 `json:"hi"`
-	DeviceSeconds float64 `json:"device_seconds"` // mean of a study, all that is not measured included
+	DeviceSeconds float64 `json:"device_seconds"` // mean of a study, including unmeasured time
 	Studies       int     `json:"studies"`        // that were ranked
 
 	Promised       bool     `json:"promised"`         // the gate applies
 	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 is ± 5 %
-	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds it would take to ± 5 %: × (half width/5 %)²
+	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds needed for ± 5 %: × (half width/5 %)²
 	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
 	Rounds         float64  `json:"rounds"`           // mean
-	Oracle         int      `json:"oracle,omitempty"` // rounds that would do if the noise were known
+	Oracle         int      `json:"oracle,omitempty"` // rounds needed if the noise were known
 	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies of rounds
-	MissedBelow    float64  `json:"missed_below"`     // share of intervals that lie below the truth
+	MissedBelow    float64  `json:"missed_below"`     // share of intervals below the true ratio
 	MissedAbove    float64  `json:"missed_above"`
 	FalseDifferent float64  `json:"false_different"` // share of worse or better where the ratio is 1
 	FalseEqual     float64  `json:"false_equal"`     // share of equivalent where the ratio is 1/(1+margin)
-	Unranked       float64  `json:"unranked"`        // share of studies that a check kept from a verdict
+	Unranked       float64  `json:"unranked"`        // share of studies without a verdict because of a check
 	Discards       float64  `json:"discards"`        // mean number of discarded rounds
 	Looks          []Look   `json:"looks,omitempty"`
-	Flags          *Flagged `json:"flags,omitempty"` // what the checks say; iotax's policies only
+	Flags          *Flagged `json:"flags,omitempty"` // results of the checks; iotax's policies only
 }
 
-// A Look is what became of the studies that ended there.
+// A Look has the studies that ended at that look.
 type Look struct {
 	Rounds   int     `json:"rounds"`
 	Share    float64 `json:"share"`
 	Coverage float64 `json:"coverage"`
 }
 
-// Met reports whether the row keeps the promise.
+// Met reports whether the row has the promised coverage.
 func (r *Row) Met() bool { return r.Lo >= Gate }
 
 // A Result is an evaluation.
@@ -86,7 +85,7 @@ type Result struct {
 	Studies     int          `json:"studies"`
 	Rows        []*Row       `json:"rows"`
 	Corruptions []Corruption `json:"corruptions,omitempty"`
-	FalseAlarms []Alarm      `json:"false_alarms,omitempty"` // of the rules on sound trials
+	FalseAlarms []Alarm      `json:"false_alarms,omitempty"` // rules that fire on sound trials
 }
 
 // Row finds a row, or nil.
@@ -99,7 +98,7 @@ func (r *Result) Row(model, policy string) *Row {
 	return nil
 }
 
-// chunk is the number of studies that one worker does at a time.
+// chunk is the number of studies in a job of a worker.
 const chunk = 250
 
 // A tally counts studies.
@@ -107,10 +106,10 @@ type tally struct {
 	studies, hit, below, above, reached int
 	different, equal                    int
 	unranked, discards                  int
-	flagged, flaggedMisses              int // where the checks were asked
+	flagged, flaggedMisses              int // only with the checks
 	rounds, seconds, half2              float64
 	looks                               [most + 1]struct{ n, hit int }
-	rules                               counter // studies in which each warns
+	rules                               counter // number of studies in which each rule warns
 }
 
 func (t *tally) add(u *tally) {
@@ -131,7 +130,7 @@ func (t *tally) add(u *tally) {
 	}
 }
 
-// score counts a study whose true ratio has the logarithm truth, and reports whether its interval holds that.
+// score counts a study whose true log ratio is truth, and reports whether its interval contains it.
 func (t *tally) score(o outcome, truth float64) (hit bool) {
 	t.discards += o.discards
 	t.seconds += o.seconds
@@ -165,10 +164,10 @@ func (t *tally) score(o outcome, truth float64) (hit bool) {
 	return hit
 }
 
-// edge is the logarithm of the margin, and of the precision.
+// edge is the logarithm of the margin and of the precision.
 var edge = math.Log1p(margin)
 
-// Run evaluates.
+// Run runs the evaluation.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if o.Studies < 1 {
 		return nil, fmt.Errorf("%d studies: at least one is needed", o.Studies)
@@ -189,7 +188,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	res := &Result{Seed: o.Seed, Studies: o.Studies}
 	var jobs []func(*work)
 	var done []func()
-	// study plans n studies, in parts that workers share, and sum for what they came to.
+	// study adds n studies in parts that workers share. sum gets their tally.
 	study := func(n int, run func(w *work, from, to int) tally, sum func(*tally)) {
 		parts := make([]tally, (n+chunk-1)/chunk)
 		for c := range parts {
@@ -256,13 +255,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, nil
 }
 
-// latencyStudies are the studies of percentiles of latency: a quarter, since drawing histograms takes long.
+// latencyStudies returns the number of studies of percentiles of latency: a quarter, because drawing histograms is
+// slow.
 func latencyStudies(studies int) int { return (studies + 3) / 4 }
 
 // Ours is the name of iotax's own policy.
 const Ours = "iotax"
 
-// find keeps what one of the words names; without words, all.
+// find returns the elements that one of the words names; without words, all.
 func find[T any](what string, all []T, words []string, named func(T, string) bool) ([]T, error) {
 	if len(words) == 0 {
 		return all, nil
@@ -281,7 +281,7 @@ func find[T any](what string, all []T, words []string, named func(T, string) boo
 	return out, nil
 }
 
-// seedOf is the seed of a model's studies. Policies share it, so that they meet the same rigs.
+// seedOf returns the seed of a model's studies. All policies share it, so that they see the same noise.
 func seedOf(seed uint64, m *Model) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(m.Name)) // never fails
@@ -307,7 +307,7 @@ func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 		if t.score(o, truth); o.unranked {
 			continue
 		}
-		// The noise multiplies: had the true ratio been 1, the interval would be this one, shifted.
+		// Noise is multiplicative: with a true ratio of 1, the interval would be the same, shifted.
 		same, apart := outcome{lo: o.lo - truth, hi: o.hi - truth}, outcome{lo: o.lo - truth - edge, hi: o.hi - truth - edge}
 		if p.effect {
 			same, apart = study(i, -m.bias()), study(i, -m.bias()-edge)
@@ -358,8 +358,8 @@ func (r *Row) fill(t *tally, rounds bool, oracle int) {
 	}
 }
 
-// oracle is the least number of rounds that reaches the precision where the standard deviation of the
-// log ratios is known. It is told from the first rounds of studies of their own.
+// oracle returns the smallest number of rounds that reaches the precision if the standard deviation of the log
+// ratios is known. It comes from the first rounds of separate studies.
 func (w *work) oracle(m *Model, seed uint64) int {
 	const studies = 2000
 	w.quantile = 0

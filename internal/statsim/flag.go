@@ -8,27 +8,27 @@ import (
 	"iotax/internal/rules/check"
 )
 
-// Flagged says what the checks say of studies by iotax's policies, which are simulated second by second
-// for it.
+// Flagged has the results of the checks for studies by iotax's policies, which are simulated second by second for
+// it.
 type Flagged struct {
 	Studies  int     `json:"studies"`
-	Any      float64 `json:"any"`       // share in which a rule warns, not-steady aside
-	OfMissed float64 `json:"of_missed"` // the same among the studies whose interval misses; 0 if none does
+	Any      float64 `json:"any"`       // share in which a rule other than not-steady warns
+	OfMissed float64 `json:"of_missed"` // the same among studies whose interval misses; 0 if none does
 	Missed   int     `json:"missed"`
-	Coverage float64 `json:"coverage"` // of these studies: what the seconds say, beside what the closed forms do
+	Coverage float64 `json:"coverage"` // of these studies, by their seconds instead of the closed forms
 	Rules    []Alarm `json:"rules"`    // share of studies in which each warns
 }
 
-// chatty is the rule that does not count as a flag. SNIA's criterion of a steady state is a label, not a
-// test: of seconds that vary by 5 % it calls one window of ten seconds in forty unsteady, and so a quarter of
-// all sound studies.
+// chatty is the rule that does not count as a flag. SNIA's criterion of a steady state is a label, not a test:
+// with seconds that vary by 5 %, it calls one window of ten seconds in forty unsteady, and so a quarter of all
+// sound studies.
 var chatty = rules.NotSteady.ID
 
 var flagRun = &iotax.Run{Baseline: baseline, Margin: margin,
 	Targets:   []iotax.TargetInfo{{Name: baseline}, {Name: target}},
 	Workloads: []iotax.WorkloadInfo{{Name: workload, Metrics: []string{metric}}}}
 
-// flag runs studies from … to−1 second by second, and asks the checks about every trial and every run.
+// flag runs studies from … to−1 second by second, and runs the checks on every trial and every run.
 func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	t := tally{rules: counter{}}
 	w.keep = true
@@ -61,7 +61,7 @@ func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	return t
 }
 
-// keepTrial keeps a trial of a round with its series for the checks.
+// keepTrial keeps a trial with its series for the checks.
 func (w *work) keepTrial(arm, round int, v float64, t Timing) (valid bool) {
 	x := synthetic(w.r, arm, round, v, t, w.series)
 	x.Findings, x.Discarded = check.Trial(x, place)

@@ -9,21 +9,22 @@ import (
 	"iotax"
 )
 
-// A shape is how the logarithms of the latencies of a trial's I/Os are distributed about its level.
+// A shape is the distribution of the log latencies of a trial's I/Os about its level.
 type shape struct {
 	modes []mode
-	// In a stall many I/Os in succession are slow: a trial has so many stalls (Poisson), and each takes a share of the I/Os with
-	// this mean (exponential). The latencies in it are those of stalled.
+	// In a stall many successive I/Os are slow. The number of stalls in a trial is Poisson with this mean, and
+	// each takes an exponential share of the I/Os with this mean. stalled has the latencies in a stall.
 	stalls, stallShare float64
 	stalled            mode
 
-	alpha float64 // above 0: Pareto, in place of modes
+	alpha float64 // above 0: Pareto instead of modes
 }
 
 // A mode is a lognormal part of a shape.
 type mode struct{ share, at, sd float64 }
 
-// above is the share of I/Os whose logarithm is above x, where stalls took a share of them, and modes but the first are slower.
+// above returns the share of I/Os with a logarithm above x. stalled is the share of I/Os in stalls, and slower
+// shifts all modes except the first.
 func (s *shape) above(x, stalled, slower float64) float64 {
 	if s.alpha > 0 {
 		return math.Exp(-s.alpha * max(x, 0))
@@ -42,7 +43,7 @@ func (s *shape) above(x, stalled, slower float64) float64 {
 	return p
 }
 
-// survival is the upper tail of the normal distribution, interpolated: a study asks for it a hundred thousand times.
+// survival is the upper tail of the normal distribution, interpolated for speed.
 func survival(z float64) float64 {
 	const steps = 256
 	switch i := (z + normalEnd) * steps; {
@@ -65,7 +66,7 @@ var survivals = func() (t [2*normalEnd*256 + 1]float64) {
 	return t
 }()
 
-// quantile is the logarithm of the q quantile where nothing stalls.
+// quantile returns the logarithm of the q quantile without stalls.
 func (s *shape) quantile(q, slower float64) float64 {
 	lo, hi := -10.0, 20.0
 	for range 60 {
@@ -78,7 +79,7 @@ func (s *shape) quantile(q, slower float64) float64 {
 	return lo
 }
 
-// window is where the q quantile of a study may be, as logarithms about the trial's level.
+// window returns the range of possible q quantiles of a study, as logarithms about the trial's level.
 func (s *shape) window(q, slower float64) (from, to float64) {
 	from, to = s.quantile(1-min(5*(1-q), .98), slower), s.quantile(1-(1-q)/25, slower)
 	if s.stalls > 0 {
@@ -87,8 +88,8 @@ func (s *shape) window(q, slower float64) (from, to float64) {
 	return from, to
 }
 
-// fioBins are fio's bins from 128 ns on, 64 to a power of two: the logarithms of their lower edges in nanoseconds, and their
-// values in seconds.
+// fioBins are fio's bins from 128 ns on, 64 for each power of two: the logarithms of their lower bounds in
+// nanoseconds, and their values in seconds.
 var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 	lower := func(i int) float64 { return math.Ldexp(1+float64(i%64)/64, 7+i/64) }
 	for i := range b.edges {
@@ -97,13 +98,12 @@ var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 	return b
 }()
 
-// level is the logarithm of the typical latency of the baseline in nanoseconds, about 100 µs. Studies differ in it so that
-// latencies meet the bins everywhere.
+// level returns the logarithm of the baseline's typical latency in nanoseconds, about 100 µs. It differs between
+// studies, so that latencies are at all positions in the bins.
 func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
 
-// draw adds the histogram of a trial of an arm whose rate has the logarithm v to those of the arm. The loop is closed: a
-// slower trial does less I/O. The number of I/Os, and so that in each bin, has a Poisson distribution. What is far from the
-// quantile is in one bin below and in one above.
+// draw adds the histogram of a trial of an arm, whose log rate is v. The loop is closed: a slower trial does less
+// I/O. The number of I/Os in a bin is Poisson. I/Os far from the quantile are in one bin below and one above.
 func (w *work) draw(a int, v float64) {
 	s, slower := w.m.shape(a), 0.0
 	ios := w.ios * math.Exp(v)
@@ -126,7 +126,7 @@ func (w *work) draw(a int, v float64) {
 	if len(hs) < cap(hs) {
 		bins = hs[:len(hs)+1][len(hs)].Bins[:0]
 	}
-	gap := w.r.ExpFloat64() // to the next I/O
+	gap := w.r.ExpFloat64() // distance to the next I/O
 	count := func(i int, mean float64) {
 		var n uint64
 		if mean >= 10 {

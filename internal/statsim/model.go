@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A Model is how a simulated rig misbehaves. The logarithm of the rate of arm a (0 is the baseline, 1
-// the target) in its trial j is, second by second,
+// A Model describes how a simulated setup misbehaves. The logarithm of the rate of arm a (0 is the baseline, 1 the
+// target) in its trial j is, second by second,
 //
 //	ln X(t) = ln μ_a + S(t) + E_aj + w(t)
 //
-// with S shared by the arms, E one draw a trial, and w within the trial. Fields that are zero do
-// nothing. Times are in seconds, sizes are natural logarithms: 0.05 is about 5 %.
+// with S shared by the arms, E constant in a trial, and w varying within it. Zero fields have no effect. Times are
+// in seconds, sizes are natural logarithms: 0.05 is about 5 %.
 type Model struct {
-	Name string // begins with its family: "M2 τ=30s σ=5%"
-	Gate bool   // the method promises its coverage here
-	Text string // one line; shared by models that differ in a number only
+	Name string // its first word is the family: "M2 τ=30s σ=5%"
+	Gate bool   // the method promises its coverage for this model
+	Text string // one line; models that differ in a number share it
 
 	Sigma  float64 // standard deviation of E
 	Tail   tail    // shape of E
@@ -27,7 +27,7 @@ type Model struct {
 	SharedTau   float64 // time constant of S, an Ornstein-Uhlenbeck process
 	SharedSigma float64 // its standard deviation
 
-	RoundSigma float64 // standard deviation of an AR(1) that the target alone has, from trial to trial
+	RoundSigma float64 // standard deviation of an AR(1) of the target alone, from trial to trial
 	RoundPhi   float64
 
 	Drift    float64 // of the logarithm, per second
@@ -35,24 +35,24 @@ type Model struct {
 	WarmTau  float64
 	OnTarget bool // drift and warm-up are the target's alone
 
-	ModeShare float64 // probability of the slow mood of a trial
-	ModeSize  float64 // its logarithm
-	Sticky    float64 // lag-one autocorrelation of the mood, from one trial of the arm to its next
+	ModeShare float64 // probability of a slow trial
+	ModeSize  float64 // logarithm of its slowdown
+	Sticky    float64 // lag-one autocorrelation of being slow, from trial to trial of the arm
 
-	Step       float64 // logarithm of a step that both arms share
-	StepWithin float64 // it comes at a time uniform in [0, StepWithin]
-	Bucket     float64 // seconds of burst in a full token bucket that both arms share
-	Refill     float64 // rate at which it fills, and the rate that remains when it is empty
+	Step       float64 // logarithm of a step of both arms
+	StepWithin float64 // its time is uniform in [0, StepWithin]
+	Bucket     float64 // seconds of burst in a full token bucket of both arms
+	Refill     float64 // rate at which it fills, and the rate when it is empty
 
 	StallRate   float64 // per second; both arms, independently
 	StallLength float64 // mean seconds, geometric
 
-	Carry float64 // logarithm of what a trial loses that follows a write trial
+	Carry float64 // logarithm of the slowdown of a trial after a write trial
 
-	Corrupt float64 // probability of a trial to be corrupt, in one of the ways of Corruptions
+	Corrupt float64 // probability of a corrupt trial, see Corruptions
 
-	Latency  []shape // of the I/Os of each arm, the last for both; nil: only rates are of interest
-	SlowOnly bool    // the ratio is that of the second mode, the first has the same latency on both arms
+	Latency  []shape // latencies of each arm, the last for both; nil for models of rates
+	SlowOnly bool    // the ratio applies to the second mode only
 }
 
 type tail int
@@ -70,15 +70,15 @@ const (
 	targetOnly
 )
 
-// Family is the part of the name that method.md knows: "M2".
+// Family returns the family of the model: "M2".
 func (m *Model) Family() string {
 	f, _, _ := strings.Cut(m.Name, " ")
 	f, _, _ = strings.Cut(f, "-")
 	return f
 }
 
-// bias is the mean that the noise adds to a log ratio: the ratio a study estimates is that of the
-// means of the logarithms, so the slow mood of one arm is part of it.
+// bias returns the mean that noise adds to a log ratio. A study estimates the ratio of the geometric means, so
+// that slow trials of one arm are part of it.
 func (m *Model) bias() float64 {
 	if m.ModeShare > 0 && m.Arm == targetOnly {
 		return m.ModeShare * m.ModeSize
@@ -88,7 +88,8 @@ func (m *Model) bias() float64 {
 
 func (m *Model) shape(arm int) *shape { return &m.Latency[min(arm, len(m.Latency)-1)] }
 
-// truth is the logarithm of the ratio that a study estimates: of the rates, or of the q quantiles of the latencies.
+// truth returns the logarithm of the ratio that a study estimates: of the rates, or of the q quantiles of the
+// latencies.
 func (m *Model) truth(lnRho, q float64) float64 {
 	switch {
 	case q == 0:
@@ -122,7 +123,7 @@ func Models() []*Model {
 			add(true, Model{Sigma: .02, SharedTau: tau, SharedSigma: s}, "M2 τ=%gs σ=%g%%", tau, 100*s)
 		}
 	}
-	add(true, Model{Sigma: .02, SharedTau: 12, SharedSigma: .10}, "M2 τ=12s σ=10%%") // the worst for mirrored rounds
+	add(true, Model{Sigma: .02, SharedTau: 12, SharedSigma: .10}, "M2 τ=12s σ=10%%") // the worst case for mirrored rounds
 	text = "the ratio itself wanders by 5 %, AR(1) from round to round with φ: the adversary of all that counts rounds"
 	for _, phi := range []float64{.3, .6} {
 		add(false, Model{RoundSigma: .05, RoundPhi: phi}, "M3 φ=%g", phi)

@@ -26,7 +26,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"confidence": func() float64 { return 1 - alpha },
 }).Parse(pageText))
 
-// A page is what the templates print of a result.
+// A page is the data of the templates.
 type page struct {
 	*Result
 	Ours, Latency       summary // of iotax's own policy: of rates, and of percentiles of latency
@@ -44,12 +44,12 @@ type page struct {
 	Preconditioning, Calibration, Jitter float64
 }
 
-// A summary is what became of the promise in some rows.
+// A summary counts the rows that keep the promise.
 type summary struct {
-	Of                string // what a row is
-	Rows, Short       []*Row // all, and those that fall short without a promise
+	Of                string // name of the rows
+	Rows, Short       []*Row // all, and those without a promise that fall short
 	Promised, Met     int
-	Low, Wrong, Equal *Row // the worst of those with a promise
+	Low, Wrong, Equal *Row // the worst with a promise
 }
 
 func (s *summary) add(x *Row) {
@@ -135,16 +135,16 @@ func (r *Row) Name() string {
 	return r.Model
 }
 
-// short reports whether a row without a promise falls short of it.
+// short reports whether a row without a promise has less coverage.
 func (r *Row) short() bool { return !r.Promised && !r.Met() && r.Coverage < 1-alpha }
 
-// Unflagged reports whether the checks should flag such studies, and do not.
+// Unflagged reports whether the checks should flag such studies, but do not.
 func (r *Row) Unflagged() bool {
 	return r.short() && r.Flags != nil && r.Flags.Any < FlagGate &&
 		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })
 }
 
-// Look returns what became of the studies that ended after n rounds, or nil if next to none did.
+// Look returns the studies that ended after n rounds, or nil if there are nearly none.
 func (r *Row) Look(n int) *Look {
 	i := slices.IndexFunc(r.Looks, func(l Look) bool { return l.Rounds == n })
 	if i < 0 || r.Looks[i].Share < .0005 {
@@ -163,16 +163,16 @@ func (p *page) print(name string) string {
 
 func (p *page) M9() string { return p.print("M9") }
 
-// Markdown is the page docs/dev/evaluation.md: what was simulated, what came of it, and what a user must know
-// where it falls short. It depends on the result alone, so that the same options make the same page.
+// Markdown returns the page docs/dev/evaluation.md: the models, the results, and what users must know about
+// shortcomings. It depends only on the result.
 func (r *Result) Markdown() string { return r.page().print("page") + "\n" }
 
-// Sentences say what came out, the worst of it included.
+// Sentences returns the results in sentences, including the worst.
 func (r *Result) Sentences() []string {
 	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
 }
 
-// Text is the result for a terminal of so many columns.
+// Text formats the result for a terminal of that width.
 func (r *Result) Text(width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -194,7 +194,7 @@ func (r *Result) Text(width int) string {
 	return b.String()
 }
 
-// plain drops the marks of Markdown.
+// plain removes Markdown.
 var plain = strings.NewReplacer("*", "", "`", "")
 
 func coverage(x *Row) string {
@@ -232,10 +232,10 @@ func alarms(as []Alarm, from float64) string {
 	return strings.Join(out, ", ")
 }
 
-// pc is a share in per cent with one decimal.
+// pc formats a share in per cent with one decimal.
 func pc(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
-// share is a share in whole per cent, or finer where it is small.
+// share formats a share in whole per cent, or more exactly if it is small.
 func share(x float64) string {
 	switch {
 	case x == 0:
@@ -260,7 +260,7 @@ func thousands(x float64) string {
 	return strings.ReplaceAll(humanize.Comma(int64(math.RoundToEven(x))), ",", "\u202f")
 }
 
-// wrap breaks a paragraph at a width; a list item hangs.
+// wrap wraps a paragraph. A list item hangs.
 func wrap(s string, width int) string {
 	text := strings.TrimPrefix(s, "- ")
 	mark := s[:len(s)-len(text)]

@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// What the studies ask for: iotax's defaults.
+// Settings of the studies: iotax's defaults.
 const (
 	precision = 0.05
 	margin    = 0.05
@@ -25,36 +25,36 @@ const (
 	alpha     = 1 - stat.Confidence
 )
 
-// A Policy is a way to run a study, iotax's own and others'.
+// A Policy is a way to run a study: iotax's own or another one.
 type Policy struct {
 	ID   string // of the method: "P3"
 	Name string
 	Text string // one line
 	run  func(*work) outcome
 
-	protocol *protocol         // of iotax's own policies, and nil
-	only     func(*Model) bool // the models it is of interest under; nil is all
+	protocol *protocol         // for iotax's own policies, else nil
+	only     func(*Model) bool // the relevant models; nil is all
 	rounds   bool              // it measures in rounds
-	quantile float64           // of the latencies, in place of the rate; for models with latencies
-	ios      float64           // in a trial of the baseline
-	effect   bool              // it looks at the effect, so that verdicts at one ratio do not tell those at another
+	quantile float64           // the quantile of latency that is measured instead of the rate
+	ios      float64           // number of I/Os in a trial of the baseline
+	effect   bool              // it stops on the effect, so that verdicts at one ratio do not show those at another
 }
 
 func (p *Policy) named(word string) bool { return p.ID == word || strings.HasPrefix(p.Name, word) }
 
-// A protocol is iotax's, with these bounds of rounds.
+// A protocol is iotax's, with bounds of the number of rounds.
 type protocol struct {
 	least, most int
-	known       bool // the autocorrelation of the rounds is known, as a perfect calibration would have it
+	known       bool // the autocorrelation of the rounds is known, as from a perfect calibration
 }
 
-// An outcome is what one study came to; its interval is on the logarithmic scale.
+// An outcome is the result of a study. Its interval is on the logarithmic scale.
 type outcome struct {
 	lo, hi   float64
-	rounds   int     // that count; trials of the larger arm where there are no rounds
-	seconds  float64 // of the device
-	look     int     // the look at which it ended, 0 where there are none
-	unranked bool    // a check forbids a verdict
+	rounds   int     // valid rounds; without rounds, trials of the larger arm
+	seconds  float64 // device time
+	look     int     // the look at which it ended, or 0
+	unranked bool    // a check prevents a verdict
 	discards int
 }
 
@@ -64,29 +64,29 @@ var (
 	fixed = Timing{Setup: .5, Ramp: 2, Length: 60}
 )
 
-// Preconditioning is what both arms' test files cost before the first trial, Calibration what a brief
-// A/A calibration costs; device-seconds include both.
+// Preconditioning is the time to write the test files of both arms, and Calibration that of a brief A/A
+// calibration. Device-seconds include both.
 const (
 	Preconditioning = 20.0
 	Calibration     = 15.0
 )
 
-// work is one rig with room for its studies.
+// work is a simulated setup with memory for its studies.
 type work struct {
 	rig
 	d, a, b []float64 // log ratios, or logs of each arm
-	bad     [][2]bool // by round and arm: the number must not be quoted
+	bad     [][2]bool // by round and arm: the number is invalid
 	series  []float64
 	order   uint64 // seed of the order of the arms
 	looksOf protocol
 	looks   []int
 
 	quantile, ios float64              // of the policy
-	octave        float64              // where between two powers of two the latencies of the study lie, from 0 to 1
+	octave        float64              // position of the study's latencies between two powers of two, from 0 to 1
 	histograms    [2][]iotax.Histogram // of each arm, by round
 	windows       [2][2]float64        // of each arm, see shape.window
 
-	keep bool // trials are simulated second by second, and kept for the checks
+	keep bool // simulate trials second by second, and keep them for the checks
 	kept []*iotax.Trial
 }
 
@@ -96,7 +96,7 @@ func newWork() *work {
 	return w
 }
 
-// Policies returns the policies, in order. The one of iotax is named so.
+// Policies returns the policies, in order.
 func Policies() []*Policy {
 	hard := func(m *Model) bool { return !m.Gate }
 	ps := []*Policy{
@@ -140,10 +140,10 @@ func Policies() []*Policy {
 	return ps
 }
 
-// pair runs one round and returns the log ratio, which arm's number must not be quoted, and whether the
-// round counts. The order of the arms is that of the engine. checked says that the checks are asked.
+// pair runs a round and returns the log ratio, the arms whose number is invalid, and whether the round counts. The
+// engine's function gives the order of the arms. With checked, the checks run.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
-	w.written = true // the other workload of the rotation writes
+	w.written = true // the other workload writes
 	var v [2]float64
 	ok = true
 	for _, a := range schedule.Order(w.order, 2, round) {
@@ -166,8 +166,7 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 	return v[1] - v[0], bad, ok
 }
 
-// rounds runs rounds until there are n that count. Studies end when half of their rounds are discarded, and
-// so does this.
+// rounds runs rounds until n count. It returns false if half of them are discarded, as the engine does.
 func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
 		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
@@ -180,7 +179,7 @@ func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	return true
 }
 
-// iotax is the protocol of the engine and of the report after it, with the functions that they call.
+// iotax runs the protocol of the engine and the report with their functions.
 func (w *work) iotax(p protocol) outcome {
 	var o outcome
 	opts := stat.Options{Alpha: stat.Alpha(p.least, p.most)}
@@ -222,8 +221,8 @@ func (w *work) iotax(p protocol) outcome {
 	return o
 }
 
-// setAside leaves out the rounds with a trial whose number must not be quoted, as the engine and the report
-// do (stat.SetAside); where these are so many in an arm that they condemn its cell, they stay, and ok is false.
+// setAside leaves out the rounds with an invalid number, as the engine and the report do (stat.SetAside). If an
+// arm has too many of them, the rounds stay, and ok is false.
 func (w *work) setAside() (d []float64, ok bool) {
 	if w.m.Corrupt == 0 {
 		return w.d, true
@@ -248,7 +247,7 @@ func (w *work) setAside() (d []float64, ok bool) {
 	return d, true
 }
 
-// isLook is stat.IsLook, asked so often that its answers are kept.
+// isLook is stat.IsLook with a cache.
 func (w *work) isLook(n int, p protocol) bool {
 	if w.looksOf != p {
 		w.looksOf, w.looks = p, stat.Looks(p.least, p.most)
@@ -288,16 +287,16 @@ func (w *work) five(interleaved bool) outcome {
 	return o
 }
 
-// welch is Welch's t interval for the difference of the means of logarithms; NaN where there is none.
+// welch returns Welch's t interval for the difference of mean logarithms, or NaN.
 func welch(base, target []float64) (lo, hi float64) {
-	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha, Least: 2}) // others take five trials
+	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha, Least: 2}) // other policies use five trials
 	if err != nil {
 		return math.NaN(), math.NaN()
 	}
 	return math.Log(c.T.Lo), math.Log(c.T.Hi)
 }
 
-// sequential asks rule for the half width after every round from first on.
+// sequential computes the half width after every round from first on.
 func (w *work) sequential(first int, half func(n int, sd float64) float64) outcome {
 	var o outcome
 	for n := first; n <= most; n++ {
@@ -312,13 +311,13 @@ func (w *work) sequential(first int, half func(n int, sd float64) float64) outco
 	return o
 }
 
-// peeking is what a careful person does who has not heard of looks.
+// peeking stops on a plain t interval after any round.
 func (w *work) peeking() outcome {
 	return w.sequential(3, func(n int, sd float64) float64 { return tTable()[n] * sd / math.Sqrt(float64(n)) })
 }
 
-// sequence is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas
-// (Annals of Statistics 2024, theorem 2.2), tuned to be tightest at twelve rounds.
+// sequence is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of
+// Statistics 2024, theorem 2.2), tightest at twelve rounds.
 func (w *work) sequence() outcome {
 	const at = 12
 	l := -2 * math.Log(alpha)
@@ -329,7 +328,7 @@ func (w *work) sequence() outcome {
 	})
 }
 
-// anyStop stops at a verdict too; five intervals at α/5 cover together.
+// anyStop also stops at a verdict. Five intervals at α/5 have the level together.
 func (w *work) anyStop() outcome {
 	var o outcome
 	for _, n := range defaultLooks {
@@ -360,7 +359,7 @@ func (w *work) stein() outcome {
 	return o
 }
 
-// jitter is how much the seconds of a trial vary about its mean, for the policies that look at them.
+// jitter is the variation of the seconds of a trial about its mean.
 const jitter = 0.05
 
 // pilot is after Li, Kelly et al., Pilot (MASCOTS'16): readings of a second are merged in pairs until
@@ -460,14 +459,14 @@ func (w *work) rciw() outcome {
 	return o
 }
 
-// A die draws small whole numbers, four from each word of randomness: a bootstrap is made of little else.
+// A die draws small integers, four from each random word, because a bootstrap draws many.
 type die struct {
 	r    *rand.Rand
 	word uint64
 	left int
 }
 
-// roll is one of 0 … n−1, n being small: it is uneven by no more than n/65536.
+// roll returns a number from 0 to n−1, for small n. Its bias is at most n/65536.
 func (d *die) roll(n int) int {
 	if d.left == 0 {
 		d.word, d.left = d.r.Uint64(), 4
@@ -485,8 +484,7 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(sd / float64(len(xs)-1))
 }
 
-// tTable is the 97.5 % quantile of Student's t for a sample of n. It takes 7 ms to make, which only
-// simulations need.
+// tTable has the 97.5 % quantiles of Student's t by sample size. Computing it takes 7 ms.
 var tTable = sync.OnceValue(func() *[700]float64 {
 	t := new([700]float64)
 	t[0], t[1] = math.NaN(), math.NaN()

@@ -11,22 +11,21 @@ import (
 	"iotax/stat"
 )
 
-// A Recording is what a real run left second by second: for each round that counts, the series of the
-// baseline and of one target, on a scale where more is better.
+// A Recording has the seconds of a real run: for each valid round, the series of the baseline and of a target, on
+// a scale where more is better.
 type Recording struct {
 	Workload, Metric, Target string
 	Rounds                   [][2][]float64
 }
 
-// leastRecorded is the least number of rounds that can stand for more. Fewer would be drawn again and
-// again.
+// leastRecorded is the least number of rounds for a replay. Fewer would be drawn too often.
 const leastRecorded = 12
 
-// leastSeconds is the least length of a recorded trial, so that half of it is still a window.
+// leastSeconds is the least length of a recorded trial, so that half of it is still useful.
 const leastSeconds = 3
 
-// Record takes from the trials of a run those of a target and the baseline under one workload. Rounds
-// count as they do in the report (stat.Pairs). The metric must be one that a series was kept of.
+// Record returns the trials of a target and the baseline under a workload. Rounds count as in the report
+// (stat.Pairs). The metric must have a series.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
 	type pair [2]*iotax.Trial
@@ -71,8 +70,8 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 	return r, nil
 }
 
-// secondsOf returns the values of the trial's series of that metric without what cannot be placed, and
-// without a last interval that is much shorter than the rest.
+// secondsOf returns the trial's series of that metric without invalid values, and without a much shorter last
+// interval.
 func secondsOf(t *iotax.Trial, metric string) []float64 {
 	for _, s := range t.Series {
 		if s.Name != metric {
@@ -93,7 +92,7 @@ func secondsOf(t *iotax.Trial, metric string) []float64 {
 	return nil
 }
 
-// A Replayed says how often studies that are drawn from a recording hold its own ratio.
+// A Replayed is how often studies drawn from a recording contain the true ratio.
 type Replayed struct {
 	Row
 	Recorded int     `json:"recorded"` // rounds
@@ -103,13 +102,12 @@ type Replayed struct {
 
 // Replay draws studies from a recording and runs policies on them.
 //
-// A study starts at a random round and goes on with the rounds that followed, round the end, so that
-// whatever the rig did from round to round is kept: drift, moods, neighbours. From each trial a window of
-// half its seconds is taken, at a random place that is the same for both trials of the round. The true ratio
-// is that of the whole recording. A study must not need more rounds than were recorded, so the largest
-// number is that one, up to 30.
+// A study starts at a random round and continues with those that followed, cyclically, so that it keeps what
+// changed from round to round: drift, slow phases, neighbours. Of each trial it uses half of the seconds, at a
+// random place that is the same for both trials of the round. The true ratio is that of the whole recording. A
+// study cannot need more rounds than were recorded, so that this is the largest number, up to 30.
 //
-// "A/A" rows pair the baseline's own trials, each with its next, in random order: the true ratio is 1.
+// "A/A" rows pair successive trials of the baseline in random order: the true ratio is 1.
 func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 	if len(rec.Rounds) < leastRecorded {
 		return nil, errors.New("replay: too few rounds")
@@ -166,7 +164,7 @@ func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 	return out, nil
 }
 
-// A replayer is one study drawn from a recording.
+// A replayer is a study drawn from a recording.
 type replayer struct {
 	r       *rand.Rand
 	rounds  [][2][]float64
@@ -175,7 +173,7 @@ type replayer struct {
 	seconds float64
 }
 
-// next draws from the next round: the logarithms of both trials' values.
+// next draws from the next round, and returns the log values of both trials.
 func (g *replayer) next() (base, target float64) {
 	b := g.rounds[g.at]
 	g.at = (g.at + 1) % len(g.rounds)
@@ -199,7 +197,7 @@ func (g *replayer) iotax() (lo, hi float64, n int) {
 		if x := target - base; !math.IsInf(x, 0) && !math.IsNaN(x) {
 			d = append(d, x)
 		} else if len(d) == 0 || g.seconds > 1e6 {
-			return math.NaN(), math.NaN(), len(d) // windows without any I/O
+			return math.NaN(), math.NaN(), len(d) // windows without I/O
 		}
 		if !stat.IsLook(len(d), least, last) {
 			continue
@@ -214,7 +212,7 @@ func (g *replayer) iotax() (lo, hi float64, n int) {
 	}
 }
 
-// backToBack takes five trials of the baseline, and then five of the target from the rounds after them.
+// backToBack takes five trials of the baseline, and then five of the target from later rounds.
 func (g *replayer) backToBack() (lo, hi float64, n int) {
 	var a, b []float64
 	for range 5 {
@@ -225,7 +223,7 @@ func (g *replayer) backToBack() (lo, hi float64, n int) {
 		_, y := g.next()
 		b = append(b, y)
 	}
-	g.seconds /= 2 // the other trial of each round was not needed
+	g.seconds /= 2 // the other trial of each round is not needed
 	lo, hi = welch(a, b)
 	return lo, hi, 5
 }

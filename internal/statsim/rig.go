@@ -5,18 +5,18 @@ import (
 	"math/rand/v2"
 )
 
-// Timing is what the trials of a policy take, in seconds.
+// Timing is the duration of a policy's trials, in seconds.
 type Timing struct {
 	Setup  float64 // start of the process, before the ramp
 	Ramp   float64
 	Length float64 // of the window
 }
 
-// Trial is what one trial takes.
+// Trial returns the duration of a trial.
 func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length }
 
-// A rig is one simulated rig under one study. Its noise depends on the model and the seed, and on
-// when and how long it is measured; nothing else.
+// A rig is a simulated setup in a study. Its noise depends only on the model, the seed, and when and how long it
+// is measured.
 type rig struct {
 	m   *Model
 	src rand.PCG
@@ -25,19 +25,19 @@ type rig struct {
 	now     float64 // seconds since the start of the study
 	lnRho   float64
 	shared  float64 // S now
-	round   float64 // the target's own AR(1), as of its last trial
+	round   float64 // the target's own AR(1) at its last trial
 	begun   bool
-	mood    [2]int // of each arm: 0 not drawn yet, 1 fast, 2 slow
+	mood    [2]int // of each arm: 0 not drawn, 1 fast, 2 slow
 	stepAt  float64
 	bucket  float64
-	written bool // the next trial follows a write trial
+	written bool // the previous trial wrote
 
 	ou    [4]ouStep // by length of the step
 	ouAt  int
 	meanW struct{ length, sd float64 } // of w over a window
 }
 
-// reset begins a study of m. The steps of S are kept while the model is the same.
+// reset begins a study of m. It keeps cached steps of S for the same model.
 func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 	g.src.Seed(seed, study)
 	if g.m != m {
@@ -55,13 +55,13 @@ func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 	}
 }
 
-// trial runs one trial of an arm (0 baseline, 1 target) and returns the logarithm of its value. It is
-// −Inf when nothing was done in the window.
+// trial runs a trial of an arm (0 baseline, 1 target) and returns the logarithm of its value, −Inf without any
+// I/O.
 //
-// The window is simulated in one step, which is exact: S, drift, warm-up and w enter as their means
-// over the window, whose distributions are known; steps, buckets and stalls as the share of the window
-// that they take. The value is thus geometric over w and S, and arithmetic over levels. fio's mean is
-// arithmetic over both; that differs by half the variance within a window, which is the same on both arms.
+// It simulates the window in one exact step: S, drift, warm-up and w enter as their means over the window, whose
+// distributions are known; steps, buckets and stalls as their share of the window. So the value is a geometric
+// mean over w and S, and an arithmetic mean over levels. fio's mean is arithmetic over both. It differs by half
+// the variance within a window, which is the same on both arms.
 func (g *rig) trial(a int, t Timing) float64 {
 	level := g.begin(a, t)
 	v := level + g.window(a, t.Length) + g.within(t.Length)
@@ -71,9 +71,9 @@ func (g *rig) trial(a int, t Timing) float64 {
 	return v
 }
 
-// seconds is trial, second by second: it fills series with the rates, 1 being the undisturbed
-// baseline, and returns the logarithm of their mean. Beside what the model says, seconds vary about
-// their trial's mean by jitter, which leaves that mean where it is.
+// seconds is trial, second by second. It fills series with the rates, 1 being the undisturbed baseline, and
+// returns the logarithm of their mean. Seconds also vary about the trial's mean by jitter, which does not change
+// that mean.
 func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
 	level := g.begin(a, t)
 	n := int(math.Round(t.Length))
@@ -105,7 +105,7 @@ func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float6
 	return math.Log(sum / float64(n)), series
 }
 
-// begin passes set-up and ramp, and returns what is constant over the trial's window.
+// begin simulates set-up and ramp, and returns the part that is constant over the trial's window.
 func (g *rig) begin(a int, t Timing) float64 {
 	m := g.m
 	g.idle(t.Setup)
@@ -143,7 +143,7 @@ func (g *rig) begin(a int, t Timing) float64 {
 	return v
 }
 
-// noise is one draw of E in standard deviations.
+// noise draws E, in standard deviations.
 func (g *rig) noise(a int) float64 {
 	shape := g.m.Tail
 	if g.m.Arm == targetOnly && a == 0 {
@@ -159,7 +159,7 @@ func (g *rig) noise(a int) float64 {
 	return g.r.NormFloat64()
 }
 
-// within is the mean of w over a window of so many seconds.
+// within draws the mean of w over a window.
 func (g *rig) within(length float64) float64 {
 	m := g.m
 	if m.Second == 0 {
@@ -176,7 +176,7 @@ func (g *rig) within(length float64) float64 {
 	return g.meanW.sd * g.r.NormFloat64()
 }
 
-// window passes time under load and returns the logarithm of the mean of what changes with time.
+// window simulates time under load and returns the logarithm of the mean of what changes with time.
 func (g *rig) window(a int, length float64) float64 {
 	if length == 0 {
 		return 0
@@ -199,7 +199,7 @@ func (g *rig) window(a int, length float64) float64 {
 		v += math.Log1p(after * math.Expm1(m.Step))
 	}
 	if m.Bucket > 0 {
-		// Under load the bucket loses 1−refill a second; empty, it lets through what flows in.
+		// Under load the bucket loses 1−refill a second. An empty bucket passes on what flows in.
 		burst := math.Min(length, g.bucket/(1-m.Refill))
 		g.bucket -= burst * (1 - m.Refill)
 		v += math.Log((burst + (length-burst)*m.Refill) / length)
@@ -207,7 +207,7 @@ func (g *rig) window(a int, length float64) float64 {
 	return v
 }
 
-// idle passes time without load.
+// idle simulates time without load.
 func (g *rig) idle(length float64) {
 	if length == 0 {
 		return
@@ -222,16 +222,16 @@ func (g *rig) idle(length float64) {
 	}
 }
 
-// An ouStep is a step of the Ornstein-Uhlenbeck process S: of its value, and of its mean on the way.
+// An ouStep is a step of the Ornstein-Uhlenbeck process S: of its value, and of its mean during the step.
 type ouStep struct {
 	length           float64
-	decay, sd        float64 // of the value, given the one before
-	mean             float64 // of the mean: this times the value before
-	meanSlope, meanR float64 // regression of the mean on the value's own kick, and what remains
+	decay, sd        float64 // of the value, given the previous one
+	mean             float64 // the mean's dependence on the previous value
+	meanSlope, meanR float64 // regression of the mean on the innovation of the value, and the residual
 }
 
-// step returns the step of that length: Gillespie (1996) has the joint distribution of the process
-// and its integral.
+// step returns the step of that length. Gillespie (1996) has the joint distribution of the process and its
+// integral.
 func (g *rig) step(length float64) *ouStep {
 	for i := range g.ou {
 		if g.ou[i].length == length {
@@ -257,7 +257,7 @@ func (g *rig) ouWindow(length float64) float64 {
 	return m
 }
 
-// stalled is the share of a window, after a ramp, in which nothing was done.
+// stalled returns the share of a window, after a ramp, without I/O.
 func (g *rig) stalled(ramp, length float64) float64 {
 	var lost float64
 	end := ramp + length
@@ -269,7 +269,7 @@ func (g *rig) stalled(ramp, length float64) float64 {
 	return math.Min(1, lost/length)
 }
 
-// stall is stalled, on a series.
+// stall is stalled for a series.
 func (g *rig) stall(ramp int, series []float64) {
 	end := ramp + len(series)
 	for at := int(g.geometric(1/g.m.StallRate)) - 1; at < end; {
@@ -281,7 +281,7 @@ func (g *rig) stall(ramp int, series []float64) {
 	}
 }
 
-// geometric draws whole seconds from 1 on, of that mean.
+// geometric draws whole seconds from 1 on with that mean.
 func (g *rig) geometric(mean float64) float64 {
 	if mean <= 1 {
 		return 1

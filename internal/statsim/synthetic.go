@@ -24,15 +24,15 @@ const (
 	depth    = 32.0
 )
 
-// place stands where the counters of a device can be compared.
+// place is a place where the counters of a device can be compared.
 var place = &iotax.Target{Name: target, Place: iotax.Place{Backing: "/simulated", Durability: iotax.Durable}}
 
 // facts are those of a sound job.
 var facts = map[string]string{"ioengine": "io_uring", "direct": "1", "iodepth": "32", "numjobs": "1", "fio": "fio-3.33"}
 
-// synthetic is a trial as the workload and the probes would have filled it: 4 KiB random reads at a
-// depth of 32, all of which reached the device. The logarithm of its rate is v; series, if there is
-// one, holds the rates of its seconds, 1 being the undisturbed baseline.
+// synthetic makes a trial as the workload and the probes would: 4 KiB random reads at a depth of 32, all of which
+// reached the device. v is the logarithm of its rate. series, if there is one, has the rates of its seconds, 1
+// being the undisturbed baseline.
 func synthetic(r *rand.Rand, arm, round int, v float64, t Timing, series []float64) *iotax.Trial {
 	iops := rate * math.Exp(v)
 	ios := iops * t.Length
@@ -71,13 +71,13 @@ func scale(t *iotax.Trial, prefix string, by float64) {
 	}
 }
 
-// A corruption spoils a sound trial.
+// A corruption damages a sound trial.
 type corruption struct {
 	name  string
-	shift float64              // what it adds to the logarithm of the value; −Inf is nothing done
-	rules []string             // any of which must say so
-	spoil func(t *iotax.Trial) // after the value was shifted
-	mild  bool                 // the value is not touched
+	shift float64              // change of the log value; −Inf means no I/O
+	rules []string             // one of these must detect it
+	spoil func(t *iotax.Trial) // called after the shift
+	mild  bool                 // the value does not change
 }
 
 var corruptions = []corruption{
@@ -105,7 +105,7 @@ var corruptions = []corruption{
 	}, mild: true},
 }
 
-// studyCorruptions are those that M9 plants in whole studies.
+// studyCorruptions are the corruptions in the studies of M9.
 var studyCorruptions = []int{0, 1, 3, 4, 6}
 
 func cut(t *iotax.Trial, share float64) {
@@ -115,24 +115,24 @@ func cut(t *iotax.Trial, share float64) {
 	}
 }
 
-// A Corruption says how often the checks see one kind of corrupt trial.
+// A Corruption is how often the checks detect a kind of corrupt trial.
 type Corruption struct {
 	Name      string   `json:"name"`
-	Rules     []string `json:"rules"` // that should see it
+	Rules     []string `json:"rules"` // rules that should detect it
 	Trials    int      `json:"trials"`
-	Seen      float64  `json:"seen"`            // share that one of them saw
+	Seen      float64  `json:"seen"`            // share that one of them detected
 	Discarded float64  `json:"discarded"`       // share that does not count
-	Other     []Alarm  `json:"other,omitempty"` // what else was said
+	Other     []Alarm  `json:"other,omitempty"` // other rules that fired
 }
 
-// An Alarm is how often a rule speaks.
+// An Alarm is how often a rule fires.
 type Alarm struct {
 	Rule  string  `json:"rule"`
 	Share float64 `json:"share"`
 }
 
-// CheckTrials plants every corruption in n sound trials, and asks n sound trials as well: their seconds
-// vary by 5 %, trials by 2 %.
+// CheckTrials runs the checks on n sound trials, and on n trials with each corruption. Seconds vary by 5 %, trials
+// by 2 %.
 func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	m := &Model{Name: "check", Sigma: .02}
 	g := newWork()
@@ -191,9 +191,8 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	return out, alarms.shares(n)
 }
 
-// corrupt spoils a trial of a study with probability p. Where checked, the checks are asked: bad says
-// that the number must not be quoted, valid is false when they discarded the trial. Nothing done is never
-// valid.
+// corrupt damages a trial of a study with probability p. With checked, the checks run: bad reports an invalid
+// number, and valid is false for a discarded trial. A trial without I/O is never valid.
 func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool) (value float64, bad, valid bool) {
 	var k *corruption
 	if r.Float64() < p {
