@@ -18,9 +18,9 @@ func TestBaselineOf(t *testing.T) {
 	}
 	all := func(string) bool { return true }
 	if got := (iotax.TargetInfo{Name: "share"}).Reference(r.BaselineOf("guests"), all); got != "disk" {
-		t.Errorf("share is held against %q", got)
+		t.Errorf("share is compared with %q", got)
 	}
 	if got := (iotax.TargetInfo{Name: "disk"}).Reference(r.BaselineOf("guests"), all); got != "" {
-		t.Errorf("disk is held against %q", got)
+		t.Errorf("disk is compared with %q", got)
 	}
 }

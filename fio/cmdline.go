@@ -63,7 +63,7 @@ func ParseCommand(text string) (*Command, error) {
 	}
 	at := slices.IndexFunc(words, func(w word) bool { return isFio(w.text) })
 	if at < 0 {
-		return nil, place(places, args[0]).fail("begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
+		return nil, place(places, args[0]).fail("begin with fio, as in fio --name=test --rw=randread", "the text has no fio command")
 	}
 	c, err := command(words, at)
 	if err != nil {
@@ -181,7 +181,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 		return fail(i, "", "the text has a NUL byte")
 	}
 	if at := loose.FindStringIndex(text); at != nil && strings.HasSuffix(text[:at[1]], "\n") {
-		return fail(at[0], "remove the space behind the backslash", "a space follows the backslash, so the command ends here")
+		return fail(at[0], "remove the space after the backslash", "a space follows the backslash, so the command ends here")
 	}
 	text = unprompted(text)
 	file, places, err := parseShell(text)
@@ -257,7 +257,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	}
 	switch {
 	case len(calls) == 0:
-		return fail(0, "begin with fio, as in fio --name=test --rw=randread", "the text holds no fio command")
+		return fail(0, "begin with fio, as in fio --name=test --rw=randread", "the text has no fio command")
 	case len(calls) > 1:
 		return fail(int(calls[1][0].Pos().Offset()), "give each a workload of its own", "a second fio command")
 	}

@@ -154,7 +154,7 @@ func (p *jobParser) file(name, text string) *JobFile {
 				continue
 			}
 		case cur == nil && !p.nested():
-			fail("begin with [global], or the name of a job in brackets", "%s stands before the first [section]", strings.TrimSpace(strings.SplitN(s, "=", 2)[0]))
+			fail("begin with [global], or the name of a job in brackets", "%s is before the first [section]", strings.TrimSpace(strings.SplitN(s, "=", 2)[0]))
 		case strings.HasPrefix(s, "include"):
 			line.Column = column(raw)
 			line.Included = p.include(name, n, s[len("include"):])

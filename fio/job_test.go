@@ -92,8 +92,8 @@ func TestJobSet(t *testing.T) {
 
 func TestJobErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"rw=read\n":                           "line 1: rw stands before the first [section]",
-		"include x\n[a]\n":                    "line 1: include x stands before the first [section]",
+		"rw=read\n":                           "line 1: rw is before the first [section]",
+		"include x\n[a]\n":                    "line 1: include x is before the first [section]",
 		"[a]\n[b\n":                           `line 2: "[b" has no closing bracket`,
 		"[a;b]\n":                             `line 1: "[a" has no closing bracket`,
 		"[]\n":                                "line 1: the section has no name",

@@ -43,7 +43,7 @@ containers, pods and instances, Kubernetes clusters, and S3 buckets.`,
 	return c
 }
 
-// A cleanItem is what clean prints of a leftover.
+// A cleanItem is a leftover in the output of clean.
 type cleanItem struct {
 	Kind    string         `json:"kind"`
 	Name    string         `json:"name"`
@@ -78,7 +78,7 @@ func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown
 	return ids, unknown
 }
 
-// clean lists or removes what the runs that refs mean have left; without refs, what any run has left.
+// clean lists or removes the leftovers of the runs in refs, or of all runs.
 func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error {
 	mustUndo()
 	runs, unknown := a.resolve(ctx, refs)
@@ -146,7 +146,7 @@ func (a *app) printLeft(rows []cleanItem, foreign, runs []string, yes bool) erro
 		}
 	}
 	if len(rows) == 0 {
-		_, err := fmt.Fprintln(a.out, "nothing was left behind")
+		_, err := fmt.Fprintln(a.out, "no leftovers found")
 		return err
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)

@@ -37,7 +37,7 @@ func TestClean(t *testing.T) {
 			t.Fatal("the two runs do not begin to measure")
 		}
 	}
-	s.cleans().works(t, 0, "nothing was left behind")
+	s.cleans().works(t, 0, "no leftovers found")
 	before, err := filepath.Glob(s.path("[ab]/iotax-*"))
 	if err != nil || len(before) != 4 {
 		t.Fatalf("%q, %v", before, err)
@@ -55,7 +55,7 @@ func TestClean(t *testing.T) {
 		t.Fatalf("%v: %+v", err, listed)
 	}
 	s.cleans("--yes").works(t, 0, "removed")
-	s.cleans().works(t, 0, "nothing was left behind")
+	s.cleans().works(t, 0, "no leftovers found")
 	after, _ := filepath.Glob(s.path("[ab]/iotax-*"))
 	if len(after) != 2 || len(s.processes("fio")) == 0 {
 		t.Errorf("of the run that lives there are %q and %q", after, s.processes("fio"))
@@ -76,7 +76,7 @@ func TestCleanForeign(t *testing.T) {
 	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, nil, true); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"directories of other users, 2 in all, the first is host: /tmp/iotax-", "each user runs iotax clean", "nothing was left behind"} {
+	for _, want := range []string{"directories of other users, 2 in all, the first is host: /tmp/iotax-", "each user runs iotax clean", "no leftovers found"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q lacks %q", out.String(), want)
 		}
@@ -157,7 +157,7 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 		}
 	}
 	s.cleans("--remote", "--yes").works(t, 0, "removed", s.path("a")+"/iotax-")
-	s.cleans("--remote").works(t, 0, "nothing was left behind")
+	s.cleans("--remote").works(t, 0, "no leftovers found")
 }
 
 // ages makes the newest run one whose plan an iotax wrote that did not know measure's overrun.
@@ -200,7 +200,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: {min: 6, max: 6}, cold: false}
 		return len(found)
 	}
 	if left() == 0 {
-		t.Fatal("nothing was left behind")
+		t.Fatal("no leftovers found")
 	}
 	s.cleans("--yes").works(t, 0, "removed", s.path("plans/data")+"/iotax-")
 	if n := left(); n > 0 {

@@ -50,7 +50,7 @@ func TestCleanResolvesRuns(t *testing.T) {
 		{[]string{"latest", "no-such-run", "--yes"}, exitUsage, []string{"find run no-such-run", "iotax list"}},
 		{[]string{unsaved[:len(unsaved)-1], "--yes"}, exitUsage, []string{"find run unsaved-"}},
 		{[]string{"latest", unsaved, "--yes"}, exitOK, []string{"iotax-" + id, "iotax-" + unsaved, "removed"}},
-		{[]string{"latest"}, exitOK, []string{"nothing was left behind"}},
+		{[]string{"latest"}, exitOK, []string{"no leftovers found"}},
 	} {
 		code, out, errs := cli(t, append([]string{"clean", "--store", path}, c.words...)...)
 		for _, want := range c.says {

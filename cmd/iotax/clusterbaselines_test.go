@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// What each target of the suite is held against under a workload: its right baseline, by name.
+// What each target of the suite is compared with under a workload: its right baseline, by name.
 func TestClusterBaselines(t *testing.T) {
 	p, err := (&planFlags{scale: 1}).load([]string{"cluster"}, nil)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestClusterBaselines(t *testing.T) {
 	for _, target := range p.Targets {
 		w, known := want[target.Name]
 		if !known || !slices.Equal(target.Against, w) {
-			t.Errorf("%s is held against %q, want %q (known: %v)", target.Name, target.Against, w, known)
+			t.Errorf("%s is compared with %q, want %q (known: %v)", target.Name, target.Against, w, known)
 		}
 		delete(want, target.Name)
 	}

@@ -84,7 +84,7 @@ func writeComparison(w io.Writer, c *compare.Comparison, format string) error {
 	return output.Comparison(w, c, format)
 }
 
-// An opener reads runs from the store, which it opens when one is asked for, and from exports.
+// An opener reads runs from exports, and from the store, which it opens on first use.
 type opener struct {
 	ctx   context.Context
 	in    io.Reader

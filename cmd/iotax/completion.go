@@ -96,7 +96,7 @@ func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Complet
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// allMetrics are those of all kinds of workloads, each name once.
+// allMetrics returns the metrics of all kinds of workloads, without duplicates.
 func allMetrics() (all []metric.Metric) {
 	for _, k := range kinds.All().Workloads {
 		if of := k.New().Traits().Metrics; of != nil {

@@ -22,7 +22,7 @@ func TestExitStatus(t *testing.T) {
 		{"one of three targets fails", "one: {dir: a}, two: {dir: b}, three: {dir: c}", "c", 0, 4, []string{"trial-failed", "iotax run --resume"}},
 		{"a target cannot be opened", "one: {dir: a}, two: {dir: b}, three: {dir: /proc/nothing}", "none", 0, 4, []string{"target-not-opened"}},
 		{"the baseline fails", "one: {dir: a}, two: {dir: b}", "a", 1, 1, []string{"trial-failed", "no trial succeeded on both sides of a comparison", "hint: ", "iotax run --resume="}},
-		{"all that is held against it fails", "one: {dir: a}, two: {dir: b}", "b", 1, 1, []string{"no trial succeeded on both sides of a comparison"}},
+		{"all that is compared with it fails", "one: {dir: a}, two: {dir: b}", "b", 1, 1, []string{"no trial succeeded on both sides of a comparison"}},
 		{"the only target fails", "one: {dir: a}", "a", 1, 1, []string{"trial-failed", "every trial failed"}},
 	} {
 		s.write("plan.yaml", fmt.Sprintf(`

@@ -48,7 +48,7 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
 }
 
-// template is what the pods are made from.
+// template returns the template of the pods.
 func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	fail := func(err error, hint string) (corev1.PodTemplateSpec, error) {

@@ -60,7 +60,7 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	return c
 }
 
-// A positional is a flag that concerns the arguments behind it. Given once, it concerns all.
+// A positional is a flag that applies to the arguments after it. Given once, it applies to all.
 type positional struct {
 	flags  *pflag.FlagSet
 	values []string

@@ -66,14 +66,15 @@ func main() {
 	os.Exit(code)
 }
 
-// undoing is whether the process has begun to make what it must undo. Until then the first signal ends it at once, whatever it
-// reads or computes.
+// undoing reports whether the process has begun to make something that it must undo. Until then the first signal
+// ends it at once.
 var undoing struct {
 	sync.Mutex
 	begun bool
 }
 
-// mustUndo is called before the process makes what it must undo. From then on the first signal ends its context.
+// mustUndo is called before the process makes something that it must undo. From then on the first signal ends its
+// context.
 func mustUndo() {
 	undoing.Lock()
 	undoing.begun = true
@@ -247,8 +248,8 @@ place is, where the loss arises, and whether the comparison was fair.`,
 	return root
 }
 
-// refuseEmpty refuses empty arguments and values of flags: as what a shell makes of a variable that is not set, they
-// would select the default, for example the latest run.
+// refuseEmpty refuses empty arguments and values of flags. A shell makes them of an unset variable, and they would
+// select the default, for example the latest run.
 func refuseEmpty(c *cobra.Command, args []string) (err error) {
 	if c.DisableFlagParsing { // the shell's completion
 		return nil

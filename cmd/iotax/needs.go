@@ -37,7 +37,7 @@ func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 	return c
 }
 
-// needsCheck reports whether p uses a machine that cannot start without what the check of doctor looks for.
+// needsCheck reports whether p uses a machine that depends on that check of doctor.
 func needsCheck(p *plan.Plan, check string) bool {
 	used := p.Used()
 	return slices.ContainsFunc(p.Machines, func(m plan.Machine) bool {

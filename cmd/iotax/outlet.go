@@ -126,7 +126,7 @@ func (o *outlet) writes(formats ...string) bool {
 		slices.ContainsFunc(o.files, func(path string) bool { return slices.Contains(formats, cmp.Or(o.formatOf(path), o.format)) })
 }
 
-// write writes the document to standard output and the files that were asked for. It returns the names of the files.
+// write writes the document to standard output and to the files of -o. It returns the names of the files.
 func (o *outlet) write(a *app, document func(w io.Writer, format string) error) (written []string, err error) {
 	if o.prints() {
 		if err := document(a.out, o.format); err != nil {

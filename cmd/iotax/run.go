@@ -257,8 +257,7 @@ func (a *app) endWork(dir string) {
 	}
 }
 
-// finish prints the report of a run, writes it where asked, and turns its outcome into an exit
-// status.
+// finish prints the report of a run, writes the files of -o, and turns the outcome into an exit status.
 func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, runErr error) error {
 	ctx = context.WithoutCancel(ctx) // an interrupted run still shows what it has
 	rep, err := reportOf(ctx, db, r)
@@ -304,7 +303,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	return a.completeness(r)
 }
 
-// decided is exit status 3 of a report in which an expectation has that outcome or is missed.
+// decided returns exit status 3 if an expectation of the report has that outcome or is missed.
 func decided(rep *report.Report, failOn expect.Outcome) error {
 	if n := rep.Outcomes(); failOn != "" && n[expect.Missed]+n[failOn] > 0 {
 		return exitCode(exitGate)
@@ -312,7 +311,7 @@ func decided(rep *report.Report, failOn expect.Outcome) error {
 	return nil
 }
 
-// completeness is exit status 4 of a run that has a report and measured less than was asked for, with --strict.
+// completeness returns exit status 4 with --strict if a run with a report measured less than its plan.
 func (a *app) completeness(r *iotax.Run) error {
 	if a.strict && r.Status != iotax.Done {
 		return exitCode(exitIncomplete)

@@ -318,7 +318,7 @@ func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
 	return f(db)
 }
 
-// list makes JSON's empty list of none.
+// list returns an empty slice for nil, so that JSON has [] instead of null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/web"
 )
 
-// tokenVariable holds the token of serve where no file does.
+// tokenVariable has the token of serve if there is no --token-file.
 const tokenVariable = "IOTAX_TOKEN"
 
 func (a *app) serveCommand() *cobra.Command {

@@ -114,7 +114,7 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	if n := strings.Count(got.stderr, "  round "); n < trials {
 		t.Fatalf("%d trials of %d: %s", n, trials, got)
 	}
-	// The first fifth is for starting; the second is held against the last.
+	// The first fifth is for starting; the second is compared with the last.
 	early, late := between(levels, trials/5, 2*trials/5), between(levels, 4*trials/5, trials)
 	if len(early) == 0 || len(late) == 0 {
 		t.Fatalf("%d looks, of which %d early and %d late", len(levels), len(early), len(late))

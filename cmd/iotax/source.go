@@ -130,7 +130,7 @@ func (w *workloadWords) Set(s string) error {
 	return nil
 }
 
-// command takes the words behind "--" as a workload, and returns the words before it.
+// command makes a workload of the words after "--", and returns the words before it.
 func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) {
 	n := c.ArgsLenAtDash()
 	if n < 0 {
@@ -229,7 +229,7 @@ func (pf *planFlags) kinds() plan.Kinds {
 	return ks
 }
 
-// metricFlag defines --metric. use is what the metrics are for.
+// metricFlag defines --metric. use describes the use of the metrics.
 func metricFlag(c *cobra.Command, to *[]string, use string) {
 	c.Flags().StringSliceVar(to, "metric", nil, "compare targets by these values instead of the workload's own, as in read.latency.p99,read.iops; "+use)
 	completeBy(c, "metric", completeMetrics)

@@ -90,7 +90,7 @@ trend ten runs. Of a trend without a change, one in a hundred shows one.`,
 	return c
 }
 
-// trends are those of the cells of r that o means.
+// trends returns the trends of the cells of r that o selects.
 func trends(ctx context.Context, reader *trend.Reader, r *iotax.Run, o trend.Options) (all []*trend.Trend, err error) {
 	for _, w := range r.Workloads {
 		for _, t := range r.Targets {

@@ -12,14 +12,15 @@ import (
 	"iotax/stat"
 )
 
-// An Expectation is one of the plan: of one workload, with the base unit of its metric.
+// An Expectation is an expectation of one workload, with the base unit of its metric.
 type Expectation struct {
 	expect.Expectation
 	MetricUnit string
-	Pos        Pos // zero for one of the command line
+	Pos        Pos // zero for the command line
 }
 
-// Alpha is the level of each interval of a run of the plan, smaller where it looks at them several times.
+// Alpha returns the level of each interval of a run of the plan. It is smaller if the run examines intervals
+// several times.
 func (p *Plan) Alpha() float64 {
 	switch r := p.Measure.Rounds; {
 	case p.Measure.Fixed():
@@ -31,7 +32,7 @@ func (p *Plan) Alpha() float64 {
 	}
 }
 
-// Expected are the expectations of a workload.
+// Expected returns the expectations of a workload.
 func (p *Plan) Expected(workload string) (out []Expectation) {
 	for _, e := range p.Expectations {
 		if e.Workload == workload {
@@ -41,7 +42,7 @@ func (p *Plan) Expected(workload string) (out []Expectation) {
 	return out
 }
 
-// Expect adds expectations that are written as words of the command line.
+// Expect adds expectations of the command line.
 func (p *Plan) Expect(texts []string) error {
 	c := &syntax.Collector{}
 	for i, text := range texts {
@@ -51,8 +52,8 @@ func (p *Plan) Expect(texts []string) error {
 	return c.Err()
 }
 
-// expect adds what `expect:` lists, of the plan or of one workload. One that names no workload becomes one for each workload
-// that has its metric.
+// expect adds the expectations in a list, of the plan or of one workload. One without a workload becomes one for
+// each workload with its metric.
 func (p *Plan) expect(c *syntax.Collector, list *syntax.Node, workload string) {
 	for _, n := range list.Listed() {
 		if n.Kind != syntax.ScalarNode {
@@ -135,7 +136,7 @@ func (p *Plan) expectOne(c *syntax.Collector, n *syntax.Node, e expect.Expectati
 	}
 }
 
-// token is the place of a part of the text of n.
+// token returns the place of a part of the text of n.
 func token(n *syntax.Node, part string) *syntax.Node {
 	i := max(0, strings.LastIndex(n.Text, part))
 	at := *n.From(utf8.RuneCountInString(n.Text[:i]) + 1)

@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// gather resolves the targets that others are made of, and the work that stands beside. Such targets and such
-// work are there for others: by themselves they are measured only where an `at:` says so.
+// gather resolves the targets that are made of other targets, and the work next to them. Such parts and such work
+// are measured alone only if `at:` names them.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {
@@ -83,13 +83,12 @@ func (b *builder) gather() {
 			}
 		}
 		if len(w.places) == 0 {
-			b.Fail(w.key, fmt.Sprintf("at: [%s]", b.targets[0].name), "%s is done nowhere: all targets are there for others", syntax.Quote(w.name))
+			b.Fail(w.key, fmt.Sprintf("at: [%s]", b.targets[0].name), "%s runs nowhere: all targets are parts of others", syntax.Quote(w.name))
 		}
 	}
 }
 
-// first is the target that others are compared with when none is named: the first that is no mere part of
-// another.
+// first returns the default baseline: the first target that is not a part of another.
 func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {

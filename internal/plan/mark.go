@@ -5,7 +5,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// origin is what an entry was made of.
+// origin has the nodes of an entry.
 type origin struct {
 	key, val *syntax.Node
 	subst    map[*syntax.Node]*syntax.Node
@@ -27,9 +27,8 @@ func (o origin) mark(field string) Mark {
 	return n.Mark()
 }
 
-// Where is the place at which a key of the spec was written ("path", an option of a job, or
-// "rounds.min" in a nested one); that of the value which stands for the spec (`dir: /var/tmp`), or that of
-// the entry's name when it was not written.
+// Where returns the place of a key of the spec ("path", an option of a job, or "rounds.min" in a nested spec), of
+// the value that replaces the spec (`dir: /var/tmp`), or of the entry's name if the key is not written.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
 // Where is like that of Machine.
@@ -38,14 +37,14 @@ func (t Target) Where(key string) Mark { return t.origin.mark(key) }
 // Where is like that of Machine.
 func (w Workload) Where(key string) Mark { return w.origin.mark(key) }
 
-// Where is the place at which a key below measure: was written, or the zero Mark when it was not.
+// Where returns the place of a key below measure:, or the zero Mark if it is not written.
 func (p *Plan) Where(key string) Mark {
 	v := bind.Variant{}
 	return v.At(p.measured, key).Mark()
 }
 
-// Value is the value of a key of the machine's spec as text, defaults included; "" when it has no such
-// key, or one that is no single word.
+// Value returns the value of a key of the machine's spec as text, including defaults; "" if the spec has no such
+// key, or if the value is not a single word.
 func (m Machine) Value(key string) string { return bind.ValueOf(m.Spec, nil, key) }
 
 // Value is like that of Machine.

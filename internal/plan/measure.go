@@ -15,7 +15,7 @@ import (
 // Adaptive is the protocol that stops when the result is precise enough.
 const Adaptive = "adaptive"
 
-// Fixed reports whether exactly the rounds of the protocol are run, whatever the precision.
+// Fixed reports whether the protocol fixes the number of rounds.
 func (m Measure) Fixed() bool { return strings.HasPrefix(m.Protocol, "fixed:") }
 
 // parseProtocol reads "adaptive" (n is 0) or "fixed:5x60s".
@@ -24,7 +24,7 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	if s == Adaptive {
 		return 0, 0, nil
 	}
-	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is no protocol", syntax.Quote(s)), Hint: hint}
+	bad := &FieldError{Field: "protocol", Msg: fmt.Sprintf("%s is not a protocol", syntax.Quote(s)), Hint: hint}
 	rest, ok := strings.CutPrefix(s, "fixed:")
 	if !ok {
 		if near := syntax.Nearest(s, []string{Adaptive}); near != "" {
@@ -53,15 +53,15 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check applies a fixed protocol to Rounds and Trial, and says what does not go together: *FieldError
-// values joined. Call it after changing fields.
+// Check applies a fixed protocol to Rounds and Trial, and returns contradictions as joined *FieldError values.
+// Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {
 		bad = append(bad, &FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	ratio := func(name string, p Percent) {
-		if !(p > 0 && p <= 1) { // not a number too
+		if !(p > 0 && p <= 1) { // also false for NaN
 			fail(name, "write more than 0% and at most 100%, as in 5%", "%s is out of range", p)
 		}
 	}
@@ -74,7 +74,7 @@ func (m *Measure) Check() error {
 		fail("prepare_on", "add prepare: COMMAND", "there is no command to run")
 	}
 	if g := m.Governor; g != "" && g != "performance" {
-		fail("governor", "write performance", "%s is no governor to measure with", syntax.Quote(g))
+		fail("governor", "write performance", "%s is not a governor for measurements", syntax.Quote(g))
 	}
 	n, trial, err := parseProtocol(m.Protocol)
 	if err != nil {
@@ -113,10 +113,10 @@ func (m *Measure) Check() error {
 	return errors.Join(bad...)
 }
 
-// No trial and no run takes longer; sums of these do not overflow.
+// MaxTime is the longest trial and run. Sums of such times do not overflow.
 const MaxTime = Duration(366 * 24 * time.Hour)
 
-// measure binds the section; it takes no axes.
+// measure binds the section, which has no axes.
 func (b *builder) measure(m *Measure, n *syntax.Node) {
 	v := &bind.Variant{}
 	b.Mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
@@ -126,15 +126,15 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	asked := *m
 	v := &bind.Variant{}
 	if n != nil && m.Fixed() && v.At(n, "budget") == nil {
-		m.Budget = 0 // a fixed protocol is carried out whole, unless a budget was written beside it
+		m.Budget = 0 // a fixed protocol has no budget unless one is written
 	}
 	err := m.Check()
 	if err != nil {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {
 			fe := e.(*FieldError)
-			// `rounds: 0..3` has one place for both bounds, and a default has none: then what was
-			// written against it is the place.
+			// `rounds: 0..3` has one place for both bounds. A default has no place: then use that of the field
+			// that contradicts it.
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n
 			for _, name := range append([]string{fe.Field, outer}, against[outer]...) {
@@ -150,7 +150,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	if !m.Fixed() {
 		return
 	}
-	// What was written beside a fixed protocol may repeat it, not contradict it.
+	// Fields next to a fixed protocol may repeat it, but not contradict it.
 	if at := v.At(n, "trial"); at != nil && asked.Trial != m.Trial {
 		b.Fail(at, "remove one", "the trial of %s contradicts the protocol %s", asked.Trial, m.Protocol)
 	}
@@ -159,7 +159,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	}
 }
 
-// against lists the fields that make another one wrong.
+// against lists fields that can contradict another one.
 var against = map[string][]string{
 	"ramp":   {"trial", "protocol"},
 	"budget": {"trial", "protocol", "ramp", "settle"},

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Possible lists what a trial of the workload can measure.
+// Possible returns the metrics of a trial of the workload.
 func (w Workload) Possible() []metric.Metric { return possible(w.Spec) }
 
 func possible(s Spec) (all []metric.Metric) {
@@ -18,7 +18,7 @@ func possible(s Spec) (all []metric.Metric) {
 	return append(all, metric.Observed...)
 }
 
-// Choose makes the named metrics the headline values of every workload. A workload that lacks one is an error.
+// Choose sets the headline metrics of every workload. It is an error if a workload lacks one.
 func (p *Plan) Choose(names []string) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -39,7 +39,7 @@ func (p *Plan) Choose(names []string) error {
 	return nil
 }
 
-// find returns the metric that a name means, or the reason and a hint.
+// find returns the metric of a name, or an error and a hint.
 func find(workload string, all []metric.Metric, name string) (m metric.Metric, hint string, err error) {
 	m, ok := metric.Find(all, name)
 	if ok {
@@ -56,7 +56,7 @@ func find(workload string, all []metric.Metric, name string) (m metric.Metric, h
 	return m, hint, fmt.Errorf("the workload %s has no metric %s", syntax.Quote(workload), syntax.Quote(name))
 }
 
-// metrics resolves the metrics that workloads are compared by.
+// metrics resolves the headline metrics of workloads.
 func (b *builder) metrics() {
 	for _, w := range b.works {
 		if w.asked == nil {

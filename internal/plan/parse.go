@@ -13,11 +13,10 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Host is the name of the machine that iotax runs on. It need not be declared.
+// Host is the name of the machine that iotax runs on. A plan need not declare it.
 const Host = "host"
 
-// Parse reads a plan file. file is its name in errors. Every error is reported, as Errors, in the
-// order of the text.
+// Parse reads a plan file. file is its name in errors. It returns all errors, as Errors, in the order of the text.
 func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	root := syntax.Read(file, src, c)
@@ -46,14 +45,14 @@ const (
 	maxCells   = 1_000_000 // targets × workloads
 )
 
-// builder turns nodes into a plan.
+// builder makes a plan from nodes.
 type builder struct {
 	bind.Binder
 	kinds    Kinds
 	machines []*entry
 	targets  []*entry
 	works    []*entry
-	// byMachine has the expanded entries behind each name that was written.
+	// byMachine and byTarget have the expanded entries for each written name.
 	byMachine map[string][]*entry
 	byTarget  map[string][]*entry
 }
@@ -66,17 +65,17 @@ func newBuilder(c *syntax.Collector, k Kinds) *builder {
 type entry struct {
 	parts
 	name string
-	key  *syntax.Node // of the written name
+	key  *syntax.Node // the written name
 	bind.Variant
-	places  []string // the targets that at: means
-	metrics []string // that metrics: means
-	where   *entry   // the machine of a target, or of a machine that is on another
+	places  []string // targets of at:
+	metrics []string // metrics of metrics:
+	where   *entry   // the machine of a target, or below a machine
 	against []string
-	aside   bool         // of a workload: only done beside others
-	labels  []bind.Label // axis values, the machine's first
+	aside   bool         // a workload that only runs next to others
+	labels  []bind.Label // axis values, those of the machine first
 }
 
-// place is where a key of the spec is written, else the kind.
+// place returns the place of a key of the spec, or else of the kind.
 func (e *entry) place(key string) *syntax.Node {
 	if at := e.At(e.val, key); at != nil {
 		return at
@@ -106,11 +105,11 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	for _, e := range root.Entries {
 		key := e.Key.Text
 		switch {
-		case strings.HasPrefix(key, "x-"): // a place for anchors, as in Compose files
+		case strings.HasPrefix(key, "x-"): // for anchors, as in Compose files
 		case !slices.Contains(topKeys, key):
 			b.Fail(e.Key, syntax.DidYouMean(key, topKeys), "unknown key %s of a plan", syntax.Quote(key))
 			if near := syntax.Nearest(key, topKeys); section[near] == nil {
-				section[near] = &syntax.Node{Kind: syntax.MappingNode} // and so not missing
+				section[near] = &syntax.Node{Kind: syntax.MappingNode} // so that it is not reported as missing
 			}
 		case !slices.Contains(sectionKeys, key):
 			given[key] = e
@@ -118,7 +117,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 			section[key] = e.Val
 		case e.Val.Kind != syntax.NullNode:
 			b.Fail(e.Val, "write "+key+": and its entries indented below", "%s takes a mapping, not %s", key, e.Val.What())
-			section[key] = &syntax.Node{Kind: syntax.MappingNode} // it is there, so it is not said to be missing
+			section[key] = &syntax.Node{Kind: syntax.MappingNode} // so that it is not reported as missing
 		}
 	}
 	if e, ok := given["name"]; ok && b.word(e) {
@@ -172,7 +171,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	}
 	b.fill(p)
 	if len(b.Errs) > 0 {
-		return p // the workloads and targets that expectations are of may be missing
+		return p // workloads and targets of expectations may be missing
 	}
 	if e, ok := given["expect"]; ok {
 		p.expect(b.Collector, syntax.OrKey(e.Val, e.Key), "")
@@ -185,7 +184,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	return p
 }
 
-// top is where a missing section would stand.
+// top returns the place for a missing section.
 func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	if e, ok := root.Get(key); ok {
 		return e.Key
@@ -204,7 +203,7 @@ func (b *builder) word(e syntax.Pair) bool {
 
 const MaxName = 200 // characters; names are table headings
 
-// checkName refuses names that could not be shown or said on a command line.
+// checkName refuses names that cannot be displayed or written on a command line.
 func (b *builder) checkName(n *syntax.Node, what string) bool {
 	switch {
 	case strings.TrimSpace(n.Text) == "":
@@ -221,7 +220,7 @@ func (b *builder) checkName(n *syntax.Node, what string) bool {
 	return false
 }
 
-// parts are what an entry of machines, targets or workloads is made of.
+// parts are the keys of an entry of machines, targets or workloads.
 type parts struct {
 	kind    Kind
 	kindKey *syntax.Node
@@ -229,13 +228,13 @@ type parts struct {
 	on      *syntax.Node
 	done    *syntax.Node // of at:
 	expect  *syntax.Node
-	held    *syntax.Node // of against:
+	held    *syntax.Node // value of against:
 	asked   *syntax.Node // of metrics:
 	section string
 	own     map[string]string // labels
 }
 
-// split finds the one kind in an entry.
+// split finds the kind in an entry.
 func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, bool) {
 	extra := map[string][]string{"machine": {"on", "labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "expect", "metric", "metrics", "section", "labels"}}[what]
 	var kindNames []string
@@ -263,7 +262,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 		if i < 0 {
 			hint := syntax.DidYouMean(key, names)
 			if syntax.Nearest(key, names) == "" {
-				// A key of the kind at the wrong level is the commonest slip.
+				// The most common mistake is a key of the kind at the wrong level.
 				for _, k := range kinds {
 					if slices.Contains(bind.KeysOf(k.New()), key) {
 						hint = fmt.Sprintf("%s is a key of %s: write %s: {%s: …}", key, k.Name, k.Name, key)
@@ -289,7 +288,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 	return out, ok && out.kindKey != nil
 }
 
-// extra reads a key of an entry that is not its kind.
+// extra reads a key of an entry other than its kind.
 func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	switch e.Key.Text {
 	case "on":
@@ -326,7 +325,7 @@ func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	return len(b.Errs) == before
 }
 
-// variants expands one written entry.
+// variants expands a written entry.
 func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	var out []*entry
 	for _, v := range b.Bind(p.kind, p.kindKey, p.val, room) {
@@ -335,7 +334,7 @@ func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	return out
 }
 
-// suffix is what the axes add to a name.
+// suffix returns the part of a name that the axes add.
 func suffix(labels []bind.Label) string {
 	var b strings.Builder
 	for _, l := range labels {
@@ -344,7 +343,7 @@ func suffix(labels []bind.Label) string {
 	return b.String()
 }
 
-// labelled joins the axis values with the labels that were written.
+// labelled merges axis values and written labels.
 func (b *builder) labelled(e *entry) map[string]string {
 	out := maps.Clone(e.own)
 	for _, l := range e.labels {
@@ -367,7 +366,7 @@ func (b *builder) room(have []*entry, key *syntax.Node, what string) (int, bool)
 	return maxEntries - len(have), true
 }
 
-// unique says when an expanded name is taken.
+// unique reports an expanded name that is taken.
 func (b *builder) unique(taken map[string]bool, e *entry, what string) {
 	if taken[e.name] {
 		b.Fail(e.key, "rename one", "there are two %ss named %s", what, syntax.Quote(e.name))
@@ -385,7 +384,7 @@ func (b *builder) addMachines(section *syntax.Node) {
 			}
 			p, ok := b.split("machine", b.kinds.Machines, name)
 			if !ok {
-				b.byMachine[name.Key.Text] = nil // known, though wrong
+				b.byMachine[name.Key.Text] = nil // the name is known
 				continue
 			}
 			if name.Key.Text == Host && p.kind.Name != Host {
@@ -409,7 +408,7 @@ func (b *builder) addMachines(section *syntax.Node) {
 	}
 }
 
-// nest finds the machines that machines are on.
+// nest finds the machines below other machines.
 func (b *builder) nest() {
 	for _, e := range b.machines {
 		can := e.Spec.Traits()
@@ -434,7 +433,7 @@ func (b *builder) nest() {
 	for _, e := range b.machines {
 		var path []*entry
 		for at := e; at != nil; at = at.where {
-			if path = append(path, at); len(path) > len(b.machines)+1 { // this host may not be declared
+			if path = append(path, at); len(path) > len(b.machines)+1 { // one more, because this host may be undeclared
 				b.Fail(e.on, "put one of them on a machine of another kind", "the machines are on each other: %s", strings.Join(names(path[:3]), " on "))
 				at.where = nil
 				break
@@ -443,7 +442,7 @@ func (b *builder) nest() {
 	}
 }
 
-// outwards lists e and the machines that contain it, the innermost first. The last one is not a container.
+// outwards returns e and the machines that contain it, innermost first. The last is not a container.
 func (e *entry) outwards() (path []*entry) {
 	for at := e; at != nil; at = at.where {
 		if path = append(path, at); !at.Spec.Traits().Encloses {
@@ -453,11 +452,11 @@ func (e *entry) outwards() (path []*entry) {
 	return path
 }
 
-// A place is one machine that a target is on, as it was asked for.
+// A place is a machine of a target, as the plan names it.
 type place struct {
 	*entry
-	asked  *syntax.Node // nil when nothing was written
-	labels []bind.Label // of the machine's axes, unless the one variant was named
+	asked  *syntax.Node // nil if not written
+	labels []bind.Label // axes of the machine, unless one variant was named
 }
 
 func (p place) text() string {
@@ -467,7 +466,7 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// on resolves the machines of a target; false when one is unknown (said) or wrong (said there).
+// on resolves the machines of a target. ok is false if one is unknown or wrong, which has been reported.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:
@@ -493,7 +492,7 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 			found = append(found, place{m, n, m.labels})
 		}
 		if !known {
-			// A variant can be named too: "guest memory=1GiB".
+			// A name may also be that of a variant: "guest memory=1GiB".
 			if i := slices.IndexFunc(b.machines, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 				machines, known = b.machines[i:i+1], true
 				found = append(found, place{entry: machines[0], asked: n})
@@ -560,7 +559,7 @@ func (b *builder) addTargets(section *syntax.Node) {
 					e.labels = append(e.labels, bind.Label{Key: "on", Value: m.text()})
 				}
 				for _, l := range m.labels {
-					// The same key on both sides is told apart by the machine's name.
+					// If both sides have the same key, add the machine's name.
 					if slices.ContainsFunc(v.labels, func(x bind.Label) bool { return x.Key == l.Key }) {
 						l.Key = m.text() + "." + l.Key
 					}
@@ -603,7 +602,7 @@ func (b *builder) addWorkloads(section *syntax.Node) {
 	}
 }
 
-// target finds the one target of a name. It says what is wrong, unless the entry itself was wrong.
+// target finds the target of a name. It reports errors, except those of the entry itself.
 func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	if i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 		return b.targets[i], true
@@ -623,7 +622,7 @@ func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	return nil, false
 }
 
-// baseline finds the baseline, the first target when none is named, and puts it first.
+// baseline finds the baseline, by default the first target, and moves it to the front.
 func (b *builder) baseline(n *syntax.Node) string {
 	if n == nil {
 		if len(b.targets) == 0 {
@@ -632,7 +631,7 @@ func (b *builder) baseline(n *syntax.Node) string {
 		n = &syntax.Node{Text: b.first()}
 	}
 	if len(b.byTarget) == 0 {
-		return "" // that there are no targets has been said
+		return "" // already reported
 	}
 	e, ok := b.target(n, "baseline")
 	if !ok {
@@ -643,7 +642,7 @@ func (b *builder) baseline(n *syntax.Node) string {
 	return e.name
 }
 
-// references fills in and checks what targets stand on.
+// references completes and checks the targets below other targets.
 func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {
@@ -654,7 +653,7 @@ func (b *builder) references(baseline string) {
 		at := e.place("of")
 		if *can.Of == "" {
 			if baseline == "" {
-				continue // said
+				continue // already reported
 			}
 			if e.name == baseline {
 				hint := "write `of:` and a target of this host, or let another target be the baseline"

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Absolute writes all paths of this host in full. Those that are relative count from the folder of the plan file, those of
-// the command line from the working directory, and ~/ is the home directory. The plan of a saved run is read again, by --resume
-// and clean, wherever these are called.
+// Absolute makes all paths of this host absolute, because --resume and clean read the plan of a saved run from
+// other directories. Relative paths in a plan file are relative to its folder, those of the command line to the
+// working directory. ~/ is the home directory.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {
 		if err := inFull(m.Traits().HostFiles, folder(m.Pos.File)); err != nil {
@@ -34,10 +34,10 @@ func (p *Plan) Absolute() error {
 	return nil
 }
 
-// Folder is the one that relative paths of p count from, in full: all of a plan have it in common.
+// Folder returns the absolute folder of relative paths in p, which is the same for the whole plan.
 func (p *Plan) Folder() (string, error) { return filepath.Abs(folder(p.Targets[0].Pos.File)) }
 
-// folder is what relative paths in the plan file of that name count from; "" is the working directory.
+// folder returns the folder of relative paths in a plan file; "" is the working directory.
 func folder(file string) string {
 	if file == "" {
 		return ""
@@ -47,7 +47,7 @@ func folder(file string) string {
 
 func inFull(paths []*string, dir string) error {
 	for _, p := range paths {
-		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // on Windows, too, this is in full
+		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // also on Windows this is absolute
 			continue
 		}
 		from, rest := dir, *p
@@ -67,5 +67,5 @@ func inFull(paths []*string, dir string) error {
 	return nil
 }
 
-// IsPath reports whether what names a program is the path of one; else it is looked for in the PATH.
+// IsPath reports whether the name of a program is a path, which is not searched in PATH.
 func IsPath(program string) bool { return strings.ContainsAny(program, `/\`) }

@@ -1,9 +1,10 @@
-// Package plan turns a plan file, or the words of a command line, into a Plan: which targets are
-// compared, under which workloads, and how it is measured. It contains the grammar. What a machine, a
-// volume or a workload needs comes from the Kinds that those packages list.
+// Package plan makes a Plan from a plan file or from words of a command line: which targets are compared, under
+// which workloads, and how it is measured. It has the grammar. The needs of machines, volumes and workloads come
+// from the Kinds that those packages list.
 //
-// Its layers, each importing those before it alone: plan/syntax is the text, with positions, carets and units; plan/bind fills the
-// specs of kinds from it; plan is what both mean together; plan/schedule and plan/schema are what follows from a plan and the kinds.
+// Its layers import only earlier ones: plan/syntax has the text, with positions, carets and units; plan/bind fills
+// the specs of kinds; plan has the meaning of all together; plan/schedule and plan/schema derive from a plan and
+// the kinds.
 package plan
 
 import (
@@ -16,58 +17,57 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Plan is what will be measured, with every default filled in and every matrix axis expanded.
+// A Plan is what will be measured. All defaults are filled in and all matrix axes expanded.
 type Plan struct {
 	Name      string
-	File      string // where it was read from; "" for the command line
+	File      string // the plan file; "" for the command line
 	Baseline  string // name of the first target
 	Machines  []Machine
 	Targets   []Target // the baseline first
 	Workloads []Workload
 	Measure   Measure
 
-	Expectations []Expectation // that the run decides
-	// What the plan asks of the report. Nothing that is measured depends on it.
+	Expectations []Expectation // decided by the run
+	// Settings of the report. They do not affect measurements.
 	Layers    [][]string // chains of targets, from the device up
 	Layout    string     // a classic table
-	Reference *Reference // published figures; nil when none are named
+	Reference *Reference // published figures; nil without any
 
-	measured *syntax.Node // what was written below measure:
+	measured *syntax.Node // the section measure:
 }
 
-// A Machine is one entry of `machines:`. The machine "host" is this host and need not be declared.
+// A Machine is an entry of `machines:`. The machine "host" is this host, which a plan need not declare.
 type Machine struct {
 	Name   string
-	On     string // name of the machine that it is on, "" for one that is on none or, if it could be on another, on this host
+	On     string // name of the machine that contains it; "" for this host, or if it cannot be on another
 	Kind   string // key of the kind: "qemu"
-	Spec   Spec   // what that kind's New returned, filled
+	Spec   Spec   // result of the kind's New, filled in
 	Labels map[string]string
 	Pos    Pos
 
-	fresh  Spec // spec as New made it: what is empty in both is not written by YAML
+	fresh  Spec // fresh spec: YAML leaves out what is empty in both
 	origin origin
 }
 
-// A Target is one entry of `targets:`: a volume on a machine.
+// A Target is an entry of `targets:`: a volume on a machine.
 type Target struct {
 	Name   string
 	On     string   // name of a Machine that has the volume
-	In     []string // names of the machines on it in which the work is done, the outermost first
+	In     []string // names of the machines on it that do the work, outermost first
 	Kind   string   // key of the volume's kind: "dir"
 	Spec   Spec
-	Labels map[string]string // axis values this target stands for
+	Labels map[string]string // axis values of this target
 	Pos    Pos
 
-	// Against names the targets that this one is compared with in place of the baseline, the first of
-	// them decisive; nil is the baseline.
+	// Against names the targets that this one is compared with instead of the baseline. The first decides the
+	// verdict. nil is the baseline.
 	Against []string
 
 	fresh  Spec
 	origin origin
 }
 
-// Device is what run --destroy calls the target's block device, [MACHINE:]PATH as the plan writes both, or "" where it
-// has none.
+// Device returns the target's block device as run --destroy takes it, [MACHINE:]PATH, or "" if it has none.
 func (t Target) Device() string {
 	device := t.Traits().Device
 	if device == "" || t.On == Host {
@@ -76,16 +76,16 @@ func (t Target) Device() string {
 	return t.On + ":" + device
 }
 
-// A Workload is one entry of `workloads:`.
+// A Workload is an entry of `workloads:`.
 type Workload struct {
 	Name    string
 	Kind    string
 	Spec    Spec
 	Labels  map[string]string
-	At      []string // targets that it is done at; nil is all
+	At      []string // targets that it runs at; nil is all
 	Metrics []string // chosen headline values; the run continues until each is precise; nil is the kind's own
-	Aside   bool     // it is only what others do beside the measured work (see Gather)
-	Section string   // heading of the report under which it stands
+	Aside   bool     // it only runs next to others (see Gather)
+	Section string   // heading in the report
 	Pos     Pos
 
 	// Assumed is Kind.Assumed of its kind.
@@ -95,7 +95,7 @@ type Workload struct {
 	origin origin
 }
 
-// Measure says how the plan is measured. See docs/dev/method.md.
+// Measure configures how the plan is measured. See docs/dev/method.md.
 type Measure struct {
 	Precision Percent  `yaml:"precision" doc:"stop when the interval of the ratio is this narrow (half width)"`
 	Margin    Percent  `yaml:"margin" doc:"differences inside this margin count as equivalent"`
@@ -121,26 +121,26 @@ type Rounds struct {
 	Max int `yaml:"max" doc:"maximum number of rounds of a cell"`
 }
 
-// Defaults returns the measure of a plan that says nothing.
+// Defaults returns the defaults of the section measure.
 func Defaults() Measure {
 	return Measure{
 		Precision: 0.05, Margin: 0.05,
 		Trial: Duration(10 * time.Second), Ramp: Duration(2 * time.Second),
-		Overrun: Duration(90 * time.Second), // program start, and a final flush on a slow target
+		Overrun: Duration(90 * time.Second), // time to start a program and to flush a slow target
 		Rounds:  Rounds{Min: 6, Max: 30}, Budget: Duration(20 * time.Minute),
 		Protocol: "adaptive", Cold: true,
 	}
 }
 
-// Kinds are the kinds a plan may use.
+// Kinds are the kinds that a plan may use.
 type Kinds struct {
 	Machines, Volumes, Workloads []Kind
 
-	// The layouts of a report and the published data sets that a plan may name; empty takes any name.
+	// Allowed layouts of a report and published data sets; empty allows any name.
 	Layouts, Published []string
 }
 
-// CheckTimes returns what is wrong with Traits.Lasts, as a *FieldError.
+// CheckTimes checks Traits.Lasts. Its error is a *FieldError.
 func CheckTimes(x float64) error {
 	if x < 0 || x > 100 || math.IsNaN(x) {
 		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Hint: "write a factor up to 100, as in 2"}
@@ -148,7 +148,7 @@ func CheckTimes(x float64) error {
 	return nil
 }
 
-// Length is how long the window of a trial of w is.
+// Length returns the length of the window of a trial of w.
 func (m Measure) Length(w Workload) time.Duration {
 	if times := w.Traits().Lasts; times > 0 {
 		return time.Duration(times * float64(m.Trial))
@@ -174,14 +174,14 @@ func (p *Plan) Target(name string) (t Target, ok bool) {
 	return p.Targets[i], true
 }
 
-// EachTrial reports whether the plan wants the machine of that name anew for each trial.
+// EachTrial reports whether the plan starts the machine of that name anew for each trial.
 func (p *Plan) EachTrial(machine string) bool {
 	m, _ := p.Machine(machine)
 	return m.Traits().EachTrial
 }
 
-// Directories are Traits.Directories of all targets and workloads, by the name of the machine. Those of a workload are told of
-// every machine.
+// Directories returns Traits.Directories of all targets and workloads, by the name of the machine. Those of
+// workloads are listed for every machine.
 func (p *Plan) Directories() map[string][]*string {
 	all := map[string][]*string{}
 	add := func(machine string, t Traits) {
@@ -205,7 +205,7 @@ func (p *Plan) Directories() map[string][]*string {
 	return all
 }
 
-// servedBy is the machine that serves the target's volume: its own, unless the plan names another.
+// servedBy returns the machine that serves the target's volume: its own, unless the plan names another.
 func (t Target) servedBy() string {
 	if s := t.Traits().Served; s != nil && s.Machine != "" {
 		return s.Machine

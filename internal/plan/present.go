@@ -9,9 +9,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Reference says which published figures a run of the plan is to be held against. The maps are from names
-// of the plan to what the publication calls the same thing; Values are of single figures, each as
-// "TARGET / WORKLOAD / METRIC".
+// A Reference selects published figures to show with a run. The maps are from names of the plan to names of the
+// publication. Values are single figures, "TARGET / WORKLOAD / METRIC".
 type Reference struct {
 	Published string            `yaml:"published"`
 	Targets   map[string]string `yaml:"targets"`
@@ -73,7 +72,7 @@ func (b *builder) layers(n *syntax.Node) [][]string {
 	return out
 }
 
-// oneOf reads a word that must be among known, unless nobody says what is known.
+// oneOf reads a word that must be among known; any word if known is empty.
 func (b *builder) oneOf(e syntax.Pair, known []string) string {
 	if e.Val.Kind == syntax.NullNode || !b.word(e) {
 		return ""
@@ -84,7 +83,7 @@ func (b *builder) oneOf(e syntax.Pair, known []string) string {
 	return e.Val.Text
 }
 
-// reference reads `reference: lima-mounts`, or a mapping that also says what is called what.
+// reference reads `reference: lima-mounts`, or a mapping with names.
 func (b *builder) reference(at syntax.Pair) *Reference {
 	out := &Reference{}
 	switch at.Val.Kind {
@@ -137,10 +136,10 @@ func (b *builder) knownWorkload(n *syntax.Node) {
 	}
 }
 
-// figure splits a figure's name into target, workload and metric.
+// figure splits the name of a figure into target, workload and metric.
 func (b *builder) figure(n *syntax.Node) (parts []string, ok bool) {
 	if parts = strings.Split(n.Text, " / "); len(parts) != 3 {
-		b.Fail(n, `write "TARGET / WORKLOAD / METRIC"`, "reference: %s is no figure", syntax.Quote(n.Text))
+		b.Fail(n, `write "TARGET / WORKLOAD / METRIC"`, "reference: %s is not a figure", syntax.Quote(n.Text))
 	}
 	return parts, len(parts) == 3
 }
@@ -168,14 +167,14 @@ func (b *builder) names(e syntax.Pair, what string) bool {
 	return true
 }
 
-// against resolves what targets are held against.
+// against resolves the targets that targets are compared with.
 func (b *builder) against(baseline string) {
 	for _, e := range b.targets {
 		if e.held == nil {
 			continue
 		}
 		if e.name == baseline {
-			b.Fail(e.held, "leave it out", "%s is the baseline: it is held against nothing", syntax.Quote(e.name))
+			b.Fail(e.held, "leave it out", "%s is the baseline, which is compared with nothing", syntax.Quote(e.name))
 			continue
 		}
 		for _, n := range e.held.Listed() {
@@ -183,9 +182,9 @@ func (b *builder) against(baseline string) {
 			switch {
 			case !ok:
 			case to == e:
-				b.Fail(n, "name another target", "%s is held against itself", syntax.Quote(e.name))
+				b.Fail(n, "name another target", "%s is compared with itself", syntax.Quote(e.name))
 			case slices.Contains(e.against, to.name):
-				b.Fail(n, "name it once", "%s is held against %s twice", syntax.Quote(e.name), syntax.Quote(to.name))
+				b.Fail(n, "name it once", "%s is compared with %s twice", syntax.Quote(e.name), syntax.Quote(to.name))
 			default:
 				e.against = append(e.against, to.name)
 			}
@@ -193,7 +192,7 @@ func (b *builder) against(baseline string) {
 	}
 }
 
-// present adds what a plan asks of the report.
+// present adds the settings of the report.
 func (p *Plan) present(top *syntax.Node) {
 	layers := &syntax.Node{Kind: syntax.ListNode}
 	for _, chain := range p.Layers {

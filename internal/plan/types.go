@@ -5,7 +5,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// The types of the layers below that the kinds of machines, volumes and workloads, and readers of a plan, need.
+// Types of lower layers for the kinds of machines, volumes and workloads, and for readers of a plan.
 type (
 	Pos    = syntax.Pos
 	Mark   = syntax.Mark

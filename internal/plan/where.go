@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// servers checks the machines that serve volumes or take part in that.
+// servers checks the machines that serve volumes.
 func (b *builder) servers() {
 	for _, e := range b.targets {
 		if s := e.Spec.Traits().Served; s != nil {
@@ -49,7 +49,7 @@ func (b *builder) server(e *entry, key, name string) {
 	}
 }
 
-// at resolves the targets that workloads are done at: all when none is named.
+// at resolves the targets of workloads, by default all.
 func (b *builder) at() {
 	for _, w := range b.works {
 		if w.done == nil || len(b.byTarget) == 0 {
@@ -57,11 +57,11 @@ func (b *builder) at() {
 		}
 		items := w.done.Listed()
 		if len(items) == 0 {
-			b.Fail(w.done, "name a target, or leave it out for all of them", "%s is done at no target", syntax.Quote(w.name))
+			b.Fail(w.done, "name a target, or leave it out for all of them", "%s runs at no target", syntax.Quote(w.name))
 		}
 		for _, n := range items {
 			group := b.byTarget[n.Text]
-			if len(group) < 2 { // else all that the name stands for
+			if len(group) < 2 { // else all variants of the name
 				e, ok := b.target(n, "at")
 				if !ok {
 					continue
@@ -70,7 +70,7 @@ func (b *builder) at() {
 			}
 			for _, name := range names(group) {
 				if slices.Contains(w.places, name) {
-					b.Fail(n, "name it once", "%s is done at %s twice", syntax.Quote(w.name), syntax.Quote(name))
+					b.Fail(n, "name it once", "%s runs at %s twice", syntax.Quote(w.name), syntax.Quote(name))
 					continue
 				}
 				w.places = append(w.places, name)
@@ -79,12 +79,12 @@ func (b *builder) at() {
 	}
 }
 
-// Done reports whether the workload is done at the target of that name.
+// Done reports whether the workload runs at the target of that name.
 func (w *Workload) Done(target string) bool {
 	return len(w.At) == 0 && !w.Aside || slices.Contains(w.At, target)
 }
 
-// exports refuses an export that a guest's disk and another writer share.
+// exports refuses an export that is shared by a guest's disk and another writer.
 func (b *builder) exports() {
 	disks := map[string]*entry{}
 	for _, e := range b.targets {

@@ -11,28 +11,28 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// DefaultWorkloads are measured when the command line names none.
+// DefaultWorkloads are measured if the command line names none.
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
-// Queue depths of the workload words that give none: deep enough that the device, not the wait for
-// one request, is measured. A large block needs fewer in flight.
+// Default queue depths of workload words. They are deep enough to measure the device instead of the wait for one
+// request. Large blocks need fewer requests.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8
 )
 
-// urls are schemes of URLs that are targets as they stand, with the kind of volume that takes them.
+// urls maps schemes of target URLs to the kind of volume.
 var urls = map[string]string{"nbd": "nbd", "http": "bucket", "https": "bucket"}
 
-// instead is the hint for URLs that other programs take and that leave out what iotax needs: the endpoint of a bucket, the
-// mount point of an export.
+// instead has hints for URLs of other programs, which lack the endpoint of a bucket or the mount point of an
+// export.
 var instead = map[string]string{
 	"s3":  "write the endpoint and the bucket: https://HOST/BUCKET, for AWS https://s3.REGION.amazonaws.com/BUCKET; and a workload for buckets: -w object",
 	"nfs": "mount the export and name the directory: mount -t nfs SERVER:/EXPORT /mnt/nfs, then dir:/mnt/nfs,network=true",
 }
 
-// FromWords makes a plan of command-line words. The first target is the baseline; no workload words
-// mean DefaultWorkloads. m is how it is measured, as Defaults gives it or changed by flags.
+// FromWords makes a plan from command-line words. The first target is the baseline. The default workloads are
+// DefaultWorkloads. m comes from Defaults, possibly changed by flags.
 //
 //	dir:/var/tmp   /var/tmp   ./here           a directory of this host
 //	device:/dev/vdb                            a block device of this host, read only
@@ -40,16 +40,16 @@ var instead = map[string]string{
 //	qemu:virtiofs,cache=auto                   a folder of this host, shared with a guest
 //	https://HOST/BUCKET   nbd://HOST:PORT/NAME a bucket, an NBD export
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
-//	docker://debian:12/work[?key=value]        a directory in a container that runs, or one made of an image
+//	docker://debian:12/work[?key=value]        a directory in a running container, or in one made of an image
 //	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container made for the run
-//	k8s://pod/NAMESPACE/NAME[/path]            a directory in a pod that runs
+//	k8s://pod/NAMESPACE/NAME[/path]            a directory in a running pod
 //	k8s://storageclass/fast[?key=value]        storage of that class, in a pod made for the run
 //	k8s:tmpfs,node=n1   k8s:claim=fast         a volume of a pod made for the run; pods with equal keys are one pod
 //
-// Workload words are (rand|seq)(read|write|rw)-BS with -qdN, -jN and -SIZE behind it: randread-4k,
-// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB, and -openN for an open loop at N % of
-// the slowest target's capacity, -rateN for one at N I/Os per second; or a fio command line, or the path of a job file, which ends
-// in .fio; or another kind of workload, with its value if it has one: command:make.
+// Workload words are (rand|seq)(read|write|rw)-BS with the suffixes -qdN, -jN and -SIZE: randread-4k,
+// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB. -openN is an open loop at N % of the capacity of the slowest target,
+// -rateN one at N I/Os per second. A word may also be a fio command line, the path of a job file, which ends in
+// .fio, or another kind of workload with its value: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	b := newBuilder(c, k)
@@ -83,11 +83,11 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	b.checkMeasure(&p.Measure, nil)
 	p.Baseline = b.baseline(nil)
-	if len(c.Errs) == 0 { // a wrong first word would make the second the baseline
+	if len(c.Errs) == 0 { // with a wrong first word the second would be the baseline
 		b.references(p.Baseline)
 	}
 	b.fill(p)
-	// What was written into the words is what differs between them.
+	// The labels are the written keys, because they are what differs.
 	for i, e := range b.targets {
 		if e.val != nil {
 			p.Targets[i].Labels = wordLabels(e, p.Targets[i].Labels)
@@ -107,12 +107,12 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-// wordLabels are the keys that a word has, and the labels of what it was spread to.
+// wordLabels returns the keys in a word, and the labels of its variants.
 func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}
 	add := func(n *syntax.Node) {
 		for _, p := range n.Entries {
-			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written, not made up; and not spread
+			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written by the user, and not spread
 				out[p.Key.Text] = p.Val.Text
 			}
 		}
@@ -127,7 +127,7 @@ func wordLabels(e *entry, spread map[string]string) map[string]string {
 	return out
 }
 
-// words turns the words of a command line into the nodes a plan file would have given.
+// words makes the nodes of a plan file from the words of a command line.
 type words struct {
 	*builder
 	guests                   map[string]string // canonical spec → name of the machine
@@ -137,7 +137,7 @@ type words struct {
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
-// begin makes the node of a whole word.
+// begin makes the node of a word.
 func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bool) {
 	w.begun++
 	src := &syntax.Source{Word: what, Index: w.begun, Lines: []string{syntax.Masked(text)}}
@@ -155,7 +155,7 @@ func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bo
 		return nil, false
 	}
 	if at := syntax.Password.FindStringSubmatchIndex(text); at != nil {
-		// Neither shown nor kept: the word is a name in every report.
+		// The password is neither displayed nor saved: the word is a name in every report.
 		n.Col, n.Width = utf8.RuneCountInString(text[:at[2]])+1, 1
 		w.Fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
 		return nil, false
@@ -238,7 +238,7 @@ func onHost(k Kinds, name string) bool {
 	return v.On == nil || slices.Contains(v.On, Host)
 }
 
-// Forms lists how the words of targets begin.
+// Forms returns the beginnings of target words.
 func Forms(k Kinds) []string {
 	var out []string
 	for _, v := range k.Volumes {
@@ -276,8 +276,7 @@ func (w *words) unknown(n *syntax.Node, name string) {
 	w.Fail(n, hint, "%s is not a kind of target", syntax.Quote(name))
 }
 
-// add puts a target under its word as name, without the wish to make its directory; the same word twice is two
-// targets (an A/A pair).
+// add adds a target named by its word, without create=true. The same word twice makes two targets (an A/A pair).
 func (w *words) add(n *syntax.Node, entries ...syntax.Pair) {
 	word := strings.Replace(n.Text, ",create=true", "", 1)
 	name := word

@@ -10,16 +10,14 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Words of targets that are on another machine than this host.
+// Words of targets on other machines than this host.
 
-// layered finds what the first part of a guest's word means: the bus of a disk or the type of a
-// share.
+// layered maps the first part of a guest's word to a key: the bus of a disk or the type of a share.
 var layered = []struct {
 	volume, key string
 }{{"disk", "bus"}, {"share", "type"}, {"mount", "type"}}
 
-// guest reads KIND:WHAT,key=value,…: WHAT says which volume, and the keys are the volume's or the
-// machine's.
+// guest reads KIND:WHAT,key=value,…: WHAT selects the volume, and the keys are those of the volume or the machine.
 func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 	parts := rest.Split(",")
 	what := parts[0]
@@ -61,14 +59,14 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 			w.Fail(n, hint, "%s: needs to know which volume", kind)
 			return
 		}
-		w.Fail(what, hint, "%s is no volume of %s", syntax.Quote(what.Text), kind)
+		w.Fail(what, hint, "%s is not a volume of %s", syntax.Quote(what.Text), kind)
 		return
 	}
 	m, _ := kindNamed(w.kinds.Machines, kind)
 	onVolume, onMachine := w.pairs(parts[1:], vol, m)
 	value := syntax.Mapping(what, onVolume...)
 	if first.Key != nil {
-		if first.Key.Text == vol.Name { // the volume's own word
+		if first.Key.Text == vol.Name { // the word of the volume itself
 			if len(onVolume) == 0 {
 				value = first.Val
 			} else if list, _ := bind.Fields(bind.Elem(vol.New())); len(list) > 0 {
@@ -85,13 +83,13 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 	w.add(n, syntax.Pair{Key: n.Made("on"), Val: n.Made(w.machine(n, m, called, syntax.Mapping(what, onMachine...)))}, syntax.Pair{Key: n.Made(vol.Name), Val: value})
 }
 
-// pairs sorts key=value words by who has such a key, the volume first.
+// pairs assigns key=value words to the volume or, if it has no such key, to the machine.
 func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []syntax.Pair) {
 	volKeys, machineKeys := bind.KeysOf(vol.New()), bind.KeysOf(m.New())
-	seen := map[string]bool{"path": vol.Name == "dir"} // the word itself has it
+	seen := map[string]bool{"path": vol.Name == "dir"} // it is in the word itself
 	for _, part := range parts {
 		if part.Text == "" {
-			w.Fail(part, "write key=value", "an empty word behind a separator")
+			w.Fail(part, "write key=value", "an empty word after a separator")
 			continue
 		}
 		key, value, found := strings.Cut(part.Text, "=")
@@ -109,7 +107,7 @@ func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []
 		seen[key] = true
 		v := part.Sub(min(len(key)+1, len(part.Text)), len(part.Text))
 		if !found {
-			// A bare word switches something on.
+			// A word without a value is true.
 			if list, _ := bind.Fields(bind.Elem(vol.New())); !isBool(list, key) {
 				if list, _ := bind.Fields(bind.Elem(m.New())); !isBool(list, key) {
 					w.Fail(k, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
@@ -137,14 +135,14 @@ func isBool(list []bind.Field, key string) bool {
 	return ok && f.Typ.Kind().String() == "bool"
 }
 
-// machine declares the machine of a word, or finds the one declared with an equal spec.
+// machine declares the machine of a word, or returns an equal one.
 func (w *words) machine(n *syntax.Node, k Kind, name string, spec *syntax.Node) string {
 	probe := bind.Binder{Collector: &syntax.Collector{}}
 	v := bind.Variant{Spec: k.New()}
 	probe.Spec(&v, k, n, spec)
 	id := k.Name + "\n"
 	if len(probe.Errs) > 0 {
-		// It is declared as it is, and its errors are told then.
+		// Its errors are reported when it is bound.
 		id += n.Text
 	} else if y, err := bind.SpecYAML(k, v.Spec); err == nil {
 		id += y
@@ -191,7 +189,7 @@ func (w *words) ssh(n *syntax.Node) {
 	u, err := url.Parse("ssh://" + body.Text)
 	switch {
 	case err != nil:
-		w.Fail(host, form, "this is no URL: %v", cause(err))
+		w.Fail(host, form, "this is not a URL: %v", cause(err))
 		return
 	case u.Hostname() == "":
 		w.Fail(n, form, "the URL names no host")
@@ -221,7 +219,7 @@ func (w *words) ssh(n *syntax.Node) {
 	w.directory(n, path.Made(u.Path), onVolume, w.machine(n, m, "ssh://"+host.Text, spec))
 }
 
-// container reads docker://NAME/path[?key=value&…], where NAME is a container that runs or an image.
+// container reads docker://NAME/path[?key=value&…]. NAME is a running container or an image.
 func (w *words) container(n *syntax.Node, kind string) {
 	m, _ := kindNamed(w.kinds.Machines, kind)
 	dir, isDir := w.volume("dir")

@@ -21,15 +21,15 @@ var (
 	presetList = []string{"randread", "randwrite", "randrw", "seqread", "seqwrite", "seqrw"}
 )
 
-// command finds fio among the words of a command line.
+// command matches fio in a command line.
 var command = regexp.MustCompile(`(?:^|[\s/])fio\s`)
 
 // IsCommand reports whether a workload word is a fio command line.
 func IsCommand(text string) bool { return command.MatchString(text) }
 
-// fio adds a workload of fio that is written elsewhere: in a file, or as a command line.
+// fio adds a fio workload from a file or a command line.
 func (w *words) fio(n *syntax.Node, key string) {
-	// The name comes with the jobs: see Part.
+	// The jobs have the final name: see Part.
 	w.work(n, n.Made(fmt.Sprintf("fio %d", len(w.works.Entries)+1)), "fio", syntax.Mapping(n, syntax.Pair{Key: n.Made(key), Val: n}))
 }
 
@@ -47,7 +47,7 @@ func (w *words) work(n, name *syntax.Node, kind string, spec *syntax.Node) {
 	}
 }
 
-// otherKind reads KIND or KIND:VALUE of a kind of workload that is not fio, as in command:make.
+// otherKind reads KIND or KIND:VALUE of a kind other than fio, as in command:make.
 func (w *words) otherKind(n *syntax.Node) bool {
 	name, value, found := strings.Cut(n.Text, ":")
 	k, ok := kindNamed(w.kinds.Workloads, name)
@@ -91,7 +91,7 @@ func (w *words) workload(n *syntax.Node) {
 		if near := syntax.Nearest(head.Text, presetList); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
-		w.Fail(head, hint, "%s is no workload", syntax.Quote(head.Text))
+		w.Fail(head, hint, "%s is not a workload", syntax.Quote(head.Text))
 		return
 	}
 	if len(parts) < 2 || parts[1].Text == "" {
@@ -114,7 +114,7 @@ func (w *words) workload(n *syntax.Node) {
 		}
 		options[key] = part.Made(value)
 	}
-	arrivals := func() { // they decide how many I/Os are in flight
+	arrivals := func() { // the rate decides how many I/Os are in flight
 		if d := options["iodepth"]; d != nil && d.Col == n.Col {
 			delete(options, "iodepth")
 		}

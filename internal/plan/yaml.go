@@ -49,7 +49,7 @@ func (p *Plan) YAML() ([]byte, error) {
 	return []byte(top.YAML(0)), e.Err
 }
 
-// Job is what the workload does: the kind and the keys of its spec that are not as a fresh one has them.
+// Job returns the work of the workload: its kind, and the keys of its spec that differ from a fresh one.
 func (l Workload) Job() (map[string]string, error) {
 	var e bind.Encoder
 	out := e.Spec(l.Kind, l.Spec, l.fresh).Leaves("", map[string]string{})

@@ -36,7 +36,7 @@ func read() (rules []Rule) {
 			r.In |= where[word]
 		}
 		if err != nil {
-			panic(fmt.Sprintf("rules.txt: the rule behind %d others: %v", len(rules), err))
+			panic(fmt.Sprintf("rules.txt: rule %d: %v", len(rules), err))
 		}
 		rules = append(rules, r)
 	}

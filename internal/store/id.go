@@ -28,7 +28,7 @@ func checkID(id string) error {
 	case id == "":
 		return errors.New("the id is empty")
 	case id == "latest" || id == "newest":
-		return fmt.Errorf("%q means the newest run and is no id", id)
+		return fmt.Errorf("%q means the newest run and cannot be an id", id)
 	case len(id) > 64:
 		return errors.New("the id is longer than 64 bytes")
 	case id[0] == '-' || id[0] == '.':

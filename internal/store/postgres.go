@@ -214,10 +214,10 @@ func (d *postgresDriver) explain(op string, err error) error {
 		out.Err = errors.New("the disk of the server is full")
 		out.Hint = "free space there, " + elsewhere
 	case pgUnique:
-		out.Err = errors.New("it is there already")
+		out.Err = errors.New("it exists already")
 		out.Hint = "does another iotax resume the same run, or has another one the same shard?"
 	case pgNoDatabase:
-		out.Err = fmt.Errorf("there is no database %s", d.config.Database)
+		out.Err = fmt.Errorf("the database %s does not exist", d.config.Database)
 		out.Hint = "make it: createdb " + iotax.Quote(d.config.Database) + ", " + elsewhere
 	case pgWrongPassword, pgWrongLogin:
 		out.Err = errors.New("the server refuses this user or password")

@@ -169,7 +169,7 @@ func (d *sqliteDriver) runner(column string) string {
 }
 
 func (d *sqliteDriver) locked(op, on string) error {
-	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another process keeps it locked for longer than %s", patience), Hint: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
+	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another process has locked it for more than %s", patience), Hint: "wait for the other iotax to end (`fuser " + iotax.Quote(d.path) + "` names it), or use another store: --store PATH"}
 }
 
 func (d *sqliteDriver) explain(op string, err error) error {
@@ -189,7 +189,7 @@ func (d *sqliteDriver) explain(op string, err error) error {
 		out.Err = errors.New("the disk is full")
 		out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
 	case sqlite3.SQLITE_IOERR:
-		out.Hint = "`dmesg` may tell of a failing disk; " + elsewhere[len("or "):]
+		out.Hint = "`dmesg` may show a failing disk; " + elsewhere[len("or "):]
 		if code == sqlite3.SQLITE_IOERR_SHMSIZE { // the file that the processes share does not fit
 			out.Err = errors.New("the disk is full")
 			out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
@@ -206,7 +206,7 @@ func (d *sqliteDriver) explain(op string, err error) error {
 		out.Hint = "check the permissions of " + filepath.Dir(d.path) + ", " + elsewhere
 	case sqlite3.SQLITE_CONSTRAINT:
 		if code == sqlite3.SQLITE_CONSTRAINT_UNIQUE || code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
-			out.Err = errors.New("it is there already")
+			out.Err = errors.New("it exists already")
 			out.Hint = "does another iotax resume the same run?"
 		}
 	}

@@ -12,13 +12,13 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// An Axis is a list that stands where one value is taken.
+// An Axis is a list in the place of one value.
 type Axis struct {
 	Key  string // label
 	List *syntax.Node
 }
 
-// A Label is one axis value of a variant.
+// A Label is an axis value of a variant.
 type Label struct {
 	Key, Value string
 }
@@ -28,12 +28,12 @@ func (l Label) String() string { return l.Key + "=" + l.Value }
 // A Variant is a spec bound with one value of every axis.
 type Variant struct {
 	Spec   Spec
-	Failed bool // something in it was wrong, and said
+	Failed bool // it had an error, which was reported
 	Labels []Label
-	Subst  map[*syntax.Node]*syntax.Node // the values chosen
+	Subst  map[*syntax.Node]*syntax.Node // the chosen values
 }
 
-// At finds the node that a dotted field path was written with, and the key before it.
+// At returns the node of a dotted field path, or of its key.
 func (v *Variant) At(n *syntax.Node, path string) *syntax.Node {
 	if n == nil || path == "" {
 		return nil
@@ -67,7 +67,7 @@ type Binder struct {
 	*syntax.Collector
 }
 
-// axes finds the lists in val that are no list by type. key is the label of val itself.
+// axes returns the lists in val that are not lists by type. key is the label of val itself.
 func (b *Binder) axes(spec Spec, key string, val *syntax.Node) (found []Axis) {
 	if val.Kind == syntax.ListNode {
 		return []Axis{{key, val}}
@@ -103,8 +103,8 @@ func (b *Binder) structAxes(list []Field, optioner bool, prefix string, val *syn
 	return found
 }
 
-// Expand gives every combination of the axes' values, the first axis varying slowest; no axes give
-// one combination of nothing. It fails with false.
+// Expand returns every combination of the axes' values. The first axis varies slowest. Without axes there is one
+// empty combination. ok is false on an error.
 func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	combos := [][]*syntax.Node{nil}
 	for _, a := range axes {
@@ -136,7 +136,7 @@ func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	return combos, true
 }
 
-// valueText writes a value on one line, for a label and a name.
+// valueText formats a value on one line, for a label and a name.
 func valueText(n *syntax.Node) string {
 	switch n.Kind {
 	case syntax.ScalarNode:
@@ -157,7 +157,7 @@ func valueText(n *syntax.Node) string {
 	return ""
 }
 
-// spread writes the list that a kind means by one word, in its place.
+// spread replaces a word by the list that its kind means by it.
 func (b *Binder) spread(k Kind, val *syntax.Node) {
 	if k.Spread == nil || val.Kind != syntax.MappingNode {
 		return
@@ -195,8 +195,7 @@ func (b *Binder) spread(k Kind, val *syntax.Node) {
 	}
 }
 
-// Bind fills fresh specs of kind from val, one for each combination of axis values. key is where
-// the kind's name stands.
+// Bind fills fresh specs of a kind from val, one for each combination of axis values. key is the name of the kind.
 func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 	b.spread(k, val)
 	spec := k.New()
@@ -217,7 +216,7 @@ func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 		v.Failed = len(b.Errs) > before
 		out = append(out, v)
 	}
-	return out // also when something was wrong: what refers to these is still checked
+	return out // also after an error, so that references are checked
 }
 
 func (b *Binder) Spec(v *Variant, k Kind, key, val *syntax.Node) {
@@ -255,8 +254,8 @@ func (b *Binder) validate(v *Variant, key, val *syntax.Node) {
 	}
 }
 
-// Explain turns an error of a spec into errors at the field that it names: at itself when that
-// cannot be found, or at value when there is one.
+// Explain reports an error of a spec at the field that it names, or at itself if it is not found, or at value if
+// that is set.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
@@ -277,7 +276,7 @@ func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err er
 	b.Fail(n, e.Hint, "%s", e.Msg)
 }
 
-// Said is what an error of a spec says.
+// Said returns the message and hint of an error of a spec.
 func Said(err error) FieldError {
 	var fe *FieldError
 	var ve *syntax.ValueError
@@ -290,8 +289,7 @@ func Said(err error) FieldError {
 	return FieldError{Msg: err.Error()}
 }
 
-// Mapping binds the entries of val to the struct dst; spec is not nil at the top, where options may
-// stand too.
+// Mapping binds the entries of val to the struct dst. spec is set at the top level, where options are allowed.
 func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, val *syntax.Node) {
 	if dst.Kind() != reflect.Struct {
 		return
@@ -320,7 +318,7 @@ func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, 
 }
 
 func (b *Binder) option(v *Variant, o *Options, what string, names []string, key, val *syntax.Node) {
-	// No value is an option that is switched on by its name alone.
+	// An option without a value is switched on.
 	if val.Kind != syntax.ScalarNode && val.Kind != syntax.NullNode {
 		b.Fail(val, "write one word", "%s takes a word or a number, not %s", syntax.Quote(key.Text), val.What())
 		return
@@ -464,7 +462,7 @@ func (b *Binder) text(dst reflect.Value, f Field, val *syntax.Node) {
 		dst.SetUint(i)
 	case dst.CanFloat():
 		x, err := strconv.ParseFloat(s, t.Bits())
-		if err != nil || x-x != 0 { // "inf" and "nan" parse, and no field means them
+		if err != nil || x-x != 0 { // "inf" and "nan" parse, but no field allows them
 			bad(err)
 			return
 		}

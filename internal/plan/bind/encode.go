@@ -44,7 +44,7 @@ func ValueOf(spec any, options []Option, key string) string {
 	return s
 }
 
-// SpecYAML is the canonical text of one spec: equal specs have equal texts.
+// SpecYAML returns the canonical text of a spec. Equal specs have equal texts.
 func SpecYAML(k Kind, spec Spec) (string, error) {
 	var e Encoder
 	return e.Spec(k.Name, spec, k.New()).YAML(0), e.Err
@@ -52,7 +52,7 @@ func SpecYAML(k Kind, spec Spec) (string, error) {
 
 // Encoder makes nodes of specs.
 type Encoder struct {
-	Docs bool // put the doc of each field behind it
+	Docs bool // add the doc of each field as a comment
 	Err  error
 }
 
@@ -82,8 +82,8 @@ func (e *Encoder) Spec(kind string, spec, fresh Spec) *syntax.Node {
 	return n
 }
 
-// Fields writes a struct. What is empty is left out where it is empty in a fresh struct too, so that
-// a plan reads back as it is.
+// Fields encodes a struct. It leaves out a field that is empty here and in a fresh struct, so that the plan can be
+// read back.
 func (e *Encoder) Fields(v, fresh reflect.Value) *syntax.Node {
 	n := &syntax.Node{Kind: syntax.MappingNode}
 	list, _ := Fields(v.Type())
@@ -107,7 +107,7 @@ func isEmpty(v reflect.Value) bool {
 	return false
 }
 
-// field is the node of a value, nil when it is left out.
+// field returns the node of a value, or nil if it is left out.
 func (e *Encoder) field(f Field, v, fresh reflect.Value) *syntax.Node {
 	if v.Kind() == reflect.Pointer {
 		v, fresh = v.Elem(), reflect.Value{}

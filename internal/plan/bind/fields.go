@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Field is one way to write into a spec.
+// A Field is a field of a spec that a plan can set.
 type Field struct {
 	Name, Doc string
 	Enum      []string
@@ -26,8 +26,8 @@ var (
 	ScalarType      = reflect.TypeFor[Scalar]()
 )
 
-// Fields lists the tagged fields of a struct type in order of declaration, and the index of the
-// map that keeps its Options, or nil.
+// Fields returns the tagged fields of a struct type in order of declaration, and the index of the map with its
+// Options, or nil.
 func Fields(t reflect.Type) (list []Field, inline []int) {
 	if t.Kind() != reflect.Struct {
 		return nil, nil
@@ -76,7 +76,7 @@ func fieldNames(list []Field) []string {
 	return names
 }
 
-// IsText reports whether values of t are one word: everything but lists, maps and structs.
+// IsText reports whether values of t are single words: all types but lists, maps and structs.
 func IsText(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -91,7 +91,7 @@ func IsText(t reflect.Type) bool {
 	return true
 }
 
-// Elem is the struct type behind the pointer that Kind.New returns.
+// Elem returns the struct type of the pointer that Kind.New returns.
 func Elem(spec any) reflect.Type {
 	t := reflect.TypeOf(spec)
 	if t != nil && t.Kind() == reflect.Pointer {
@@ -100,7 +100,7 @@ func Elem(spec any) reflect.Type {
 	return reflect.TypeFor[struct{}]()
 }
 
-// KeysOf lists every key a spec takes: its fields, then its options.
+// KeysOf returns every key of a spec: its fields, then its options.
 func KeysOf(spec Spec) []string {
 	list, _ := Fields(Elem(spec))
 	names := fieldNames(list)
@@ -110,12 +110,12 @@ func KeysOf(spec Spec) []string {
 	return names
 }
 
-// Named leaves out the empty word, which an enum may hold for "not said".
+// Named leaves out the empty word, which means unset.
 func Named(enum []string) []string {
 	return slices.DeleteFunc(slices.Clone(enum), func(s string) bool { return s == "" })
 }
 
-// typed names the values of a type, with one of them.
+// typed returns a name for the values of a type, and an example.
 func typed(t reflect.Type) (name, example string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -154,7 +154,7 @@ func example(t reflect.Type, f Field) string {
 	return f.Name + ": " + word
 }
 
-// OptionsOf lists the Options that are set, in order.
+// OptionsOf returns the set Options, in order.
 func OptionsOf(spec Spec) []Option {
 	if o := TraitsOf(spec).Options; o != nil && o.List != nil {
 		return o.List()
@@ -178,7 +178,7 @@ func OptionsOf(spec Spec) []Option {
 	return out
 }
 
-// TextOf writes a value that isText.
+// TextOf formats a value for which IsText is true.
 func TextOf(v reflect.Value) (string, error) {
 	if v.Type().Implements(textMarshaler) {
 		b, err := v.Interface().(encoding.TextMarshaler).MarshalText()

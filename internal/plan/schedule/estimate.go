@@ -22,7 +22,7 @@ func targetsOf(p *plan.Plan, w *plan.Workload) (names []string) {
 	return names
 }
 
-// TrialTime is how long one trial of w takes, by the clock of the trial alone.
+// TrialTime returns the duration of a trial of w, without the time around it.
 func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	if w.Assumed > 0 {
 		return time.Duration(p.Measure.Settle) + w.Assumed
@@ -31,7 +31,7 @@ func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	return time.Duration(m.Settle+m.Ramp) + m.Length(*w)
 }
 
-// RoundTime is how long one round of w takes.
+// RoundTime returns the duration of a round of w.
 func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	return mul(TrialTime(p, w), len(targetsOf(p, w)))
 }
@@ -47,7 +47,7 @@ func Trials(p *plan.Plan) int {
 
 const maxTrials = 1_000_000 // of the least number of rounds
 
-// CheckTrials refuses a plan with more trials than a schedule may have, or with too few rounds for its expectations. Call it after
+// CheckTrials refuses a plan with too many trials, or with too few rounds for its expectations. Call it after
 // changing Measure.
 func CheckTrials(p *plan.Plan) error {
 	n := Trials(p)
@@ -64,21 +64,21 @@ func CheckTrials(p *plan.Plan) error {
 // A Cell is a workload at a target.
 type Cell struct{ Workload, Target string }
 
-// Costs are the time that a run needs beside its trials' own clock.
+// Costs are the times that a run needs in addition to its trials.
 type Costs struct {
 	Open   time.Duration          // before the first trial, and after the last
-	Around map[Cell]time.Duration // each trial: starting the load generator, reading counters, a machine of its own
+	Around map[Cell]time.Duration // for each trial: starting the load generator, reading counters, a machine of its own
 }
 
-// Estimate returns the least and the most time that a run of the plan takes, and how many rounds of every workload that is at most.
-// Rounds that are discarded and run again come on top, and so does a calibration. A workload that ends by itself counts with what
-// its kind is assumed to take. One at a single target without expectations has nothing to compare, and stops at the least rounds. No round but the first
-// starts that would end beyond the budget.
+// Estimate returns the least and the most time of a run of the plan, and the largest number of rounds of every
+// workload. It does not include repeated rounds and calibration. A workload that ends by itself counts with the
+// assumed time of its kind. A workload at a single target without expectations compares nothing, and stops at the
+// least rounds. Only the first round may exceed the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
 	lone := make([]bool, len(p.Workloads))
-	var all, comparing time.Duration // a round of every workload, and of those that compare
+	var all, comparing time.Duration // a round of all workloads, and of those that compare
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		at := targetsOf(p, w)
@@ -101,7 +101,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	}
 	most = after(rounds)
 	if rounds < m.Rounds.Max {
-		for i, d := range each { // of some workloads one round more fits
+		for i, d := range each { // one more round of some workloads fits
 			if next := add(most, d); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
 				most = next
 			}
@@ -110,16 +110,16 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	return min(most, after(min(m.Rounds.Min, m.Rounds.Max))), most, rounds
 }
 
-// A Slot is one round of the schedule.
+// A Slot is a round in the schedule.
 type Slot struct {
 	Round    int      `json:"round"` // from 0
 	Workload string   `json:"workload"`
 	Seed     uint64   `json:"seed"`    // of the offsets; the same for all targets
-	Targets  []string `json:"targets"` // in the order they are run
+	Targets  []string `json:"targets"` // in the order of their trials
 }
 
-// Slots lists n rounds of every workload in the order in which they run while no workload is
-// finished: the workloads take turns, round by round.
+// Slots returns n rounds of every workload, in the order of a run in which no workload is finished: the workloads
+// take turns, round by round.
 func Slots(p *plan.Plan, n int) []Slot {
 	var out []Slot
 	for round := range max(0, n) {
@@ -127,7 +127,7 @@ func Slots(p *plan.Plan, n int) []Slot {
 			s := Slot{Round: round, Workload: w.Name, Seed: RoundSeed(p.Measure.Seed, w.Name, round)}
 			at := targetsOf(p, &p.Workloads[i])
 			if len(at) == 0 {
-				continue // it is only done beside others
+				continue // it only runs next to others
 			}
 			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), round) {
 				s.Targets = append(s.Targets, at[k])
@@ -138,7 +138,7 @@ func Slots(p *plan.Plan, n int) []Slot {
 	return out
 }
 
-// add adds two times and stops at the largest.
+// add adds two times, at most the largest.
 func add(a, b time.Duration) time.Duration {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -146,7 +146,7 @@ func add(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// mul multiplies a time by a count and stops at the largest.
+// mul multiplies a time by a count, at most the largest.
 func mul(d time.Duration, n int) time.Duration {
 	if n > 0 && d > math.MaxInt64/time.Duration(n) {
 		return math.MaxInt64

@@ -10,15 +10,15 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// An Error is one thing wrong with a plan, with the place in the user's own text.
+// An Error is an error in a plan, with its place in the user's text.
 type Error struct {
 	Pos    Pos    // zero when it was a word of the command line
-	Word   string // "target 2", "workload 1": which word, when Pos is zero
+	Word   string // "target 2", "workload 1": the word, if Pos is zero
 	Source string // the line, or the word
-	Column int    // from 1, in characters: where the bad token starts in Source; 0 is unknown
+	Column int    // first character of the bad token in Source, from 1; 0 is unknown
 	Width  int    // length of the bad token in characters
 	Msg    string
-	Hint   string // "" when nothing is known
+	Hint   string // "" if there is none
 
 	index int // of the word
 }
@@ -61,7 +61,7 @@ func (e *Error) Error() string {
 // Errors are all the errors of a plan, in the order of the text.
 type Errors []*Error
 
-// A plan made by a program may be wrong in ten thousand places.
+// A generated plan may have ten thousand errors.
 const maxPrinted = 20
 
 func (es Errors) Error() string {
@@ -88,7 +88,7 @@ func (es Errors) Unwrap() []error {
 	return out
 }
 
-// printable escapes what would move the cursor, ring, hide or reorder text on a terminal.
+// printable escapes characters that move the cursor, ring, hide or reorder text on a terminal.
 func printable(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -110,7 +110,7 @@ func printableRune(r rune, raw string) string {
 	return q[1 : len(q)-1]
 }
 
-// Quote is %q cut to a length that fits a line.
+// Quote is %q, shortened to fit a line.
 func Quote(s string) string {
 	const most = 60
 	if utf8.RuneCountInString(s) > most {
@@ -119,15 +119,14 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// excerptWidth is how many characters of a line an error shows.
+// excerptWidth is the number of characters of a line in an error.
 const excerptWidth = 110
 
-// Excerpt renders the part of line around the token at column (from 1, in characters), at most most
-// characters of it, and the carets under it, in terminal columns. What a terminal would not show as it is,
-// is escaped.
+// Excerpt returns at most most characters of line around the token at column (from 1, in characters), with
+// unprintable characters escaped, and the carets below it, in terminal columns.
 func Excerpt(line string, column, width, most int) (text, carets string) {
 	most = max(20, most)
-	// Columns beyond any line are of no use, and the line may be a megabyte.
+	// The line may be a megabyte.
 	var runes []string
 	i, first, n := 0, 0, 0
 	if len(line) > most && utf8.RuneCountInString(line) > most {
@@ -170,10 +169,9 @@ func Excerpt(line string, column, width, most int) (text, carets string) {
 	return strings.TrimRight(t.String(), " "), c.String()
 }
 
-// Nearest returns the candidate that word was probably meant to be, or "" when none is near. The
-// first of equally near ones wins.
+// Nearest returns the candidate that word probably means, the first of equally near ones, or "".
 func Nearest(word string, candidates []string) string {
-	// The distance takes the product of the lengths; no key is that long.
+	// Computing the distance takes the product of the lengths; no key is that long.
 	if word == "" || len(word) > 64 {
 		return ""
 	}
@@ -189,7 +187,7 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is how many letters are wrong, missing or too many in a word, where two that were swapped, once, count as one.
+// distance returns the number of wrong, missing and extra letters. Two swapped letters, once, count as one.
 func distance(word, meant string) int {
 	d := levenshtein.Distance(word, meant, nil)
 	if d < 2 {
@@ -204,7 +202,7 @@ func distance(word, meant string) int {
 	return d
 }
 
-// DidYouMean is the hint of an unknown word: the nearest, or the list when it is short.
+// DidYouMean returns the hint for an unknown word: the nearest candidate, or the list if it is short.
 func DidYouMean(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
@@ -221,7 +219,7 @@ type Pos struct {
 	Line, Column int // from 1
 }
 
-// List joins words for a sentence, not all of three hundred.
+// List joins the first dozen words for a sentence.
 func List(words []string) string {
 	const most = 12
 	if len(words) == 0 {

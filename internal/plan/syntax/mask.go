@@ -7,20 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// secret finds the password of a URL, to hide it. It also finds text that only resembles one.
+// secret matches the password of a URL, to hide it, and similar text.
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
-// Password finds the password of a URL, to refuse it. Blanks and quotes end a URL in a command.
+// Password matches the password of a URL, to refuse it. Blanks and quotes end a URL in a command.
 var Password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
 
-// secretKey finds what stands behind a key that is named like a secret.
+// secretKey matches the value of a key that is named like a secret.
 var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
 
-// mask stands for each character of a secret in the lines of a source, so that what follows stays in its column. It is of a private
-// use area of Unicode.
+// mask replaces each character of a secret in the lines of a source, so that other text keeps its column. It is in
+// a private use area of Unicode.
 const mask = '\uE5EC'
 
-// Masked is a line of a plan without its secrets.
+// Masked returns a line of a plan without its secrets.
 func Masked(line string) string {
 	for _, re := range []*regexp.Regexp{secret, secretKey} {
 		for _, m := range slices.Backward(re.FindAllStringSubmatchIndex(line, -1)) {
@@ -30,15 +30,15 @@ func Masked(line string) string {
 	return line
 }
 
-// unmasked is a masked line as people may see it, where each secret is as long as any other, and the token at column of width
-// characters in that.
+// unmasked returns a masked line for display, in which all secrets have the same length, and the place of a token
+// in it.
 func unmasked(line string, column, width int) (text string, at, wide int) {
 	if !strings.ContainsRune(line, mask) {
 		return line, column, width
 	}
 	const dots = "......"
 	var b strings.Builder
-	var from, to []int // columns of each character in what is shown
+	var from, to []int // displayed columns of each character
 	col, last := 1, rune(0)
 	for _, r := range line {
 		switch {

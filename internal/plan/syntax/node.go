@@ -1,5 +1,6 @@
-// Package syntax reads the text of plans, YAML or words of a command line, into nodes that know their place, and writes nodes as
-// YAML. It has the errors that point into a text, and the units of values. It does not know what a plan may contain.
+// Package syntax reads the text of plans, YAML or words of a command line, into nodes with their places, and
+// writes nodes as YAML. It has the errors that point into a text, and the units of values. It does not depend on
+// the contents of plans.
 package syntax
 
 import (
@@ -10,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// A Mark is a place in the text of a plan, for what points at it: the position, and the line or the
-// word of the command line around it. The zero Mark is no place.
+// A Mark is a place in the text of a plan: its position, and the surrounding line or word of the command line. The
+// zero Mark is no place.
 type Mark struct {
 	Pos
-	Word          string // "target 2", when it is a word of the command line
+	Word          string // "target 2" for a word of the command line
 	Source        string // the line, or the word
 	Column, Width int    // of the token in Source, in characters; Column from 1
 }
@@ -51,15 +52,15 @@ const (
 	MappingNode
 )
 
-// A Node is a value of a plan with its place, aliases and merge keys resolved. Plan files and
-// command-line words both become nodes, so one binder serves both and points into both.
+// A Node is a value of a plan with its place. Aliases and merge keys are resolved. Plan files and command-line
+// words both become nodes, so that one binder works for both.
 type Node struct {
 	Kind      nodeKind
 	Src       *Source
 	Line, Col int // from 1, in characters
 	Width     int // of the token
 	Text      string
-	Doc       string // comment behind it, when it is written
+	Doc       string // comment after it in output
 	Items     []*Node
 	Entries   []Pair
 }
@@ -85,12 +86,12 @@ func (n *Node) Pos() Pos {
 	return Pos{File: n.Src.file, Line: n.Line, Column: col}
 }
 
-// shown is the line that n stands in as people may see it, and where in that.
+// shown returns the line of n without secrets, and the place in it.
 func (n *Node) shown() (line string, column, width int) {
 	return unmasked(n.Src.line(n.Line), n.Col, n.Width)
 }
 
-// From is the value from its character col on, where the value stands in the text as it is.
+// From returns the value from its character col on, if the text has it unchanged.
 func (n *Node) From(col int) *Node {
 	text := []rune(n.Text)
 	if col < 2 || col > len(text) || n.Kind != ScalarNode || n.Src == nil {
@@ -120,8 +121,7 @@ func (n *Node) What() string {
 	return "nothing"
 }
 
-// Collector gathers errors; the same error at the same place (an axis value bound many times) is
-// one error.
+// Collector collects errors. It keeps one of equal errors at the same place, which axis values cause.
 type Collector struct {
 	Errs Errors
 	seen map[string]bool
@@ -169,7 +169,7 @@ func (c *Collector) Err() error {
 	return c.Errs
 }
 
-// Listed are the values of a list, or the one that stands in its place.
+// Listed returns the values of a list, or the single value.
 func (n *Node) Listed() []*Node {
 	if n.Kind == ListNode {
 		return n.Items
@@ -184,7 +184,7 @@ func OrKey(val, key *Node) *Node {
 	return val
 }
 
-// Sub is the part of the word from byte lo to byte hi.
+// Sub returns the part of the word from byte lo to byte hi.
 func (n *Node) Sub(lo, hi int) *Node {
 	s := *n
 	s.Col = n.Col + utf8.RuneCountInString(n.Text[:lo])
@@ -193,7 +193,7 @@ func (n *Node) Sub(lo, hi int) *Node {
 	return &s
 }
 
-// Made is a value that was not written, with the place of what it was made of.
+// Made returns a value that was not written, with the place of n.
 func (n *Node) Made(text string) *Node {
 	s := *n
 	s.Text = text
@@ -218,7 +218,7 @@ func (n *Node) Split(sep string) (out []*Node) {
 	}
 }
 
-// Query cuts the word from byte start on into what stands before its ? and the key=value words behind it.
+// Query splits the word, from byte start on, at its ? into the body and the key=value words.
 func (n *Node) Query(start int) (body *Node, pairs []*Node) {
 	i := strings.IndexByte(n.Text[start:], '?')
 	if i < 0 {

@@ -18,9 +18,8 @@ import (
 // MaxFile is the largest plan file, in bytes.
 const MaxFile = 1 << 20
 
-// A plan file is small. The bounds keep a hostile or broken one from taking the machine down: the
-// YAML parser is recursive (a stack overflow cannot be caught in Go), takes time in the square of
-// the number of keys, and stores the whole path of keys with every node.
+// Limits that protect from hostile or broken files: the YAML parser is recursive (Go cannot recover from a stack
+// overflow), takes time in the square of the number of keys, and stores the whole path of keys with every node.
 const (
 	MaxBytes   = MaxFile
 	maxTokens  = 100_000
@@ -28,10 +27,10 @@ const (
 	MaxKey     = 256     // bytes
 	maxNodes   = 200_000 // after aliases are resolved
 	maxAnchors = 1000
-	maxPaths   = 100 << 20 // bytes of paths that the parser may come to store
+	maxPaths   = 100 << 20 // bytes of paths in the parser
 )
 
-// Read turns the text of a plan file into nodes.
+// Read parses the text of a plan file into nodes.
 func Read(file string, text []byte, c *Collector) *Node {
 	src := &Source{file: file}
 	whole := func(hint, format string, args ...any) *Node {
@@ -108,7 +107,7 @@ func Read(file string, text []byte, c *Collector) *Node {
 	return n
 }
 
-// tokenize and parse guard against a panic of the YAML package on a text nobody has thought of.
+// tokenize and parse recover from panics of the YAML package.
 
 func tokenize(s string) (t token.Tokens, err error) {
 	defer recovered(&err)
@@ -126,7 +125,7 @@ func recovered(err *error) {
 	}
 }
 
-// clean reports text that is no plan file: other encodings and control characters.
+// clean reports other encodings and control characters.
 func clean(src *Source, c *Collector) bool {
 	for i, line := range src.Lines {
 		col := 0
@@ -148,13 +147,13 @@ func clean(src *Source, c *Collector) bool {
 	return true
 }
 
-// bounded refuses what the parser could not survive.
+// bounded refuses text that the parser cannot handle.
 func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 	if len(tokens) > maxTokens {
 		c.Add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
 		return false
 	}
-	var columns []int // of the open block collections
+	var columns []int // columns of the open block collections
 	flow, run, marks, deepest, longest := 0, 0, 0, 0, 0
 	for i, tk := range tokens {
 		depth := flow
@@ -182,7 +181,7 @@ func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 				return false
 			}
 		}
-		// "& & &" and "!!a !!b" nest without any bracket.
+		// "& & &" and "!!a !!b" nest without brackets.
 		switch tk.Type {
 		case token.AnchorType, token.TagType, token.AliasType:
 			run++
@@ -209,7 +208,7 @@ func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 	return true
 }
 
-// at makes a node that stands for a token, for its position.
+// at makes a node with the position of a token.
 func at(src *Source, tk *token.Token) *Node {
 	n := &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	if tk == nil || tk.Position == nil {
@@ -221,11 +220,10 @@ func at(src *Source, tk *token.Token) *Node {
 	rest = rest[min(n.Col-1, len(rest)):]
 	switch tk.Type {
 	case token.SingleQuoteType, token.DoubleQuoteType:
-		// The token's value is unquoted, and its origin has lost the escapes: the text says where it
-		// ends.
+		// The value is unquoted and the origin has lost the escapes, so that only the text shows the end.
 		n.Width = quotedWidth(rest)
 	default:
-		// A plain text may go over several lines; its value joins them.
+		// A plain text may have several lines, which its value joins.
 		first, _, _ := strings.Cut(tk.Value, "\n")
 		if o, _, more := strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n"); more && tk.Type == token.StringType {
 			first = strings.TrimRight(o, " \t")
@@ -236,8 +234,7 @@ func at(src *Source, tk *token.Token) *Node {
 	return n
 }
 
-// quotedWidth is the length of the quoted text that rest begins with, to the end of the line at
-// most.
+// quotedWidth returns the length of the quoted text at the beginning of rest, at most to the end of the line.
 func quotedWidth(rest []rune) int {
 	for i := 1; i < len(rest); i++ {
 		switch {
@@ -252,7 +249,7 @@ func quotedWidth(rest []rune) int {
 	return len(rest)
 }
 
-// syntaxError explains the parser's error in terms of a plan.
+// syntaxError translates an error of the parser.
 func syntaxError(src *Source, err error, c *Collector) {
 	msg, n := err.Error(), &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	var se *yaml.SyntaxError
@@ -280,13 +277,12 @@ func syntaxError(src *Source, err error, c *Collector) {
 	case strings.Contains(msg, "invalid key for this map"):
 		msg, hint = "a key must be one text", "write key: value"
 	case strings.Contains(msg, "value is not allowed in this context"), strings.Contains(msg, "non-map value is specified"), strings.Contains(msg, "unexpected key name"):
-		hint = "check the indentation of this line, and the colon and space behind a key"
+		hint = "check the indentation of this line, and the colon and space after a key"
 	}
 	c.Fail(n, hint, "bad YAML: %s", msg)
 }
 
-// anchors finds what aliases stand for; a name defined twice means the later one, which is what a
-// reader of the whole file would call an error, so it is left to the resolver to see.
+// anchors returns the anchors by name. The resolver reports a name that is defined twice.
 func anchors(body ast.Node) map[string][]*ast.AnchorNode {
 	found := anchorVisitor{}
 	ast.Walk(found, body)
@@ -349,7 +345,7 @@ func (r *resolver) node(a ast.Node, depth int) *Node {
 	switch a := a.(type) {
 	case *ast.NullNode:
 		if t := a.GetToken(); t.Type == token.NullType && strings.EqualFold(t.Value, "null") {
-			n.Text = t.Value // an option of another tool may mean the word: fio has an engine of that name
+			n.Text = t.Value // for an option of another tool it may be a word: fio has an engine of that name
 		}
 	case *ast.StringNode:
 		n.Kind, n.Text = ScalarNode, a.Value
@@ -361,7 +357,7 @@ func (r *resolver) node(a ast.Node, depth int) *Node {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode, *ast.MergeKeyNode:
 		n.Kind, n.Text = ScalarNode, a.GetToken().Value
 	case *ast.TagNode:
-		// A tag says what is plain here anyhow; the spec's own types decide.
+		// Tags have no effect: the types of the spec decide.
 		if a.Value == nil {
 			return n
 		}
@@ -390,7 +386,7 @@ func (r *resolver) node(a ast.Node, depth int) *Node {
 	default:
 		r.c.Fail(n, "", "%s has no meaning in a plan", strings.ToLower(a.Type().String()))
 	}
-	// The token of a block mapping is the colon of its first key; its place is that key.
+	// The token of a block mapping is the colon of its first key. Use the place of the key.
 	if n.Kind == MappingNode && len(n.Entries) > 0 && a.GetToken().Type == token.MappingValueType {
 		k := n.Entries[0].Key
 		n.Line, n.Col, n.Width = k.Line, k.Col, k.Width
@@ -417,7 +413,7 @@ func (r *resolver) alias(a *ast.AliasNode, depth int) *Node {
 	}
 }
 
-// mapping fills n. A merge key (<<) brings in keys that are not written out.
+// mapping fills n. A merge key (<<) adds keys that are not written.
 func (r *resolver) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 	own := map[string]*Node{}
 	index := map[string]int{} // in n.entries
@@ -468,7 +464,7 @@ func (r *resolver) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 		own[key.Text] = key
 		val := r.node(v.Value, depth+1)
 		if val.Kind == NullNode {
-			// What is missing has no place of its own.
+			// A missing value has the place of its key.
 			val.Line, val.Col, val.Width = key.Line, key.Col, key.Width
 		}
 		put(key, val, false)

@@ -22,10 +22,10 @@ type Duration time.Duration
 // Percent is a ratio written as a percentage: 5% is 0.05.
 type Percent float64
 
-// A ValueError says why a text is not a value of its type, and what would be.
+// A ValueError is why a text is not a value of its type.
 type ValueError struct {
 	Msg  string
-	Hint string // "" when nothing better is known
+	Hint string // "" if there is none
 }
 
 func (e *ValueError) Error() string {
@@ -35,7 +35,7 @@ func (e *ValueError) Error() string {
 	return e.Msg + ", " + e.Hint
 }
 
-// sizeUnits has the canonical spelling of each unit first.
+// sizeUnits lists the canonical spelling of each unit first.
 var sizeUnits = []struct {
 	name  string
 	bytes int64
@@ -49,7 +49,7 @@ var sizeUnits = []struct {
 
 var durationUnits = []string{"ns", "us", "ms", "s", "m", "h", "µs", "μs"}
 
-// What people write for a unit of time; the nearest spelling alone would turn "sec" into "us".
+// Common spellings of units of time. The nearest spelling alone would turn "sec" into "us".
 var durationWords = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s",
 	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m",
@@ -57,10 +57,10 @@ var durationWords = map[string]string{
 	"msec": "ms", "msecs": "ms", "millis": "ms", "usec": "us", "usecs": "us", "nsec": "ns", "nsecs": "ns",
 }
 
-// The number of digits is bounded so that no text makes a huge rational.
+// The number of digits is limited, so that no text makes a huge rational number.
 var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s]\S*)?$`)
 
-// split cuts s into a number and the unit behind it.
+// split splits s into a number and its unit.
 func split(s, what, example string) (number, unit string, err error) {
 	s = strings.TrimSpace(s)
 	if strings.HasPrefix(s, "-") {
@@ -73,8 +73,8 @@ func split(s, what, example string) (number, unit string, err error) {
 	return m[1], m[2], nil
 }
 
-// ParseSize reads a size: a number, which may have a fraction when whole bytes come out, and a
-// unit; no unit is bytes.
+// ParseSize reads a size: a number and a unit, bytes without one. Fractions are allowed if the result is a whole
+// number of bytes.
 func ParseSize(s string) (Size, error) {
 	number, unit, err := split(s, "size", "1GiB")
 	if err != nil {
@@ -105,8 +105,8 @@ func ParseSize(s string) (Size, error) {
 	return Size(r.Num().Int64()), nil
 }
 
-// sizeUnit finds the unit that was meant. Letter case and a plural s come first: "GiBs" and "gib"
-// are GiB, "mb" is MB.
+// sizeUnit finds the probably intended unit. It first ignores letter case and a plural s: "GiBs" and "gib" are
+// GiB, "mb" is MB.
 func sizeUnit(unit string, names []string) string {
 	plain := strings.TrimSuffix(unit, "s")
 	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
@@ -117,8 +117,8 @@ func sizeUnit(unit string, names []string) string {
 	return Nearest(unit, names)
 }
 
-// ParseDuration reads numbers with units, largest first or not: 10s, 1m30s, 250ms, 1.5h. A bare 0
-// needs no unit. The resolution is one nanosecond, the range 0 to about 292 years.
+// ParseDuration reads numbers with units in any order: 10s, 1m30s, 250ms, 1.5h. 0 needs no unit. The resolution is
+// one nanosecond, the range 0 to about 292 years.
 func ParseDuration(s string) (Duration, error) {
 	t := strings.TrimSpace(s)
 	if t == "0" {
@@ -171,7 +171,7 @@ func ParsePercent(s string) (Percent, error) {
 	default:
 		return 0, unknownUnit(unit, "%", "%")
 	}
-	// The exponent moves the point in decimal, so that String gives back what was written.
+	// The exponent moves the decimal point exactly, so that String returns the written text.
 	f, err := strconv.ParseFloat(number+"e-2", 64)
 	if err != nil {
 		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", Quote(s)), Hint: "write it as in 5%"}
@@ -179,7 +179,7 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(f), nil
 }
 
-// ParseNumber reads a number of up to 15 digits with k (thousand) or M (million) behind it, or neither.
+// ParseNumber reads a number of up to 15 digits, with k (thousand) or M (million) after it, or neither.
 func ParseNumber(s string) (n float64, ok bool) {
 	factor := 1.
 	for suffix, times := range map[string]float64{"k": 1e3, "M": 1e6} {
@@ -214,7 +214,7 @@ func unknownUnit(unit, near, all string) error {
 	return e
 }
 
-// String is the shortest exact form; at equal length the binary unit.
+// String returns the shortest exact form, with a binary unit among equally short ones.
 func (s Size) String() string {
 	best := strconv.FormatInt(int64(s), 10) + "B"
 	for _, u := range sizeUnits[1:9] {
@@ -227,7 +227,7 @@ func (s Size) String() string {
 	return best
 }
 
-// String is Go's form without the zeros behind it: 20m, not 20m0s.
+// String returns Go's form without trailing zero units: 20m, not 20m0s.
 func (d Duration) String() string {
 	s := time.Duration(d).String()
 	if strings.HasSuffix(s, "m0s") {
@@ -239,7 +239,7 @@ func (d Duration) String() string {
 	return s
 }
 
-// String is the shortest decimal that reads back as the same ratio.
+// String returns the shortest decimal that reads back as the same ratio.
 func (p Percent) String() string {
 	s := strconv.FormatFloat(float64(p), 'f', -1, 64)
 	sign := ""
@@ -285,7 +285,7 @@ func (p *Percent) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// keep leaves the old value in place when the text is refused.
+// keep returns the old value if the text is refused.
 func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
 	v, err := parse(string(b))
 	if err != nil {

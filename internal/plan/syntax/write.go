@@ -50,8 +50,8 @@ func (n *Node) Put(key string, val *Node) {
 	}
 }
 
-// YAML writes the entries of n in block style. The encoder of the YAML package is not used: it has no way to put
-// a comment behind a value of an ordered mapping, and quotes by other rules than its parser reads.
+// YAML writes the entries of n in block style. The encoder of the YAML package cannot add a comment after a value
+// of an ordered mapping, and its quoting does not match its parser.
 func (n *Node) YAML(depth int) string {
 	var b strings.Builder
 	indent := strings.Repeat("  ", depth)
@@ -74,7 +74,7 @@ func (n *Node) YAML(depth int) string {
 	return b.String()
 }
 
-// inline writes a value without entries on one line.
+// inline formats a value without entries on one line.
 func (n *Node) inline() string {
 	switch n.Kind {
 	case ScalarNode:
@@ -89,18 +89,18 @@ func (n *Node) inline() string {
 	return "{}"
 }
 
-// Words that are safe as they are: no indicator at the start, nothing that ends a plain text.
+// Words that need no quotes: no indicator at the start, nothing that ends a plain text.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9/._][A-Za-z0-9/._+=%@ -]*$`)
 
-// plain writes a text plain where that is surely read back as it is, and quoted elsewhere.
+// plain quotes a text unless it certainly reads back unchanged.
 func plain(s string) string {
 	lower := strings.ToLower(s)
-	other := lower == "null" || s != lower && (lower == "true" || lower == "false") // true is a boolean, or a text that reads the same
+	other := lower == "null" || s != lower && (lower == "true" || lower == "false") // true may be a boolean or a text
 	if other || !plainWord.MatchString(s) || strings.HasSuffix(s, " ") || strings.Contains(s, "  ") || strings.HasPrefix(s, "...") {
 		return quoted(s)
 	}
 	return s
 }
 
-// quoted is a double-quoted text in printable characters. Go's escapes are YAML's too.
+// quoted returns a double-quoted text. Go's escapes are valid in YAML.
 func quoted(s string) string { return strconv.Quote(strings.ToValidUTF8(s, "\ufffd")) }

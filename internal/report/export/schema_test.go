@@ -55,7 +55,7 @@ func TestSchemas(t *testing.T) {
 		if err := c.AddResource(name, closed(document(t, text))); err != nil {
 			t.Fatal(err)
 		}
-		if all[name], err = c.Compile(name); err != nil { // it is held against the meta-schema, too
+		if all[name], err = c.Compile(name); err != nil { // it is compared with the meta-schema, too
 			t.Fatal(err)
 		}
 	}

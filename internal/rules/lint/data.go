@@ -61,7 +61,7 @@ func unwritten(jobs []*job, r *report) {
 		}
 		for _, d := range j.devices() {
 			if j.reads() && !j.writes() && !written[d] && j.text("zonemode") != "zbd" { // zoned jobs read only written blocks
-				r.as(iotax.Info, j, s, "reads %s: if it is thin, new or trimmed, what was never written is answered from metadata", d)
+				r.as(iotax.Info, j, s, "reads %s: if it is thin, new or trimmed, blocks that were never written are answered from metadata", d)
 			}
 		}
 		if j.writes() && !j.random() {

@@ -58,7 +58,7 @@ func Commands(name, text string, read func(name string) ([]byte, error), facts F
 	case errors.As(err, new(*notScript)):
 		return t.unreadable(errors.Unwrap(err))
 	case err == nil && found == nil && !command.MatchString(text+" -"):
-		return t.empty(1, "the text holds no fio command", "begin with fio, as in fio --name=test --rw=randread"), nil
+		return t.empty(1, "the text has no fio command", "begin with fio, as in fio --name=test --rw=randread"), nil
 	}
 	return found, err
 }
