@@ -79,7 +79,7 @@ func TestPlanEdges(t *testing.T) {
 func TestPlanUnits(t *testing.T) {
 	for size, want := range map[string]string{"4MiB": "4 MiB", "4m": "4 MiB", "4MB": "3.8 MiB"} {
 		fs := about(lintPlan(t, planWith("rw: randread, direct: 0, size: "+size), here), "file-fits-memory")
-		if len(fs) != 1 || !strings.Contains(fs[0].Evidence, "the same "+want+" (") {
+		if len(fs) != 1 || !strings.Contains(fs[0].Evidence, "the same "+want+" again (") {
 			t.Errorf("%s: %+v, want %s", size, fs, want)
 		}
 	}
