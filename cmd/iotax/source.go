@@ -20,7 +20,6 @@ import (
 	"iotax"
 	"iotax/internal/kinds"
 	"iotax/internal/machine"
-	"iotax/internal/machine/inside"
 	"iotax/internal/machine/pod"
 	"iotax/internal/plan"
 	"iotax/internal/plan/schedule"
@@ -34,7 +33,6 @@ type planFlags struct {
 	size      string
 	scale     float64
 	image     string
-	container string
 	metrics   []string
 	protocol  string
 	seed      uint64
@@ -79,7 +77,6 @@ func (pf *planFlags) add(c *cobra.Command) {
 	metricFlag(c, &pf.metrics, "the run continues until each is precise")
 	f.StringVar(&pf.size, "size", "", "size of the test file, as in 4GiB (default 1GiB, or the plan's)")
 	f.StringVar(&pf.image, "image", "", "image for the machines that boot one ("+strings.Join(imaged(), ", ")+"), instead of the plan's")
-	f.StringVar(&pf.container, "container", "", "run the workloads of every target on another machine in a container there: namespaces, or an engine and an image, as in 'nerdctl debian:12'")
 	f.StringVar(&pf.nodes, "nodes", "", "nodes for the pods that name no node, one target for each: all, or names with commas between")
 	override(pf, c, "trial", or("measured window of a trial, as in 30s", d.Trial), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Trial })
 	override(pf, c, "ramp", or("time before the window that is not measured", d.Ramp), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Ramp })
@@ -100,7 +97,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
-	group(c, groupWhat, "workload", "metric", "expect", "size", "image", "container", "nodes")
+	group(c, groupWhat, "workload", "metric", "expect", "size", "image", "nodes")
 	group(c, groupHowLong, "trial", "ramp", "rounds", "budget", "precision", "to-precision", "protocol", "scale")
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
@@ -153,7 +150,7 @@ func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.contain, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, schedule.CheckTrials} {
+	for _, change := range []func(*plan.Plan) error{pf.shrink, pf.boot, pf.pinned, pf.apply, pf.resize, pf.choose, pf.decide, schedule.CheckTrials} {
 		if err := change(p); err != nil {
 			return nil, iotax.Usage(err)
 		}
@@ -374,35 +371,6 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 
 // decide adds the expectations of the command line to those of the plan.
 func (pf *planFlags) decide(p *plan.Plan) error { return p.Expect(pf.expect) }
-
-// contain puts the work of every target that is not on this host in a container (--container) on its machine.
-func (pf *planFlags) contain(p *plan.Plan) error {
-	if pf.container == "" {
-		return nil
-	}
-	var spec inside.Spec
-	if err := errors.Join(spec.SetScalar(pf.container), spec.Validate()); err != nil {
-		return fmt.Errorf("--container: %w", err)
-	}
-	contained := false
-	for i := range p.Targets {
-		t := &p.Targets[i]
-		if t.On == plan.Host || t.Traits().Gather != nil || len(t.In) > 0 {
-			continue
-		}
-		contained = true
-		name := "container on " + t.On
-		if _, there := p.Machine(name); !there {
-			p.Machines = append(p.Machines, plan.Machine{Name: name, On: t.On, Kind: inside.Kind.Name, Spec: &spec})
-		}
-		t.In = []string{name}
-	}
-	if !contained {
-		return &iotax.Error{Op: "run the workloads in a container", On: pf.container, Err: errors.New("every target is on this host or in a container"),
-			Hint: "leave --container out, or give a target a machine (on:)"}
-	}
-	return nil
-}
 
 // imaged lists the kinds of machines that boot an image.
 func imaged() (names []string) {

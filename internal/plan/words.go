@@ -205,7 +205,7 @@ func (w *words) target(n *syntax.Node) {
 	asMachine, isMachine := kindNamed(w.kinds.Machines, name)
 	switch {
 	case isMachine && asMachine.New().Traits().Encloses:
-		w.Fail(head, "add --container, or write a plan: iotax plan --yaml prints one", "a %s is on another machine", name)
+		w.Fail(head, "write a plan with on: at the machine; iotax plan --yaml prints one to start from", "a %s is on another machine", name)
 	case urls[name] != "" && strings.HasPrefix(rest.Text, "//"):
 		w.onHost(n, urls[name], n)
 	case instead[name] != "" && strings.HasPrefix(rest.Text, "//"):

@@ -31,7 +31,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// The words of --container are the engine's, and an image behind them.
+// A container written on one line has the words of the engine, and an image behind them.
 func TestWords(t *testing.T) {
 	for words, want := range map[string]Spec{
 		"namespaces":             {Engine: "namespaces"},
