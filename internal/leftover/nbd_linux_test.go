@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	. "iotax/internal/leftover"
-	"iotax/internal/machine/fake"
 	"iotax/internal/machine/host"
+	"iotax/internal/testenv/machinetest"
 )
 
 // A device that a died run attached is detached; one that somebody has attached there since is not, and nobody but root can have
@@ -53,7 +53,7 @@ func TestNBDDevices(t *testing.T) {
 		write(base+"/"+Marker, l.String()+"\n")
 		write(base+"/"+NBDFile, note)
 	}
-	items, err := Find(t.Context(), Place{Machine: fake.Kernel{Machine: host.Local(), Sys: sys}, Dirs: []string{"/run", planted}})
+	items, err := Find(t.Context(), Place{Machine: machinetest.Kernel{Machine: host.Local(), Sys: sys}, Dirs: []string{"/run", planted}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,9 +18,9 @@ import (
 	"iotax"
 	"iotax/internal/leftover"
 	"iotax/internal/machine"
-	"iotax/internal/machine/fake"
 	"iotax/internal/machine/node"
 	"iotax/internal/plan"
+	"iotax/internal/testenv/machinetest"
 )
 
 // nodes opens nodes of a lab of the test's own.
@@ -482,7 +482,7 @@ esac
 		}
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	kernel := func(name string, busy ...bool) fake.Kernel {
+	kernel := func(name string, busy ...bool) machinetest.Kernel {
 		t.Helper()
 		sys := dir + "/" + name
 		if err := os.Mkdir(sys, 0o700); err != nil {
@@ -498,11 +498,11 @@ esac
 				t.Fatal(err)
 			}
 		}
-		return fake.Kernel{Machine: here, Sys: sys}
+		return machinetest.Kernel{Machine: here, Sys: sys}
 	}
 	for _, c := range []struct {
 		name, url   string
-		m           fake.Kernel
+		m           machinetest.Kernel
 		status      int
 		want        string // what nbd-client is told
 		cause, hint string

@@ -96,5 +96,4 @@ func TestFakeSpec(t *testing.T) {
 
 func TestCapsKept(t *testing.T) {
 	machinetest.Keeps(t, &Machine{Under: machinetest.Full{}}, machinetest.Full{}, "Local", "Agent")
-	machinetest.Keeps(t, Kernel{Machine: machinetest.Full{}}, machinetest.Full{}, "Local", "Agent")
 }

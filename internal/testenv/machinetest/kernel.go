@@ -1,4 +1,4 @@
-package fake
+package machinetest
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 	"iotax"
 )
 
-// A Kernel is a machine with another /sys/block: what scripts do around the kernel's devices is theirs, and only the devices,
-// which kernels for guests and containers often lack, are not. It needs root and Linux.
+// A Kernel is a machine with another /sys/block, for tests of devices that the kernel of a test machine often lacks. It needs
+// root and Linux.
 type Kernel struct {
 	iotax.Machine
-	Sys string // the directory that stands there
+	Sys string // the directory that is mounted there
 }
 
-// Caps are those of the machine, as of another host: a question to it runs below Sys, in a process of its own.
+// Caps are those of another host, so that each function of the agent runs below Sys, in a process of its own.
 func (k Kernel) Caps() iotax.MachineCaps {
 	c := k.Machine.Caps()
 	c.Local, c.Agent = false, nil
