@@ -21,6 +21,7 @@ var unbounded = map[string]string{
 	"internal/rules/lint/input/here.go:holds":  "what cannot be found out is unknown, and not an error",
 	"internal/agent/root.go:Exec":              "functions of the agent run it, and who calls them has a deadline",
 	"internal/machine/ssh/transport.go:Start":  "the connection: its caller ends it, and ssh a dead one",
+	"internal/agent/enclose_linux.go:enclose":  "a session: it ends with its standard input",
 }
 
 // Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error. What

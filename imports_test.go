@@ -67,7 +67,7 @@ var floors = map[string]string{
 	"machine/pod":        "iotax plan leftover machine/kind machine/kube machine/agent machine/internal/made",
 	"machine/node":       "iotax plan leftover lab machine/kind machine/host",
 	"machine/tool":       "iotax agent plan probe leftover machine/kind machine/host machine/ssh machine/agent machine/internal/far machine/internal/made",
-	"machine/inside":     "iotax agent plan machine/kind machine/agent machine/internal/made machine/internal/proc",
+	"machine/inside":     "iotax agent plan machine/kind machine/agent machine/internal/made",
 	"machine/fake":       "iotax agent plan machine/kind machine/host machine/internal/proc",
 	"machine/qemu":       "iotax leftover",
 	"machine/kube":       "iotax agent leftover machine/agent machine/internal/made",

@@ -20,11 +20,11 @@ import (
 )
 
 func main() {
+	agent.Main(host.Local()) // before IsInit: in a container of namespaces, an agent is process 1
 	if guest.IsInit() {
 		guest.Main(host.Local())
 		return
 	}
-	agent.Main(host.Local())
 	fmt.Fprintln(os.Stderr, "iotax-agent: iotax starts this program on other machines")
 	os.Exit(2)
 }

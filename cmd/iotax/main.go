@@ -42,12 +42,12 @@ const (
 )
 
 func main() {
+	agent.Main(host.Local()) // before IsInit: in a container of namespaces, an agent is process 1
 	if guest.IsInit() {
 		guest.Main(host.Local()) // this binary is also the init of the micro-guest
 		return
 	}
 	ssh.Askpass()
-	agent.Main(host.Local())
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		signals = append(signals, syscall.SIGHUP) // the terminal was closed: iotax still removes what it made

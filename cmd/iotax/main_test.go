@@ -29,12 +29,12 @@ import (
 var programs = map[string]func(){"iotax": main}
 
 func TestMain(m *testing.M) {
+	agent.Main(host.Local())
 	if guest.IsInit() { // the test binary is what these tests put into their guests
 		guest.Main(host.Local())
 		return
 	}
 	ssh.Askpass()
-	agent.Main(host.Local())
 	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // as iotax calls itself where it was brought to another machine
 		main()
 		return

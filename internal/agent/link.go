@@ -127,7 +127,7 @@ run() {
 	export ` + sweepVariable + `=$$.$(date +%s)
 	"$1" ` + Command + `
 	c=$?
-	[ $c -le 128 ] || "$1" ` + sweepCommand + `
+	[ $c -le 128 ] || "$1" agent sweep
 	exit $c
 }
 has=$(uname -s)/$(uname -m)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,32 +15,35 @@ import (
 	"iotax/internal/secret"
 )
 
-// callerVariable holds the id of the user for whom sudo started the agent.
-const callerVariable = "IOTAX_CALLER"
+// bySudo is the last argument of an agent that Sudo's prefix starts.
+const bySudo = "by-sudo"
+
+// callerID is the id of the user for whom sudo started this agent, or "".
+var callerID string
 
 // Caller returns the id of the user for whom sudo started this agent.
 func Caller() (uid int, ok bool) {
-	uid, err := strconv.Atoi(os.Getenv(callerVariable))
+	uid, err := strconv.Atoi(callerID)
 	return uid, err == nil
 }
 
 var userID = New("user id", func(context.Context, struct{}) (int, error) { return os.Geteuid(), nil })
 
-// Sudo returns what stands before a command that root has to run on m. It is empty where the user is root, and ok is false where sudo
-// is missing or asks for a password. sudo may permit nothing but sh.
+// Sudo returns the words that a command needs before it to run as root on m. It returns none where the user is root. ok is
+// false where sudo is missing or asks for a password.
 func Sudo(ctx context.Context, m iotax.Machine) (prefix []string, ok bool, err error) {
 	uid, err := userID.On(ctx, m, struct{}{})
 	if err != nil || uid <= 0 { // Windows has no ids
 		return nil, err == nil, err
 	}
-	prefix = []string{"sudo", "-n", "sh", "-c", "export " + callerVariable + `="$SUDO_UID"; exec "$@"`, "sh"}
+	prefix = []string{"sudo", "-n"}
 	if m.Run(ctx, iotax.Command(append(prefix, "true")...)) != nil {
 		return nil, false, ctx.Err()
 	}
 	return prefix, true, nil
 }
 
-// AsRoot runs the function on m as root, and as the user where root is not to be had.
+// AsRoot runs the function on m as root, or as the user where sudo does not permit that.
 func (f Func[In, Out]) AsRoot(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	prefix, _, err := Sudo(ctx, m)
 	if err != nil {
@@ -57,7 +61,7 @@ func (f Func[In, Out]) AsRoot(ctx context.Context, m iotax.Machine, in In) (out 
 	return f.On(ctx, as, in)
 }
 
-// sudo is a machine whose agent runs as root.
+// sudo is a machine whose agent runs as root. It runs nothing else.
 type sudo struct {
 	iotax.Machine
 	Link
@@ -73,7 +77,7 @@ func (s *sudo) Caps() iotax.MachineCaps {
 
 func (s *sudo) Run(ctx context.Context, c *iotax.Cmd) error {
 	as := *c
-	as.Args = append(s.prefix[:len(s.prefix):len(s.prefix)], c.Args...)
+	as.Args = slices.Concat(s.prefix, c.Args, []string{bySudo})
 	return s.Machine.Run(ctx, &as)
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,26 +44,47 @@ func Here(ctx context.Context) iotax.Machine {
 // program that calls functions on other machines calls Main first.
 func Main(m iotax.Machine) {
 	host = m
-	words := ""
-	if len(os.Args) > 1 {
-		words = strings.Join(os.Args[1:], " ")
-	}
-	if words == sweepCommand {
-		if err := sweep(context.Background(), os.Getenv(sweepVariable)); err != nil {
-			fmt.Fprintln(os.Stderr, "iotax:", err)
-		}
-		os.Exit(0)
-	}
-	if words != Command {
+	if len(os.Args) < 3 || os.Args[1] != "agent" {
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal kills at once
-	if err := Serve(ctx, m, os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "iotax:", err)
-		os.Exit(1)
+	status, err := 0, error(nil)
+	switch args := os.Args[3:]; os.Args[2] {
+	case "session":
+		if len(args) == 1 && args[0] == bySudo {
+			callerID = os.Getenv("SUDO_UID")
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		context.AfterFunc(ctx, stop) // a second signal kills at once
+		err = Serve(ctx, m, os.Stdin, os.Stdout)
+	case "sweep":
+		err = sweep(context.Background(), os.Getenv(sweepVariable))
+	case "enclose", "enclosed":
+		if len(args) != 2 {
+			return
+		}
+		do := enclose
+		if os.Args[2] == "enclosed" {
+			do = enclosed
+		}
+		status, err = do(args[0], args[1])
+	default:
+		return
 	}
-	os.Exit(0)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "iotax:", err)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+// EnclosedProgram is the path of the agent's program in a container that Enclose starts.
+const EnclosedProgram = "/tmp/iotax-agent"
+
+// Enclose returns the command that starts a session in a container on Linux: in mount, process, IPC and host-name
+// namespaces of its own, with a /tmp of its own. root is the directory that becomes /, or "". place is a path that the
+// container shows also where it hides what is around it. The command needs root. program is the agent's.
+func Enclose(program, root, place string) []string {
+	return []string{program, "agent", "enclose", root, place}
 }
 
 // InProcess returns a session with an agent in this process, for machines that tests make. It runs commands on this host.

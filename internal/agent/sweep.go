@@ -11,12 +11,10 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// An agent that a signal killed leaves its commands. The bootstrap script, its parent, then starts this program once more, to end
-// the processes with the value that the script gave a variable.
-const (
-	sweepCommand  = "agent sweep"
-	sweepVariable = "IOTAX_AGENT"
-)
+// sweepVariable is the environment variable to which the bootstrap script gives a value of its own. An agent that a signal
+// killed leaves its commands. The script then starts its program once more, as "agent sweep", to end the processes that
+// have the value.
+const sweepVariable = "IOTAX_AGENT"
 
 // Identity returns the value of the variable on m, "" where no script started the agent.
 var Identity = New("agent.identity", func(context.Context, struct{}) (string, error) { return os.Getenv(sweepVariable), nil })

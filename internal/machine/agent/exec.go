@@ -69,7 +69,7 @@ func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error)
 }
 
 // Through is a Run by a command of another machine, such as nsenter(1), docker exec or limactl shell: prefix stands before the
-// words of the program. When the command fails, lost returns the reason if what it leads to has ended, else nil.
+// words of the program. When the command fails, lost returns the reason if what it leads to has ended, else nil. lost may be nil.
 func Through(on iotax.Machine, prefix []string, lost func(context.Context) error) Run {
 	return func(ctx context.Context, args []string, s Streams) (int, error) {
 		err := on.Run(ctx, &iotax.Cmd{Args: slices.Concat(prefix, args), Stdin: s.In, Stdout: s.Out, Stderr: s.Err})
@@ -77,8 +77,10 @@ func Through(on iotax.Machine, prefix []string, lost func(context.Context) error
 		if !errors.As(err, &exit) {
 			return 0, err
 		}
-		if err := lost(ctx); err != nil {
-			return 0, err
+		if lost != nil {
+			if err := lost(ctx); err != nil {
+				return 0, err
+			}
 		}
 		if exit.Signal != "" {
 			return 0, fmt.Errorf("%s was ended by signal %s", prefix[0], exit.Signal)

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// enclose runs a session in namespaces of its own and returns its exit status. The session ends with this process, also
+// when this is killed.
+func enclose(root, place string) (int, error) {
+	runtime.LockOSThread() // a child with Pdeathsig ends with the thread that started it
+	c := exec.Command("/proc/self/exe", "agent", "enclosed", root, place)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL,
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS}
+	err := c.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return 0, err
+}
+
+// enclosed is the first process in the namespaces. It mounts what the session needs, starts it, and reaps orphans until
+// the session ends.
+func enclosed(root, place string) (int, error) {
+	program, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return 0, err
+	}
+	root = filepath.Join("/", root)
+	at := func(path string) string { return filepath.Join(root, path) }
+	var mounts []mount
+	var opened error
+	// bind shows from, as it is now, at a path of the container. Later mounts may hide from.
+	bind := func(from, to string, file bool) {
+		fd, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			opened = errors.Join(opened, &os.PathError{Op: "open", Path: from, Err: err})
+		}
+		mounts = append(mounts, mount{fmt.Sprintf("/proc/self/fd/%d", fd), at(to), "", unix.MS_BIND | unix.MS_REC, file})
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return 0, fmt.Errorf("make mounts private: %w", err)
+	}
+	if root != "/" {
+		bind(root, "/", false)
+		bind("/dev", "/dev", false)
+		bind("/sys", "/sys", false)
+	}
+	mounts = append(mounts, mount{"tmpfs", at("/tmp"), "tmpfs", 0, false})
+	if st, err := os.Stat(place); err == nil && st.IsDir() {
+		bind(place, place, false)
+	}
+	bind(program, EnclosedProgram, true)
+	// Last: it shows the processes of the container, of which none has the files that bind opened.
+	mounts = append(mounts, mount{"proc", at("/proc"), "proc", 0, false})
+	if opened != nil {
+		return 0, opened
+	}
+	for _, m := range mounts {
+		if err := m.make(); err != nil {
+			return 0, fmt.Errorf("mount %s at %s: %w", m.from, m.to, err)
+		}
+	}
+	if err := errors.Join(unix.Chroot(root), os.Chdir("/")); err != nil {
+		return 0, fmt.Errorf("change the root to %s: %w", root, err)
+	}
+	session, err := syscall.ForkExec(EnclosedProgram, append([]string{EnclosedProgram}, strings.Fields(Command)...),
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+	if err != nil {
+		return 0, fmt.Errorf("start %s: %w", EnclosedProgram, err)
+	}
+	for {
+		var status unix.WaitStatus
+		switch pid, err := unix.Wait4(-1, &status, 0, nil); {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return 0, err
+		case pid == session && status.Signaled():
+			return 128 + int(status.Signal()), nil
+		case pid == session:
+			return status.ExitStatus(), nil
+		}
+	}
+}
+
+type mount struct {
+	from, to, kind string
+	flags          uintptr
+	file           bool // it is a file, not a directory
+}
+
+func (m mount) make() error {
+	var err error
+	if m.file {
+		err = os.WriteFile(m.to, nil, 0o700) //nolint:gosec // a program
+	} else {
+		err = os.MkdirAll(m.to, 0o755) //nolint:gosec // directories of a root
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Mount(m.from, m.to, m.kind, m.flags, "")
+}
