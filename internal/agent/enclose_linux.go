@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"iotax"
 )
 
 // enclose runs a session in namespaces of its own and returns its exit status. The session ends with this process, also
@@ -32,44 +35,48 @@ func enclose(root, place string) (int, error) {
 // enclosed is the first process in the namespaces. It mounts what the session needs, starts it, and reaps orphans until
 // the session ends.
 func enclosed(root, place string) (int, error) {
-	program, err := os.Readlink("/proc/self/exe")
+	program, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return 0, err
 	}
+	defer program.Close()
 	root = filepath.Join("/", root)
 	at := func(path string) string { return filepath.Join(root, path) }
 	var mounts []mount
 	var opened error
 	// bind shows from, as it is now, at a path of the container. Later mounts may hide from.
-	bind := func(from, to string, file bool) {
+	bind := func(from, to string) {
 		fd, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			opened = errors.Join(opened, &os.PathError{Op: "open", Path: from, Err: err})
 		}
-		mounts = append(mounts, mount{fmt.Sprintf("/proc/self/fd/%d", fd), at(to), "", unix.MS_BIND | unix.MS_REC, file})
+		mounts = append(mounts, mount{fmt.Sprintf("/proc/self/fd/%d", fd), at(to), "", unix.MS_BIND | unix.MS_REC})
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return 0, fmt.Errorf("make mounts private: %w", err)
 	}
 	if root != "/" {
-		bind(root, "/", false)
-		bind("/dev", "/dev", false)
-		bind("/sys", "/sys", false)
+		bind(root, "/")
+		bind("/dev", "/dev")
+		bind("/sys", "/sys")
 	}
-	mounts = append(mounts, mount{"tmpfs", at("/tmp"), "tmpfs", 0, false})
+	mounts = append(mounts, mount{"tmpfs", at("/tmp"), "tmpfs", 0})
 	if st, err := os.Stat(place); err == nil && st.IsDir() {
-		bind(place, place, false)
+		bind(place, place)
 	}
-	bind(program, EnclosedProgram, true)
 	// Last: it shows the processes of the container, of which none has the files that bind opened.
-	mounts = append(mounts, mount{"proc", at("/proc"), "proc", 0, false})
+	mounts = append(mounts, mount{"proc", at("/proc"), "proc", 0})
 	if opened != nil {
 		return 0, opened
 	}
 	for _, m := range mounts {
-		if err := m.make(); err != nil {
+		if err := errors.Join(os.MkdirAll(m.to, 0o755), unix.Mount(m.from, m.to, m.kind, m.flags, "")); err != nil {
 			return 0, fmt.Errorf("mount %s at %s: %w", m.from, m.to, err)
 		}
+	}
+	// A copy: the kernel binds no file of another mount namespace, and the program's path may lead elsewhere by now.
+	if err := iotax.WriteWhole(at(EnclosedProgram), 0o700, func(w io.Writer) error { _, err := io.Copy(w, program); return err }); err != nil {
+		return 0, fmt.Errorf("copy the agent into the container: %w", err)
 	}
 	if err := errors.Join(unix.Chroot(root), os.Chdir("/")); err != nil {
 		return 0, fmt.Errorf("change the root to %s: %w", root, err)
@@ -96,18 +103,4 @@ func enclosed(root, place string) (int, error) {
 type mount struct {
 	from, to, kind string
 	flags          uintptr
-	file           bool // it is a file, not a directory
-}
-
-func (m mount) make() error {
-	var err error
-	if m.file {
-		err = os.WriteFile(m.to, nil, 0o700) //nolint:gosec // a program
-	} else {
-		err = os.MkdirAll(m.to, 0o755) //nolint:gosec // directories of a root
-	}
-	if err != nil {
-		return err
-	}
-	return unix.Mount(m.from, m.to, m.kind, m.flags, "")
 }
