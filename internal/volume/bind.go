@@ -33,7 +33,7 @@ func (s *MountSpec) Validate() error {
 	if s.OfTarget != "" && s.Type != "bind" {
 		return &plan.FieldError{Field: "of", Msg: "is for type bind", Hint: "leave it out"}
 	}
-	return oneOf("type", s.Type, "bind", "volume", "tmpfs")
+	return nil
 }
 
 type mount struct {

@@ -71,7 +71,7 @@ func (s *BucketSpec) Traits() plan.Traits {
 
 // Validate refuses what is no bucket, and secrets in a plan.
 func (s *BucketSpec) Validate() error {
-	errs := []error{oneOf("server", s.Server, "versitygw", "minio"), oneOf("style", s.Style, "auto", "path", "virtual"), checkAddress(s.Address, s.Port)}
+	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}

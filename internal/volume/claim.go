@@ -49,7 +49,7 @@ func (s *ClaimSpec) Validate() error {
 	case s.Path != "" && !strings.HasPrefix(s.Path, "/dev/"):
 		return bad("device", fmt.Sprintf("%q is not below /dev", s.Path), "as in /dev/bench")
 	}
-	return oneOf("mode", s.Mode, "filesystem", "block")
+	return nil
 }
 
 // Device is the path of the raw device, or "" of a file system.

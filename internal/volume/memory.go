@@ -31,7 +31,7 @@ func (s *MemorySpec) Validate() error {
 	if s.Size < 0 {
 		return &plan.FieldError{Field: "size", Msg: "is negative", Hint: "as in 1GiB"}
 	}
-	return oneOf("type", s.Type, "tmpfs", "ramfs")
+	return nil
 }
 
 type memory struct {

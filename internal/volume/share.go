@@ -74,7 +74,7 @@ func (s *ShareSpec) Validate() error {
 		return errors.Join(oneOf("cache", s.Cache, "none", "loose", "fscache", "mmap"), size,
 			oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"))
 	}
-	return oneOf("type", s.Type, "virtiofs", "9p")
+	return nil
 }
 
 type share struct {

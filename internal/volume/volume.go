@@ -114,7 +114,7 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
-// oneOf checks an enumerated field.
+// oneOf checks a field whose words depend on another field. The enum tag of a field has all its words.
 func oneOf(field, value string, allowed ...string) error {
 	for _, a := range allowed {
 		if value == a {

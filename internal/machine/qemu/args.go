@@ -3,10 +3,8 @@
 package qemu
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,27 +54,6 @@ type Share struct {
 	Socket string // virtiofs: where its daemon listens
 }
 
-// DeviceError is a device that no guest can have as asked for.
-type DeviceError struct {
-	ID    string
-	Field string // disk or share key: "aio"
-	Msg   string
-	Hint  string
-}
-
-func (e *DeviceError) Error() string { return fmt.Sprintf("device %s: %s: %s", e.ID, e.Field, e.Msg) }
-
-var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,19}$`)
-
-var (
-	buses    = []string{"virtio-blk", "virtio-scsi", "nvme"}
-	formats  = []string{"raw", "qcow2"}
-	caches   = []string{"none", "writeback", "writethrough", "directsync", "unsafe"}
-	aios     = []string{"threads", "native", "io_uring"}
-	security = []string{"mapped-xattr", "mapped-file", "passthrough", "none"}
-	fsCaches = []string{"none", "auto", "always"}
-)
-
 // fill gives a disk the defaults of a plan that says nothing.
 func (d Disk) fill() Disk {
 	d.Format = or(d.Format, "raw")
@@ -100,106 +77,21 @@ func or(s, def string) string {
 	return s
 }
 
-// Check says whether a guest can be started with d; the error is a *DeviceError. Empty fields stand
-// for their defaults.
-func Check(d iotax.Device) error {
-	switch {
-	case d.Disk != nil && d.Share == nil:
-		return checkDisk(Disk{Disk: *d.Disk, ID: d.ID}.fill())
-	case d.Share != nil && d.Disk == nil:
-		return checkShare(Share{Share: *d.Share, ID: d.ID}.fill())
-	}
-	return &DeviceError{ID: d.ID, Field: "device", Msg: "must be a disk or a share"}
-}
-
-func oneOf(id, field, value string, all []string) error {
-	if slices.Contains(all, value) {
-		return nil
-	}
-	return &DeviceError{ID: id, Field: field, Msg: fmt.Sprintf("%q is not one of %s", value, strings.Join(all, ", "))}
-}
-
-func checkID(id string) error {
-	if idForm.MatchString(id) {
-		return nil
-	}
-	return &DeviceError{ID: id, Field: "id", Msg: "must be 1 to 20 of a-z, 0-9 and -, and not start with -"}
-}
-
-func checkDisk(d Disk) error {
-	if err := errors.Join(checkID(d.ID), oneOf(d.ID, "bus", d.Bus, buses), oneOf(d.ID, "format", d.Format, formats),
-		oneOf(d.ID, "cache", d.Cache, caches), oneOf(d.ID, "aio", d.AIO, aios)); err != nil {
-		return err
-	}
-	switch {
-	case d.Path == "":
-		return &DeviceError{ID: d.ID, Field: "path", Msg: "is empty"}
-	case d.IOPS < 0:
-		return &DeviceError{ID: d.ID, Field: "iops", Msg: "is negative", Hint: "a limit above 0, or 0 for none"}
-	case d.AIO == "native" && d.Cache != "none" && d.Cache != "directsync":
-		return &DeviceError{ID: d.ID, Field: "aio", Msg: "native needs a cache mode that bypasses the host's page cache, not " + d.Cache,
-			Hint: "cache: none or directsync, or aio: threads or io_uring"}
-	case d.IOThread && d.Bus == "nvme":
-		return &DeviceError{ID: d.ID, Field: "iothread", Msg: "QEMU's nvme device has none", Hint: "bus: virtio-blk or virtio-scsi"}
-	case d.Hot && (d.Bus != "virtio-blk" || d.IOThread):
-		return &DeviceError{ID: d.ID, Field: "hot", Msg: "only a virtio-blk disk without an iothread can be plugged in later"}
-	}
-	return nil
-}
-
-func checkShare(s Share) error {
-	if err := errors.Join(checkID(s.ID), oneOf(s.ID, "type", s.Type, []string{"virtiofs", "9p"})); err != nil {
-		return err
-	}
-	if s.Path == "" {
-		return &DeviceError{ID: s.ID, Field: "path", Msg: "is empty"}
-	}
-	if s.Type == "9p" {
-		return oneOf(s.ID, "security", s.Security, security)
-	}
-	return oneOf(s.ID, "cache", s.Cache, fsCaches)
-}
-
 // maxSocket is what fits into sun_path with its closing zero; macOS has four bytes less than Linux.
 const maxSocket = 103
 
-// Validate says what is wrong with c before anything is started.
+// Validate reports what the plan of a machine could not show: its devices and numbers were checked there.
 func (c Config) Validate() error {
-	var errs []error
-	ids := map[string]bool{}
-	unique := func(id string) {
-		if ids[id] {
-			errs = append(errs, &DeviceError{ID: id, Field: "id", Msg: "two devices have it"})
-		}
-		ids[id] = true
-	}
-	for _, d := range c.Disks {
-		unique(d.ID)
-		errs = append(errs, checkDisk(d.fill()))
-	}
+	paths := []string{c.QMP, c.Port.Socket}
 	for _, s := range c.Shares {
-		unique(s.ID)
-		s = s.fill()
-		errs = append(errs, checkShare(s))
-		if s.Type == "virtiofs" && len(s.Socket) > maxSocket {
-			errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", s.Socket, maxSocket))
-		}
+		paths = append(paths, s.Socket)
 	}
-	for _, path := range []string{c.QMP, c.Port.Socket} {
+	for _, path := range paths {
 		if len(path) > maxSocket {
-			errs = append(errs, fmt.Errorf("socket path %s is longer than %d bytes", path, maxSocket))
+			return fmt.Errorf("socket path %s is longer than %d bytes", path, maxSocket)
 		}
 	}
-	if c.Memory <= 0 || c.Memory%(1<<20) != 0 {
-		errs = append(errs, fmt.Errorf("memory of %d bytes is not a whole number of MiB", c.Memory))
-	}
-	if c.CPUs < 0 || c.CPUs > 255 {
-		errs = append(errs, fmt.Errorf("%d cpus", c.CPUs))
-	}
-	if c.Kernel == "" && c.Append+c.Initrd != "" {
-		errs = append(errs, errors.New("a kernel command line or an initrd needs a kernel"))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // smp is the number of virtual CPUs. With a single one, emulation leaves out memory barriers: no other

@@ -98,7 +98,8 @@ func TestArgs(t *testing.T) {
 func TestStart(t *testing.T) {
 	dir := t.TempDir()
 	c := Config{Memory: 64 << 20, Net: true, QMP: filepath.Join(dir, "q"), Port: Port{"x", filepath.Join(dir, "p")}}
-	for i, bus := range buses {
+	caches := []string{"none", "writeback", "writethrough"}
+	for i, bus := range []string{"virtio-blk", "virtio-scsi", "nvme"} {
 		file := filepath.Join(dir, bus)
 		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 			t.Fatal(err)
@@ -175,58 +176,9 @@ func TestStart(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Config{Memory: 64 << 20}
-	disk := func(d iotax.Disk) func(*Config) {
-		if d.Path == "" {
-			d.Path = "/d"
-		}
-		return func(c *Config) { c.Disks = []Disk{{ID: "a", Disk: d}} }
-	}
-	share := func(s iotax.Share) func(*Config) {
-		s.Path = "/d"
-		return func(c *Config) { c.Shares = []Share{{ID: "a", Share: s}} }
-	}
-	for name, c := range map[string]struct {
-		change func(*Config)
-		field  string
-	}{
-		"native and the page cache":  {disk(iotax.Disk{Cache: "writeback", AIO: "native"}), "aio"},
-		"negative limit":             {disk(iotax.Disk{IOPS: -1}), "iops"},
-		"native and unsafe":          {disk(iotax.Disk{Cache: "unsafe", AIO: "native"}), "aio"},
-		"unknown bus":                {disk(iotax.Disk{Bus: "ide"}), "bus"},
-		"unknown format":             {disk(iotax.Disk{Format: "vmdk"}), "format"},
-		"unknown cache":              {disk(iotax.Disk{Cache: "off"}), "cache"},
-		"unknown aio":                {disk(iotax.Disk{AIO: "posix"}), "aio"},
-		"nvme with a thread":         {disk(iotax.Disk{Bus: "nvme", IOThread: true}), "iothread"},
-		"hot nvme":                   {disk(iotax.Disk{Hot: true, Bus: "nvme"}), "hot"},
-		"hot with a thread":          {disk(iotax.Disk{Hot: true, IOThread: true}), "hot"},
-		"no path":                    {func(c *Config) { c.Disks = []Disk{{ID: "a"}} }, "path"},
-		"long serial":                {func(c *Config) { c.Disks = []Disk{{ID: strings.Repeat("a", 21), Disk: iotax.Disk{Path: "/d"}}} }, "id"},
-		"serial that injects":        {func(c *Config) { c.Disks = []Disk{{ID: "a,b=c", Disk: iotax.Disk{Path: "/d"}}} }, "id"},
-		"one id twice":               {func(c *Config) { disk(iotax.Disk{})(c); share(iotax.Share{Type: "9p"})(c) }, "id"},
-		"unknown share":              {share(iotax.Share{Type: "nfs"}), "type"},
-		"unknown security":           {share(iotax.Share{Type: "9p", Security: "mapped"}), "security"},
-		"unknown cache of the share": {share(iotax.Share{Cache: "mmap"}), "cache"},
-		"memory":                     {func(c *Config) { c.Memory = 1000 }, ""},
-		"cpus":                       {func(c *Config) { c.CPUs = 1000 }, ""},
-		"append without kernel":      {func(c *Config) { c.Append = "x" }, ""},
-		"long socket":                {func(c *Config) { c.QMP = "/" + strings.Repeat("x", 110) }, ""},
-	} {
-		cfg := good
-		c.change(&cfg)
-		err := cfg.Validate()
-		if err == nil {
-			t.Errorf("%s: it is accepted", name)
-			continue
-		}
-		var de *DeviceError
-		if c.field != "" && (!errors.As(err, &de) || de.Field != c.field) {
-			t.Errorf("%s: the error is %v, not about %s", name, err, c.field)
-		}
-	}
-	for _, d := range []iotax.Device{{ID: "x"}, {ID: "x", Disk: &iotax.Disk{Path: "/"}, Share: &iotax.Share{Path: "/"}}} {
-		if Check(d) == nil {
-			t.Errorf("%+v is accepted", d)
+	for _, c := range []Config{{QMP: "/" + strings.Repeat("x", 110)}, {Shares: []Share{{Socket: strings.Repeat("x", 110)}}}} {
+		if c.Validate() == nil {
+			t.Errorf("%+v is accepted", c)
 		}
 	}
 }

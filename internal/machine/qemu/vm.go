@@ -73,7 +73,7 @@ func (c Config) Look() (string, error) {
 // When this process ends, however that comes about, the guest does too (on Linux).
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
 	if err := c.Validate(); err != nil {
-		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: hintOf(err)}
+		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "use a directory with a shorter path"}
 	}
 	path, err := c.Look()
 	if err != nil {
@@ -162,15 +162,6 @@ func (v *VM) plug(ctx context.Context, d Disk) error {
 	}
 	v.Plugged = time.Now()
 	return err
-}
-
-// hintOf finds the hint that a device error among err's carries.
-func hintOf(err error) string {
-	var d *DeviceError
-	if errors.As(err, &d) {
-		return d.Hint
-	}
-	return ""
 }
 
 func (v *VM) event(e Event) {

@@ -45,13 +45,6 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 // spawn starts QEMU, and returns once the init of a micro-guest is ready. boots is nil where this host has what that boots.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
-	for _, d := range o.Devices {
-		if err := qemu.Check(d); err != nil {
-			var de *qemu.DeviceError
-			_ = errors.As(err, &de)
-			return nil, &iotax.Error{Op: "start machine", On: name, Err: err, Hint: de.Hint}
-		}
-	}
 	var pinned *pinning
 	var nodes []int
 	notPinned := ""

@@ -1,6 +1,7 @@
 package bind
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -249,9 +250,24 @@ func (b *Binder) Spec(v *Variant, k Kind, key, val *syntax.Node) {
 }
 
 func (b *Binder) validate(v *Variant, key, val *syntax.Node) {
-	if err := v.Spec.Validate(); err != nil {
+	if err := cmp.Or(checkWords(v.Spec), v.Spec.Validate()); err != nil {
 		b.Explain(v, key, nil, val, err)
 	}
+}
+
+// checkWords refuses a word that is not in the enum of its field: SetScalar takes any.
+func checkWords(spec Spec) error {
+	v := reflect.ValueOf(spec).Elem()
+	list, _ := Fields(v.Type())
+	for _, f := range list {
+		if f.Enum == nil || f.Typ.Kind() != reflect.String {
+			continue
+		}
+		if word := v.FieldByIndex(f.Index).String(); word != "" && !slices.Contains(f.Enum, word) {
+			return &FieldError{Field: f.Name, Msg: fmt.Sprintf("%q is not known", word), Hint: "use one of " + strings.Join(Named(f.Enum), ", ")}
+		}
+	}
+	return nil
 }
 
 // Explain reports an error of a spec at the field that it names, or at itself if it is not found, or at value if
