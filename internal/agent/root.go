@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,7 +94,8 @@ func Tool(name string) (string, error) {
 	return "", err
 }
 
-// Exec runs a program of this system and returns what it prints. The error contains what it printed on standard error.
+// Exec runs a program of this system and returns what it prints. The error has what it printed on standard error, and wraps its
+// *exec.ExitError.
 func Exec(ctx context.Context, args ...string) (string, error) {
 	path, err := Tool(args[0])
 	if err != nil {
@@ -107,7 +107,16 @@ func Exec(ctx context.Context, args ...string) (string, error) {
 	c.Stderr, c.WaitDelay = &errs, 5*time.Second
 	out, err := iotax.ExecOutput(c)
 	if text := strings.TrimSpace(errs.String()); err != nil && text != "" {
-		err = fmt.Errorf("%s: %s", filepath.Base(path), text)
+		err = &toolError{filepath.Base(path) + ": " + text, err}
 	}
 	return string(out), err
 }
+
+// A toolError has the words of a program that failed.
+type toolError struct {
+	text  string
+	cause error
+}
+
+func (e *toolError) Error() string { return e.text }
+func (e *toolError) Unwrap() error { return e.cause }

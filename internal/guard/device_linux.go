@@ -415,15 +415,15 @@ const toolTime = 30 * time.Second
 func run(ctx context.Context, args ...string) result {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
-	var errs iotax.Capture
-	c := exec.CommandContext(ctx, args[0], args[1:]...)
-	c.Env = append(os.Environ(), "LC_ALL=C")
-	c.Stderr = &errs
-	out, err := iotax.ExecOutput(c)
-	if text := strings.TrimSpace(errs.String()); err != nil && text != "" {
-		err = fmt.Errorf("%s: %s", filepath.Base(args[0]), text)
+	out, err := agent.Exec(ctx, args...)
+	status := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status = exit.ExitCode()
+	} else if err != nil {
+		status = -1
 	}
-	return result{string(out), c.ProcessState.ExitCode(), err}
+	return result{out, status, err}
 }
 
 // mounts lists the mounts that any process sees.

@@ -24,6 +24,7 @@ import (
 	"pgregory.net/rapid"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/testenv/guesttest"
 )
 
@@ -430,7 +431,7 @@ func TestTools(t *testing.T) {
 	if st, err := os.Stat(path); err != nil || !os.SameFile(made, st) { // its time is that of its last use
 		t.Errorf("the second time it is made anew: %v", err)
 	}
-	debugfs := lookProgram("debugfs")
+	debugfs, _ := agent.Tool("debugfs")
 	if debugfs == "" {
 		t.Fatal("no debugfs: it comes with mke2fs")
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/u-root/u-root/pkg/ldd"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 //go:embed webapp.py
@@ -36,26 +36,23 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
 	}
-	python := lookProgram("/usr/bin/python3") // a distribution's own, before one of the user's
-	if python == "" {
-		python = lookProgram("python3")
+	python, err := agent.Tool("/usr/bin/python3") // a distribution's own, before one of the user's
+	if err != nil {
+		python, err = agent.Tool("python3")
 	}
-	if python == "" {
-		return fail(errors.New("this host has no python3"), "install it: apt install python3; or name a directory as root")
+	if err != nil {
+		return fail(err, "install it: apt install python3; or name a directory as root")
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	var stderr iotax.Capture
-	ask := exec.CommandContext(limited, python, "-I", "-c",
+	out, err := agent.Exec(limited, python, "-I", "-c",
 		`import json, os, sys, sysconfig; print(json.dumps([os.path.realpath(sys.executable), sysconfig.get_paths()["stdlib"], sys.implementation.cache_tag]))`)
-	ask.Stderr = &stderr
-	out, err := iotax.ExecOutput(ask)
 	var told [3]string
 	if err == nil {
-		err = json.Unmarshal(out, &told)
+		err = json.Unmarshal([]byte(out), &told)
 	}
 	if err != nil {
-		return fail(fmt.Errorf("%s: %w: %s", python, err, bytes.TrimSpace(stderr.Bytes())), "see whether it runs")
+		return fail(err, "see whether "+python+" runs")
 	}
 	binary, lib, tag := told[0], told[1], told[2]
 	st, err := os.Stat(binary)
@@ -127,7 +124,7 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	if binary != "/usr/bin/python3" {
 		files = append(files, toolFile{Guest: "/usr/bin/python3", Link: binary})
 	}
-	if shell := lookProgram("busybox"); shell != "" {
+	if shell, err := agent.Tool("busybox"); err == nil {
 		programs = append(programs, shell)
 		files = append(files, toolFile{Host: shell, Guest: "/usr/bin/busybox"})
 		for _, name := range []string{"sh", "true", "cat", "ls", "uname", "mount"} {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/u-root/u-root/pkg/ldd"
 
 	"iotax"
+	"iotax/internal/agent"
 )
 
 // programs are the tools of this host that a guest gets, where the host has them. Those up to the
@@ -97,11 +97,10 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	blocks := total/4096 + total/4096/16 + 1024
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, mke2fs(), "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", ToolsSerial,
+	if _, err := agent.Exec(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-m", "0", "-L", ToolsSerial,
 		"-O", "^has_journal,^resize_inode", "-E", "root_owner=0:0", "-N", fmt.Sprint(len(files)+256),
-		"-d", filepath.Join(tmp, "root"), disk, fmt.Sprint(blocks))
-	if out, err := iotax.ExecOutput(cmd); err != nil {
-		return fail(fmt.Errorf("%s: %w: %s", cmd, err, bytes.TrimSpace(out)), "")
+		"-d", filepath.Join(tmp, "root"), disk, fmt.Sprint(blocks)); err != nil {
+		return fail(err, "")
 	}
 	if err := os.Chmod(disk, 0o644); err != nil {
 		return fail(err, "")
@@ -163,12 +162,8 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
 	for _, args := range [][]string{{"resize2fs", "-f", tmp}, {"tune2fs", "-O", "has_journal", tmp}} {
-		program := lookProgram(args[0])
-		if program == "" {
-			return fail(fmt.Errorf("this host has no %s", args[0]), "apt install e2fsprogs")
-		}
-		if out, err := iotax.ExecOutput(exec.CommandContext(ctx, program, args[1:]...)); err != nil {
-			return fail(fmt.Errorf("%s: %w: %s", args[0], err, bytes.TrimSpace(out)), "")
+		if _, err := agent.Exec(ctx, args...); err != nil {
+			return fail(err, "install e2fsprogs if it is missing")
 		}
 	}
 	if err := os.Rename(tmp, path); err != nil {
@@ -176,29 +171,6 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	}
 	prune(dir, "root-*.ext4", 2, 0)
 	return path, nil
-}
-
-func mke2fs() string {
-	if p := lookProgram("mke2fs"); p != "" {
-		return p
-	}
-	return "mke2fs"
-}
-
-// lookProgram is exec.LookPath that also looks where users' PATHs often do not lead.
-func lookProgram(name string) string {
-	if p, err := exec.LookPath(name); err == nil {
-		if p, err = filepath.Abs(p); err == nil {
-			return p
-		}
-	}
-	for _, d := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin"} {
-		p := filepath.Join(d, name)
-		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return p
-		}
-	}
-	return ""
 }
 
 // lookPrograms finds the programs on this host. Several names of one file are links to the first.
@@ -211,11 +183,9 @@ func lookPrograms() (found []toolFile, missing []string) {
 			optional = true
 			continue
 		}
-		path := lookProgram(name)
-		if path != "" {
-			if real, err := filepath.EvalSymlinks(path); err == nil {
-				path = real
-			}
+		path, _ := agent.Tool(name) // "" where it is missing
+		if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
+			path = real
 		}
 		st, err := os.Stat(path)
 		if path == "" || err != nil || !isELF(path) {

@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -11,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"github.com/kdomanski/iso9660"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/machine/qemu"
 	"iotax/internal/probe"
 )
@@ -92,30 +91,23 @@ func (b *booting) image(ctx context.Context) error {
 func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	run := func(args ...string) ([]byte, error) {
-		out, err := iotax.ExecOutput(exec.CommandContext(ctx, "qemu-img", args...))
-		if err != nil {
-			err = fmt.Errorf("qemu-img %s: %w: %s", args[0], err, bytes.TrimSpace(out))
-		}
-		return out, err
-	}
-	if _, err := exec.LookPath("qemu-img"); err != nil {
+	if _, err := agent.Tool("qemu-img"); err != nil {
 		return "install it: apt install qemu-utils", err
 	}
 	if base, err = filepath.Abs(base); err != nil {
 		return "", err
 	}
-	out, err := run("info", "--force-share", "--output=json", "-f", format, base)
+	out, err := agent.Exec(ctx, "qemu-img", "info", "--force-share", "--output=json", "-f", format, base)
 	if err != nil {
 		return "", err
 	}
 	var info struct {
 		Size int64 `json:"virtual-size"`
 	}
-	if err := json.Unmarshal(out, &info); err != nil {
+	if err := json.Unmarshal([]byte(out), &info); err != nil {
 		return "", fmt.Errorf("qemu-img info: %w", err)
 	}
-	_, err = run("create", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, file, strconv.FormatInt(info.Size, 10))
+	_, err = agent.Exec(ctx, "qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, file, strconv.FormatInt(info.Size, 10))
 	return "", err
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -117,12 +116,8 @@ func (n named) String() string { return n.name }
 func keygen(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "ssh-keygen", args...))
-	text := strings.TrimSpace(string(out))
-	if err != nil {
-		return "", fmt.Errorf("ssh-keygen: %w: %s", err, text)
-	}
-	return text, nil
+	text, err := session.Exec(ctx, append([]string{"ssh-keygen"}, args...)...)
+	return strings.TrimSpace(text), err
 }
 
 // publicKey returns the public key of a file with a private key that has no passphrase.

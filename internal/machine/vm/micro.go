@@ -1,14 +1,12 @@
 package vm
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"iotax"
+	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/kind"
 	"iotax/internal/machine/qemu"
@@ -82,10 +81,8 @@ func (b *booting) writeRoot(ctx context.Context, tools string) error {
 	if err != nil {
 		return err
 	}
-	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "qemu-img", "convert", "-n", "-f", "raw", "-O", b.root.Format, file, b.root.Path))
-	if err != nil {
-		return &iotax.Error{Op: "write the root of", On: b.name, Err: fmt.Errorf("qemu-img: %w: %s", err, bytes.TrimSpace(out)),
-			Hint: "see that qemu-img is installed there (Debian: qemu-utils)"}
+	if _, err := agent.Exec(ctx, "qemu-img", "convert", "-n", "-f", "raw", "-O", b.root.Format, file, b.root.Path); err != nil {
+		return &iotax.Error{Op: "write the root of", On: b.name, Err: err, Hint: "see that qemu-img is installed there (Debian: qemu-utils)"}
 	}
 	return nil
 }
