@@ -46,11 +46,26 @@ func TestMachinePages(t *testing.T) {
 		}
 		for _, row := range []string{"Start", "Measured", "Run for real", "Limits"} {
 			if !regexp.MustCompile(`(?m)^\| \*\*` + row + `\*\* \| .{20,} \|$`).Match(text) {
-				t.Errorf("the page of %s has no row: %s", name, row)
+				t.Errorf("the page of %s has no row %s of 20 characters or more", name, row)
 			}
 		}
 		if !strings.Contains(string(text), "```yaml\n") { // TestPlansOfPages reads it
 			t.Errorf("the page of %s shows no plan", name)
+		}
+	}
+}
+
+// A word that a kind takes in place of its keys is one that its field takes.
+func TestWordInPlaceOfKeys(t *testing.T) {
+	const src = "machines: {g: {qemu: {}}}\ntargets: {host: {dir: /var/tmp}, g: {on: g, %s}}\nworkloads: {w: {fio: {rw: randread}}}\n"
+	for word, want := range map[string]string{
+		"disk: ide":    `"ide" is not known`,
+		"share: nfs":   "use one of virtiofs, 9p",
+		"memory: ext4": "use one of tmpfs, ramfs",
+		"nfs: 3":       "use one of 4.0, 4.1, 4.2",
+	} {
+		if _, err := plan.Parse("p.yaml", fmt.Appendf(nil, src, word), realKinds()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", word, err)
 		}
 	}
 }

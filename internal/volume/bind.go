@@ -15,8 +15,6 @@ type MountSpec struct {
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that holds the directory; empty means the baseline"`
 }
 
-func newMountSpec() plan.Spec { return &MountSpec{Type: "bind"} }
-
 // SetScalar takes the type alone: `mount: tmpfs`.
 func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 

@@ -48,10 +48,6 @@ type BucketSpec struct {
 	Port        int      `yaml:"port" doc:"port of the started store; 0 picks a free one"`
 }
 
-func newBucketSpec() plan.Spec {
-	return &BucketSpec{Server: DefaultStore, Region: "us-east-1", Style: "auto"}
-}
-
 // SetScalar fills the spec from `bucket: URL`.
 func (s *BucketSpec) SetScalar(v string) error { s.URL = v; return nil }
 

@@ -21,8 +21,6 @@ type ClaimSpec struct {
 	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class"`
 }
 
-func newClaimSpec() plan.Spec { return &ClaimSpec{Mode: "filesystem"} }
-
 // SetScalar takes the class alone: `claim: fast`.
 func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
 

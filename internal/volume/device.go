@@ -23,8 +23,6 @@ type DeviceSpec struct {
 	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; iotax only reads it unless run --destroy names it"`
 }
 
-func newDeviceSpec() plan.Spec { return &DeviceSpec{} }
-
 // SetScalar fills the spec from `device: PATH`.
 func (s *DeviceSpec) SetScalar(v string) error { s.Path = v; return nil }
 

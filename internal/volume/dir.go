@@ -28,8 +28,6 @@ type DirSpec struct {
 	Network bool   `yaml:"network" doc:"allow a directory on a network file system, whose server others use too; without this key it is refused"`
 }
 
-func newDirSpec() plan.Spec { return &DirSpec{} }
-
 // SetScalar fills the spec from `dir: PATH`.
 func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
 

@@ -47,9 +47,7 @@ func (s *DiskSpec) Traits() plan.Traits {
 // The defaults give the pair host directory and guest disk the same treatment: no page cache of the
 // host below the guest's, and flushes that reach the device. aio=threads is QEMU's own default and
 // the one that works everywhere.
-func newDiskSpec() plan.Spec {
-	return &DiskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "falloc", Filesystem: "ext4"}
-}
+var diskDefaults = DiskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "falloc", Filesystem: "ext4"}
 
 // SetScalar takes the bus alone: `disk: nvme`.
 func (s *DiskSpec) SetScalar(v string) error { s.Bus = v; return nil }

@@ -66,7 +66,7 @@ func attached(t *testing.T, kind string, spec plan.Spec, server, m iotax.Machine
 }
 
 func nbdSpec(change func(*NBDSpec)) *NBDSpec {
-	s := newNBDSpec().(*NBDSpec)
+	s := newSpec("nbd").(*NBDSpec)
 	change(s)
 	return s
 }
@@ -354,7 +354,7 @@ func TestReplicatedStore(t *testing.T) {
 		t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
 	}
 	ms := nodes(t, "node01", "node02", "node03", "node04")
-	spec := newBucketSpec().(*BucketSpec)
+	spec := newSpec("bucket").(*BucketSpec)
 	spec.From, spec.Replicas = "node01", []string{"node02", "node03"}
 	v, err := prepare(t, "bucket", spec, Env{Server: ms[0], Peers: ms[1:3], Need: 8 << 20, WorkDir: t.TempDir()})
 	if err != nil {

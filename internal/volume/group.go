@@ -16,8 +16,6 @@ type GroupSpec struct {
 	Clients   int      `yaml:"clients" doc:"number of targets that take part, from the first on; a list makes one target per number; 0 means all"`
 }
 
-func newGroupSpec() plan.Spec { return &GroupSpec{} }
-
 // Traits name the first Clients of the targets.
 func (s *GroupSpec) Traits() plan.Traits {
 	of := s.OfTargets
@@ -53,8 +51,6 @@ type NeighbourSpec struct {
 	Doing  string   `yaml:"doing" doc:"workload of the plan that they run; it is measured by itself only on the targets that its at: names"`
 }
 
-func newNeighbourSpec() plan.Spec { return &NeighbourSpec{} }
-
 func (s *NeighbourSpec) Traits() plan.Traits {
 	return plan.Traits{Gather: &plan.Gather{
 		Together: []string{s.Victim}, SetTogether: s.setTogether,
@@ -85,6 +81,6 @@ func (s *NeighbourSpec) Validate() error {
 }
 
 // prepareGathered is never right: a run opens the targets that such a one is made of.
-func prepareGathered(context.Context, plan.Spec, Env) (iotax.Volume, error) {
+func prepareGathered[S any](context.Context, *S, Env) (iotax.Volume, error) {
 	return nil, errors.New("a target that is made of others has no volume of its own")
 }

@@ -66,14 +66,14 @@ func bootGuest(t *testing.T, devices []iotax.Device) iotax.Machine {
 }
 
 func diskSpec(change func(*DiskSpec)) *DiskSpec {
-	s := newDiskSpec().(*DiskSpec)
+	s := newSpec("disk").(*DiskSpec)
 	s.OfTarget = "host disk"
 	change(s)
 	return s
 }
 
 func shareSpec(change func(*ShareSpec)) *ShareSpec {
-	s := newShareSpec().(*ShareSpec)
+	s := newSpec("share").(*ShareSpec)
 	s.OfTarget = "host disk"
 	change(s)
 	return s

@@ -6,7 +6,18 @@ import (
 
 	"iotax/internal/agent"
 	"iotax/internal/machine/host"
+	"iotax/internal/plan"
 )
+
+// newSpec is the spec of a kind with its defaults.
+func newSpec(kind string) plan.Spec {
+	for _, k := range Kinds() {
+		if k.Name == kind {
+			return k.New()
+		}
+	}
+	panic("no kind " + kind)
+}
 
 // This program also plays the iotax on another machine, where it is copied to a directory of the tests' own.
 func TestMain(m *testing.M) {

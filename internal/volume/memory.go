@@ -16,8 +16,6 @@ type MemorySpec struct {
 	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits the data of the workloads"`
 }
 
-func newMemorySpec() plan.Spec { return &MemorySpec{Type: "tmpfs"} }
-
 // SetScalar takes the type alone: `memory: ramfs`.
 func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 

@@ -40,9 +40,7 @@ type NBDSpec struct {
 	Port      int       `yaml:"port" doc:"TCP port of the export; 0 picks a free one"`
 }
 
-func newNBDSpec() plan.Spec {
-	return &NBDSpec{Format: "raw", Server: "qemu-nbd", Transport: "auto", Cache: "none", AIO: "native", Attach: "engine"}
-}
+var nbdDefaults = NBDSpec{Format: "raw", Server: "qemu-nbd", Transport: "auto", Cache: "none", AIO: "native", Attach: "engine"}
 
 // SetScalar fills the spec from `nbd: URL`.
 func (s *NBDSpec) SetScalar(v string) error { s.URL = v; return nil }

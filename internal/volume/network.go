@@ -19,8 +19,6 @@ type NetworkSpec struct {
 	Port    int    `yaml:"port" doc:"port of the server; 0 picks a free one"`
 }
 
-func newNetworkSpec() plan.Spec { return &NetworkSpec{} }
-
 // SetScalar fills the spec from `network: MACHINE`.
 func (s *NetworkSpec) SetScalar(v string) error { s.To = v; return nil }
 

@@ -34,8 +34,6 @@ func (s *NFSSpec) Traits() plan.Traits {
 	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget}
 }
 
-func newNFSSpec() plan.Spec { return &NFSSpec{Version: "4.2"} }
-
 // SetScalar takes the version alone: `nfs: 4.1`.
 func (s *NFSSpec) SetScalar(v string) error { s.Version = v; return nil }
 

@@ -38,8 +38,8 @@ func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.
 	args := []string{"qemu-storage-daemon"}
 	quorum := fmt.Sprintf("driver=quorum,node-name=all,vote-threshold=%d,read-pattern=fifo", majority(len(machines)))
 	for i, server := range machines {
-		spec := newNBDSpec().(*NBDSpec)
-		part := newNBD(spec, Env{Server: server, Need: size, WorkDir: workDir})
+		spec := nbdDefaults
+		part := newNBD(&spec, Env{Server: server, Need: size, WorkDir: workDir})
 		part.serves = "a copy of the store"
 		r.parts = append(r.parts, part)
 		r.attached.push(part.Detach)

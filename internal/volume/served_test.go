@@ -21,7 +21,7 @@ import (
 )
 
 func nfsSpec(change func(*NFSSpec)) *NFSSpec {
-	s := newNFSSpec().(*NFSSpec)
+	s := newSpec("nfs").(*NFSSpec)
 	s.OfTarget = "host disk"
 	change(s)
 	return s

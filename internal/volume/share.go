@@ -32,8 +32,6 @@ func (s *ShareSpec) Traits() plan.Traits {
 	return can
 }
 
-func newShareSpec() plan.Spec { return &ShareSpec{Type: "virtiofs"} }
-
 // SetScalar takes the type alone: `share: 9p`.
 func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 

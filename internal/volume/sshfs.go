@@ -23,8 +23,6 @@ type SSHFSSpec struct {
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
-func newSSHFSSpec() plan.Spec { return &SSHFSSpec{} }
-
 // SetScalar takes the options alone: `sshfs: dir_cache=no`.
 func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
 

@@ -27,33 +27,39 @@ type Kind struct {
 // Kinds lists every kind of volume. A new kind is one file and one line here.
 func Kinds() []Kind {
 	return []Kind{
-		kind(plan.Kind{Name: "dir", Doc: "a directory; iotax works in a new directory inside it, which it removes at the end", New: newDirSpec}, prepareDir),
-		kind(plan.Kind{Name: "device", Doc: "an existing block device; iotax only reads it unless --destroy names it", New: newDeviceSpec}, prepareDevice),
-		kind(plan.Kind{Name: "disk", Doc: "a guest disk, made as an image file on a target of the host", New: newDiskSpec, On: []string{"qemu"}}, prepareDisk),
-		kind(plan.Kind{Name: "share", Doc: "a directory of the host, shared with a guest by virtio-fs or 9p", New: newShareSpec, On: []string{"qemu"}}, prepareShare),
-		kind(plan.Kind{Name: "mount", Doc: "a directory inside a container: a bind mount, a volume of the engine, or memory", New: newMountSpec, On: []string{"docker", "podman", "k8s"}}, prepareMount),
-		kind(plan.Kind{Name: "claim", Doc: "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", New: newClaimSpec, On: []string{"k8s"}}, prepareClaim),
-		kind(plan.Kind{Name: "nfs", Doc: "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", New: newNFSSpec, On: []string{plan.Host, "qemu"}}, prepareNFS),
-		kind(plan.Kind{Name: "sshfs", Doc: "a directory of the host, mounted on another machine by sshfs over the machine's existing connection", New: newSSHFSSpec, On: []string{"qemu", "ssh", "lima", "tart", "wsl"}}, prepareSSHFS),
-		kind(plan.Kind{Name: "memory", Doc: "a file system in the memory of its machine: tmpfs or ramfs", New: newMemorySpec}, prepareMemory),
-		kind(plan.Kind{Name: "own", Doc: "the storage inside the image of a guest without a shell; iotax makes nothing", New: func() plan.Spec { return &OwnSpec{} }, On: []string{"qemu"}}, prepareOwn),
-		kind(plan.Kind{Name: "nbd", Doc: "a disk image that one machine exports over NBD to another or to itself, or an existing export", New: newNBDSpec}, prepareNBD),
-		kind(plan.Kind{Name: "network", Doc: "the network between two machines, for iperf3", New: newNetworkSpec}, prepareNetwork),
-		{plan.Kind{Name: "group", Doc: "several targets on which fio works at the same time", New: newGroupSpec, On: []string{plan.Host}}, prepareGathered},
-		{plan.Kind{Name: "neighbours", Doc: "a target that is measured while fio does other work on other targets", New: newNeighbourSpec, On: []string{plan.Host}}, prepareGathered},
-		kind(plan.Kind{Name: "bucket", Doc: "a bucket of an existing S3 store, or of one started on a machine for the run", New: newBucketSpec}, prepareBucket),
+		kind("dir", "a directory; iotax works in a new directory inside it, which it removes at the end", DirSpec{}, prepareDir),
+		kind("device", "an existing block device; iotax only reads it unless --destroy names it", DeviceSpec{}, prepareDevice),
+		kind("disk", "a guest disk, made as an image file on a target of the host", diskDefaults, prepareDisk, "qemu"),
+		kind("share", "a directory of the host, shared with a guest by virtio-fs or 9p", ShareSpec{Type: "virtiofs"}, prepareShare, "qemu"),
+		kind("mount", "a directory inside a container: a bind mount, a volume of the engine, or memory", MountSpec{Type: "bind"}, prepareMount, "docker", "podman", "k8s"),
+		kind("claim", "storage that a cluster provides for a pod: a file system or a raw block device of a storage class", ClaimSpec{Mode: "filesystem"}, prepareClaim, "k8s"),
+		kind("nfs", "a directory of the host, served by a user-space NFS server and mounted by the machine's kernel", NFSSpec{Version: "4.2"}, prepareNFS, plan.Host, "qemu"),
+		kind("sshfs", "a directory of the host, mounted on another machine by sshfs over the machine's existing connection", SSHFSSpec{}, prepareSSHFS, "qemu", "ssh", "lima", "tart", "wsl"),
+		kind("memory", "a file system in the memory of its machine: tmpfs or ramfs", MemorySpec{Type: "tmpfs"}, prepareMemory),
+		kind("own", "the storage inside the image of a guest without a shell; iotax makes nothing", OwnSpec{}, prepareOwn, "qemu"),
+		kind("nbd", "a disk image that one machine exports over NBD to another or to itself, or an existing export", nbdDefaults, prepareNBD),
+		kind("network", "the network between two machines, for iperf3", NetworkSpec{}, prepareNetwork),
+		kind("group", "several targets on which fio works at the same time", GroupSpec{}, prepareGathered[GroupSpec], plan.Host),
+		kind("neighbours", "a target that is measured while fio does other work on other targets", NeighbourSpec{}, prepareGathered[NeighbourSpec], plan.Host),
+		kind("bucket", "a bucket of an existing S3 store, or of one started on a machine for the run", BucketSpec{Server: DefaultStore, Region: "us-east-1", Style: "auto"}, prepareBucket),
 	}
 }
 
-// kind is k, whose volumes prepare makes. Each is handed a spec of its kind.
-func kind[S any](k plan.Kind, prepare func(ctx context.Context, s *S, e Env) (iotax.Volume, error)) Kind {
-	return Kind{k, func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error) {
-		s, ok := any(spec).(*S)
-		if !ok {
-			return nil, &iotax.Error{Op: "prepare", On: k.Name, Err: fmt.Errorf("the spec is a %T", spec)}
-		}
-		return prepare(ctx, s, e)
-	}}
+// kind is the kind of the volumes that an S describes, on kinds of machines, or on all. A plan starts from a copy of defaults.
+func kind[S any, P interface {
+	*S
+	plan.Spec
+}](name, doc string, defaults S, prepare func(context.Context, *S, Env) (iotax.Volume, error), on ...string) Kind {
+	return Kind{
+		Kind: plan.Kind{Name: name, Doc: doc, On: on, New: func() plan.Spec { s := defaults; return P(&s) }},
+		Prepare: func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error) {
+			s, ok := spec.(P)
+			if !ok {
+				return nil, &iotax.Error{Op: "prepare", On: name, Err: fmt.Errorf("the spec is a %T", spec)}
+			}
+			return prepare(ctx, s, e)
+		},
+	}
 }
 
 // PlanKinds lists the same kinds as package plan wants them.
