@@ -34,10 +34,6 @@ func runLabels() map[string]string {
 	return labels
 }
 
-func labelOf(labels map[string]string) (leftover.Label, bool) {
-	return leftover.ParseLabel("run=" + labels[runLabel] + " runner=" + labels[runnerLabel])
-}
-
 // Leftovers finds the containers and volumes of died runs, at the engines that this user reaches and at those of the
 // machines in plans.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
@@ -116,52 +112,52 @@ func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]lef
 
 func leftContainers(ctx context.Context, e engineAt) (items []leftover.Item, err error) {
 	err = e.ask(ctx, func(ctx context.Context, api *link) error {
-		all, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", runnerLabel)})
-		if err != nil {
-			return &iotax.Error{Op: "list containers", On: e.name, Err: err}
-		}
+		all, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours()})
 		for _, c := range all.Items {
-			label, ok := labelOf(c.Labels)
-			if !ok {
-				continue
-			}
-			items = append(items, leftover.Item{Name: made.ShortID(c.ID), Detail: e.name + " " + c.Image + " " + c.Status, Label: label, End: func(ctx context.Context) error {
-				return e.ask(ctx, func(ctx context.Context, api *link) error {
-					_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
-					if cerrdefs.IsNotFound(err) {
-						return nil
-					}
-					return err
-				})
-			}})
+			items = e.add(items, made.ShortID(c.ID), e.name+" "+c.Image+" "+c.Status, c.Labels, func(ctx context.Context, api *link) error {
+				_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+				return err
+			})
 		}
-		return nil
+		return e.failed("list containers", err)
 	})
 	return items, err
 }
 
 func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err error) {
 	err = e.ask(ctx, func(ctx context.Context, api *link) error {
-		all, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).Add("label", runnerLabel)})
-		if err != nil {
-			return &iotax.Error{Op: "list volumes", On: e.name, Err: err}
-		}
+		all, err := api.VolumeList(ctx, client.VolumeListOptions{Filters: ours()})
 		for _, v := range all.Items {
-			label, ok := labelOf(v.Labels)
-			if !ok {
-				continue
-			}
-			items = append(items, leftover.Item{Name: v.Name, Detail: e.name, Label: label, End: func(ctx context.Context) error {
-				return e.ask(ctx, func(ctx context.Context, api *link) error {
-					_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
-					if cerrdefs.IsNotFound(err) {
-						return nil
-					}
-					return err
-				})
-			}})
+			items = e.add(items, v.Name, e.name, v.Labels, func(ctx context.Context, api *link) error {
+				_, err := api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{Force: true})
+				return err
+			})
 		}
-		return nil
+		return e.failed("list volumes", err)
 	})
 	return items, err
+}
+
+// ours selects what runs have made.
+func ours() client.Filters { return make(client.Filters).Add("label", runnerLabel) }
+
+func (e engineAt) failed(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &iotax.Error{Op: op, On: e.name, Err: err}
+}
+
+// add appends an item if its labels name a run. remove may find that it is gone.
+func (e engineAt) add(items []leftover.Item, name, detail string, labels map[string]string, remove func(context.Context, *link) error) []leftover.Item {
+	label, ok := leftover.ParseLabel("run=" + labels[runLabel] + " runner=" + labels[runnerLabel])
+	if !ok {
+		return items
+	}
+	return append(items, leftover.Item{Name: name, Detail: detail, Label: label, End: func(ctx context.Context) error {
+		if err := e.ask(ctx, remove); !cerrdefs.IsNotFound(err) {
+			return err
+		}
+		return nil
+	}})
 }

@@ -32,12 +32,12 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 		}
 		switch {
 		case f[0] == "0" && f[1] == "":
-			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat"), ioStat); has {
+			if r, w, has := bytesIn(filepath.Join(root, f[2], "io.stat")); has {
 				return r, w, true
 			}
 		case strings.Contains(","+f[1]+",", ",blkio,"):
 			for _, name := range []string{"blkio.throttle.io_service_bytes_recursive", "blkio.throttle.io_service_bytes"} {
-				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name), serviceBytes); has {
+				if r, w, has := bytesIn(filepath.Join(root, "blkio", f[2], name)); has {
 					return r, w, true
 				}
 			}
@@ -46,33 +46,20 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	return 0, 0, false
 }
 
-// bytesIn adds up what pairs finds in the lines of a file: "rbytes" and "Read", "wbytes" and "Write".
-func bytesIn(file string, pairs func(line string, each func(key, value string))) (read, written uint64, ok bool) {
+// bytesIn adds up the counters in lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192" (io.stat) or
+// "8:0 Read 1459200" (version 1).
+func bytesIn(file string) (read, written uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
-		pairs(line, func(key, value string) {
-			switch n, _ := strconv.ParseUint(value, 10, 64); key {
+		words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '=' || r == '\n' })
+		for i := 1; i+1 < len(words); i += 2 {
+			switch n, _ := strconv.ParseUint(words[i+1], 10, 64); words[i] {
 			case "rbytes", "Read":
 				read += n
 			case "wbytes", "Write":
 				written += n
 			}
-		})
+		}
 	}
 	return read, written, err == nil
-}
-
-// ioStat takes lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192 …" apart.
-func ioStat(line string, each func(key, value string)) {
-	for w := range strings.FieldsSeq(line) {
-		key, v, _ := strings.Cut(w, "=")
-		each(key, v)
-	}
-}
-
-// serviceBytes takes lines such as "8:0 Read 1459200" apart.
-func serviceBytes(line string, each func(key, value string)) {
-	if w := strings.Fields(line); len(w) == 3 {
-		each(w[1], w[2])
-	}
 }

@@ -43,30 +43,32 @@ func init() {
 }
 
 func (c Core) Pods(ns string) *gentype.ClientWithList[*corev1.Pod, *corev1.PodList] {
-	return resource(c, "pods", ns, func() *corev1.Pod { return &corev1.Pod{} }, func() *corev1.PodList { return &corev1.PodList{} })
+	return resource[corev1.Pod, corev1.PodList](c, "pods", ns)
 }
 
 func (c Core) PersistentVolumeClaims(ns string) *gentype.ClientWithList[*corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaimList] {
-	return resource(c, "persistentvolumeclaims", ns, func() *corev1.PersistentVolumeClaim { return &corev1.PersistentVolumeClaim{} },
-		func() *corev1.PersistentVolumeClaimList { return &corev1.PersistentVolumeClaimList{} })
+	return resource[corev1.PersistentVolumeClaim, corev1.PersistentVolumeClaimList](c, "persistentvolumeclaims", ns)
 }
 
 func (c Core) PersistentVolumes() *gentype.ClientWithList[*corev1.PersistentVolume, *corev1.PersistentVolumeList] {
-	return resource(c, "persistentvolumes", "", func() *corev1.PersistentVolume { return &corev1.PersistentVolume{} },
-		func() *corev1.PersistentVolumeList { return &corev1.PersistentVolumeList{} })
+	return resource[corev1.PersistentVolume, corev1.PersistentVolumeList](c, "persistentvolumes", "")
 }
 
 func (c Core) Nodes() *gentype.ClientWithList[*corev1.Node, *corev1.NodeList] {
-	return resource(c, "nodes", "", func() *corev1.Node { return &corev1.Node{} }, func() *corev1.NodeList { return &corev1.NodeList{} })
+	return resource[corev1.Node, corev1.NodeList](c, "nodes", "")
 }
 
 func (c Core) Events(ns string) *gentype.ClientWithList[*corev1.Event, *corev1.EventList] {
-	return resource(c, "events", ns, func() *corev1.Event { return &corev1.Event{} }, func() *corev1.EventList { return &corev1.EventList{} })
+	return resource[corev1.Event, corev1.EventList](c, "events", ns)
 }
 
-func resource[T interface {
+func resource[T, L any, P interface {
+	*T
 	metav1.Object
 	runtime.Object
-}, L runtime.Object](c Core, name, ns string, one func() T, list func() L) *gentype.ClientWithList[T, L] {
-	return gentype.NewClientWithList[T, L](name, c.rest, parameters, ns, one, list)
+}, Q interface {
+	*L
+	runtime.Object
+}](c Core, name, ns string) *gentype.ClientWithList[P, Q] {
+	return gentype.NewClientWithList[P, Q](name, c.rest, parameters, ns, func() P { return new(T) }, func() Q { return new(L) })
 }

@@ -3,6 +3,7 @@
 package qemu
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -56,24 +57,17 @@ type Share struct {
 
 // fill gives a disk the defaults of a plan that says nothing.
 func (d Disk) fill() Disk {
-	d.Format = or(d.Format, "raw")
-	d.Bus = or(d.Bus, "virtio-blk")
-	d.Cache = or(d.Cache, "none")
-	d.AIO = or(d.AIO, "threads")
+	d.Format = cmp.Or(d.Format, "raw")
+	d.Bus = cmp.Or(d.Bus, "virtio-blk")
+	d.Cache = cmp.Or(d.Cache, "none")
+	d.AIO = cmp.Or(d.AIO, "threads")
 	return d
 }
 
 func (s Share) fill() Share {
-	s.Type = or(s.Type, "virtiofs")
-	s.Cache = or(s.Cache, "auto")
-	s.Security = or(s.Security, "mapped-xattr")
-	return s
-}
-
-func or(s, def string) string {
-	if s == "" {
-		return def
-	}
+	s.Type = cmp.Or(s.Type, "virtiofs")
+	s.Cache = cmp.Or(s.Cache, "auto")
+	s.Security = cmp.Or(s.Security, "mapped-xattr")
 	return s
 }
 
@@ -117,7 +111,7 @@ func (c Config) Args() []string {
 			machine = "virt"
 		}
 	}
-	accel := or(c.Accel, "tcg")
+	accel := cmp.Or(c.Accel, "tcg")
 	cpu := c.CPU
 	if cpu == "" {
 		cpu = "host"
@@ -144,7 +138,7 @@ func (c Config) Args() []string {
 		machine += ",memory-backend=mem"
 	}
 	a := []string{
-		"-name", "guest=" + esc(or(c.Name, "guest")) + ",debug-threads=on",
+		"-name", "guest=" + esc(cmp.Or(c.Name, "guest")) + ",debug-threads=on",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", machine, "-accel", accel, "-cpu", cpu,
 		"-smp", c.smp(accel), "-m", mem + "M",

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,9 @@ func Binary() string {
 	return "qemu-system-x86_64"
 }
 
-func (c Config) arch() string { return or(c.Arch, runtime.GOARCH) }
+func (c Config) arch() string { return cmp.Or(c.Arch, runtime.GOARCH) }
 
-func (c Config) binary() string { return or(c.Binary, Binary()) }
+func (c Config) binary() string { return cmp.Or(c.Binary, Binary()) }
 
 // Look finds QEMU. The error is an *iotax.Error that says how to get it.
 func (c Config) Look() (string, error) {
