@@ -242,7 +242,7 @@ workloads:
   read: {at: [disk], fio: {rw: randread, bs: 4k, size: 16MiB}}
 measure: {protocol: "fixed:2x10s", ramp: 100ms, keep_going: true}
 `))
-	r := s.start(nil, "run", "plan.yaml", "--calibrate", "no")
+	r := s.start(nil, "run", "plan.yaml", "-v", "--calibrate", "no")
 	r.said("round 1/2  write  guest")
 	export := s.process("qemu-nbd")
 	before := ioOf(export, "write_bytes")

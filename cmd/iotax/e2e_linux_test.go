@@ -575,7 +575,7 @@ func TestGuestKilled(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.write("plan.yaml", strings.Replace(guestPlan(6, "", "disk: {of: host}"), "workloads:", "  other: {dir: b}\nworkloads:", 1))
-	r := s.start(nil, "run", "plan.yaml", "-o", "report.html")
+	r := s.start(nil, "run", "plan.yaml", "-v", "-o", "report.html")
 	r.said("round 1/6  read  guest")
 	s.signal("qemu-system", syscall.SIGKILL)
 	r.wait().works(t, 0, "failed: run fio for read on guest", "QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "wrote report.html")

@@ -234,7 +234,7 @@ place is, where the loss arises, and whether the comparison was fair.`,
 	f.StringVar(&a.store, "store", "", "where runs are saved: a file, sqlite://FILE or postgres://USER@HOST/DATABASE (default: $"+storeVariable+", else iotax/iotax.db in the state directory)")
 	f.BoolVar(&a.json, "json", false, "print results as JSON on standard output, and errors as JSON on standard error")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print no progress")
-	f.BoolVarP(&a.verbose, "verbose", "v", false, "print the command line of each trial, and its output if it fails")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "print each trial, its command line, and its output if it fails")
 	cobra.EnableCommandSorting = false
 	root.AddGroup(commandGroups...)
 	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand())

@@ -235,7 +235,14 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 
 // progress shows a run on standard error.
 func (a *app) progress() *progress.Progress {
-	return progress.New(a.err, a.quiet, terminal.Is(a.err) && os.Getenv("TERM") != "dumb", 80)
+	level := progress.Normal
+	switch {
+	case a.quiet:
+		level = progress.Quiet
+	case a.verbose:
+		level = progress.Verbose
+	}
+	return progress.New(a.err, level, terminal.Is(a.err) && os.Getenv("TERM") != "dumb", 80)
 }
 
 // beginWork labels all that is made from here on as made by the run id, and makes its working directory.

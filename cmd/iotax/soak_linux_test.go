@@ -194,7 +194,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 			return err
 		}
 		defer os.RemoveAll(work)
-		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, false, false, 80), false)
+		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, progress.Normal, false, 80), false)
 		deps.Workload = func(plan.Workload) (iotax.Workload, error) { return recorded(raw), nil }
 		deps.Check = func(t *iotax.Trial, tgt *iotax.Target) ([]iotax.Finding, string) {
 			found, _ := check.Trial(t, tgt) // what is read from a file does not fit what the watch saw

@@ -45,7 +45,7 @@ func (p *pane) until(what string, ok func(screen string) bool) string {
 	}
 }
 
-// The progress of a real run on a real terminal of 80 and of 120 columns: bars with rounds, speeds and the time left,
+// The progress of a real run with -v on a real terminal of 80 and of 120 columns: bars with rounds, speeds and the time left,
 // in lines that fit. When the terminal is made narrow, then low, the board fits again, nothing of it stays behind, and
 // no line above it is lost.
 func TestProgressInTmux(t *testing.T) {
@@ -69,7 +69,7 @@ func TestProgressInTmux(t *testing.T) {
 	}
 	workloads := []string{"randread-4k", "randread-8k", "randread-16k", "randread-32k", "randread-64k"}
 	// Something stands above, as on most terminals: of an empty screen, tmux moves what it breaks into its history.
-	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
+	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run -v --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
 		dir, dir, iotax, dir, dir, dir, strings.Join(workloads, ","))
 	bars := func(screen, workload string) int {
 		n := 0

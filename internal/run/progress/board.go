@@ -15,8 +15,8 @@ import (
 	"iotax/internal/terminal"
 )
 
-// A board is what a terminal shows while a run measures: a bar for each workload that needs more rounds, and below them the
-// current work. It is data and text. Progress puts it on the screen.
+// A board is what a terminal shows while a run measures: the current round and work in one line, or, if verbose, a line for
+// each workload that needs more rounds, and the current trial below them. It is data and text. Progress puts it on the screen.
 type board struct {
 	rows    []*boardRow
 	status  string // in place of the trial at hand: "preparing …"
@@ -115,12 +115,18 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	return iops, bandwidth
 }
 
-// lines are the board at time now, none wider than width columns, and half as many as a terminal of height rows
-// holds: a terminal that is made narrower breaks lines in two, and what then does not fit scrolls away and cannot be
-// written over any more. Height 0 is not known.
-func (b *board) lines(width, height int, now time.Time) []string {
+// lines returns the board at time now, with a line for each workload if verbose. No line is wider than width columns, and there
+// are half as many as a terminal of height rows holds: a terminal that is made narrower breaks lines in two, and lines that
+// scroll away cannot be overwritten. Height 0 is not known.
+func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	width = max(20, width)
 	var out []string
+	if !verbose {
+		if s := b.line(now, width); s != "" {
+			out = append(out, ansi.Truncate(s, width-1, "…"))
+		}
+		return out
+	}
 	rows := b.rows
 	more, most := 0, mostRows
 	if height > 0 {
@@ -152,6 +158,34 @@ func (b *board) lines(width, height int, now time.Time) []string {
 		out[i] = ansi.Truncate(l, width-1, "…")
 	}
 	return out
+}
+
+// line is the whole board in one line: "[=====>     ] round 5/6 · 4k random write on guest 9p · about 1m40s left". Of what is too
+// long for the width, the names give way.
+func (b *board) line(now time.Time, width int) string {
+	i := b.index(b.work)
+	if b.status != "" || b.target == "" || i < 0 {
+		return terminal.Clean(b.status)
+	}
+	r := b.rows[i]
+	ran := now.Sub(b.begun)
+	const cells = 11
+	full := min(cells-1, cells*r.round/max(1, r.rounds))
+	s := "[" + format.Pad(strings.Repeat("=", full)+">", cells) + fmt.Sprintf("] round %d/%d · ", min(r.round+1, r.rounds), r.rounds)
+	left := b.remaining(ran)
+	if left != "" {
+		left = " · " + left
+	}
+	name := terminal.Clean(b.work) + " on " + terminal.Clean(b.target)
+	return s + ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s+left)), "…") + left
+}
+
+// remaining is the time left: "about 1m40s left"; "" if it is not known.
+func (b *board) remaining(ran time.Duration) string {
+	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
+		return b.atMost() + terminal.Elapsed(left) + " left"
+	}
+	return ""
 }
 
 // around returns n rows, the one at hand among them.
@@ -217,8 +251,8 @@ func (b *board) now(now time.Time, width int) string {
 	if b.planned >= time.Second {
 		s += "  " + drawShare(float64(ran)/float64(b.planned), 6) + " " + terminal.Elapsed(ran.Truncate(time.Second)) + " of " + terminal.Elapsed(b.planned)
 	}
-	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
-		s += "  " + b.atMost() + terminal.Elapsed(left) + " left"
+	if left := b.remaining(ran); left != "" {
+		s += "  " + left
 	}
 	return ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s)), "…") + s
 }

@@ -18,12 +18,20 @@ import (
 	"iotax/internal/terminal"
 )
 
-// A Progress shows the events of a run: on a terminal a board that is written over, elsewhere one line a
-// trial.
+// How much a Progress shows.
+type Level int
+
+const (
+	Quiet   Level = iota - 1
+	Normal        // on a terminal one line, elsewhere a line for each finished round
+	Verbose       // on a terminal a line for each workload, elsewhere a line for each trial
+)
+
+// A Progress shows the events of a run: on a terminal a board that it overwrites, elsewhere lines.
 type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
-	quiet bool
+	level Level
 	Live  bool                       // on a terminal
 	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows is not known
 	board board
@@ -31,8 +39,8 @@ type Progress struct {
 	stop  chan struct{} // ends the ticking
 }
 
-func New(out io.Writer, quiet, live bool, columns int) *Progress {
-	return &Progress{out: out, quiet: quiet, Live: live, size: func() (int, int) { return terminal.Size(out, columns) }}
+func New(out io.Writer, level Level, live bool, columns int) *Progress {
+	return &Progress{out: out, level: level, Live: live, size: func() (int, int) { return terminal.Size(out, columns) }}
 }
 
 // Note shows a message of a machine or a workload ("pushing fio to db1").
@@ -64,13 +72,17 @@ func (p *Progress) Event(e run.Event) {
 		} else {
 			p.Status("preparing " + e.Target + " for " + e.Workload)
 		}
-	case run.Starting, run.RoundDone:
+	case run.Starting:
 		p.redraw()
+	case run.RoundDone:
+		p.redraw()
+		if !p.Live && p.level == Normal {
+			p.Line(p.finishedRound(e))
+		}
 	case run.Finished:
 		switch {
-		case !p.Live:
-			t := e.Trial
-			p.Line(fmt.Sprintf("%s  round %d/%d  %s  %s: %s", terminal.Elapsed(e.Elapsed), e.Round+1, e.Rounds, e.Workload, e.Target, outcome(t, e.Metric)))
+		case !p.Live && p.level == Verbose:
+			p.Line(fmt.Sprintf("%s  round %d/%d  %s  %s: %s", terminal.Elapsed(e.Elapsed), e.Round+1, e.Rounds, e.Workload, e.Target, outcome(e.Trial, e.Metric)))
 		case e.Trial.Err != "" || e.Trial.Discarded != "":
 			p.Line(e.Trial.Cell() + ": " + outcome(e.Trial, e.Metric))
 		default:
@@ -87,17 +99,32 @@ func (p *Progress) Event(e run.Event) {
 	}
 }
 
+// finishedRound describes a round that ended: "12s  round 2/6  4k random read  ± 12 %, about 1m10s left".
+func (p *Progress) finishedRound(e run.Event) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var how []string
+	if r := p.board.row(e); r.half > 0 {
+		how = append(how, r.interval())
+	}
+	if left := e.Left.Round(time.Second); left > 0 {
+		how = append(how, p.board.atMost()+terminal.Elapsed(left)+" left")
+	}
+	s := fmt.Sprintf("%s  round %d/%d  %s", terminal.Elapsed(e.Elapsed), e.Round, e.Rounds, e.Workload)
+	return strings.TrimSpace(s + "  " + strings.Join(how, ", "))
+}
+
 // Line prints a line that stays, above the board.
 func (p *Progress) Line(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.quiet {
+	if p.level == Quiet {
 		return
 	}
 	p.draw(terminal.Clean(s)+"\n", true)
 }
 
-// Status shows what is done at the moment; without a terminal it stays.
+// Status shows the current step. Without a terminal it is a line that stays.
 func (p *Progress) Status(s string) {
 	if !p.Live {
 		p.Line(s)
@@ -112,7 +139,7 @@ func (p *Progress) Status(s string) {
 func (p *Progress) redraw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.quiet || !p.Live {
+	if p.level == Quiet || !p.Live {
 		return
 	}
 	if p.stop == nil {
@@ -154,7 +181,7 @@ func (p *Progress) draw(above string, board bool) {
 	}
 	b.WriteString(above)
 	if board && p.Live {
-		p.shown = p.board.lines(columns, rows, time.Now())
+		p.shown = p.board.lines(columns, rows, time.Now(), p.level == Verbose)
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {

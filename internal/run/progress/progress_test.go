@@ -52,16 +52,40 @@ host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`
 1M sequential read              ▕██                  ▏   3/30  ± >100 %       1.235M IOPS  4.709GiB/s  guest virtio-blk
 host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`,
 	} {
-		if got := "\n" + strings.Join(b.lines(width, 0, now), "\n"); got != want {
+		if got := "\n" + strings.Join(b.lines(width, 0, now, true), "\n"); got != want {
 			t.Errorf("%d columns:%s\nwant:%s", width, got, want)
 		}
 	}
 	for width := 1; width < 150; width++ {
-		for _, l := range b.lines(width, 0, now) {
+		for _, l := range append(b.lines(width, 0, now, true), b.lines(width, 0, now, false)...) {
 			if w := ansi.StringWidth(l); w >= max(20, width) {
 				t.Errorf("%d columns: a line of %d: %q", width, w, l)
 			}
 		}
+	}
+}
+
+// Without -v the board is one line.
+func TestBoardInOneLine(t *testing.T) {
+	b, now := exampleBoard()
+	for width, want := range map[int]string{
+		80: "[=>         ] round 5/30 · 4k random read on host disk · at most 3m12s left",
+		60: "[=>         ] round 5/30 · 4k random … · at most 3m12s left",
+	} {
+		if got := b.lines(width, 0, now, false); len(got) != 1 || got[0] != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+	for i := range 30 { // the arrow moves on, and stays inside the brackets
+		r := b.rows[0]
+		r.round, r.rounds = i, 30
+		if got := b.lines(80, 0, now, false)[0]; strings.Index(got, "]") != 12 || strings.Count(got, "=") != min(10, 11*i/30) {
+			t.Errorf("after %d rounds: %q", i, got)
+		}
+	}
+	b.status = "cleaning up"
+	if l := b.lines(80, 0, now, false); len(l) != 1 || l[0] != "cleaning up" {
+		t.Errorf("status: %q", l)
 	}
 }
 
@@ -76,21 +100,21 @@ func TestBoardRows(t *testing.T) {
 		b.take(run.Event{Kind: run.Starting, Target: "t", Workload: w, Rounds: 6, Trial: boardTrial("t", w, 1)}, now)
 	}
 	for _, height := range []int{1, 5, 8, 30} {
-		if n := len(b.lines(80, height, now)); n > max(3, height/2) {
+		if n := len(b.lines(80, height, now, true)); n > max(3, height/2) {
 			t.Errorf("%d lines on a terminal of %d rows", n, height)
 		}
-		if !strings.Contains(strings.Join(b.lines(80, height, now), "\n"), "w19") {
+		if !strings.Contains(strings.Join(b.lines(80, height, now, true), "\n"), "w19") {
 			t.Errorf("the workload at hand is not on a terminal of %d rows", height)
 		}
 	}
-	lines := strings.Join(b.lines(80, 0, now), "\n")
+	lines := strings.Join(b.lines(80, 0, now, true), "\n")
 	if strings.Count(lines, "\n") != mostRows+1 || !strings.Contains(lines, "w19") || !strings.Contains(lines, "and 14 more") {
 		t.Errorf("many workloads:\n%s", lines)
 	}
 	failed := boardTrial("t", "w19", 5)
 	failed.Err = "no"
 	b.take(run.Event{Kind: run.Finished, Target: "t", Workload: "w19", Rounds: 6, Trial: failed}, now)
-	if l := strings.Join(b.lines(80, 0, now), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
+	if l := strings.Join(b.lines(80, 0, now, true), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
 		t.Errorf("a failed trial:\n%s", l)
 	}
 	// A mixed workload: both directions, and not their sum on top.
@@ -99,7 +123,7 @@ func TestBoardRows(t *testing.T) {
 		t.Errorf("mixed: %s", iops)
 	}
 	b.status = "cleaning up"
-	if l := b.lines(80, 0, now); l[len(l)-1] != "cleaning up" {
+	if l := b.lines(80, 0, now, true); l[len(l)-1] != "cleaning up" {
 		t.Errorf("status: %q", l[len(l)-1])
 	}
 }
@@ -147,7 +171,7 @@ func (s *screen) Write(b []byte) (int, error) {
 // What stays on the terminal stands above the board, and the board is gone at the end.
 func TestProgressOnTerminal(t *testing.T) {
 	s := &screen{t: t}
-	p := New(s, false, true, 80)
+	p := New(s, Verbose, true, 80)
 	p.Event(run.Event{Kind: run.Opening, Target: "host disk"})
 	p.Event(run.Event{Kind: run.Preparing, Target: "host disk", Workload: "w"})
 	for round := range 3 {
@@ -190,17 +214,27 @@ func TestProgressElsewhere(t *testing.T) {
 	feed := func(p *Progress) {
 		tr := boardTrial("host disk", "w", 1000)
 		for _, k := range []run.EventKind{run.Starting, run.Finished, run.RoundDone} {
-			p.Event(run.Event{Kind: k, Target: "host disk", Workload: "w", Rounds: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second})
+			e := run.Event{Kind: k, Target: "host disk", Workload: "w", Rounds: 6, Metric: "read.iops", Trial: tr, Elapsed: 12 * time.Second,
+				Left: 70 * time.Second, HalfWidth: .12}
+			if k == run.RoundDone {
+				e.Round = 1
+			}
+			p.Event(e)
 		}
 		p.Event(run.Event{Kind: run.CellsDone, Workload: "w", Text: "± 1 %"})
 		p.End()
 	}
 	var pipe, quiet bytes.Buffer
-	feed(New(&pipe, false, false, 80))
-	if got := pipe.String(); got != "12s  round 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
+	feed(New(&pipe, Normal, false, 80))
+	if got := pipe.String(); got != "12s  round 1/6  w  ± 12 %, about 1m10s left\nw: done, ± 1 %\n" {
 		t.Errorf("on a pipe: %q", got)
 	}
-	feed(New(&quiet, true, true, 80))
+	var verbose bytes.Buffer
+	feed(New(&verbose, Verbose, false, 80))
+	if got := verbose.String(); got != "12s  round 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
+		t.Errorf("verbose on a pipe: %q", got)
+	}
+	feed(New(&quiet, Quiet, true, 80))
 	if quiet.Len() > 0 {
 		t.Errorf("quiet: %q", quiet.String())
 	}
@@ -208,7 +242,7 @@ func TestProgressElsewhere(t *testing.T) {
 
 func TestDiscardedTrialIsTold(t *testing.T) {
 	var b strings.Builder
-	p := New(&b, false, false, 80)
+	p := New(&b, Normal, false, 80)
 	x := &iotax.Trial{Target: "a", Workload: "w", Discarded: "clock-insane: 3 %", Values: []iotax.Value{{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}}}
 	p.Event(run.Event{Kind: run.Finished, Workload: "w", Target: "a", Rounds: 6, Trial: x, Metric: "read.iops"})
 	if !strings.Contains(b.String(), "1.000k IOPS; discarded, its round is run again: clock-insane: 3 %") {

@@ -24,7 +24,7 @@ func TestCalibrationThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := wired.Deps(nil, t.TempDir(), nil, progress.New(io.Discard, true, false, 80), false)
+	d := wired.Deps(nil, t.TempDir(), nil, progress.New(io.Discard, progress.Quiet, false, 80), false)
 	d.Prepare = func(context.Context, plan.Target, volume.Env) (iotax.Volume, error) {
 		return nil, &iotax.Error{Op: "make directory", On: "/var/tmp", Err: errors.New("no space left"), Hint: "free some"}
 	}
