@@ -35,6 +35,7 @@ cannot be read, demo first downloads one into the cache.`,
 			if _, err := a.kernel(c.Context(), true); err != nil {
 				return err
 			}
+			a.typed = "iotax run " + demoSuite
 			return a.run(c.Context(), &fl, []string{demoSuite})
 		},
 	}

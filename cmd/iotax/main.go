@@ -91,7 +91,7 @@ type errInterrupted struct{ error }
 
 // Main runs the command line args and returns the exit status.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{in: stdin, out: stdout, err: stderr}
+	a := &app{args: args, in: stdin, out: stdout, err: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -195,6 +195,8 @@ func argumentCount(c *cobra.Command, text string) string {
 
 // An app holds what all commands share: the streams and the flags of the root.
 type app struct {
+	args     []string
+	typed    string // the command line that measures the run at hand, "" if it is not known
 	in       io.Reader
 	out, err io.Writer
 	store    string

@@ -96,6 +96,9 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 				return iotax.Usage(err)
 			}
 			if !fleet.kubernetes {
+				if !fl.resuming {
+					a.typed = repeatable(a.args)
+				}
 				return a.run(c.Context(), &fl, args)
 			}
 			if fl.resuming || fl.shard.text != "" || len(fl.destroy) > 0 {
@@ -127,6 +130,19 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	group(c, groupShards, "shard", "id", "kubernetes", "shards", "pod", "pod-image", "pod-store", "kube-context", "kube-namespace", "detach")
 	completeBy(c, "resume", a.completeRuns(1))
 	return c
+}
+
+// repeatable is the command line of args as a user can repeat it; "" if it may hold the password of an address, which must not
+// get into a report.
+func repeatable(args []string) string {
+	words := []string{"iotax"}
+	for _, s := range args {
+		if strings.Contains(s, "@") {
+			return ""
+		}
+		words = append(words, iotax.Quote(s))
+	}
+	return strings.Join(words, " ")
 }
 
 // run measures the plan that args name, or resumes a run, and prints its report.
@@ -277,6 +293,10 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	}
 	if n == 0 && runErr != nil {
 		return runErr
+	}
+	rep.Command = a.typed
+	if i := slices.IndexFunc(out.files, func(path string) bool { return out.formatOf(path) == "html" }); i >= 0 {
+		rep.Page = out.files[i]
 	}
 	written, err := out.write(a, a.document(rep))
 	if !a.quiet {

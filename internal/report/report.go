@@ -49,6 +49,9 @@ type Report struct {
 	Reference  *Reference  // published figures beside this run's; nil where none were asked for
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 
+	Command string // that measured the run, "" if it is not known
+	Page    string // file with this report as HTML, "" if there is none
+
 	source     Source
 	histograms map[Cell][]*merged
 	index

@@ -122,16 +122,16 @@ func causeCases() map[string]assessCase {
 		"blocking": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
 			depth(c)
 			c.Findings = []iotax.Finding{reporttest.Warn(rules.BlockingSubmit)}
-		})}, want: "; submission blocks there, with 1 in flight where 32 were asked for"},
+		})}, want: "; submission blocks: only 1 of 32 I/Os were in flight"},
 		"blocking, depth unknown": {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.BlockingSubmit)}, without: "submission"},
 		"blocking on both":        {cells: []reporttest.CellSpec{finding("disk", 10000, rules.BlockingSubmit), finding("share", 1000, rules.BlockingSubmit)}, without: "submission"},
 		"depth": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
 			depth(c)
 			c.Findings = []iotax.Finding{reporttest.Warn(rules.DepthNotReached)}
-		})}, want: "; by Little's law 1 were in flight where 32 were asked for"},
+		})}, want: "; only 1 of 32 I/Os were in flight (Little's law)"},
 		"blocking, but deep enough":        {cells: []reporttest.CellSpec{disk, reached(rules.BlockingSubmit, "1")}, want: "4k read is", without: "in flight"},
 		"not reached, but deep enough":     {cells: []reporttest.CellSpec{disk, reached(rules.DepthNotReached, "1")}, want: "4k read is", without: "in flight"},
-		"each of four clients has a share": {cells: []reporttest.CellSpec{disk, reached(rules.DepthNotReached, "4")}, want: "; by Little's law 8.1 were in flight where 32 were asked for"},
+		"each of four clients has a share": {cells: []reporttest.CellSpec{disk, reached(rules.DepthNotReached, "4")}, want: "; only 8.1 of 32 I/Os were in flight (Little's law)"},
 		"depth, no finding":                {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 1000, depth)}, without: "Little"},
 		"generator":                        {cells: []reporttest.CellSpec{disk, finding("share", 1000, rules.GeneratorBound)}, want: "; its load generator had no more CPU, so the CPU is the limit"},
 		"generator of the baseline": {cells: []reporttest.CellSpec{finding("disk", 10000, rules.GeneratorBound), reporttest.Reads("share", 1000, nil)},
@@ -483,7 +483,7 @@ func TestAnswers(t *testing.T) {
 		{reporttest.Flat50, reporttest.Flat100, iotax.Down, nothing, "w m on b is 2.0× more than on a."},
 		{reporttest.Flat50, reporttest.Flat100, iotax.Up, nothing, "No loss found. w m on b is 2.0× faster than on a."},
 		{reporttest.Flat100, reporttest.Flat100, iotax.Up, nothing, "No difference found: the comparison with a is within ± 5 %."},
-		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No difference found yet against a. Too noisy to call: 1 of 1."},
+		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No difference found between a and b. Too noisy to call: 1 of 1. b could be up to 2.0× slower or 2.0× faster."},
 		{reporttest.Flat100, reporttest.Flat50, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "gone" }, "No target could be compared with a: see the notes."},
 		{reporttest.Flat100, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = r.Targets[:1] }, "Only a was measured: there is nothing to compare it with."},
 		{nil, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[0].Err = "gone" }, "Nothing was measured: a could not be opened."},

@@ -125,11 +125,11 @@ func (a *assessing) findReasons(c assessed) []reason {
 	case depth >= stat.DepthReached*asked && asked > 1: // whatever blocked, the queue was as deep as asked
 	case blocking && depth > 0 && asked > 1:
 		add(rules.BlockingSubmit.ID, depth, depthText, func(f string) string {
-			return fmt.Sprintf("submission blocks there, with %s in flight where %s were asked for", f, depthText(asked))
+			return fmt.Sprintf("submission blocks: only %s of %s I/Os were in flight", f, depthText(asked))
 		})
 	case short && depth > 0 && asked > 1:
 		add(rules.DepthNotReached.ID, depth, depthText, func(f string) string {
-			return fmt.Sprintf("by Little's law %s were in flight where %s were asked for", f, depthText(asked))
+			return fmt.Sprintf("only %s of %s I/Os were in flight (Little's law)", f, depthText(asked))
 		})
 	}
 	// Where both sides are limited by their CPU, that is no reason why one is slower than the other.

@@ -83,16 +83,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 			out.Text = fmt.Sprintf("No difference found: the comparison with %s is within ± %s", base, format.Percent(a.Margin))
 		}
 	case judged > 0:
-		out.Kind = SaysUnsure
-		out.Text = fmt.Sprintf("No difference found yet against %s. ", base)
-		switch {
-		case few == 0:
-			out.Text += fmt.Sprintf("Too noisy to call: %d of %d", noisy, judged)
-		case noisy == 0:
-			out.Text += fmt.Sprintf("Too few %ss for a verdict: %d of %d", a.Counted(), few, judged)
-		default:
-			out.Text += fmt.Sprintf("Of %d comparisons %d are too noisy to call, and %d have too few %ss", judged, noisy, few, a.Counted())
-		}
+		out.Kind, out.Text = SaysUnsure, a.undecided(cells, judged, noisy, few)
 	case counts[stat.NotRanked] > 0:
 		out.Text = fmt.Sprintf("No target can be ranked against %s: see the notes", base)
 	default:
@@ -100,6 +91,41 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	}
 	out.Text += "."
 	return out
+}
+
+// undecided is the answer if no comparison has a verdict of slower or faster, and not all are inside the margin.
+func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
+	switch {
+	case noisy == 0 && few == judged:
+		return fmt.Sprintf("No verdict yet against %s. Too few %ss for a verdict: %d of %d", a.Baseline, a.Counted(), few, judged)
+	case few > 0:
+		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss",
+			a.Baseline, judged, noisy, few, a.Counted())
+	}
+	tooNoisy := fmt.Sprintf("Too noisy to call: %d of %d", noisy, judged)
+	one := cells[0].r.Target
+	if slices.ContainsFunc(cells, func(c assessed) bool { return c.r.Target != one || c.r.Against != a.Baseline }) {
+		return fmt.Sprintf("No difference found yet against %s. %s", a.Baseline, tooNoisy)
+	}
+	s := fmt.Sprintf("No difference found between %s and %s", a.Baseline, one)
+	if x, y := a.Target(a.Baseline), a.Target(one); x.Device() != "" && x.Device() == y.Device() && x.Storage() == y.Storage() && x.Machine == y.Machine {
+		s += fmt.Sprintf(" (both %s: the same disk)", x.Storage())
+	}
+	s += ". " + tooNoisy
+	var widest *assessed
+	for _, c := range cells {
+		if c.r.Verdict != stat.Inconclusive {
+			continue
+		}
+		if c.r.Ratio == nil || format.Vague(c.r.Ratio.Interval) || !c.r.Ratio.Contains(1) { // no bounds that can be printed
+			return s
+		}
+		if widest == nil || c.r.Ratio.HalfWidth() > widest.r.Ratio.HalfWidth() {
+			widest = &c
+		}
+	}
+	words, i := format.ContrastOf(widest.s.Metric, widest.s.Better, widest.s.Unit), widest.r.Ratio.Interval
+	return fmt.Sprintf("%s. %s could be up to %s or %s", s, one, words.Estimate(format.Lone(i.Lo)), words.Estimate(format.Lone(i.Hi)))
 }
 
 // than says what one cell came to: "4k random read is 33× slower than on host disk", where named is set with the target.

@@ -51,7 +51,12 @@ func answerCases() map[string]assessCase {
 		"gains":                 {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: "No loss found in 2 comparisons. Largest gain: 4k read on b is 3.0× faster than on disk."},
 		"same":                  {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "No difference found: the comparison with disk is within ± 5 %."},
 		"all same":              {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "No difference found: all 2 comparisons with disk are within ± 5 %."},
-		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found yet against disk. Too noisy to call: 1 of 1."},
+		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found between disk and a. Too noisy to call: 1 of 1. a could be up to 1.2× slower or 11 % faster."},
+		"one disk": {cells: []reporttest.CellSpec{disk, noisy}, change: func(r *iotax.Run, _ []*iotax.Trial) {
+			for i := range r.Targets {
+				r.Targets[i].Machine, r.Targets[i].Facts = "host", map[string]string{"filesystem": "ext4", iotax.FactDeviceName: "vda", iotax.FactDeviceDisk: "vda"}
+			}
+		}, want: "No difference found between disk and a (both ext4 on vda: the same disk). Too noisy to call: 1 of 1."},
 		"all unsure":            {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
@@ -70,7 +75,7 @@ func answerCases() map[string]assessCase {
 		"never ran":     {cells: []reporttest.CellSpec{disk}, change: func(r *iotax.Run, ts []*iotax.Trial) { r.Targets[0].Err = "gone"; r.Targets = r.Targets[:1]; clear(ts) }, want: "Nothing was measured: disk could not be opened."},
 		"no trials":     {cells: []reporttest.CellSpec{disk}, change: func(_ *iotax.Run, ts []*iotax.Trial) { clear(ts) }, want: "Nothing was measured."},
 		"losses of one": {cells: []reporttest.CellSpec{disk, loss, took("disk", 1), took("a", 3)}, want: "Largest loss: "},
-		"few":           {rounds: 5, cells: []reporttest.CellSpec{disk, loss}, want: "No difference found yet against disk. Too few rounds for a verdict: 1 of 1."},
+		"few":           {rounds: 5, cells: []reporttest.CellSpec{disk, loss}, want: "No verdict yet against disk. Too few rounds for a verdict: 1 of 1."},
 		"unsure and few": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				if t.Target == "b" && t.Round > 3 {
@@ -110,10 +115,13 @@ var everySentence = []struct{ says, stands, silent string }{
 	{" on ", "answer/loss", "answer/no trials"},
 	{"No difference found: all %d comparisons with %s are within ± %s", "answer/all same", "answer/same"},
 	{"No difference found: the comparison with %s is within ± %s", "answer/same", "answer/loss"},
-	{"No difference found yet against %s. ", "answer/unsure", "answer/same"},
+	{"No difference found between %s and %s", "answer/unsure", "answer/all unsure"},
+	{" (both %s: the same disk)", "answer/one disk", "answer/unsure"},
+	{"%s. %s could be up to %s or %s", "answer/unsure", "answer/all unsure"},
+	{"No difference found yet against %s. %s", "answer/all unsure", "answer/unsure"},
 	{"Too noisy to call: %d of %d", "answer/unsure", "answer/few"},
-	{"Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
-	{"Of %d comparisons %d are too noisy to call, and %d have too few %ss", "answer/unsure and few", "answer/few"},
+	{"No verdict yet against %s. Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
+	{"No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss", "answer/unsure and few", "answer/few"},
 	{"No target can be ranked against %s: see the notes", "answer/not ranked", "answer/loss"},
 	{"No target could be compared with %s: see the notes", "answer/not opened", "answer/alone"},
 
@@ -144,8 +152,8 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"a cache took a part of the writes", "cause/writes, gain", "cause/cache, gain"},
 	{"the host's cache did a part of it", "cause/host, gain", "cause/cache, gain"},
 	{" was limited by the CPU of its load generator", "cause/baseline held", "cause/both held"},
-	{"submission blocks there, with %s in flight where %s were asked for", "cause/blocking", "cause/blocking, depth unknown"},
-	{"by Little's law %s were in flight where %s were asked for", "cause/depth", "cause/depth, no finding"},
+	{"submission blocks: only %s of %s I/Os were in flight", "cause/blocking", "cause/blocking, depth unknown"},
+	{"only %s of %s I/Os were in flight (Little's law)", "cause/depth", "cause/depth, no finding"},
 	{" was itself limited by its CPU, so the loss may be larger", "cause/generator of the baseline", "cause/generator of both"},
 	{"its load generator had no more CPU, so the CPU is the limit", "cause/generator", "cause/generator of both"},
 	{"it is near the limit of the CPU", "cause/at the ceiling itself", "cause/both at the ceiling"},

@@ -181,8 +181,9 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 	} else {
 		d.Blocks = append(d.Blocks, matrix(r, a)...)
 	}
-	d.Blocks = append(d.Blocks, insights(a)...)
-	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r), Tone: block.Quiet, Joined: true})
+	found, told := insights(a)
+	d.Blocks = append(d.Blocks, found...)
+	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r, told), Tone: block.Quiet, Joined: true})
 	d.Blocks = append(d.Blocks, next(r, false)...)
 	return d
 }
@@ -190,40 +191,41 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 // mostInsights is how many sentences beyond the matrix the short document has.
 const mostInsights = 3
 
-// insights are causes that a figure supports, and what the matrix cannot show.
-func insights(a assess.Assessment) (out []block.Block) {
+// insights returns the causes that a number supports with their rules, and what the matrix cannot show.
+func insights(a assess.Assessment) (out []block.Block, told []string) {
 	var items []block.Item
 	for _, s := range a.Sentences[1:] {
 		switch s.Kind {
 		case assess.SaysLoss, assess.SaysGain:
-			for _, c := range s.Causes {
-				items = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."})
+			for _, c := range s.Causes[:min(len(s.Causes), mostInsights-len(items))] {
+				items, told = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."}), append(told, c.Rule)
 			}
 		case assess.SaysMemory, assess.SaysUneven, assess.SaysPath, assess.SaysBest, assess.SaysLazy, assess.SaysShare:
 			items = append(items, block.Item{Text: s.Text})
 		}
-	}
-	if len(items) > mostInsights {
-		items = items[:mostInsights]
+		if len(items) == mostInsights {
+			break
+		}
 	}
 	if items == nil {
-		return nil
+		return nil, nil
 	}
-	return []block.Block{block.List{Items: items, Joined: true}}
+	return []block.Block{block.List{Items: items, Joined: true}}, told
 }
 
 // A trial below this length gives a first look.
 const firstLook = 5 * time.Second
 
 // circumstances say in a line or two how it was measured, and what the checks warn of.
-func circumstances(r *report.Report) string {
+// told are rules that the insights report.
+func circumstances(r *report.Report, told []string) string {
 	var parts []string
 	p := r.Protocol
 	switch {
 	case r.Run.Imported():
 		parts = append(parts, format.Plural(len(r.Trials), "imported trial")+", not measured in turns")
 	case p.Trial > 0 && p.Trial < firstLook:
-		parts = append(parts, "First look: trials of "+p.Trial.String())
+		parts, told = append(parts, "First look: trials of "+p.Trial.String()), append(told, rules.ShortTrial.ID)
 	case p.Trial > 0:
 		parts = append(parts, "Trials of "+p.Trial.String())
 	}
@@ -243,12 +245,12 @@ func circumstances(r *report.Report) string {
 	s := strings.Join(parts, ", ") + "."
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
-		if n.Severity == iotax.Warning && !slices.Contains(warned, n.Rule) && !slices.Contains(shown, n.Rule) {
+		if n.Severity == iotax.Warning && !slices.Contains(warned, n.Rule) && !slices.Contains(shown, n.Rule) && !slices.Contains(told, n.Rule) {
 			warned = append(warned, n.Rule)
 		}
 	}
 	if len(warned) > 0 {
-		s += " Warnings: " + format.Enumerate(warned, format.Listed, "rule") + "."
+		s += " Warnings: " + strings.Join(format.Cut(warned, format.Listed, "rule"), ", ") + "."
 	}
 	return s
 }
@@ -296,7 +298,11 @@ func next(r *report.Report, details bool) []block.Block {
 		return nil
 	}
 	id := iotax.Quote(format.Clean(r.Run.ID))
-	steps := []block.Step{{Name: "Open", Command: "iotax report " + id + " -o report.html", About: "charts"}}
+	open := block.Step{Name: "Open", Command: "iotax report " + id + " -o report.html", About: "charts"}
+	if r.Page != "" {
+		open.Command, open.About = format.Clean(r.Page), "charts, latency, CPU, every trial"
+	}
+	steps := []block.Step{open}
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
 		if f.Rule == rules.StoppedEarly.ID && ok {
@@ -319,7 +325,7 @@ func next(r *report.Report, details bool) []block.Block {
 				budget = fmt.Sprintf(" --budget %.0fm", 5*math.Ceil(1.25*took.Minutes()/5))
 			}
 		}
-		steps = append(steps, block.Step{Name: "Redo", Command: "the same command with --trial " + quoted.String() + budget, About: about(took)})
+		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Command, "--trial "+quoted.String()+budget), About: about(took)})
 	}
 	if details {
 		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})
@@ -327,6 +333,17 @@ func next(r *report.Report, details bool) []block.Block {
 		steps = append(steps, block.Step{Name: "Why", Command: "iotax report " + id + " --details", About: "all numbers"})
 	}
 	return []block.Block{block.Steps{Steps: steps}}
+}
+
+// again is a command with more flags. They go before fio's own.
+func again(command, flags string) string {
+	switch before, job, found := strings.Cut(command, " -- "); {
+	case command == "" || strings.Contains(command, " --trial") || strings.Contains(command, " --budget"):
+		return "the same command with " + flags
+	case found:
+		return before + " " + flags + " -- " + job
+	}
+	return command + " " + flags
 }
 
 func about(d time.Duration) string {

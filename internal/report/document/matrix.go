@@ -120,6 +120,9 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	}
 	out := []block.Block{t}
 	sum := m.sum()
+	if len(sum) == 1 && a.Sentences[0].Kind == assess.SaysUnsure {
+		sum = nil // the answer has it
+	}
 	if left > 1 {
 		sum = append(sum, fmt.Sprintf("%d more with smaller losses: --details", left))
 	}
@@ -208,7 +211,7 @@ func (m *making) cell(target, work string) block.Cell {
 		}
 		switch {
 		case m.unsure > 2 || r.Ratio == nil:
-			out.Notes = append(out.Notes, m.note("Too noisy to call. More "+m.Counted()+"s or longer trials would decide.")...)
+			out.Notes = append(out.Notes, m.note("More "+m.Counted()+"s or longer trials would decide.")...)
 		case format.Vague(r.Ratio.Interval):
 			out.Notes = append(out.Notes, m.note("The interval is wider than ± 100 %. Longer trials or a quieter machine would decide.")...)
 		default:

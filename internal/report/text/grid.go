@@ -426,7 +426,7 @@ func (t *writer) grid(g grid, ws []int, ruled bool) {
 			}
 			t.line(line)
 		}
-		if head {
+		if head || i == len(g.rows) {
 			rule()
 		}
 	}
