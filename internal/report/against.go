@@ -8,16 +8,16 @@ import (
 	"iotax/stat"
 )
 
-// A Share is what a row reaches of a target that it is held against beside the one of its ratio. That
-// target may do other work, as a network does: then bandwidth is held against bandwidth.
+// A Share is the ratio of a row to another target than the one of Row.Ratio. That target may do other work, as a network does.
+// Then bandwidth is compared with bandwidth.
 type Share struct {
 	Against  string
-	Workload string        // of Against; the row's own where both do the same
+	Workload string        // of Against, the row's own if both do the same work
 	Metric   string        // of Against
 	Ratio    stat.Interval // higher is better; paired by round where both do the same work, else of two samples
 }
 
-// Row finds the row of a target, nil where there is none.
+// Row returns the row of a target, nil if it has none.
 func (s *Section) Row(target string) *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Target == target && target != "" {
@@ -27,7 +27,7 @@ func (s *Section) Row(target string) *Row {
 	return nil
 }
 
-// reference finds the row that r is compared with, and tells where that is not the baseline's.
+// reference returns the row that r is compared with. If that is not the baseline's, it adds a note.
 func (b *builder) reference(s *Section, r *Row) *Row {
 	r.Against = b.Target(r.Target).Reference(b.Run.BaselineOf(s.Workload), func(name string) bool { return len(b.byCell[Cell{name, s.Workload}]) > 0 })
 	base := s.Row(r.Against)
@@ -40,8 +40,7 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	return base
 }
 
-// unrelated gives a verdict to a row that is compared with nothing under its workload: none, unless there
-// should be something.
+// unrelated sets the verdict of a row that is compared with nothing. There is none, unless the workload has a baseline.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":
@@ -53,8 +52,8 @@ func (b *builder) unrelated(s *Section, r *Row) {
 	}
 }
 
-// shares fills in what rows reach of the other targets that they are held against, and tells of those that have nothing
-// to be held against.
+// shares computes the ratios to the other targets that the plan compares a row with, and notes rows for which none can be
+// computed.
 func (b *builder) shares() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -85,7 +84,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		i, err := stat.Ratio(bs, xs, s.Better, b.Alpha)
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
-	// Other work: the same figure of it, or the bandwidth of a network for what came over that.
+	// Other work: compare the same metric, or the bandwidth of a network with that of the work that used it.
 	for i := range b.Sections {
 		o := &b.Sections[i]
 		base := o.Row(name)
@@ -109,10 +108,10 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 	return Share{}, false
 }
 
-// SteadyReads begins the figures of a volume that has come over a network: no line is in them any more.
+// SteadyReads is the prefix of the metrics of a volume that was copied over a network. The network takes no part in them.
 const SteadyReads = "steady."
 
-// direct is the figure that a plain job would have for a metric: "read.bandwidth" for "steady.read.bandwidth".
+// direct returns the metric of a plain job that corresponds to a metric: "read.bandwidth" for "steady.read.bandwidth".
 func direct(metric string) string {
 	if parts := strings.Split(metric, "."); len(parts) > 2 {
 		return strings.Join(parts[len(parts)-2:], ".")
@@ -120,7 +119,7 @@ func direct(metric string) string {
 	return metric
 }
 
-// BandwidthOf is the name of the bandwidth of what a metric is about: "read.bandwidth" for "read.iops".
+// BandwidthOf returns the bandwidth that corresponds to a metric: "read.bandwidth" for "read.iops".
 func BandwidthOf(metric string) string {
 	of, what, ok := strings.Cut(metric, ".")
 	if !ok {
@@ -132,7 +131,7 @@ func BandwidthOf(metric string) string {
 	return of + ".bandwidth"
 }
 
-// bandwidths are those of the trials of a cell that count, in B/s.
+// bandwidths returns the bandwidths of a cell's valid trials, in B/s.
 func (b *builder) bandwidths(target, workload, metric string) []float64 {
 	var out []float64
 	for _, t := range b.byCell[Cell{target, workload}] {

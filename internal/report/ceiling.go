@@ -11,10 +11,9 @@ import (
 	"iotax/stat"
 )
 
-// cpuBound notes that a cell comes near to what the load generator can do at all: its median number of
-// I/Os is more than half of the null-engine ceiling, that of one thread times the job's threads, or times
-// this host's CPUs where these are fewer. The ceiling is this host's. A guest's own is lower, so that
-// the note comes late there; a machine elsewhere has another.
+// cpuBound adds a note if a cell comes near the limit of the load generator: its median number of I/Os is more than half of what
+// fio's null engine reaches with as many threads, or with all CPUs of this host if there are fewer. The limit is that of this
+// host. A guest has a lower one, so the note appears late there. Another machine has its own limit.
 func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	c := b.Run.Calibration
 	elsewhere := target.Facts[iotax.FactMachineKernel] != "" && target.Facts[iotax.FactAccel] == ""

@@ -11,11 +11,9 @@ import (
 	"iotax/stat"
 )
 
-// What only pictures show is taken from the trials when it is asked for, since it costs more than the rest of
-// the report.
+// Data that only charts need is computed on demand, because it costs more than the rest of the report.
 
-// A Distribution is how latencies of one kind were spread on each target, from the merged histograms of all
-// trials that count.
+// A Distribution is the distribution of latencies of one kind on each target, from the merged histograms of all valid trials.
 type Distribution struct {
 	Workload string
 	Name     string // of the histogram: "read.latency"
@@ -24,13 +22,13 @@ type Distribution struct {
 	Cells    []DistributionCell
 }
 
-// A DistributionCell is one target's part. Its quantiles end where fewer than 100 observations are beyond.
+// A DistributionCell is one target's distribution. Its quantiles end where fewer than 100 observations are beyond.
 type DistributionCell struct {
 	Target    string
 	Quantiles []Quantile // ascending
 }
 
-// At is the value that the share q of all observations is at most; NaN beyond the last quantile.
+// At returns the q quantile, NaN beyond the last one.
 func (c DistributionCell) At(q float64) float64 {
 	for _, x := range c.Quantiles {
 		if x.Q >= q {
@@ -40,27 +38,27 @@ func (c DistributionCell) At(q float64) float64 {
 	return math.NaN()
 }
 
-// A Quantile says that the share Q of all observations is at most Value.
+// A Quantile means that the share Q of all observations is at most Value.
 type Quantile struct{ Q, Value float64 }
 
-// A Timeline is how the speed went during the trials of each target under one workload.
+// A Timeline is the speed during the trials of each target under one workload.
 type Timeline struct {
 	Workload string
 	Name     string // of the series: "read.iops"
 	Label    string
 	Unit     string
 	Cells    []TimelineCell
-	Cost     bool        // it is what the work took, and not how fast it went: nothing says that it should be steady
-	Serving  []*Timeline // the memory and the CPU of what serves the targets, during the same trials
+	Cost     bool        // CPU or memory, which need not be steady
+	Serving  []*Timeline // memory and CPU of the processes that serve the targets, during the same trials
 }
 
-// A TimelineCell is one target's part.
+// A TimelineCell is one target's timeline.
 type TimelineCell struct {
 	Target       string
-	Trials       []TimelineTrial // those that count, by round; of very many, as many as can be told apart, evenly chosen
-	Count        int             // of those that count
-	Mean         float64         // of all intervals of Trials
-	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough to tell
+	Trials       []TimelineTrial // the valid ones, by round; if there are very many, an even selection
+	Count        int             // of the valid trials
+	Mean         float64         // over all intervals of Trials
+	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough for one
 }
 
 // A TimelineTrial is the series of one trial.
@@ -71,24 +69,24 @@ type TimelineTrial struct {
 	Steady stat.Steady
 }
 
-// A Cost is what one workload took of this host on each target, beside its speed.
+// A Cost is the speed of a workload on each target, and the resources of this host that it took.
 type Cost struct {
 	Workload string
-	Metric   string // the headline that Speed is
+	Metric   string // of Speed
 	Label    string
 	Unit     string
 	Cells    []CostCell
 }
 
-// A CostCell is one target's part. An estimate that could not be had is NaN.
+// A CostCell is one target's cost. A missing number is NaN.
 type CostCell struct {
 	Target string
 	Speed  stat.Interval // median over trials
-	CPU    stat.Interval // of this host, all its processes together, for one I/O, s
-	Memory stat.Interval // the most that the processes serving the target had resident, B
+	CPU    stat.Interval // of this host per I/O, all processes together, s
+	Memory stat.Interval // peak resident memory of the processes that serve the target, B
 }
 
-// Counting returns the trials that count by cell, in the order of rounds.
+// Counting returns the valid trials of each cell in the order of rounds.
 func (r *Report) Counting() map[Cell][]*Trial {
 	out := make(map[Cell][]*Trial, len(r.byCell))
 	for c, all := range r.byCell {
@@ -106,7 +104,7 @@ func (r *Report) Counting() map[Cell][]*Trial {
 	return out
 }
 
-// Distributions are those of a workload, one for each histogram that any of its trials has.
+// Distributions returns those of a workload, one for each histogram that any of its trials has.
 func (s *Section) Distributions(r *Report) []Distribution {
 	var out []Distribution
 	for _, row := range s.Rows {
@@ -132,7 +130,7 @@ func (s *Section) Distributions(r *Report) []Distribution {
 	return out
 }
 
-// quantileCurve is all that a histogram knows of its quantiles, up to the last that may be quoted.
+// quantileCurve returns all quantiles of a histogram, up to the last with 100 observations beyond it.
 func quantileCurve(h iotax.Histogram) []Quantile {
 	total := 0.0
 	for _, b := range h.Bins {
@@ -162,14 +160,14 @@ func quantileCurve(h iotax.Histogram) []Quantile {
 	return out
 }
 
-// Of more trials a picture shows a part: one can tell no more lines apart, and a page holds no more.
+// Limits of the trials that a picture shows. More lines cannot be distinguished, and the page would get too large.
 const (
 	mostDrawn    = 60   // of a cell
 	mostDrawnAll = 6000 // of a run
-	leastDrawn   = 4    // of a cell, however many cells there are
+	leastDrawn   = 4    // of a cell, whatever the number of cells
 )
 
-// toDraw chooses the trials of each cell whose series are drawn, evenly over the run.
+// toDraw selects the trials of each cell whose series are drawn, evenly over the run.
 func toDraw(trials map[Cell][]*Trial) map[Cell][]*Trial {
 	most := min(mostDrawn, max(leastDrawn, mostDrawnAll/max(1, len(trials))))
 	out := make(map[Cell][]*Trial, len(trials))
@@ -185,7 +183,7 @@ func toDraw(trials map[Cell][]*Trial) map[Cell][]*Trial {
 	return out
 }
 
-// series reads those of the trials, by Seq.
+// series reads the series of the trials, by Seq.
 func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error) {
 	var seqs []int
 	for _, ts := range trials {
@@ -203,8 +201,7 @@ func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error
 	return out, nil
 }
 
-// Timelines are those of each workload, of which there is none where no trial that counts has a series of two
-// intervals.
+// Timelines returns the timeline of each workload. It needs a valid trial with a series of two intervals.
 func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
 	chosen := toDraw(trials)
 	series, err := r.series(chosen)
@@ -236,7 +233,7 @@ func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Seri
 	return nil
 }
 
-// serving are the timelines of what serves the targets: a guest's QEMU, the servers of its shares.
+// serving returns the timelines of the processes that serve the targets: a guest's QEMU, the servers of its shares.
 func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (out []*Timeline) {
 	for _, name := range []string{iotax.ValueMemoryHostRSS, iotax.ValueCPUHost} {
 		if tl := s.during(name, trials, series, all); tl != nil {
@@ -247,7 +244,7 @@ func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Serie
 	return out
 }
 
-// during is the timeline of one series; nil where no trial has it.
+// during returns the timeline of one series, nil if no trial has it.
 func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (tl *Timeline) {
 	for _, row := range s.Rows {
 		c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}
@@ -282,7 +279,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 	return tl
 }
 
-// Cost is the workload's, nil where neither CPU nor memory is known of any target.
+// Cost returns the workload's cost, nil if neither CPU nor memory is known of any target.
 func (s *Section) Cost(trials map[Cell][]*Trial) *Cost {
 	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
 	known := false

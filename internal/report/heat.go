@@ -11,7 +11,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Heat is how the latencies of one trial of a target were spread over time: of the trial with the longest stall.
+// A Heat is the distribution of latencies over time in one trial of a target, the one with the longest stall.
 type Heat struct {
 	Workload, Target string
 	Name             string // of the histogram: "read.latency"
@@ -22,16 +22,16 @@ type Heat struct {
 	Cells            []HeatCell
 }
 
-// A HeatCell has the I/Os of a part of the time, in seconds, with latencies from Lo to Hi.
-type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share is of the time that all I/Os of that part took
+// A HeatCell has the I/Os of an interval of time, in seconds, with latencies from Lo to Hi.
+type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share of the time that all I/Os of the interval took
 
 const (
 	mostHeats   = 60 // of a run
-	mostColumns = 60 // parts of the time
+	mostColumns = 60 // intervals of time
 	perDecade   = 8  // ranges of latencies
 )
 
-// Heats are those of each workload, of the targets with the longest stalls where there are very many.
+// Heats returns those of each workload. If there are too many, targets with the longest stalls have precedence.
 func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	var chosen []*Heat
 	seqs := map[*Heat]int{}
@@ -84,7 +84,7 @@ func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	return out, nil
 }
 
-// heatCells sums intervals of very long trials, and bins, into the cells of a picture.
+// heatCells adds up intervals of long trials, and bins, into the cells of a picture.
 func heatCells(intervals []iotax.Interval, name string, length float64) (cells []HeatCell) {
 	least := length / mostColumns
 	var waited map[float64]float64 // by range of latencies

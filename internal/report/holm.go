@@ -9,15 +9,14 @@ import (
 	"iotax/stat"
 )
 
-// An Adjustment is what the other comparisons of a run do to the verdict of one.
+// An Adjustment is the effect of a run's other comparisons on the verdict of one.
 type Adjustment struct {
-	Alone    stat.Verdict // what the interval says by itself
+	Alone    stat.Verdict // by the interval alone
 	P        float64      // of the hypothesis that the ratio is within the margin
 	Adjusted float64      // P after Holm's adjustment
 }
 
-// MarginP is the p value that Holm's adjustment is made from: that of the margin on the side where the
-// estimate lies, and 1 where it lies within.
+// MarginP returns the p value for Holm's adjustment: that of the margin on the side of the estimate, and 1 inside the margin.
 func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	switch margin = max(margin, 0); {
 	case estimate > 1+margin:
@@ -28,9 +27,9 @@ func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	return 1
 }
 
-// holm takes back verdicts that are no wonder among so many: all "worse" and "better" of the run together
-// are wrong with probability Alpha at most, which a run of several looks spends on each of them. The family
-// is every ratio that a verdict was drawn from; what a check condemned is not in it.
+// holm withdraws verdicts that chance explains among so many: the probability that any "worse" or "better" of the run is wrong
+// is at most Alpha, which allows for interim analyses. The family is every ratio with a verdict from its interval. Invalid ones
+// are not in it.
 func (b *builder) holm() {
 	type member struct {
 		s *Section
@@ -53,7 +52,7 @@ func (b *builder) holm() {
 	for i, q := range stat.Holm(p) {
 		r, a := family[i].r, family[i].r.Holm
 		a.Alone, a.Adjusted = r.Verdict, q
-		// A family of one is the interval itself; rounding must not decide there.
+		// With one comparison the interval decides, not rounding.
 		if len(family) < 2 || (r.Verdict != stat.Worse && r.Verdict != stat.Better) || q <= b.Alpha {
 			continue
 		}

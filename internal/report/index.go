@@ -7,7 +7,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// An index is what the parts of a report are found by.
+// An index finds the parts of a report.
 type index struct {
 	targets   []iotax.TargetInfo // the baseline first
 	workloads []iotax.WorkloadInfo
@@ -17,13 +17,13 @@ type index struct {
 	refs      map[*Note]map[*Row]bool
 }
 
-// Targets are those of the run and those that only trials know, the baseline first.
+// Targets returns the targets of the run and of its trials, the baseline first.
 func (x *index) Targets() []iotax.TargetInfo { return x.targets }
 
-// Workloads are those of the run and those that only trials know.
+// Workloads returns the workloads of the run and of its trials.
 func (x *index) Workloads() []iotax.WorkloadInfo { return x.workloads }
 
-// Target is what is known of a target; its name alone where that is all.
+// Target returns a target by name, with only its name if it is unknown.
 func (x *index) Target(name string) iotax.TargetInfo {
 	for _, t := range x.targets {
 		if t.Name == name {
@@ -33,7 +33,7 @@ func (x *index) Target(name string) iotax.TargetInfo {
 	return iotax.TargetInfo{Name: name}
 }
 
-// Workload is what is known of a workload; its name alone where that is all.
+// Workload returns a workload by name, with only its name if it is unknown.
 func (x *index) Workload(name string) iotax.WorkloadInfo {
 	for _, w := range x.workloads {
 		if w.Name == name {
@@ -43,19 +43,19 @@ func (x *index) Workload(name string) iotax.WorkloadInfo {
 	return iotax.WorkloadInfo{Name: name}
 }
 
-// TrialsOf are the trials of a cell in the order in which they ran, those that do not count among them.
+// TrialsOf returns all trials of a cell in the order in which they ran.
 func (x *index) TrialsOf(c Cell) []*Trial { return x.byCell[c] }
 
-// Counts reports whether a trial's values count: it did not fail, and its round is not discarded.
+// Counts reports whether a trial is valid: it did not fail, and its round is not discarded.
 func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Workload][t.Round] }
 
-// Found are all notes about rows in the order in which they were found, those of Notes and of Common.
+// Found returns all notes about rows in the order in which they were found, those of Notes and of Common.
 func (x *index) Found() []*Note { return x.found }
 
 // Concerns reports whether a note, one of Found, is about a row of the report's sections.
 func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
 
-// Condemned reports whether a check said that the number of a row of the report's sections must not be quoted.
+// Condemned reports whether a check found that the number of a row is invalid.
 func (x *index) Condemned(r *Row) bool {
 	return slices.ContainsFunc(x.found, func(n *Note) bool {
 		return n.Severity == iotax.Invalid && n.Rule != rules.TooManyDiscarded.ID && x.refs[n][r]

@@ -8,8 +8,8 @@ import (
 	"iotax/stat"
 )
 
-// A Waterfall is what each hop of a chain of layers costs under one workload. All its ratios are from
-// the same rounds, so that the product of the hops is the total.
+// A Waterfall has the cost of each hop of a chain of layers under one workload. All its ratios are from the same rounds, so the
+// product of the hops is the total.
 type Waterfall struct {
 	Workload string        `json:"workload"`
 	Metric   string        `json:"metric"`
@@ -35,7 +35,7 @@ type Hop struct {
 	Notes   []int         `json:"-"`     // numbers of what the checks said of either side, ascending
 }
 
-// waterfalls makes those of every chain that the plan declares. It needs the numbers of the notes.
+// waterfalls computes those of every chain in the plan. It needs the numbers of the notes.
 func (b *builder) waterfalls() {
 	if b.Run.Presentation == nil {
 		return
@@ -49,8 +49,8 @@ func (b *builder) waterfalls() {
 	}
 }
 
-// waterfall is false where fewer than two targets of the chain have a number, no round has all of them, or
-// the metric has no good direction.
+// waterfall returns false if fewer than two targets of the chain have a number, no round has all of them, or the metric has no
+// direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
 	if s.Better == iotax.Neither {
@@ -109,7 +109,7 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	return w, true
 }
 
-// common are the values of the rounds that count and in which every row has one, row by row.
+// common returns the values of the valid rounds in which every row has one, by row.
 func (b *builder) common(rows []*Row) [][]float64 {
 	seen := map[int]int{}
 	byRound := make([]map[int]float64, len(rows))
@@ -140,8 +140,7 @@ func (b *builder) common(rows []*Row) [][]float64 {
 	return out
 }
 
-// hopVerdict judges a hop alone: there is no Holm over a waterfall, which shows where a loss arises that
-// the table has judged.
+// hopVerdict judges one hop. There is no Holm adjustment: a waterfall locates a loss that the table has judged.
 func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
 	x, y := b.Target(from.Target).Durability, b.Target(to.Target).Durability
 	switch {

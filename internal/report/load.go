@@ -12,32 +12,30 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Curve is what latency becomes as more is offered: the workloads of an open loop that differ in
-// their load alone.
+// A Curve is latency over offered load: workloads of an open loop that differ only in their load.
 type Curve struct {
-	Job    string       // what was done, in fio's words
+	Job    string       // the job in fio's options
 	Points []CurvePoint // by offered load
 }
 
 // A CurvePoint is one offered load, the same on every target.
 type CurvePoint struct {
 	Workload string
-	Load     string  // share of the slowest target's capacity: "60 %"; "" of a rate that the plan gives
+	Load     string  // share of the slowest target's capacity: "60 %"; "" for an absolute rate
 	Offered  float64 // 1/s
 	Cells    []CurveCell
 }
 
-// A CurveCell is one target at that load. What is not known is NaN; so is a quantile with fewer than 100
-// observations beyond it.
+// A CurveCell is one target at that load. Unknown numbers, and quantiles with fewer than 100 observations beyond them, are NaN.
 type CurveCell struct {
 	Target          string
 	Done            float64 // 1/s
 	Latency         float64 // mean, s
 	P50, P99, P99d9 float64 // of the merged histograms, s
-	Late            float64 // share of the arrivals that found their source busy
+	Late            float64 // share of the arrivals whose source was busy
 }
 
-// curves gathers the workloads of open loops.
+// curves collects the workloads of open loops.
 func (b *builder) curves() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -83,14 +81,14 @@ func (b *builder) curves() {
 	}
 }
 
-// An openLoad is what the trials of a workload say of its loop.
+// An openLoad describes the loop of a workload's trials.
 type openLoad struct {
-	job, load string  // what an open loop did and how it was loaded; job is "" for a closed one
+	job, load string  // the job of an open loop and its load; job is "" for a closed one
 	offered   float64 // 1/s
-	depth     int     // I/Os in flight that a closed one asks for; 0 where no trial says
+	depth     int     // queue depth of a closed loop, 0 if it is unknown
 }
 
-// load asks all trials of a workload once.
+// load looks through the trials of a workload, once.
 func (b *builder) load(workload string) openLoad {
 	if l, ok := b.loads[workload]; ok {
 		return l
@@ -119,8 +117,8 @@ func (b *builder) load(workload string) openLoad {
 	return l
 }
 
-// latencyLabel says of a latency what it is: in a closed loop the next I/O waits for the last one, so
-// it is the service latency at that depth, and says nothing of a queue in front.
+// latencyLabel returns the label of a latency. In a closed loop, where the next I/O waits for the last one, it is the service
+// latency at a queue depth.
 func (b *builder) latencyLabel(workload, metric string) string {
 	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {

@@ -9,7 +9,7 @@ import (
 	"iotax/stat"
 )
 
-// findings notes what the checks said about a cell and about its target.
+// findings adds the findings about a cell and its target as notes.
 func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	for _, f := range b.Run.Findings {
 		if f.Subject == iotax.AboutCell(r.Target, s.Workload) {
@@ -28,8 +28,8 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	}
 }
 
-// general puts what was found of the run as a whole into notes: the same rule about several workloads is one.
-// What was found of a cell that has rows is a note of these.
+// general adds the findings about the whole run as notes. The same rule about several workloads is one note. Findings about
+// cells with rows are notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
 		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
@@ -50,9 +50,8 @@ func (b *builder) hasRow(of iotax.Subject) bool {
 	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
-// note attaches a finding to r. Findings of one rule, severity and hint share a note; in it, equal
-// evidence shares an item. A row's sections repeat what its cell said, so an item counts a cell's
-// trials once.
+// note attaches a finding to r. Findings of one rule, severity and hint share a note, and equal evidence shares an item. The
+// sections of a row repeat the findings of its cell, so an item counts a cell's trials once.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
@@ -75,7 +74,7 @@ func (b *builder) refer(n *Note, r *Row) {
 	b.refs[n][r] = true
 }
 
-// blame makes r refer to what condemned the baseline.
+// blame lets r refer to the notes that made the baseline invalid.
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
@@ -84,14 +83,13 @@ func (b *builder) blame(base, r *Row) {
 	}
 }
 
-// rawItem is an item before equal ones are put together.
+// rawItem is an item before equal ones are merged.
 type rawItem struct {
 	Item
 	row *Row
 }
 
-// number gives notes their numbers in the order in which a reader of the rows meets them, and puts
-// their items together.
+// number numbers the notes in the order of the rows, and merges their items.
 func (b *builder) number() {
 	first := map[*Note]bool{}
 	rows := 0
@@ -99,7 +97,7 @@ func (b *builder) number() {
 		rows += len(b.Sections[i].Rows)
 	}
 	for _, n := range b.found {
-		// Errors stay with their rows: they are why a row has no verdict.
+		// Errors stay with their rows: they explain a missing verdict.
 		if rows > 1 && len(b.refs[n]) == rows && n.Severity != iotax.Invalid {
 			first[n] = true
 			n.gather()
@@ -143,7 +141,7 @@ func (n *Note) gather() {
 		cell  Cell
 	}
 	counted := map[key]*Row{}     // the row whose trials were counted for that evidence and cell
-	shapes := map[string]string{} // by evidence: thousands of trials say the same
+	shapes := map[string]string{} // by evidence, which thousands of trials share
 	shaped := func(evidence string) string {
 		s, ok := shapes[evidence]
 		if !ok {
@@ -176,10 +174,10 @@ func (n *Note) gather() {
 	}
 }
 
-// scales are the prefixes of units that figures have.
+// scales replaces units with prefixes.
 var scales = strings.NewReplacer("KiB", "B", "MiB", "B", "GiB", "B", "TiB", "B", "ms", "s", "µs", "s")
 
-// shape is evidence without its figures and what they are scaled by: "the device read # %".
+// shape removes numbers and prefixes of units from evidence: "the device read # %".
 func shape(evidence string) string {
 	return scales.Replace(strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '.' {
@@ -189,7 +187,7 @@ func shape(evidence string) string {
 	}, evidence))
 }
 
-// Count returns how many trials the note stems from.
+// Count returns the number of trials with the finding.
 func (n Note) Count() int {
 	sum := 0
 	for _, it := range n.Items {
@@ -208,7 +206,7 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	for _, n := range notes {
 		target := row.Target
 		i := n.about(target, s.Workload)
-		if i < 0 { // the note is about the row that this one is compared with
+		if i < 0 { // the note is about the reference of the row
 			target = row.Against
 			i = n.about(target, s.Workload)
 		}
@@ -220,12 +218,12 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	return fs
 }
 
-// about is the index of the first item about a cell, -1 where there is none.
+// about returns the index of the first item about a cell, or -1.
 func (n Note) about(target, workload string) int {
 	return slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
 }
 
-// finding is the note as a finding about a cell, or about its target as such, with the evidence of an item.
+// finding returns the note as a finding about a cell, or about its target, with the evidence of an item.
 func (n Note) finding(it Item, target, workload string) iotax.Finding {
 	f := n.Finding
 	f.Subject, f.Evidence, f.File, f.Line, f.Column = iotax.AboutCell(target, workload), it.Evidence, "", 0, 0
@@ -235,7 +233,7 @@ func (n Note) finding(it Item, target, workload string) iotax.Finding {
 	return f
 }
 
-// FindingAbout is the note as a finding about a cell; ok is false where it is not about that.
+// FindingAbout returns the note as a finding about a cell. ok is false if it is not about the cell.
 func (n Note) FindingAbout(target, workload string) (f iotax.Finding, ok bool) {
 	i := n.about(target, workload)
 	if i < 0 {
@@ -244,14 +242,14 @@ func (n Note) FindingAbout(target, workload string) (f iotax.Finding, ok bool) {
 	return n.finding(n.Items[i], target, workload), true
 }
 
-// About reports whether the item was seen in a cell, or at its target as such.
+// About reports whether the item concerns a cell or its target.
 func (it Item) About(target, workload string) bool {
 	return slices.ContainsFunc(it.Cells, func(c Cell) bool {
 		return c.Target == target && (c.Workload == "" || c.Workload == workload)
 	})
 }
 
-// Conclusive reports whether a verdict says which of the two is better, or that neither is.
+// Conclusive reports whether a verdict decides which target is better, or that neither is.
 func Conclusive(v stat.Verdict) bool {
 	return v == stat.Worse || v == stat.Better || v == stat.Equivalent || v == stat.BelowMargin
 }
@@ -259,11 +257,10 @@ func Conclusive(v stat.Verdict) bool {
 // Unsure reports whether more trials could lead to a verdict.
 func Unsure(v stat.Verdict) bool { return v == stat.Inconclusive || v == stat.TooFew }
 
-// ShownItems is how many items of a note a format tells that has little room.
+// ShownItems is the number of a note's items in formats with little room.
 const ShownItems = 3
 
-// alike puts items together that say the same of different cells but for the figures: a reader who is not told all
-// of them wants to know where.
+// alike merges items of different cells that differ only in their numbers.
 func alike(items []Item) []Item {
 	var out []Item
 	for _, it := range items {
@@ -287,8 +284,7 @@ func alike(items []Item) []Item {
 	return out
 }
 
-// Sentences tells the items of a note, at most limit of them (0 is all), those that share a lead
-// together.
+// Sentences returns the items of a note as text, at most limit of them (0 is all). Items with the same lead share a sentence.
 func (n Note) Sentences(limit int) []string {
 	var out []string
 	if limit > 0 {
@@ -347,7 +343,7 @@ func (n Note) Sentences(limit int) []string {
 	return out
 }
 
-// String names the cell: "guest disk / 4k random read".
+// String returns the name of the cell: "guest disk / 4k random read".
 func (c Cell) String() string {
 	if c.Workload == "" {
 		return c.Target
@@ -355,7 +351,7 @@ func (c Cell) String() string {
 	return c.Target + " / " + c.Workload
 }
 
-// where says in which cells an item was seen (at most limit of them; 0 is all), and how often.
+// where lists the cells of an item (at most limit of them; 0 is all) and its number of trials.
 func (it Item) where(limit int) string {
 	var names []string
 	cells := it.Cells

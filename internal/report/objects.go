@@ -6,14 +6,14 @@ import (
 	"iotax"
 )
 
-// An ObjectFact is a value of a fact that reports how the bytes of objects were protected on the way, and where it held.
+// An ObjectFact is a fact about the protection of objects in transit, with its targets.
 type ObjectFact struct {
 	Fact    string   `json:"fact"`
 	Value   string   `json:"value"`
 	Targets []string `json:"targets"`
 }
 
-// ObjectFacts are the values in the order of the trials, those of one fact together.
+// ObjectFacts returns the facts in the order of the trials, grouped by fact.
 func (r *Report) ObjectFacts() []ObjectFact {
 	var out []ObjectFact
 	for _, fact := range []string{iotax.FactPayload, iotax.FactVerified} {

@@ -7,7 +7,7 @@ import (
 	"iotax/internal/metric"
 )
 
-// choose makes the metrics that were asked for the headline ones of all workloads that have them.
+// choose makes the requested metrics the headline metrics of all workloads that have them.
 func (b *builder) choose() error {
 	missing := map[string]bool{}
 	var all []metric.Metric
@@ -38,7 +38,7 @@ func (b *builder) choose() error {
 	return nil
 }
 
-// measured are the metrics that trials of a workload have.
+// measured returns the metrics of a workload's trials.
 func (b *builder) measured(workload string) (all []metric.Metric) {
 	seen, known := map[*outline]bool{}, map[*quantile]bool{}
 	for _, t := range b.byWorkload[workload] {
@@ -61,7 +61,7 @@ func (b *builder) measured(workload string) (all []metric.Metric) {
 	return all
 }
 
-// Logs are the natural logarithms.
+// Logs returns the natural logarithms.
 func Logs(xs []float64) []float64 {
 	out := make([]float64, len(xs))
 	for i, x := range xs {

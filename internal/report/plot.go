@@ -7,7 +7,7 @@ import (
 	"iotax/stat"
 )
 
-// RatioRange is the range that a plot of all ratios has to show, with 1 and the margin in it.
+// RatioRange returns the range of a plot of all ratios, including 1 and the margin.
 func (r *Report) RatioRange() (lo, hi float64) {
 	var ratios []stat.Interval
 	for _, s := range r.Sections {
@@ -20,15 +20,15 @@ func (r *Report) RatioRange() (lo, hi float64) {
 	return RangeOf(ratios, r.Margin)
 }
 
-// RangeOf is the range that a plot of ratios has to show, with 1 and the margin in it. Those that are too noisy to print are not
-// in it: one of them would squeeze all others.
+// RangeOf returns the range of a plot of ratios, including 1 and the margin. It ignores ratios that are too noisy to print,
+// which would compress all others.
 func RangeOf(ratios []stat.Interval, margin float64) (lo, hi float64) {
 	lo, hi = 1/(1+math.Max(margin, .02))/1.05, (1+math.Max(margin, .02))*1.05
 	for _, e := range ratios {
 		if e.Estimate > 0 && !math.IsInf(e.Estimate, 0) && !format.Noisy(e) {
 			l, h := e.Estimate, e.Estimate
 			if format.Finite(e) {
-				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, 10*e.Estimate) // a wide one would squeeze all others
+				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, 10*e.Estimate) // a wide interval would compress all others
 			}
 			lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
 		}

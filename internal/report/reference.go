@@ -13,8 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// A Reference holds a run against published figures. Machines differ, so that ratios stand beside ratios;
-// values are given for the record.
+// A Reference compares a run with published figures. Machines differ, so only ratios are compared. Values are for information.
 type Reference struct {
 	Name      string         `json:"name"`                          // of the data set: "lima-mounts"
 	Source    string         `json:"source"`                        // where the figures are from
@@ -35,12 +34,12 @@ type ReferenceRow struct {
 	Unit      string         `json:"unit"`
 	Better    iotax.Better   `json:"-"`
 	Value     stat.Interval  `json:"value"` // median over the trials
-	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better; nil where there is none
+	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better; nil if there is none
 	Published PublishedCell  `json:"published"`
 	Agree     Agreement      `json:"agree,omitempty"`
 }
 
-// A PublishedCell is the counterpart of a cell; its value is the median over the repetitions.
+// A PublishedCell is the published counterpart of a cell. Its value is the median over the repetitions.
 type PublishedCell struct {
 	Target   string         `json:"target"`
 	Workload string         `json:"workload"`
@@ -48,17 +47,17 @@ type PublishedCell struct {
 	Ratio    *stat.Interval `json:"ratio"`
 }
 
-// An Agreement says how a ratio and a published one lie to each other.
+// An Agreement describes how a ratio relates to a published one.
 type Agreement string
 
 const (
-	Overlap   Agreement = "agrees"     // the published ratio, or its interval, meets this run's interval
-	Above     Agreement = "loses less" // this run's ratio is surely the better one
-	Below     Agreement = "loses more" // this run's ratio is surely the worse one
+	Overlap   Agreement = "agrees"     // the published ratio or its interval overlaps this run's interval
+	Above     Agreement = "loses less" // this run's ratio is better
+	Below     Agreement = "loses more" // this run's ratio is worse
 	Undecided Agreement = ""           // one of the two has no ratio, or this run's has no interval
 )
 
-// holdPlanned fills in what the plan wants beside the run, if that is at hand.
+// holdPlanned compares the run with the reference that its plan names, if it is available.
 func (r *Report) holdPlanned() {
 	p := r.Run.Presentation
 	if p == nil || p.Reference == nil {
@@ -69,9 +68,8 @@ func (r *Report) holdPlanned() {
 	}
 }
 
-// HoldReference sets the run beside published figures, in place of any others. What is called what is told
-// by names; what is in no map is looked for as it is, whatever its case, hyphens and spaces. caveat is what
-// must be known of the figures.
+// HoldReference compares the run with published figures. names maps this run's names to published ones. Other names match
+// regardless of case, hyphens and spaces. caveat is printed with the figures.
 func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
 	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
@@ -108,7 +106,7 @@ type referrer struct {
 	ours      map[Cell][]*Trial
 	discarded map[string]map[int]bool
 	pair      []referencePair
-	single    map[Cell]bool // published cells of which single figures were named
+	single    map[Cell]bool // published cells with figures that the plan names one by one
 	unmatched []string
 }
 
@@ -138,8 +136,8 @@ func (b *referrer) index(fs []published.Figure) {
 	}
 }
 
-// figures tells a measured value from one that stands for nothing: a direction that was not measured is printed as 0. That there was
-// none of what is counted, as of retransmits, is a figure.
+// figures reports whether a published value was measured: a direction that was not measured is printed as 0. A count of 0, as of
+// retransmits, is a measurement.
 func figures(v float64, unit string) bool {
 	return v > 0 && !math.IsInf(v, 0) || v == 0 && unit == iotax.Count
 }
@@ -151,7 +149,7 @@ func calls(names map[string]string, ours, theirs string) bool {
 	return format.Fold(ours) == format.Fold(theirs)
 }
 
-// pairs finds the published counterpart of each cell. Sections that differ in their metric are one cell.
+// pairs finds the published counterpart of each cell. Sections with different metrics are one cell.
 func (b *referrer) pairs() {
 	seen := map[Cell]bool{}
 	for _, s := range b.Sections {
@@ -173,7 +171,7 @@ func (b *referrer) pairs() {
 	}
 }
 
-// reference is the baseline where the publication has it, else the first target that it has.
+// reference sets the target that ratios are relative to: the baseline if it is published, else the first published target.
 func (b *referrer) reference() {
 	for _, p := range b.pair {
 		if p.cell.Target == b.Baseline || b.Reference.Reference == "" {
@@ -185,7 +183,7 @@ func (b *referrer) reference() {
 	}
 }
 
-// values are those of a cell's trials that count, by round.
+// values returns the values of a cell's valid trials, by round.
 func (b *referrer) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
 	for _, t := range b.ours[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
@@ -202,7 +200,7 @@ func counted(dots []Dot) []float64 {
 	return r.Values()
 }
 
-// metricsOf are the published metrics of a cell with what this run calls them.
+// metricsOf returns the published metrics of a cell, by this run's names and by the published ones.
 func (b *referrer) metricsOf(their Cell) (ours, theirs []string) {
 	for _, k := range b.order {
 		if k.workload != their.Workload || k.target != their.Target {
@@ -247,8 +245,7 @@ func (b *referrer) rows() {
 	}
 }
 
-// singles are the figures that are named one by one, as published. They have no counterpart of the reference's, and so
-// no ratio.
+// singles adds the figures that the plan names one by one. Without a counterpart of the reference they have no ratio.
 func (b *referrer) singles() {
 	b.single = map[Cell]bool{}
 	for _, k := range b.order {
@@ -291,8 +288,7 @@ func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 	return &i
 }
 
-// theirRatio is the ratio of two published samples. Its interval, where both have two repetitions, is that
-// of samples which were not taken in turns.
+// theirRatio returns the ratio of two published samples. If both have two repetitions, its interval is that of unpaired samples.
 func theirRatio(base, xs []float64, better iotax.Better) *stat.Interval {
 	c, err := stat.Unpaired(base, xs, better, stat.Options{Least: 2})
 	if err != nil {

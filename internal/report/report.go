@@ -1,5 +1,5 @@
-// Package report turns a run and its trials into a Report, which is plain data. The packages below it say that in sentences and
-// tables, and draw it: no format computes.
+// Package report turns a run and its trials into a Report, which is plain data. The packages below it describe and draw it. They
+// do not compute.
 package report
 
 import (
@@ -20,7 +20,7 @@ import (
 	"iotax/stat"
 )
 
-// Counted is what a workload was measured in. Imported trials are in no rounds.
+// Counted returns the unit of a workload's repetitions. Imported trials have no rounds.
 func (r *Report) Counted() string {
 	if r.Run.Imported() {
 		return "trial"
@@ -28,25 +28,25 @@ func (r *Report) Counted() string {
 	return "round"
 }
 
-// A Report is what a run found: a section for each workload and headline metric, a row in it for each
-// target, and numbered notes that the rows refer to.
+// A Report is the result of a run: a section for each workload and headline metric, a row in it for each target, and numbered
+// notes that the rows refer to.
 type Report struct {
 	Run      *iotax.Run
 	Baseline string
 	Margin   float64 // δ of the verdicts, a ratio
-	Alpha    float64 // of each ratio's interval; smaller than 0.05 where the run looked several times
+	Alpha    float64 // of each ratio's interval; smaller than 0.05 if the run had interim analyses
 	Sections []Section
 	Expected []Expected
 	Curves   []Curve // of workloads in an open loop, by load
 	Scalings []Scaling
 	Notes    []Note // Notes[i] has number i+1
 	General  []Note // about the run as a whole; no row refers to them
-	Common   []Note // about every row alike: told once, under the number 0
+	Common   []Note // about every row, with number 0
 	Protocol Protocol
 	Trials   []*Trial // in the order in which they ran
 
-	Waterfalls []Waterfall // of each chain of layers: one a section in which it was measured
-	Reference  *Reference  // published figures beside this run's; nil where none were asked for
+	Waterfalls []Waterfall // of each chain of layers, one for each section that measured it
+	Reference  *Reference  // comparison with published figures, nil if there is none
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 
 	Command string // that measured the run, "" if it is not known
@@ -62,16 +62,16 @@ type Section struct {
 	Workload string
 	Metric   string // "read.iops"
 	Label    string // "read IOPS"
-	Short    string // "IOPS", where the workload's name says the rest
+	Short    string // "IOPS", if the workload's name has the other words
 	Unit     string // base unit of the values
 	Better   iotax.Better
 	Cold     bool
-	Open     string // how an open loop was loaded: "open loop at 60 %, 12k/s offered"; "" for a closed one
+	Open     string // the load of an open loop: "open loop at 60 %, 12k/s offered"; "" for a closed one
 	First    bool   // the metric is the workload's most important one
-	Decides  bool   // it decided when to stop: it is the first, or all of them were asked for
+	Decides  bool   // it decided when to stop: it is the first, or all were requested
 	Rows     []Row
 
-	histogram string // that the metric is a quantile of, or ""
+	histogram string // whose quantile the metric is, or ""
 	quantile  float64
 }
 
@@ -79,21 +79,21 @@ type Section struct {
 type Row struct {
 	Target   string
 	Baseline bool
-	Value    stat.Interval // median over the trials that count, in the section's unit
-	Ratio    *stat.Effect  // to Against, paired by round, higher is better; nil where there is none
-	Against  string        // the target that Ratio and Verdict are about: the baseline, unless the plan names another; "" where there is none
-	Shares   []Share       // of what else the plan holds it against
+	Value    stat.Interval // median over the valid trials, in the section's unit
+	Ratio    *stat.Effect  // to Against, paired by round, higher is better; nil if there is none
+	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if there is none
+	Shares   []Share       // of other targets that the plan compares it with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened
 	Notes    []int              // numbers of the notes that concern it, ascending
-	Few      *stat.TooFewBeyond // why a quantile has no ratio: the trials are too short for it
+	Few      *stat.TooFewBeyond // why a quantile has no ratio, if the trials are too short
 
 	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded rounds
-	WithDiscarded          *stat.Interval // the ratio with discarded rounds included; nil where none is discarded
-	Holm                   *Adjustment    // of a verdict that was drawn from the ratio; nil elsewhere
+	WithDiscarded          *stat.Interval // the ratio with discarded rounds included, nil if no round is discarded
+	Holm                   *Adjustment    // of a verdict from the ratio, else nil
 	Dots                   []Dot
-	tails                  []Dot    // of a quantile: the trials that have a histogram
-	Secondary              []Figure // what else was measured, the same in each section of a workload
+	tails                  []Dot    // of a quantile: the trials with a histogram
+	Secondary              []Figure // other metrics, the same in each section of a workload
 }
 
 // A Dot is one trial's value.
@@ -112,13 +112,13 @@ type Figure struct {
 	Label  string
 	Unit   string
 	Better iotax.Better
-	Value  stat.Interval // without bounds where Merged
-	Merged bool          // quantile of the histograms of all trials together, rather than a median over trials
+	Value  stat.Interval // without bounds if Merged
+	Merged bool          // quantile of the merged histograms of all trials, not a median over trials
 	Beyond int           // of a Merged figure: observations beyond it
-	Short  bool          // too few are beyond it for a quantile to be quoted: Value has no estimate
+	Short  bool          // too few observations are beyond it: Value has no estimate
 }
 
-// A Note is a finding with where it was made. Findings of one rule share a note.
+// A Note is a finding and where it was made. Findings of one rule share a note.
 type Note struct {
 	iotax.Finding     // the first of them
 	Number        int // 0 for a note about the run, or about every row
@@ -127,34 +127,34 @@ type Note struct {
 	raw []rawItem
 }
 
-// An Item is one evidence of a note. Where Detail is set, Evidence is Lead and Detail joined, and items
-// of the same Lead may be told together.
+// An Item is one piece of evidence of a note. If Detail is set, Evidence is Lead and Detail joined, and items with the same Lead
+// can share a sentence.
 type Item struct {
 	Evidence, Lead, Detail string
 
-	All    bool   // every cell said so
-	Varies bool   // trials of the cell said the same with other figures
-	Cells  []Cell // where it was seen; none means the run
-	Trials int    // how many trials said so; 0 when it does not stem from trials
+	All    bool   // seen in every cell
+	Varies bool   // trials of the cell have different numbers
+	Cells  []Cell // where it was seen; none for the whole run
+	Trials int    // number of trials with it, 0 if it is not from trials
 }
 
-// A Cell names a target and, unless the item is about the target as such, a workload.
+// A Cell is a target with a workload, or only a target.
 type Cell struct{ Target, Workload string }
 
-// Protocol is how the run measured.
+// Protocol describes how the run measured.
 type Protocol struct {
 	Fixed                   bool           // the number of rounds was fixed before the run
 	Rounds                  map[string]int // valid rounds by workload
 	Discarded               map[string]int // discarded rounds by workload
-	Trial, Ramp             time.Duration  // zero when trials differ
+	Trial, Ramp             time.Duration  // zero if trials differ
 	Seed                    uint64
-	Cold, Warm              bool // both, when cells differ
+	Cold, Warm              bool // both if cells differ
 	Comparisons             int  // ratios with an interval
 	LeastRounds, MostRounds int  // valid rounds of any workload
 }
 
-// New makes the report of a run from its trials. It accepts runs that were cut short and trials in
-// any order; what is missing is left out or said in a note.
+// New returns the report of a run from its trials. It accepts incomplete runs and trials in any order. Missing results are left
+// out or reported in a note.
 func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	r, err := From(run, Held(trials))
 	if err != nil {
@@ -213,7 +213,7 @@ type builder struct {
 	byWorkload map[string][]*Trial
 	notes      map[noteKey]*Note
 	loads      map[string]openLoad
-	metrics    []string // that were asked for
+	metrics    []string // requested ones
 }
 
 type noteKey struct {
@@ -221,8 +221,7 @@ type noteKey struct {
 	severity   iotax.Severity
 }
 
-// names returns the targets and workloads of the run, and those that only trials know (a run that
-// was cut short may not have written them).
+// names returns the targets and workloads of the run and of its trials. An incomplete run may lack them.
 func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 	targets, workloads := slices.Clone(b.Run.Targets), slices.Clone(b.Run.Workloads)
 	known, at := map[string]bool{}, map[string]int{}
@@ -287,7 +286,7 @@ func (b *builder) protocol() {
 		}
 		p.MostRounds = max(p.MostRounds, len(rounds))
 	}
-	// A run that does not say gets the harsher level, which never claims too much.
+	// A run without a level gets the stricter one.
 	b.Alpha = stat.AlphaPerLook
 	if a := b.Run.Alpha; a > 0 && a < 1 {
 		b.Alpha = a
@@ -332,13 +331,13 @@ func (b *builder) workload(w iotax.WorkloadInfo) error {
 	}
 	for _, t := range b.byWorkload[w.Name] {
 		for i := range t.tails {
-			t.tails[i].Bins = nil // of all workloads they would not fit
+			t.tails[i].Bins = nil // those of all workloads would not fit into memory
 		}
 	}
 	return nil
 }
 
-// unit finds the unit and direction of a metric where any trial has it.
+// unit returns the unit and direction of a metric from the first trial that has it.
 func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 	for _, t := range b.byWorkload[workload] {
 		if v, ok := t.Value(metric); ok {
@@ -355,13 +354,13 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 	return "", iotax.Neither
 }
 
-// failures counts what went wrong in a cell, by reason.
+// failures counts the failed and discarded trials of a cell, by reason.
 type failures struct {
 	errs, discards map[string]int
-	ownDiscarded   int // trials that are discarded themselves, rather than by their round
+	ownDiscarded   int // trials that are discarded themselves, not by their round
 }
 
-// values fills in what r's own trials say.
+// values computes r from its own trials.
 func (b *builder) values(s *Section, r *Row) failures {
 	f := failures{map[string]int{}, map[string]int{}, 0}
 	var xs []float64
@@ -395,7 +394,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 			}
 		}
 	}
-	pooled := len(r.tails) > len(r.Dots) // a trial by itself is too short for the quantile; the longer ones would not represent it
+	pooled := len(r.tails) > len(r.Dots) // single trials are too short for the quantile, and the longer ones are not representative
 	if pooled {
 		r.Dots, xs = nil, nil
 	}
@@ -417,8 +416,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 	return f
 }
 
-// row fills in what is said of r, except for what the row that it is compared with decides (see
-// spreadBaseline).
+// row computes notes, ratio and verdict of r, except for faults of the baseline (see spreadBaseline).
 func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
 	about := iotax.AboutCell(r.Target, s.Workload)
@@ -447,7 +445,7 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	}
 	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
 		flags := fmt.Sprintf("--rounds %d", stat.LeastTrials)
-		if fixedProtocol.Match(b.Run.Plan) { // which refuses another number of rounds
+		if fixedProtocol.Match(b.Run.Plan) { // a fixed protocol refuses another number
 			flags += " --protocol adaptive"
 		}
 		b.note(r, b.moreTrials(s.Workload, rules.FewTrials.With(fmt.Sprintf("--rounds %d", stat.LeastTrials), flags)).Found(about, ""),
@@ -455,11 +453,11 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	}
 }
 
-// fixedProtocol matches the protocol of a resolved plan that fixes the number of rounds.
+// fixedProtocol matches a protocol with a fixed number of rounds in a resolved plan.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
-// moreTrials is a rule about too few trials of a workload with the hint that the run gave when it stopped, else with the
-// part of its own hint that is about measuring, or about importing.
+// moreTrials returns a rule about too few trials with the hint that the run gave when it stopped, else with the part of its own
+// hint that applies.
 func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, f := range b.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID && f.Subject.Workload == workload {
@@ -486,7 +484,7 @@ func (b *builder) tooManyDiscarded(c Cell) bool {
 	return discarded > 0 && float64(discarded) > stat.MaxDiscarded*float64(len(trials))
 }
 
-// Values are those that count, in the order of Dots.
+// Values returns the valid values, in the order of Dots.
 func (r *Row) Values() []float64 {
 	var xs []float64
 	for _, d := range r.Dots {
@@ -497,7 +495,7 @@ func (r *Row) Values() []float64 {
 	return xs
 }
 
-// compare fills in r's ratio and a first verdict.
+// compare computes r's ratio and a first verdict.
 func (b *builder) compare(s *Section, r *Row) {
 	base := b.reference(s, r)
 	if base == nil {
@@ -578,8 +576,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	}
 }
 
-// change is the ratio where the trials were not taken in turns (imported ones), and the p value of any
-// ratio: of two samples, by Welch's t and rank sums.
+// change returns the ratio of unpaired trials (imported ones) and its p value, by Welch's t and rank sums.
 func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
 	x, y := base.Values(), r.Values()
 	if len(x) == 0 || len(y) == 0 {
@@ -596,7 +593,7 @@ func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(
 	return &c, func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
 }
 
-// Baseline is the row of the baseline, nil where there is none.
+// Baseline returns the row of the baseline, nil if there is none.
 func (s *Section) Baseline() *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Baseline {
@@ -606,8 +603,7 @@ func (s *Section) Baseline() *Row {
 	return nil
 }
 
-// spreadBaseline overrules verdicts for reasons that lie in validity rather than in numbers, the
-// baseline's faults included: a ratio is no better than either side of it.
+// spreadBaseline replaces verdicts whose row or baseline is invalid.
 func (b *builder) spreadBaseline(s *Section) {
 	info := func(name string) iotax.TargetInfo {
 		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })
@@ -640,8 +636,8 @@ func (b *builder) spreadBaseline(s *Section) {
 	}
 }
 
-// Brief is the first line of an error and its hint: what lies between, the console of a guest, say,
-// differs from trial to trial and stays with the trial.
+// Brief returns the first line of an error and its hint. The lines between them, such as the console of a guest, differ from
+// trial to trial.
 func Brief(err string) string {
 	rest, hint, found := strings.Cut(err, "\n  hint: ")
 	line, _, _ := strings.Cut(rest, "\n")

@@ -6,8 +6,8 @@ import (
 	"iotax/stat"
 )
 
-// Figure is the median of a value over the trials of a row that count; NaN where it was not measured. A
-// headline metric stands in its section, all else in Secondary.
+// Figure returns the median of a value over the valid trials of a row, NaN if it was not measured. Headline metrics are in their
+// section, others in Secondary.
 func (r *Report) Figure(workload string, row *Row, name string) stat.Interval {
 	for i := range r.Sections {
 		s := &r.Sections[i]

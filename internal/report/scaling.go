@@ -12,9 +12,9 @@ import (
 	"iotax/stat"
 )
 
-// A Scaling is what becomes of a workload as more clients do it at the same moment.
+// A Scaling shows how a workload scales with the number of concurrent clients.
 type Scaling struct {
-	Target   string         `json:"target"` // without its number of clients
+	Target   string         `json:"target"` // without the number of clients
 	Workload string         `json:"workload"`
 	Label    string         `json:"label"`
 	Unit     string         `json:"unit"`
@@ -32,7 +32,7 @@ type ScalingPoint struct {
 	Jain    stat.Interval `json:"jain"`    // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
 }
 
-// scalings gathers the targets that differ in their number of clients alone.
+// scalings collects the targets that differ only in their number of clients.
 func (b *builder) scalings() {
 	for i := range b.Sections {
 		s := &b.Sections[i]

@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// quantiles that are taken from merged histograms.
+// quantiles are taken from merged histograms.
 var quantiles = []struct {
 	q    float64
 	name string
@@ -41,11 +41,11 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 	}
 
-	// The numbers of each name, in the order in which the trials have them first.
+	// The numbers of each name, in the order of their first appearance.
 	var order []iotax.Value
 	var values [][]float64
 	column := func(v iotax.Value) int {
-		// The totals over the directions are those of the one direction, or stand under mixed.
+		// Totals repeat the only direction, or are under mixed.
 		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
 			return -1
 		}
@@ -56,7 +56,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 		return i
 	}
-	var of *outline // whose values stand in columns
+	var of *outline // the outline that columns belongs to
 	var columns []int
 	for _, t := range trials {
 		if t.shape != of {

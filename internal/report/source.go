@@ -11,23 +11,22 @@ import (
 	"iotax/stat"
 )
 
-// A Source has the trials of a run in parts, since all of very many do not fit into memory. Each part may be asked
-// for again.
+// A Source yields the trials of a run in parts, because those of a large run do not fit into memory. Each part may be read
+// several times.
 type Source interface {
-	// Trials yields every trial; Values, Histograms and Series may be missing.
+	// Trials yields every trial. Values, Histograms and Series may be missing.
 	Trials() iter.Seq2[*iotax.Trial, error]
-	// Measured yields every trial again, in any order, of which Seq, Values and Histograms count alone. They need not
-	// outlast the step.
+	// Measured yields every trial again, in any order, with Seq, Values and Histograms. They are valid until the next step.
 	Measured() iter.Seq2[*iotax.Trial, error]
-	// Histograms yields the trials of these Seq, of which Seq and Histograms count alone. They need not outlast the step.
+	// Histograms yields the trials of these Seq with Seq and Histograms. They are valid until the next step.
 	Histograms(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Series yields the trials of these Seq, of which Seq and Series count alone.
+	// Series yields the trials of these Seq with Seq and Series.
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Intervals yields the trials of these Seq, of which Seq and Intervals count alone.
+	// Intervals yields the trials of these Seq with Seq and Intervals.
 	Intervals(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
 
-// Held is the source of trials that are in memory.
+// Held is a Source of trials in memory.
 type Held []*iotax.Trial
 
 func (h Held) Trials() iter.Seq2[*iotax.Trial, error] {
@@ -60,8 +59,8 @@ func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 
 func (h Held) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
-// A Trial is what a report keeps of one: no series, of histograms what headline quantiles need, and the values in little room. Use
-// Value and All for those; the fields of that name are empty.
+// A Trial is the part of a trial that a report keeps in memory: no series, only tails of histograms, and compact values. Use
+// Value and All for values. The fields of that name are empty.
 type Trial struct {
 	*iotax.Trial
 	shape *outline
@@ -69,22 +68,22 @@ type Trial struct {
 	tails []tail
 }
 
-// A tail is that of a quantile which is a headline or expected.
+// A tail belongs to a quantile that is a headline metric or expected.
 type tail struct {
 	*quantile
 	stat.Tail
 }
 
-// A quantile is one by which targets are compared.
+// A quantile is a metric by which targets are compared.
 type quantile struct {
-	metric, of, unit string // of is the name of the histograms
+	metric, of, unit string // of is the name of the histogram
 	q                float64
 }
 
-// An outline is what the values of many trials have in common: all but the numbers.
+// An outline is what the values of many trials share: everything but the numbers.
 type outline struct {
 	values []iotax.Value
-	at     map[string]int // the first of that name
+	at     map[string]int // first index of a name
 }
 
 // Value returns the value of that name, and whether the trial has it.
@@ -116,7 +115,7 @@ func (t *Trial) All() iter.Seq[iotax.Value] {
 	}
 }
 
-// A reader puts what a source yields into a report.
+// A reader adds the trials of a source to a report.
 type reader struct {
 	*builder
 	bySeq  map[int]*Trial
@@ -125,8 +124,8 @@ type reader struct {
 	room   []float64 // for values: one allocation for many trials
 }
 
-// read takes the trials of a source, decides which count, and then takes what they measured: that of a discarded round
-// must not come into the histograms, and that a round is discarded may be said by its last trial.
+// read reads the trials of a source, decides which are valid, and then reads their values. The last trial of a round can discard
+// it, and histograms must not contain discarded rounds.
 func (b *builder) read(src Source) error {
 	var trials []*iotax.Trial
 	for t, err := range src.Trials() {
@@ -140,7 +139,7 @@ func (b *builder) read(src Source) error {
 	kept := make([]Trial, len(trials))
 	b.Trials = make([]*Trial, len(trials))
 	r := reader{builder: b, bySeq: make(map[int]*Trial, len(trials)), shapes: map[string][]*outline{}}
-	var twice map[int][]*Trial // results of others may share a number
+	var twice map[int][]*Trial // imported results may share a number
 	for i, t := range trials {
 		kept[i].Trial = t
 		b.Trials[i] = &kept[i]
@@ -171,7 +170,7 @@ func (b *builder) read(src Source) error {
 		}
 		t := r.bySeq[m.Seq]
 		if t == nil {
-			continue // it came after the trials were read
+			continue // saved after the trials were read
 		}
 		if t.shape != nil && len(twice[m.Seq]) > 0 {
 			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
@@ -186,7 +185,7 @@ func (b *builder) read(src Source) error {
 			}
 			for _, q := range quantiles {
 				x := tail{q, stat.TailOf(h.Bins, q.q)}
-				x.Bins = nil // until it is known that trials are pooled
+				x.Bins = nil // read again if trials are pooled
 				t.tails = append(t.tails, x)
 			}
 		}
@@ -200,7 +199,7 @@ func (b *builder) read(src Source) error {
 	return nil
 }
 
-// pool reads the bins of the quantiles for which a trial of the workload is too short.
+// pool reads the bins of quantiles that need more I/Os than one trial of the workload has.
 func (b *builder) pool(workload string) error {
 	type key struct {
 		*quantile
@@ -219,7 +218,7 @@ func (b *builder) pool(workload string) error {
 		}
 	}
 	maps.DeleteFunc(short, func(_ *quantile, is bool) bool { return !is })
-	if len(short) == 0 || b.Run.Imported() { // those of imported trials are compared as they are
+	if len(short) == 0 || b.Run.Imported() { // imported trials are not pooled
 		return nil
 	}
 	for m, err := range b.source.Histograms(slices.Collect(maps.Keys(bySeq))) {
@@ -238,7 +237,7 @@ func (b *builder) pool(workload string) error {
 	return nil
 }
 
-// quantiles are the headline metrics of a workload, and those with a limit, that are quantiles of such a histogram.
+// quantiles returns the headline and expected metrics of a workload that are quantiles of the histogram.
 func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile) {
 	metrics := b.metrics
 	for _, w := range b.Run.Workloads {
@@ -309,7 +308,7 @@ func (r *reader) shape(values []iotax.Value) *outline {
 	return s
 }
 
-// A merged histogram is the sum of those of one name of a cell's trials that count.
+// A merged histogram is the sum of those of one name over a cell's valid trials.
 type merged struct {
 	iotax.Histogram
 	trials int

@@ -1,5 +1,5 @@
-// Package assess says in sentences what a report found, worst first and with its causes as far as checks support them, and how it
-// was measured.
+// Package assess describes a report in sentences, worst first: its losses, the causes that a check supports, and how it was
+// measured.
 package assess
 
 import (
@@ -18,55 +18,55 @@ type Assessment struct {
 	Sentences []Sentence
 }
 
-// Answer is what is lost, where, in one sentence.
+// Answer returns the first sentence: the largest loss.
 func (a Assessment) Answer() string { return a.Sentences[0].Text }
 
-// A Sentence says one thing, and what it rests on.
+// A Sentence is one statement with the numbers it is based on.
 type Sentence struct {
 	Kind    SentenceKind `json:"kind"`
 	Text    string       `json:"text"`
-	Figures []Figure     `json:"figures,omitempty"` // in the order in which the text tells them; none for a sentence about the run
-	Causes  []Cause      `json:"causes,omitempty"`  // those that a check supports; each is told in Text
+	Figures []Figure     `json:"figures,omitempty"` // in the order of the text; none for a sentence about the run
+	Causes  []Cause      `json:"causes,omitempty"`  // supported by a check; each is in Text
 	Notes   []int        `json:"-"`                 // numbers of the notes behind it, ascending
 }
 
-// A SentenceKind sorts sentences; the kinds are told in this order, after the answer.
+// A SentenceKind orders sentences. After the answer, they follow in the order of this list.
 type SentenceKind string
 
 const (
 	SaysNothing SentenceKind = "nothing"      // there is nothing to compare
-	SaysSum     SentenceKind = "sum"          // how many comparisons ended how, and whether checks object
-	SaysMemory  SentenceKind = "memory"       // what others are held against is no device
-	SaysLoss    SentenceKind = "loss"         // a target is surely worse
-	SaysInvalid SentenceKind = "invalid"      // numbers that must not be quoted
+	SaysSum     SentenceKind = "sum"          // counts of verdicts, and problems that checks found
+	SaysMemory  SentenceKind = "memory"       // the baseline is memory, not a device
+	SaysLoss    SentenceKind = "loss"         // a target is worse
+	SaysInvalid SentenceKind = "invalid"      // invalid results
 	SaysFailed  SentenceKind = "failed"       // a target without a number
 	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed
-	SaysUnlike  SentenceKind = "not ranked"   // unlike things
-	SaysShare   SentenceKind = "share"        // of a line, or of another target than that of the ratio
-	SaysUneven  SentenceKind = "uneven"       // clients that do not share alike
-	SaysPath    SentenceKind = "fast path"    // whether the second of two like things was fast
-	SaysBest    SentenceKind = "best way"     // which of several ways to do the same is the fastest
-	SaysLazy    SentenceKind = "lazy"         // what using a volume at once gains beside copying it
-	SaysGain    SentenceKind = "gain"         // a target is surely better
+	SaysUnlike  SentenceKind = "not ranked"   // targets that cannot be ranked
+	SaysShare   SentenceKind = "share"        // share of a network, or of another target than that of the ratio
+	SaysUneven  SentenceKind = "uneven"       // clients with unequal shares
+	SaysPath    SentenceKind = "fast path"    // whether a repeated operation was fast
+	SaysBest    SentenceKind = "best way"     // which part size and concurrency is the fastest
+	SaysLazy    SentenceKind = "lazy"         // what using a volume before it is copied gains
+	SaysGain    SentenceKind = "gain"         // a target is better
 	SaysSame    SentenceKind = "same"         // inside the margin
-	SaysNoise   SentenceKind = "noise"        // figures that vary
+	SaysNoise   SentenceKind = "noise"        // values that vary between trials
 )
 
 var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise}
 
-// An Figure is a number that a sentence tells.
+// A Figure is a number in a sentence.
 type Figure struct {
 	Target   string         `json:"target"`
 	Workload string         `json:"workload"`
 	Metric   string         `json:"metric"`
-	Against  string         `json:"against,omitempty"` // what Ratio is to; "" where the figure is no ratio
-	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil where the figure has none
+	Against  string         `json:"against,omitempty"` // what Ratio is relative to, "" if there is no ratio
+	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil if there is no ratio
 }
 
-// A Cause is why a number is what it is, as far as a check says so.
+// A Cause explains a number and is supported by a check.
 type Cause struct {
 	Rule string `json:"rule"` // of the check: "blocking-submit", "line-rate"
-	Text string `json:"text"` // as the sentence has it
+	Text string `json:"text"` // as in the sentence
 }
 
 // assessing is the state of making an Assessment.
@@ -74,7 +74,7 @@ type assessing struct {
 	*report.Report
 	out []Sentence
 
-	reasons map[*report.Row][]reason // of the rows that were asked about
+	reasons map[*report.Row][]reason // by row, computed once
 }
 
 // An assessed is a row with its section.
@@ -98,7 +98,7 @@ func (c assessed) name() string {
 	return c.r.Target + " / " + format.Work(c.s.Workload, format.Label(c.s.Metric))
 }
 
-// Of tells a report in sentences.
+// Of describes a report in sentences.
 func Of(r *report.Report) Assessment {
 	a := &assessing{Report: r, reasons: map[*report.Row][]reason{}}
 	cells := a.cells()
@@ -153,8 +153,7 @@ func (a *assessing) expected() string {
 	}
 }
 
-// cells are the rows that a comparison was meant for: those of the metrics that decide, without the
-// baseline's and those of targets that have no part in a workload.
+// cells returns the rows of the deciding metrics, without the baseline's and without targets that take no part in a workload.
 func (a *assessing) cells() []assessed {
 	var out []assessed
 	for i := range a.Sections {
@@ -171,7 +170,7 @@ func (a *assessing) cells() []assessed {
 	return out
 }
 
-// unmeasured are the notes that tell why the workload of a row could not run at all.
+// unmeasured returns the notes that report why a workload could not run on the row's target.
 func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 	for _, n := range a.Found() {
 		if n.Rule == rules.CellNotMeasured.ID && a.Concerns(n, r) {
@@ -183,7 +182,7 @@ func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 
 func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 
-// notes are the numbers of the row's notes of those rules.
+// notes returns the numbers of the row's notes with one of the rules.
 func (a *assessing) notes(r *report.Row, ids ...string) []int {
 	var out []int
 	for _, n := range a.Found() {

@@ -15,24 +15,24 @@ import (
 	"iotax/stat"
 )
 
-// Shares of a line's rate: from here on the network is called the limit, up to here it is called none, and
-// above the last the number is not a number of the line.
+// Shares of a network's rate. From lineIsLimit on, the network is the limit. Up to lineIsNoLimit it is not. A share above
+// lineAtMost cannot have come over the network.
 const (
 	lineIsLimit   = 0.85
 	lineIsNoLimit = 0.50
 	lineAtMost    = 1.05
 )
 
-// A reason is a cause with its figure in one cell; those of several cells are told as a range.
+// A reason is a cause with its number in one cell. The numbers of several cells become a range.
 type reason struct {
 	rule   string
-	figure float64 // NaN where it has none
+	figure float64 // NaN if it has no number
 	tell   func(figure string) string
 	format func(float64) string
 	notes  []int
 }
 
-// causes tells the reasons of cells that have the same ones.
+// causes returns the causes of cells that have the same ones, and the numbers of their notes.
 func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	var out []Cause
 	var notes []int
@@ -60,8 +60,8 @@ func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	return out, slices.Compact(notes)
 }
 
-// why finds the reasons of a cell that checks support. What was found in no more than half of its trials,
-// or on the other side of the comparison too, is no reason.
+// why returns the reasons of a cell. A finding of at most half of its trials is not a reason, nor is one that the other side of
+// the comparison has too.
 func (a *assessing) why(c assessed) []reason {
 	if known, ok := a.reasons[c.r]; ok {
 		return known
@@ -88,7 +88,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if name, x, ok := a.lineShare(c); ok && worse {
 		x, copies := a.withCopies(c, x)
 		switch text, sure := ofLine(x); {
-		case !sure || text == "" || x.Lo > lineAtMost: // the last is no reason of a loss
+		case !sure || text == "" || x.Lo > lineAtMost: // a share that is too high does not explain a loss
 		default:
 			rule, with := "line-rate", ""
 			if x.Estimate <= lineIsNoLimit {
@@ -122,7 +122,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		depth, asked = a.depth(c)
 	}
 	switch {
-	case depth >= stat.DepthReached*asked && asked > 1: // whatever blocked, the queue was as deep as asked
+	case depth >= stat.DepthReached*asked && asked > 1: // the queue reached the depth that the job asked for
 	case blocking && depth > 0 && asked > 1:
 		add(rules.BlockingSubmit.ID, depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks: only %s of %s I/Os were in flight", f, depthText(asked))
@@ -132,7 +132,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 			return fmt.Sprintf("only %s of %s I/Os were in flight (Little's law)", f, depthText(asked))
 		})
 	}
-	// Where both sides are limited by their CPU, that is no reason why one is slower than the other.
+	// If both sides are limited by their CPU, that does not explain the difference.
 	for _, x := range []struct{ rule, text string }{
 		{rules.GeneratorBound.ID, "its load generator had no more CPU, so the CPU is the limit"},
 		{rules.CPUBound.ID, "it is near the limit of the CPU"},
@@ -147,7 +147,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		}
 		break
 	}
-	// A share of the time explains a loss that is not many times as large.
+	// Stolen time explains a loss of about its own size.
 	lost := 1 - c.r.Ratio.Estimate
 	if stolen := max(a.median(c, iotax.ValueCPUHostSteal), a.median(c, iotax.ValueCPUMachineSteal)); here(rules.Steal.ID) && !there(rules.Steal.ID) && stolen >= lost/2 {
 		add(rules.Steal.ID, stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
@@ -155,7 +155,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if here(rules.ThrottleStep.ID) && !there(rules.ThrottleStep.ID) {
 		plain(rules.ThrottleStep.ID, "a rate limit began during its trials")
 	}
-	// The bytes of those I/Os are counted, and only their number is not.
+	// The late I/Os are missing from the number of I/Os only, not from the bytes.
 	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here(rules.DrainCounted.ID) && !there(rules.DrainCounted.ID) && over >= lost/2 {
 		add(rules.DrainCounted.ID, over, share, func(f string) string {
 			return "the end of its queue was counted as time, so it looks " + f + " slower than it is"
@@ -171,8 +171,7 @@ func depthText(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// found reports whether more than half of a row's trials that count have a finding of that rule, or a note
-// of the report is about the row.
+// found reports whether more than half of a row's valid trials, its target, or a note of the report has a finding of the rule.
 func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	n, with := 0, 0
 	for _, t := range a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload}) {
@@ -195,8 +194,8 @@ func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	return rule == rules.CPUBound.ID && slices.ContainsFunc(a.Found(), func(x *report.Note) bool { return x.Rule == rule && a.Concerns(x, r) })
 }
 
-// depth is the number of I/Os in flight by Little's law, the median over the trials, and what the job
-// asked for; 0 where it is not known.
+// depth returns the number of I/Os in flight by Little's law, the median over the trials, and the number that the job asked for.
+// A number that is not known is 0.
 func (a *assessing) depth(c assessed) (got, asked float64) {
 	var depths []float64
 	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
@@ -213,7 +212,7 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 		}
 		d := stat.Little(flows...)
 		if n, err := strconv.Atoi(t.Facts[iotax.FactClients]); err == nil && n > 1 {
-			d /= float64(n) // each has a queue of its own
+			d /= float64(n) // one queue each
 		}
 		if d > 0 {
 			depths = append(depths, d)
@@ -231,7 +230,7 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 	return stat.Median(depths).Estimate, asked
 }
 
-// median is that of a value over the cell's trials that count; 0 where none has it.
+// median returns the median of a value over the cell's valid trials, 0 if none has it.
 func (a *assessing) median(c assessed, name string) float64 {
 	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
 		v, ok := t.Value(name)
@@ -239,7 +238,7 @@ func (a *assessing) median(c assessed, name string) float64 {
 	})
 }
 
-// overrun is the share of a trial's time that passed after its window.
+// overrun returns the share of a trial's time that passed after its window.
 func (a *assessing) overrun(c assessed) float64 {
 	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
 		v, ok := t.Value(iotax.ValueDuration)
@@ -260,8 +259,8 @@ func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool))
 	return stat.Median(xs).Estimate
 }
 
-// lineShare is what a cell reaches of the network to its storage: by a target that the plan holds it
-// against and that measured a network, else by the line rate that its trials or its target know.
+// lineShare returns the share of the network's rate that a cell reaches. The rate is that of a network target that the plan
+// names, else a fact of the cell's trials or target.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {
 		if a.Workload(sh.Workload).Kind == "network" {
@@ -289,8 +288,8 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	return "the line rate", stat.Median(xs), true
 }
 
-// withCopies is the share of its line that a server needs for what is written to it, when it sends every byte on to others that
-// keep a copy: the line carries them the other way, each anew. What it is given comes in once.
+// withCopies returns the share of the network that a server needs for data written to it. A server that keeps copies on other
+// servers sends each byte again, once for each copy, and receives it once.
 func (a *assessing) withCopies(c assessed, share stat.Interval) (stat.Interval, int) {
 	kept, _, _ := strings.Cut(a.Target(c.r.Target).Facts[iotax.FactS3Copies], ",")
 	n, err := strconv.Atoi(kept)
@@ -310,11 +309,11 @@ func copiesText(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// lines tells the shares that no loss has told.
+// lines adds the shares that no loss mentions.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
 	var parts []string
-	// The cells of a target that reach shares of the same thing, with the same conclusion, share a sentence.
+	// Cells of a target with the same conclusion about the same thing share a sentence.
 	type group struct {
 		target, of, limit string
 		sure              bool
@@ -361,7 +360,7 @@ func (a *assessing) lines(cells []assessed) {
 			s.Figures = append(s.Figures, Figure{c.r.Target, c.s.Workload, c.s.Metric, g.shares[i].Against, &g.shares[i].Ratio})
 			name := c.s.Workload
 			if strings.Contains(name, ",") && len(g.cells) > 1 {
-				name = strconv.Quote(name) // its comma is none of the list's
+				name = strconv.Quote(name) // a comma in a name must not look like one of the list
 			}
 			names = append(names, name)
 		}
@@ -391,8 +390,8 @@ func (a *assessing) lines(cells []assessed) {
 	}
 }
 
-// ofLine says what a share of a line's rate means for the limit, "" when it means neither. sure is false
-// when the interval reaches into what would contradict it.
+// ofLine describes what a share of a network's rate means for the limit. sure is false if the interval contains shares that mean
+// the opposite.
 func ofLine(i stat.Interval) (text string, sure bool) {
 	switch {
 	case i.Lo > lineAtMost:
@@ -408,10 +407,10 @@ func ofLine(i stat.Interval) (text string, sure bool) {
 	return "whether the network is the limit is not decided", false
 }
 
-// fastPath is how many times faster the second of two like steps is at least, where it used what the first one left.
+// fastPath is the factor by which a repeated operation is faster if it uses what the first one left.
 const fastPath = 10
 
-// paths tells whether the second of two like things took a fast path.
+// paths adds whether repeated operations were fast.
 func (a *assessing) paths() {
 	for _, w := range a.Workloads() {
 		for _, t := range a.Targets() {
@@ -423,7 +422,7 @@ func (a *assessing) paths() {
 				f, ok := pathValue(x, iotax.ValueFirstDuration)
 				s, both := pathValue(x, iotax.ValueSecondDuration)
 				if !ok || !both {
-					break // the trials of a cell have the same values
+					break // all trials of a cell have the same values
 				}
 				first, second = append(first, f), append(second, s)
 			}
@@ -449,7 +448,7 @@ func (a *assessing) paths() {
 	}
 }
 
-// pathValue is the value of that name, or of one that ends in it ("volume.first.duration").
+// pathValue returns the value of that name, or of a name that ends with it ("volume.first.duration").
 func pathValue(t *report.Trial, name string) (float64, bool) {
 	for v := range t.All() {
 		if (v.Name == name || strings.HasSuffix(v.Name, "."+name)) && v.Value > 0 {

@@ -14,8 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// answer is the report in a sentence: the largest loss that is sure, else the largest gain, else that no difference was found,
-// else that nothing can be said.
+// answer returns the report in a sentence: the largest confirmed loss, else the largest gain, else that no difference was found,
+// else why nothing can be compared.
 func (a *assessing) answer(cells []assessed) (out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}
@@ -128,7 +128,7 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	return fmt.Sprintf("%s. %s could be up to %s or %s", s, one, words.Estimate(format.Lone(i.Lo)), words.Estimate(format.Lone(i.Hi)))
 }
 
-// than says what one cell came to: "4k random read is 33× slower than on host disk", where named is set with the target.
+// than describes one cell: "4k random read is 33× slower than on host disk", with the target's name if named.
 func than(c assessed, number func(format.Contrast, stat.Interval) string, named bool) string {
 	s := format.Work(c.s.Workload, format.Label(c.s.Metric))
 	if named {
@@ -137,7 +137,7 @@ func than(c assessed, number func(format.Contrast, stat.Interval) string, named 
 	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
 }
 
-// compared tells losses and gains. The cells of one target that have the same causes share a sentence.
+// compared adds losses and gains. The cells of a target with the same causes share a sentence.
 func (a *assessing) compared(cells []assessed) {
 	pick := slices.Clone(cells)
 	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
@@ -175,7 +175,7 @@ func (a *assessing) compared(cells []assessed) {
 	}
 }
 
-// grouped puts the items of a key together, in the order of the first of each. Items without a key are left out.
+// grouped groups items by key, in the order of the first item of each. It leaves out items without a key.
 func grouped[T any, K comparable](items []T, key func(T) (K, bool)) [][]T {
 	at := map[K]int{}
 	var out [][]T
@@ -194,7 +194,7 @@ func grouped[T any, K comparable](items []T, key func(T) (K, bool)) [][]T {
 	return out
 }
 
-// distance is how far a ratio lies from 1, as a factor above 1; 0 without one.
+// distance returns how far a ratio is from 1, as a factor above 1, and 0 without a ratio.
 func distance(r *report.Row) float64 {
 	if r.Ratio == nil || !(r.Ratio.Estimate > 0) {
 		return 0
@@ -202,7 +202,7 @@ func distance(r *report.Row) float64 {
 	return math.Max(r.Ratio.Estimate, 1/r.Ratio.Estimate)
 }
 
-// invalid tells what must not be quoted, by what condemned it.
+// invalid adds the invalid results, by their rule.
 func (a *assessing) invalid(cells []assessed) {
 	for _, group := range grouped(cells, func(c assessed) (*report.Note, bool) {
 		n := a.condemns(c)
@@ -224,7 +224,7 @@ func (a *assessing) invalid(cells []assessed) {
 	}
 }
 
-// condemns is the first note for which the number of a cell is invalid, or nil.
+// condemns returns the first note that makes the number of a cell invalid, or nil.
 func (a *assessing) condemns(c assessed) *report.Note {
 	if c.r.Verdict == stat.NotComparable || c.r.Verdict == stat.TooManyDiscarded {
 		for _, n := range a.Found() {
@@ -236,7 +236,7 @@ func (a *assessing) condemns(c assessed) *report.Note {
 	return nil
 }
 
-// conditions say in a sentence what a rule has found against a number.
+// conditions describe in a sentence why a rule makes a number invalid.
 var conditions = map[string]string{
 	rules.CacheServed.ID:      "a cache answered, not the device",
 	rules.WriteAbsorbed.ID:    "a cache took the writes, not the device",
@@ -245,7 +245,7 @@ var conditions = map[string]string{
 	rules.NoRatio.ID:          "a value has no logarithm",
 }
 
-// failed tells of targets without a number.
+// failed adds the targets without a number.
 func (a *assessing) failed(cells []assessed) {
 	opened := map[string]bool{}
 	for _, c := range cells {
@@ -281,7 +281,7 @@ func (a *assessing) failed(cells []assessed) {
 	}
 }
 
-// unsure tells what needs more rounds, the widest first.
+// unsure adds the cells that need more rounds, the widest interval first.
 func (a *assessing) unsure(cells []assessed) {
 	var open []assessed
 	for _, c := range cells {
@@ -323,7 +323,7 @@ func (a *assessing) unsure(cells []assessed) {
 	a.say(s)
 }
 
-// unlike tells what is not ranked because a flush does not promise the same.
+// unlike adds the targets that are not ranked because their flushes promise something else.
 func (a *assessing) unlike(cells []assessed) {
 	type kind struct {
 		durability iotax.Durability
@@ -353,10 +353,10 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 }
 
-// unevenBelow is the share of the fastest client's rate below which the slowest one's is told.
+// unevenBelow is the least ratio of the slowest client to the fastest that is not reported.
 const unevenBelow = 0.8
 
-// uneven tells of clients that surely do not share alike, at the largest number of them.
+// uneven adds clients with unequal shares, at the largest number of clients.
 func (a *assessing) uneven() {
 	for _, c := range a.Scalings {
 		p := c.Points[len(c.Points)-1]
@@ -369,7 +369,7 @@ func (a *assessing) uneven() {
 	}
 }
 
-// same tells what lies inside the margin.
+// same adds the cells that are inside the margin.
 func (a *assessing) same(cells []assessed) {
 	s := Sentence{Kind: SaysSame}
 	var names []string
@@ -379,7 +379,7 @@ func (a *assessing) same(cells []assessed) {
 			names = append(names, c.name())
 		}
 	}
-	if len(names) == 0 || len(names) == len(cells) { // the answer says so of all
+	if len(names) == 0 || len(names) == len(cells) { // then the answer reports it
 		return
 	}
 	s.Text = fmt.Sprintf("No difference, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// noise tells which figures vary from trial to trial.
+// noise adds the values that vary from trial to trial.
 func (a *assessing) noise() {
 	type noisy struct {
 		c  assessed
@@ -37,7 +37,7 @@ func (a *assessing) noise() {
 	for _, n := range all {
 		s.Figures = append(s.Figures, Figure{Target: n.c.r.Target, Workload: n.c.s.Workload, Metric: n.c.s.Metric})
 		name := n.c.name()
-		// The figures of a job of fio are one figure in other units; those of other work are not.
+		// The metrics of a fio job are one measurement in different units. Those of other work are not.
 		if w := a.Workload(n.c.s.Workload); len(w.Metrics) > 1 && w.Kind != "" && w.Kind != "fio" {
 			name = n.c.r.Target + " / " + format.Subject(n.c.s.Workload, n.c.s.Label)
 		}
@@ -47,13 +47,13 @@ func (a *assessing) noise() {
 	a.say(s)
 }
 
-// An Outcome is a way in which comparisons end.
+// An Outcome names verdicts that are counted together.
 type Outcome struct {
 	Word string
 	Of   []stat.Verdict
 }
 
-// Count counts the outcomes of verdicts: "5 worse", "1 too noisy to call".
+// Count counts verdicts by outcome: "5 worse", "1 too noisy to call".
 func Count(verdicts []stat.Verdict, outcomes []Outcome) (out []string) {
 	for _, o := range outcomes {
 		n := 0
@@ -69,8 +69,7 @@ func Count(verdicts []stat.Verdict, outcomes []Outcome) (out []string) {
 	return out
 }
 
-// sum tells in one sentence how the comparisons ended, and in another whether it was fair: what a reader
-// wants to know before any detail.
+// sum counts the verdicts, and names the checks that found a problem.
 func (a *assessing) sum(cells []assessed) {
 	if len(a.Trials) == 0 {
 		return
@@ -121,7 +120,7 @@ func (a *assessing) sum(cells []assessed) {
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
 
-// memory tells that a target which others are held against is the memory of the machine below, and no device.
+// memory adds baselines that are memory of the machine below them instead of a device.
 func (a *assessing) memory(cells []assessed) {
 	var told []string
 	for _, c := range cells {

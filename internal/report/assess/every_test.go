@@ -57,7 +57,7 @@ func answerCases() map[string]assessCase {
 				r.Targets[i].Machine, r.Targets[i].Facts = "host", map[string]string{"filesystem": "ext4", iotax.FactDeviceName: "vda", iotax.FactDeviceDisk: "vda"}
 			}
 		}, want: "No difference found between disk and a (both ext4 on vda: the same disk). Too noisy to call: 1 of 1."},
-		"all unsure":            {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
+		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				if t.Target == "b" && t.Round > 0 || t.Target == "disk" && t.Round == 0 {

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// Environment names what a reader asks first: kernel, CPU, load generator, accelerator.
+// Environment names kernel, CPU, load generator and accelerator.
 func Environment(r *report.Report) string {
 	var parts []string
 	add := func(label, s string) {
@@ -52,7 +52,7 @@ func Environment(r *report.Report) string {
 	return strings.Join(parts, " · ")
 }
 
-// Targets names the file system and the device of each target; "" where none is known.
+// Targets names the file system and the device of each target, "" if none is known.
 func Targets(r *report.Report) string {
 	var out []string
 	for _, t := range r.Targets() {
@@ -66,7 +66,7 @@ func Targets(r *report.Report) string {
 	return "Targets: " + strings.Join(out, ", ") + "."
 }
 
-// Protocol says how it was measured.
+// Protocol describes rounds, trials, caches and seed.
 func Protocol(r *report.Report) string {
 	p := r.Protocol
 	if r.Run.Imported() {
@@ -97,7 +97,7 @@ func Protocol(r *report.Report) string {
 	return strings.Join(append(parts, fmt.Sprintf("seed %d", p.Seed)), ", ")
 }
 
-// Method says what the brackets mean.
+// Method explains the brackets.
 func Method(r *report.Report) string {
 	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 is in the target's favour; margin ± %s.", format.Percent(r.Margin))
 	if n := r.Protocol.Comparisons; n > 1 {
@@ -106,7 +106,7 @@ func Method(r *report.Report) string {
 	return s
 }
 
-// Generated says when, with what and on what a report by sections was made.
+// Generated is the first line of the layout "generated": the date, the version and the environment.
 func Generated(r *report.Report) string {
 	s := "Generated"
 	if !r.Run.Start.IsZero() {
@@ -119,8 +119,7 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
-// Noise says what the rig shows when nothing differs, or, where it was not calibrated, how much
-// single trials of the baseline vary.
+// Noise describes the noise floor, or, without calibration, how much single trials of the baseline vary.
 func Noise(r *report.Report) string {
 	if c := r.Run.Calibration; c.Floor() > 0 {
 		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Rounds, "round"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
@@ -144,8 +143,8 @@ func Noise(r *report.Report) string {
 	}
 }
 
-// baselineVariation is the least and the largest coefficient of variation of the baseline's trials
-// under one workload; NaN where no workload has two.
+// baselineVariation returns the least and the largest coefficient of variation of the baseline's trials under one workload, NaN
+// if no workload has two trials.
 func baselineVariation(r *report.Report) (lo, hi float64) {
 	lo, hi = math.NaN(), math.NaN()
 	for i := range r.Sections {
@@ -178,7 +177,8 @@ func baselineVariation(r *report.Report) (lo, hi float64) {
 	return lo, hi
 }
 
-// Objects tells them; where all targets had the same, without the targets. "" without objects.
+// Objects describes how object data was protected and verified, with the names of targets if they differ. It is "" without
+// objects.
 func Objects(r *report.Report) string {
 	said := map[string][]string{}
 	facts := r.ObjectFacts()
@@ -209,7 +209,7 @@ func Objects(r *report.Report) string {
 	return strings.Join(parts, " ")
 }
 
-// Heading names a workload, whether its caches were cold, and how many rounds it has.
+// Heading returns the workload's name with its rounds and the state of its caches.
 func Heading(r *report.Report, s report.Section) string {
 	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {

@@ -11,7 +11,7 @@ import (
 	"iotax/stat"
 )
 
-// stallShare is the share of the time in I/Os above 100 ms at which the stalls of a cell are reported.
+// stallShare is the share of the time in I/Os above 100 ms from which on the stalls of a cell are reported.
 const stallShare = 0.01
 
 // Stalls returns a sentence for each cell whose I/Os stalled: the stalls of most trials recur evenly, or slow I/Os take much of the
@@ -59,7 +59,7 @@ func Stalls(r *report.Report) (out []string) {
 // mostStalls is how many sentences of stalls a report has.
 const mostStalls = 10
 
-// about is the median without digits that no trial could show.
+// about prints the median with two digits.
 func about(values []float64, unit string) string {
 	v := stat.Median(values).Estimate
 	return format.Number(stat.Interval{Estimate: v, Lo: v * .98, Hi: v * 1.02}, unit)

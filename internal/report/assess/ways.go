@@ -12,13 +12,13 @@ import (
 	"iotax/stat"
 )
 
-// A way is a cell that does what other cells of its target do, in another way.
+// A way is a cell that does the same work as other cells of its target with other settings.
 type way struct {
 	assessed
 	facts map[string]string
 }
 
-// ways finds the cells of a metric at a target whose work is of a kind and has the fact.
+// ways returns by target the cells of a metric whose workload has the kind and the fact.
 func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	out := map[string][]way{}
 	for i := range a.Sections {
@@ -38,16 +38,15 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	return out
 }
 
-// of is the ratio of x to y, paired by round; alpha is the chance to miss.
+// of returns the ratio of x to y, paired by round, with an interval that misses with probability alpha.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	ys, xs := report.PairDots(y.r.Dots, x.r.Dots, false)
 	i, err := stat.Ratio(ys, xs, x.s.Better, alpha)
 	return i, err == nil
 }
 
-// fastestParts tells which part size and concurrency of those that were tried uploads fastest, and which of the
-// others may be as fast. Each is held against the fastest, so that the intervals allow for their number
-// (Bonferroni): all of them hold at once with 1-α.
+// fastestParts adds which part size and concurrency uploads fastest, and which others may be as fast. Each is compared with the
+// fastest, so the intervals allow for their number (Bonferroni): all of them hold together with 1-α.
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {
@@ -71,7 +70,7 @@ func (a *assessing) fastest(ways []way) {
 	var next string
 	var nearest stat.Interval
 	var maybe []string
-	alike := true // the fastest is no faster than any other by more than the margin
+	alike := true // the fastest is within the margin of all others
 	for _, w := range ways {
 		if w.r == best.r {
 			continue
@@ -101,7 +100,7 @@ func (a *assessing) fastest(ways []way) {
 	a.say(s)
 }
 
-// materialised tells what using a volume at once costs and gains beside copying it first.
+// materialised adds the cost and gain of using a volume before it is copied.
 func (a *assessing) materialised() {
 	for _, t := range a.Targets() {
 		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {

@@ -1,4 +1,4 @@
-// Package block holds the parts of a document: what a reader is shown and how much it matters, not how it looks.
+// Package block holds the parts of a document: its contents and their importance, not their appearance.
 package block
 
 import (
@@ -9,8 +9,8 @@ import (
 
 // A Document is a report or a comparison, ready to be shown.
 type Document struct {
-	Title  string // shown where the document stands alone, as in an issue
-	About  string // when it was measured, and how the run ended
+	Title  string // shown if the document stands alone, as in an issue
+	About  string // date, duration and status of the run
 	Source string // the program that wrote it, and the run
 	Blocks []Block
 }
@@ -18,7 +18,7 @@ type Document struct {
 // A Block is one of the types below.
 type Block interface{ block() }
 
-// A Tone is what a colour says.
+// A Tone is the meaning of a colour.
 type Tone int
 
 const (
@@ -36,9 +36,9 @@ type Answer struct{ Text string }
 // A Heading begins a part.
 type Heading struct {
 	Text string
-	Note string // below it, where there is room
-	ID   string // the links to it use; "" has none
-	Sub  bool   // of a part of the part before it
+	Note string // below it, if there is room
+	ID   string // target of links, "" if there are none
+	Sub  bool   // a level below the heading before it
 }
 
 // A Link is an address with its text. Only pages show links.
@@ -47,7 +47,7 @@ type Link struct{ Text, Href string }
 // A Banner is a caveat about the whole document.
 type Banner struct{ Texts []string }
 
-// A Paragraph is text. A joined one follows the block before it without an empty line.
+// A Paragraph is text. A joined paragraph follows the block before it without an empty line.
 type Paragraph struct {
 	Text   string
 	Tone   Tone
@@ -55,7 +55,7 @@ type Paragraph struct {
 	Links  []Link
 }
 
-// A List has an item a line.
+// A List shows one item per line.
 type List struct {
 	Items  []Item
 	Joined bool
@@ -70,7 +70,7 @@ type Item struct {
 	Links []Link
 }
 
-// Notes are numbered, or have a bullet where the number is 0.
+// Notes are numbered. A note with number 0 has a bullet.
 type Notes struct {
 	Items  []Note
 	Joined bool
@@ -83,7 +83,7 @@ type Note struct {
 	Level  string // "warning"
 	Tone   Tone   // of the label
 	Text   string
-	More   []string // the same in full, where Text is cut
+	More   []string // the full text, if Text is cut
 	Hint   string
 }
 
@@ -93,67 +93,67 @@ type Steps struct{ Steps []Step }
 // A Step is one command.
 type Step struct{ Name, Command, About string }
 
-// A Fold holds what a reader asks for.
+// A Fold is a part that a page shows on demand.
 type Fold struct {
 	Summary, Note string
 	Blocks        []Block
 }
 
-// Tiles answer the first questions of a reader. Only pages have them.
+// Tiles are the most important numbers. Only pages have them.
 type Tiles struct{ Tiles []Tile }
 
-// A Tile is one figure. Its link leads to the part about it.
+// A Tile is one number. Its link leads to the part about it.
 type Tile struct {
 	Name, Figure, About string
 	Tone                Tone
 	Link                string
 }
 
-// Charts stand beside each other where there is room. Only pages have them: tables hold the same numbers.
+// Charts are drawn next to each other if there is room. Only pages have them: tables hold the same numbers.
 type Charts struct{ Charts []Chart }
 
 // A Chart is a drawing.
 type Chart struct {
-	Name            string // of the file it is saved to
+	Name            string // of the saved file
 	Caption         string
-	Drawing, Narrow chart.Drawing // Narrow: for a phone, where that is another one
+	Drawing, Narrow chart.Drawing // Narrow: for a phone, if that is a different drawing
 	Small           bool          // one of many
 	Key             []Key
-	Views           []string // of the drawing, to choose from; nil where there is one
+	Views           []string // of the drawing, to choose from; nil if it has one view
 }
 
-// A Key says what the colour of a tone means in a chart.
+// A Key explains the colour of a tone in a chart.
 type Key struct{ Tone, Text string }
 
 // A Table has columns of words, numbers and drawings.
 type Table struct {
-	Title string // of one that has a heading of its own, which is a block before it
+	Title string // of a table whose heading is the block before it
 	Head  []string
 	Rows  []Row
 	Right []int // columns of numbers
-	Wraps []int // columns of names, which give way first where there is no room
-	Least int   // columns that are never left out; 0 is all of them
-	Keys  int   // where the table is too wide: leading columns that each of its parts has; 0 stacks the cells instead
-	Ruled bool  // has a line below its head
+	Wraps []int // columns of names, which wrap first if there is no room
+	Least int   // leading columns that are always shown, 0 is all
+	Keys  int   // leading columns that are repeated if the table is split; 0 stacks the cells instead
+	Ruled bool  // draw a line below the head
 
-	Grouped bool   // the first column is the same on several rows: it may be a heading
-	Plot    int    // the column of spans; 0 is none
+	Grouped bool   // several rows have the same first column, which may become a heading
+	Plot    int    // the column of spans, 0 if there is none
 	Ticks   []Tick // of the spans' axis
 	Zero    float64
 }
 
-// A Row is a row of cells, or a heading of the rows below it, which may have a head of their own.
+// A Row is a row of cells, or a heading of the rows below it, which may have their own head.
 type Row struct {
 	Heading string
 	Head    []string
 	Cells   []Cell
-	Weight  float64 // in a table that is cut, the rows with the largest stay
+	Weight  float64 // of a table that is cut, the heaviest rows stay
 }
 
-// A Cell is a text, and what is drawn beside it where there is room.
+// A Cell is a text with a drawing.
 type Cell struct {
 	Text  string
-	Short string // where there is no room for Text; "" is Text
+	Short string // used if there is no room for Text; "" is Text
 	Tone  Tone
 	Notes []int
 	Bar   []Part
@@ -167,7 +167,7 @@ type Part struct {
 	Shade Shade
 }
 
-// A Shade tells the parts of a bar apart.
+// A Shade distinguishes the parts of a bar.
 type Shade int
 
 const (
@@ -176,10 +176,10 @@ const (
 	Gained
 )
 
-// A Span is an interval on the axis of its column, which goes from 0 to 1. Beyond that it is cut off.
+// A Span is an interval on the axis of its column, which ranges from 0 to 1. Parts outside are cut off.
 type Span struct {
 	Lo, Mid, Hi float64
-	Reference   bool // the row that the others are compared with
+	Reference   bool // the row that others are compared with
 }
 
 // A Tick is a labelled position on an axis.
@@ -200,7 +200,7 @@ func (Tiles) block()     {}
 func (Charts) block()    {}
 func (Table) block()     {}
 
-// Words are cells of text.
+// Words returns a row of texts.
 func Words(texts ...string) Row {
 	cells := make([]Cell, len(texts))
 	for i, s := range texts {
@@ -209,7 +209,7 @@ func Words(texts ...string) Row {
 	return Row{Cells: cells}
 }
 
-// Columns is the table with only those columns, in that order.
+// Columns returns the table with only those columns, in that order.
 func (t Table) Columns(keep ...int) Table {
 	renumbered := func(columns []int) (out []int) {
 		for i, k := range keep {
@@ -237,7 +237,7 @@ func picked[T any](all []T, keep []int) (out []T) {
 	return out
 }
 
-// Filled is the table without those columns of columns in which no cell has a text or a note.
+// Filled returns the table without those of the named columns that have neither text nor note.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {

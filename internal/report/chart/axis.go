@@ -21,7 +21,7 @@ type Axis struct {
 	Ticks  []Tick
 }
 
-// Linear starts at 0 and holds most with some air.
+// Linear returns an axis from 0 to a little above most.
 func Linear(label string, most float64, unit string) Axis {
 	a := Axis{Label: label, Hi: most * 1.06}
 	if !(most > 0) || math.IsInf(most, 0) {
@@ -34,7 +34,7 @@ func Linear(label string, most float64, unit string) Axis {
 	return a
 }
 
-// Log holds lo to hi with some air, on a logarithmic axis of a unit.
+// Log returns a logarithmic axis of a unit, a little wider than lo to hi.
 func Log(label string, lo, hi float64, unit string) Axis {
 	a := Axis{Label: label, Lo: lo / 1.15, Hi: hi * 1.15, Log: true}
 	if !(lo > 0) || math.IsInf(hi, 0) {
@@ -48,7 +48,7 @@ func Log(label string, lo, hi float64, unit string) Axis {
 	return a
 }
 
-// ticks are round numbers between lo and hi, of a small range in equal steps.
+// ticks returns round numbers between lo and hi, in equal steps if the range is small.
 func ticks(lo, hi float64) (out []float64) {
 	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // a smaller step would not change k*step
 		return out
@@ -63,7 +63,7 @@ func ticks(lo, hi float64) (out []float64) {
 	return out
 }
 
-// Ratios is a logarithmic axis of ratios, with 1 among its ticks.
+// Ratios returns a logarithmic axis of ratios with 1 among its ticks.
 func Ratios(lo, hi float64) Axis {
 	a := Axis{Lo: lo, Hi: hi, Log: true}
 	for _, t := range ticks(lo, hi) {
@@ -71,11 +71,11 @@ func Ratios(lo, hi float64) Axis {
 			a.Ticks = append(a.Ticks, Tick{t, strconv.FormatFloat(t, 'g', -1, 64) + "×"})
 		}
 	}
-	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // the first of those that are too close is drawn
+	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // of ticks that are too close, the first is drawn
 	return a
 }
 
-// Multiples is a logarithmic axis of ratios, and its labels in two views: as multiples in both directions from 1, and as
+// Multiples returns a logarithmic axis of ratios with its labels in two views: as multiples in both directions from 1, and as
 // percentages.
 func Multiples(lo, hi float64) (a Axis, percent []Tick) {
 	a, one := Ratios(lo, hi), Tick{1, "1×"}
@@ -94,7 +94,7 @@ func (a Axis) ok() bool { return finite(a.Lo, a.Hi) && a.Hi > a.Lo && (!a.Log ||
 // has reports whether v is on the axis.
 func (a Axis) has(v float64) bool { return v >= a.Lo && v <= a.Hi }
 
-// at is the place of v between from and to; NaN where v has none.
+// at returns the position of v between from and to, NaN if v has none.
 func (a Axis) at(v, from, to float64) float64 {
 	lo, hi := a.Lo, a.Hi
 	if a.Log {
@@ -107,7 +107,8 @@ func (a Axis) at(v, from, to float64) float64 {
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
 
-// horizontal draws the axis's grid from top to bottom and its labels below it, but those that would touch one before them.
+// horizontal draws the grid of the axis from top to bottom and its labels below it. It omits labels that would touch an earlier
+// one.
 func (a Axis) horizontal(c *canvas, left, right, top, bottom float64) {
 	type span struct{ from, to float64 }
 	var taken []span

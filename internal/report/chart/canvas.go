@@ -1,5 +1,5 @@
 // Package chart draws every chart of iotax: lines over two axes (Plot), and marks, bars and dots in rows (Rows). The caller
-// brings the numbers with ready-made labels; the package knows nothing of benchmarks.
+// passes numbers with their labels. The package does not depend on benchmarks.
 //
 // A drawing is a list of shapes. On a page their colours are classes, so that one drawing serves light, dark and print. As a
 // file, SVG or PNG, it has the light colours. Sizes are in pixels of the drawing's own width.
@@ -13,27 +13,27 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Hues is the number of colours of compared things; the k-th has that of k modulo Hues, and another dash from there on.
+// Hues is the number of colours. Target k has colour k modulo Hues. From Hues on, its dash differs.
 const Hues = 8
 
-// Width is the width of a drawing in which text can be read on a phone (about 360 pixels) and on half a desk.
+// Width is the width of a drawing whose text is readable on a phone (about 360 pixels).
 const Width = 400
 
-// perChar is the width of a character of 12 pixels in the widest usual sans-serif.
+// perChar is the width of a 12-pixel character in the widest usual sans-serif font.
 const perChar = 7.3
 
-// Hue is the tone of the k-th compared thing.
+// Hue returns the tone of target k.
 func Hue(k int) string { return "h" + strconv.Itoa(((k%Hues)+Hues)%Hues) }
 
-// dash is the k-th thing's stroke-dasharray, "" for a solid line. Neighbours differ, so that no line depends on its colour
-// alone.
+// dash returns the stroke-dasharray of target k, "" for a solid line. Neighbours differ, so that lines can be distinguished
+// without colour.
 func dash(k int) string {
 	return []string{"", "", "7 3", "2 2.5", "", "9 3 2 3", "5 2", "2 4"}[(((k+2*(k/Hues))%Hues)+Hues)%Hues]
 }
 
 // A Drawing is a chart: a Plot or Rows.
 type Drawing interface {
-	draw() *canvas // nil where nothing can be drawn
+	draw() *canvas // nil if there is nothing to draw
 }
 
 // A canvas holds the shapes of a drawing. Numbers that are not finite draw nothing.
@@ -48,15 +48,15 @@ type canvas struct {
 
 // A shape is a text, a circle, or a path; a rectangle is a path of four corners.
 type shape struct {
-	class, tone string // tone: the colour of what is compared, or of a verdict
+	class, tone string // tone: the colour of a target or a verdict
 	x, y, r     float64
 	text        string
 	anchor      string
-	path        []point // a point that is NaN parts it
+	path        []point // a NaN point splits it
 	closed      bool
 	dash        string
 	title, href string
-	view        int // where not 0: shown only in the first or second view
+	view        int // if not 0, shown only in the first or second view
 }
 
 type point struct{ x, y float64 }
@@ -73,7 +73,7 @@ func (c *canvas) text(x, y float64, class, anchor, text string) {
 	}
 }
 
-// line joins points, given as x and y in turn.
+// line joins points, given as alternating x and y.
 func (c *canvas) line(class string, at ...float64) {
 	if finite(at...) {
 		s := shape{class: class}
@@ -96,7 +96,7 @@ func (c *canvas) circle(x, y, r float64, class, title, href string) {
 	}
 }
 
-// within moves a text that has its middle at x so that it stays between lo and hi.
+// within shifts a text centred at x so that it stays between lo and hi.
 func within(x float64, text string, lo, hi float64) (at, from, to float64) {
 	half := widthOf(text) / 2
 	at = math.Max(lo+half, math.Min(x, hi-half))
@@ -105,7 +105,7 @@ func within(x float64, text string, lo, hi float64) (at, from, to float64) {
 
 func widthOf(s string) float64 { return perChar * float64(utf8.RuneCountInString(s)) }
 
-// perLine is how many characters fit into a width.
+// perLine returns the number of characters that fit into a width.
 func perLine(width float64) int { return int(width / perChar) }
 
 func finite(xs ...float64) bool {
@@ -117,8 +117,8 @@ func finite(xs ...float64) bool {
 	return true
 }
 
-// shorten cuts the middle out of s where it is longer than most characters: names from a matrix begin alike and differ at
-// their ends.
+// shorten cuts the middle out of s if it has more than most characters. Names from a matrix begin alike and differ at their
+// ends.
 func shorten(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 3 {

@@ -5,28 +5,28 @@ import (
 	"strconv"
 )
 
-// A Point of a line. Lo and Hi are its interval, where they are not equal; a title is shown when a reader points at it.
+// A Point of a line. Lo and Hi are its interval if they differ. The title is shown on hover.
 type Point struct {
 	X, Y, Lo, Hi float64
 	Title, Href  string
-	Out          bool // takes no part: hollow
+	Out          bool // not counted: hollow
 }
 
-// A Line joins points in the order given. A point that is not a number parts it.
+// A Line joins points in the order given. A NaN point splits it.
 type Line struct {
 	Name   string // in the legend; "" is not listed
-	Hue    int    // whose it is
-	Level  bool   // a line of its own kind, across others
+	Hue    int    // of its target
+	Level  bool   // a line across the others
 	Faint  bool   // one of many
-	Odd    bool   // one that is not like the others should be
+	Odd    bool   // differs from the others
 	Solid  bool   // without the dash of its hue
-	Second bool   // a second line of the same thing: thin and dashed
+	Second bool   // a second line of the same target: thin and dashed
 	Marks  bool   // a mark at each point
 	Loose  bool   // marks only
 	Points []Point
 }
 
-// A Band shades what lies between two values.
+// A Band shades the area between two values.
 type Band struct{ Lo, Hi float64 }
 
 // A Rule is an upright line with a label.
@@ -47,7 +47,7 @@ const Levels = 5
 // A Plot is lines over two axes.
 type Plot struct {
 	Title         string // the accessible name
-	Desc          string // what a reader who cannot see it must know
+	Desc          string // for readers who cannot see the drawing
 	Width, Height float64
 	X, Y          Axis // Height is that of the frame; Width is Width where 0
 	Bands         []Band
@@ -121,7 +121,7 @@ func (p Plot) draw() *canvas {
 	return c
 }
 
-// patches draws those of a level as one shape, so that a page of many stays small.
+// patches draws the patches of each level as one shape, which keeps pages small.
 func (p Plot) patches(c *canvas, at func(x, y float64) point) {
 	if p.Patches == nil {
 		return
@@ -179,7 +179,7 @@ func (l Line) draw(c *canvas, at func(x, y float64) point) {
 	}
 }
 
-// legend lists the named lines in rows, and returns its height.
+// legend lists the named lines in rows and returns its height.
 func (p Plot) legend(c *canvas) float64 {
 	const swatch, gap = 26.0, 16.0
 	x, y, named := 2.0, 14.0, false

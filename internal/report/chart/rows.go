@@ -12,9 +12,9 @@ type Mark int
 
 const (
 	Circle  Mark = iota
-	Diamond      // differs from nothing
+	Diamond      // equivalent
 	Hollow       // not sure
-	Cross        // must not be used
+	Cross        // invalid
 	Bar          // from From to At
 	Dots         // with a line at At, and its interval shaded
 )
@@ -23,13 +23,13 @@ const (
 type Dot struct {
 	At    float64
 	Level float64 // from 0, the top, to 1
-	Out   bool    // takes no part
+	Out   bool    // not counted
 	Title string
 }
 
-// A Row is one value. What is NaN is not drawn.
+// A Row is one value. NaN is not drawn.
 type Row struct {
-	Heading              string // above it, and above those that follow
+	Heading              string // above this row and those after it
 	Name                 string
 	Figure, Bounds, Word string    // Word: the verdict
 	Other                [2]string // Figure and Bounds in the second view
@@ -37,22 +37,23 @@ type Row struct {
 	Mark                 Mark
 	From, At, Lo, Hi     float64
 	Dots                 []Dot
-	Joined               bool // From is where the row above ended
+	Joined               bool // From is the end of the row above
 }
 
-// Rows are marks, bars or dots on one horizontal axis. From Wide on, names and figures stand at the sides, else above each row.
+// Rows are marks, bars or dots on one horizontal axis. In drawings of width Wide and more, names and numbers are at the sides,
+// else above each row.
 type Rows struct {
 	Title, Desc string
-	Width       float64 // Width where 0
+	Width       float64 // 0 is Width
 	Axis        Axis
-	Zero        float64   // a line, where it is on the axis
+	Zero        float64   // a line, if it is on the axis
 	Band        Band      // shaded
-	Ends        [2]string // what lies on the two sides of Zero
-	Other       []Tick    // of the second view; nil where there is one view
+	Ends        [2]string // labels of the two sides of Zero
+	Other       []Tick    // of the second view, nil if there is one view
 	Rows        []Row
 }
 
-// Wide is the width from which on rows have columns.
+// Wide is the least width of rows with columns.
 const Wide = 700
 
 const (
@@ -139,9 +140,9 @@ func (r Rows) draw() *canvas {
 	return c
 }
 
-// columns makes room for the longest figures beside the plot.
+// columns reserves room for the longest numbers next to the plot.
 func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
-	ws := [3]float64{52, 108, 104} // so that most plots are of one size
+	ws := [3]float64{52, 108, 104} // most plots have the same size
 	for _, row := range r.Rows {
 		for k, s := range []string{row.Figure, row.Bounds, row.Word, row.Other[0], row.Other[1]} {
 			ws[k%3] = math.Max(ws[k%3], 1.15*widthOf(s)) // some are bold
@@ -155,13 +156,13 @@ func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
 	return nameWidth, math.Max(nameWidth+100, right-8), at
 }
 
-// A place is where the parts of a row are.
+// A place has the positions of the parts of a row.
 type place struct {
 	head, text, mid float64
 	name            []string
 }
 
-// places sets the rows below each other, names that are too long on several lines, and returns where they end.
+// places stacks the rows, wraps names that are too long, and returns the bottom.
 func (r Rows) places(width, y float64) (out []place, bottom float64) {
 	for _, row := range r.Rows {
 		var p place

@@ -28,7 +28,7 @@ import (
 //go:embed colours.css
 var colours string
 
-// light are the page's colours by name, as they are in the light.
+// light maps names to the colours of the light theme.
 var light = func() map[string]string {
 	root, _, _ := strings.Cut(colours, "@media")
 	out := map[string]string{}
@@ -38,7 +38,7 @@ var light = func() map[string]string {
 	return out
 }()
 
-// A style is how shapes of a class look. The colour "own" is that of the shape's tone.
+// A style describes the shapes of a class. The colour "own" is that of the shape's tone.
 type style struct {
 	fill, stroke string
 	width        float64 // of the stroke
@@ -47,7 +47,7 @@ type style struct {
 	text, bold   bool
 }
 
-// letters is the style of a text. A stroke of the ground's colour around it keeps lines off the letters.
+// letters is the style of text. A stroke in the background's colour keeps lines off the letters.
 func letters(fill string, bold bool) style {
 	return style{fill: fill, stroke: "card", width: 3, text: true, bold: bold}
 }
@@ -67,7 +67,7 @@ var styles = map[string]style{
 	"gone": {fill: "bg", stroke: "soft", width: 1.25, dash: "2 1.5"},
 }
 
-// properties are those of CSS and of SVG alike. Each colour is what colour makes of its name.
+// properties returns the properties that CSS and SVG share. colour maps the name of a colour to its value.
 func (s style) properties(colour func(string) string) (out [][2]string) {
 	add := func(k, v string) { out = append(out, [2]string{k, v}) }
 	paint := func(k, name string) {
@@ -97,7 +97,7 @@ func (s style) properties(colour func(string) string) (out [][2]string) {
 	return out
 }
 
-// CSS are the colours of a page and the style of the drawings on it.
+// CSS returns the colours of a page and the style of its drawings.
 func CSS() string {
 	var b strings.Builder
 	b.WriteString(colours)
@@ -119,7 +119,7 @@ func CSS() string {
 	return b.String() + ".chart text { font-size: 12px; stroke-linejoin: round; }\n"
 }
 
-// SVG is a drawing as part of a page that has the style CSS; "" when there is nothing to draw.
+// SVG returns a drawing as part of a page with the style CSS, "" if there is nothing to draw.
 func SVG(d Drawing) template.HTML {
 	c := d.draw()
 	if c == nil {
@@ -151,10 +151,10 @@ func SVG(d Drawing) template.HTML {
 		b.WriteString("</g>")
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) // made here, from escaped text
+	return template.HTML(b.String()) // all text is escaped
 }
 
-// A File is a drawing that stands alone, with lines of text above and below it.
+// A File is a drawing with lines of text above and below it.
 type File struct {
 	Drawing
 	Head, Foot []string
@@ -165,7 +165,7 @@ const (
 	fileLine   = 18.0
 )
 
-// draw surrounds the drawing with its texts, on a ground of its own.
+// draw adds the texts and a background to the drawing.
 func (f File) draw() *canvas {
 	inner := f.Drawing.draw()
 	if inner == nil {
@@ -196,7 +196,7 @@ func (f File) draw() *canvas {
 // ErrNothing reports a drawing without anything to draw.
 var ErrNothing = errors.New("nothing to draw")
 
-// hex is the colour of a name in a file, for a shape of that tone.
+// hex returns the function that maps the name of a colour to its value in a file, for a shape of that tone.
 func hex(tone string) func(string) string {
 	return func(name string) string {
 		if name == "own" {
@@ -209,7 +209,7 @@ func hex(tone string) func(string) string {
 	}
 }
 
-// WriteSVG writes a file that needs no style of a page.
+// WriteSVG writes a self-contained file.
 func WriteSVG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {
@@ -267,7 +267,7 @@ func (s shape) svg(b *strings.Builder, attributes string) {
 	}
 }
 
-// d is the path in the words of SVG.
+// d returns the path in SVG's syntax.
 func (s shape) d() string {
 	var b strings.Builder
 	joined := false
@@ -287,11 +287,11 @@ func (s shape) d() string {
 
 func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) }
 
-// PNGScale is how many pixels of a PNG a pixel of a drawing is: sharp on dense screens, and in print at 15 cm.
+// PNGScale is the number of PNG pixels per pixel of the drawing: sharp on dense screens, and in print at 15 cm.
 const PNGScale = 2
 
-// WritePNG writes the picture for chats and slides, which take no SVG. Its font has Latin, Greek and Cyrillic letters; others
-// show as boxes.
+// WritePNG writes the picture for chats and slides, which do not accept SVG. Its font has Latin, Greek and Cyrillic letters.
+// Others appear as boxes.
 func WritePNG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {
@@ -311,7 +311,7 @@ func WritePNG(w io.Writer, f File) error {
 	return dc.EncodePNG(w)
 }
 
-// fontFaces are a regular and a bold one.
+// fontFaces returns a regular and a bold font.
 func fontFaces() (faces [2]font.Face, err error) {
 	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
 		parsed, err := opentype.Parse(ttf)

@@ -11,8 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// answer is the comparison in a sentence: the largest loss that is sure, else the largest gain, else that
-// nothing changed, else that nothing can be said; and what could not be judged.
+// answer returns the comparison in a sentence: the largest confirmed loss, else the largest gain, else that nothing changed,
+// else why nothing can be compared.
 func (c *Comparison) answer() string {
 	var best *Change
 	worst := c.worst()
@@ -77,7 +77,7 @@ func (c *Comparison) answer() string {
 	return s + "."
 }
 
-// worst is the row of the largest loss that is sure; nil where there is none.
+// worst returns the row of the largest confirmed loss, nil if there is none.
 func (c *Comparison) worst() *Change {
 	var worst *Change
 	for i := range c.Rows {
@@ -88,7 +88,7 @@ func (c *Comparison) worst() *Change {
 	return worst
 }
 
-// AnswerOfAll is the answer of several comparisons with the same A.
+// AnswerOfAll returns the answer of several comparisons with the same A.
 func AnswerOfAll(all []*Comparison) string {
 	var of *Comparison
 	var worst *Change
@@ -103,7 +103,7 @@ func AnswerOfAll(all []*Comparison) string {
 	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), format.Plural(len(all), "run"))
 }
 
-// changeSentence says what one row came to: "guest: 4k random read is 18 % slower [16–20] than in A".
+// changeSentence describes one row: "guest: 4k random read is 18 % slower [16–20] than in A".
 func (c *Comparison) changeSentence(r *Change) string {
 	against := ""
 	if c.By == ByLoss {
@@ -113,7 +113,7 @@ func (c *Comparison) changeSentence(r *Change) string {
 		format.ContrastOf(r.Metric, r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
 }
 
-// RunLine says which run a side is.
+// RunLine identifies a run by id, name, time and rounds.
 func RunLine(r *report.Report) string {
 	parts := []string{}
 	for _, s := range []string{r.Run.ID, r.Run.Name} {
@@ -136,7 +136,7 @@ func RunLine(r *report.Report) string {
 	return strings.Join(parts, " · ")
 }
 
-// Method says what the brackets mean, and what they do not know.
+// Method explains the brackets and their limits.
 func (c *Comparison) Method() string {
 	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that %s is better; margin ± %s.", c.Letter, format.Percent(c.Margin))
 	if c.Family > 1 {
@@ -145,7 +145,7 @@ func (c *Comparison) Method() string {
 	return s + " The runs were not interleaved: the intervals know the noise inside each run, and not what drifted between them."
 }
 
-// Gate says how the gate ended; "" without one.
+// Gate describes the result of the gate, "" without one.
 func (c *Comparison) Gate() string {
 	switch {
 	case c.FailOn == FailOnNothing:
@@ -161,7 +161,7 @@ func (c *Comparison) Gate() string {
 	return s + strings.Join(c.Reasons, "; ") + "."
 }
 
-// Notes are the findings of all rows, equal ones of several cells put together, in the order of the rows.
+// Notes returns the findings of all rows in the order of the rows. Equal findings of several cells are one note.
 func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	var notes []report.Note
 	refs := map[CellMetric][]int{}
@@ -200,7 +200,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 		for target, all := range cells {
 			if len(all) > 1 && !slices.ContainsFunc(all, func(c report.Cell) bool { return !slices.Contains(it.Cells, c) }) {
 				at := slices.Index(it.Cells, all[0])
-				it.Cells[at].Workload = "" // all of its workloads: the target says enough
+				it.Cells[at].Workload = "" // all workloads of the target
 				it.Cells = slices.DeleteFunc(it.Cells, func(c report.Cell) bool { return c.Target == target && c.Workload != "" })
 			}
 		}
@@ -208,7 +208,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	return notes, refs
 }
 
-// BannerOfAll is the banner of comparisons with the same A; "" where no run has one.
+// BannerOfAll returns the banner of comparisons with the same A, "" if no run has one.
 func BannerOfAll(all []*Comparison) string {
 	var letters []string
 	text := ""

@@ -8,8 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// Work says what was done in a cell, and what a flush promised there, as far as its trials tell. Numbers of
-// unlike work are no trend.
+// Work describes the work of a cell and what a flush promised there. A trend must not span different work.
 func Work(r *report.Report, c report.Cell) string {
 	w := works(r.Trials)[c]
 	var b strings.Builder
@@ -23,7 +22,7 @@ func Work(r *report.Report, c report.Cell) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Unfit says why the number of a cell must not be held against that of another run; "" where it may.
+// Unfit returns why the number of a cell must not be compared with another run, "" if it may.
 func Unfit(r *report.Report, k CellMetric) string {
 	s := sideOf(r)
 	if s.rows[k].Row == nil {
@@ -36,5 +35,5 @@ func Unfit(r *report.Report, k CellMetric) string {
 	return f.Rule + ": " + f.Evidence
 }
 
-// Differences are the facts of host, targets and way of measuring that two runs do not share.
+// Differences returns the facts of host, targets and protocol that differ between two runs.
 func Differences(a, b *report.Report) []Difference { return differencesOf(a, b) }

@@ -1,4 +1,4 @@
-// Package compare says what changed from one report to another, and whether that passes.
+// Package compare determines what changed between two reports, and whether a gate passes.
 package compare
 
 import (
@@ -15,16 +15,15 @@ import (
 	"iotax/stat"
 )
 
-// A Comparison is what changed from one saved run, A, to another, B: a row for each target, workload
-// and headline metric that both have. The runs were not interleaved; see stat.Change for what its
-// intervals know.
+// A Comparison is the change from one saved run, A, to another, B: a row for each target, workload and headline metric that both
+// have. The runs were not interleaved. See stat.Change for what its intervals cover.
 type Comparison struct {
 	A, B   *report.Report
-	Letter string // that B goes by: "B", unless several runs are held against A
+	Letter string // of B: "B", unless several runs are compared with A
 	By     By
 	Margin float64 // δ of the verdicts, a ratio
 	Alpha  float64 // of the intervals, and of all worse and better verdicts together
-	Answer string  // one sentence: what changed most
+	Answer string  // one sentence: the largest change
 
 	Rows         []Change // in A's order
 	OnlyA, OnlyB []CellMetric
@@ -36,16 +35,16 @@ type Comparison struct {
 	Failed  bool     // the gate failed
 	Reasons []string // why, worst first
 
-	called map[report.Cell]string // the workload of a cell of A in B; "" is none
+	called map[report.Cell]string // the workload of a cell of A in B, "" if there is none
 }
 
-// inB is what B calls a number of A.
+// inB returns B's key of a number of A.
 func (c *Comparison) inB(k CellMetric) CellMetric {
 	k.Workload = c.called[report.Cell{Target: k.Target, Workload: k.Workload}]
 	return k
 }
 
-// renamed adds the workloads that have another name in B, and are compared because they did the same.
+// renamed adds the workloads that have another name in B and are compared because they did the same work.
 func (c *Comparison) renamed() {
 	for i, r := range c.Rows {
 		to := c.inB(r.CellMetric).Workload
@@ -55,29 +54,29 @@ func (c *Comparison) renamed() {
 	}
 }
 
-// By says what the verdicts are drawn from.
+// By is the basis of the verdicts.
 type By string
 
 const (
 	ByValue By = "value" // B's value over A's
-	ByLoss  By = "loss"  // B's ratio to the baseline over A's: a change of the host cancels
+	ByLoss  By = "loss"  // B's ratio to the baseline over A's, which cancels changes of the host
 )
 
-// FailOn says which verdicts fail the gate.
+// FailOn selects the verdicts that fail the gate.
 type FailOn string
 
 const (
 	FailOnNothing FailOn = ""
-	FailOnWorse   FailOn = "worse"   // worse by more than the margin, or no longer to be judged
-	FailOnDiffers FailOn = "differs" // worse or better, or no longer to be judged
+	FailOnWorse   FailOn = "worse"   // worse by more than the margin, or without a verdict
+	FailOnDiffers FailOn = "differs" // worse or better, or without a verdict
 )
 
-// Options choose how Compare judges.
+// Options select how Of judges.
 type Options struct {
 	Margin float64 // negative: that of B
 	By     By      // "" is ByValue
 	FailOn FailOn
-	Letter string // of the run that is held against A; "" is B
+	Letter string // of the run that is compared with A, "" is B
 }
 
 // A Change is one cell and metric in both runs.
@@ -90,14 +89,14 @@ type Change struct {
 	A        stat.Interval `json:"before"`   // median over the trials that count
 	B        stat.Interval `json:"value"`
 
-	Ratio *stat.Change `json:"ratio"`            // B to A, higher is better; nil where one has no values
-	Loss  *stat.Change `json:"against_baseline"` // the same of their ratios to the baseline; nil without a common one
+	Ratio *stat.Change `json:"ratio"`            // B to A, higher is better; nil if one has no values
+	Loss  *stat.Change `json:"against_baseline"` // the same for the ratios to the baseline, nil without a common one
 
-	P        iotax.Number    `json:"p"`          // that the change is within the margin; NaN where nothing is judged
+	P        iotax.Number    `json:"p"`          // that the change is within the margin; NaN without a verdict
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm
 	Verdict  stat.Verdict    `json:"verdict"`
-	Holm     bool            `json:"-"`    // the interval alone would have been worse or better
-	Lost     bool            `json:"lost"` // A's number may be quoted, and B has none to hold against it
+	Holm     bool            `json:"-"`    // worse or better by the interval, before Holm's adjustment
+	Lost     bool            `json:"lost"` // A's number is valid, and B has none to compare with it
 	Findings []iotax.Finding `json:"findings"`
 }
 
@@ -108,12 +107,12 @@ type CellMetric struct {
 	Metric   string `json:"metric"`
 }
 
-// String names the cell and what the metric is to people.
+// String returns the name of the cell and the label of the metric.
 func (c CellMetric) String() string {
 	return report.Cell{Target: c.Target, Workload: c.Workload}.String() + ": " + format.Label(c.Metric)
 }
 
-// Judged is the change that the verdict is about.
+// Judged returns the change that the verdict is based on.
 func (c *Change) Judged(by By) *stat.Change {
 	if by == ByLoss {
 		return c.Loss
@@ -190,14 +189,14 @@ func sideOf(r *report.Report) side {
 	return s
 }
 
-// CellMetrics names the numbers of a report, in the order of its rows.
+// CellMetrics returns the keys of a report's numbers, in the order of its rows.
 func CellMetrics(r *report.Report) []CellMetric { return sideOf(r).order }
 
-// SideName is the letter of the first or the second run.
+// SideName returns the letter of the first or the second run.
 func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i] }
 
-// unfit says why the number of a row must not be held against another, whatever the other is: the
-// verdict that stands for it, and the rule. Faults of the baseline do not count: a value has none.
+// unfit returns why the number of a row must not be compared: the verdict and the finding. Faults of the baseline do not count,
+// because a value does not depend on it.
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	row := s.rows[k].Row
 	if len(row.Values()) == 0 {
@@ -292,7 +291,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	}
 	if c.By == ByLoss {
 		switch {
-		case ch.Baseline: // what the others are held against
+		case ch.Baseline: // the others are compared with it
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs share no baseline that this could be held against"))
@@ -310,8 +309,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	return ch
 }
 
-// judge draws the verdict of one interval and the p value that Holm adjusts: that of the margin on the
-// side where the estimate lies.
+// judge sets the verdict of an interval and the p value for Holm's adjustment: that of the margin on the side of the estimate.
 func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		ch.Findings = append(ch.Findings, rules.FewTrials.Without("import", true).Found(iotax.AboutCell(ch.Target, ch.Workload),
@@ -324,8 +322,8 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
-// losses are the log ratios to the common baseline, one a round, of both runs; none where they share no
-// baseline that may be quoted and promises the same.
+// losses returns the log ratios to the common baseline, one per round, of both runs. There are none unless both runs share a
+// valid baseline with the same durability.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
 	if base.Target == "" || base.Target == k.Target || sides[0].durability(base.Target) != sides[1].durability(base.Target) {
@@ -346,7 +344,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
-			return nil, nil // the row says no-ratio
+			return nil, nil // the row has the finding no-ratio
 		}
 	}
 	return d[0], d[1]
@@ -356,13 +354,13 @@ func hasRule(fs []iotax.Finding, rule string) bool {
 	return slices.ContainsFunc(fs, func(f iotax.Finding) bool { return f.Rule == rule })
 }
 
-// autocorrelation is the larger of what the two rigs were found to have.
+// autocorrelation returns the larger autocorrelation of the two calibrations.
 func (c *Comparison) autocorrelation() float64 {
 	return max(c.A.Run.Calibration.Autocorrelation(), c.B.Run.Calibration.Autocorrelation())
 }
 
-// holm takes back verdicts that are no wonder among so many: all "worse" and "better" of the comparison
-// together are wrong with probability alpha at most.
+// holm withdraws verdicts that chance explains among so many: the probability that any "worse" or "better" of the comparison is
+// wrong is at most alpha.
 func (c *Comparison) holm() {
 	p := make([]float64, len(c.Rows))
 	for i, r := range c.Rows {
@@ -379,7 +377,7 @@ func (c *Comparison) holm() {
 	}
 }
 
-// tell adds the findings about the comparison as a whole.
+// tell adds the findings about the whole comparison.
 func (c *Comparison) tell() {
 	if n := len(c.Differences); n > 0 {
 		var keys []string
@@ -420,8 +418,8 @@ func (c *Comparison) tell() {
 	}
 }
 
-// gate decides, and says why. What A had and B cannot show fails as well: a target that does not start
-// any more is no success.
+// gate decides whether the comparison fails, and why. A number that A has and B lacks fails as well, because a target that no
+// longer starts is not a success.
 func (c *Comparison) gate(a side) {
 	if c.FailOn == FailOnNothing {
 		return

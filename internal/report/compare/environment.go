@@ -13,25 +13,25 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Difference is a fact that is not the same in both runs; "" is a run that does not tell it.
+// A Difference is a fact that differs between two runs. "" is a run without the fact.
 type Difference struct {
-	Where []string `json:"where"` // names of targets; none is the host, or the run as a whole
+	Where []string `json:"where"` // names of targets; empty is the host or the whole run
 	Key   string   `json:"key"`   // "kernel", "queue.scheduler"
 	A     string   `json:"a"`
 	B     string   `json:"b"`
 }
 
-// passing are facts that differ between any two runs, or repeat another fact.
+// passing are facts that differ between any two runs or repeat another fact.
 var passing = []string{"runner", "runners", iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
-// told are the facts of trials that are the target's surroundings; what was done there is iotax.FactJob.
+// told are facts of trials that describe the target's environment. iotax.FactJob has the work.
 var told = []string{"fio", "latency"}
 
-// random is what iotax makes up for each run: names of directories, keys, measured clock rates.
+// random matches names that iotax generates for each run: directories, keys, measured clock rates.
 var random = regexp.MustCompile(`iotax-[0-9a-z]+|\biotax\.[a-z]+=\S+ ?|\btsc_early_khz=\d+ ?`)
 
-// stable is a fact without what a run makes up.
+// stable removes the generated names from a fact.
 func stable(v string) string {
 	return strings.TrimSpace(random.ReplaceAllStringFunc(v, func(s string) string {
 		if strings.HasPrefix(s, "iotax-") {
@@ -45,8 +45,8 @@ func telling(key string) bool {
 	return !slices.Contains(passing, key) && key != "boot" && !strings.HasPrefix(key, "boot.")
 }
 
-// differencesOf compares what two runs know of their surroundings: the host's first, then the way of
-// measuring, then each target's, with equal differences of several targets put together.
+// differencesOf compares the environments of two runs: first the host's, then the protocol, then each target's. Equal
+// differences of several targets are one.
 func differencesOf(a, b *report.Report) []Difference {
 	var out []Difference
 	add := func(where, key, va, vb string) {
@@ -91,7 +91,7 @@ func differencesOf(a, b *report.Report) []Difference {
 		}
 		u := b.Run.Targets[i]
 		if t.Err != "" || u.Err != "" {
-			continue // a target that did not open has no facts, and is told as such
+			continue // a target that could not be opened has no facts
 		}
 		add(t.Name, "machine", t.Machine, u.Machine)
 		add(t.Name, "durability", string(t.Durability), string(u.Durability))
@@ -116,7 +116,7 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// trialFact is a fact that the trials of a target have; several values are joined.
+// trialFact returns a fact of the trials of a target. Several values are joined.
 func trialFact(r *report.Report, target, key string) string {
 	var values []string
 	for _, t := range r.Trials {
@@ -128,8 +128,8 @@ func trialFact(r *report.Report, target, key string) string {
 	return strings.Join(values, ", ")
 }
 
-// Place names where a difference is: "guest disk, guest share", or "4 targets" where there are more than limit (0 is no
-// limit); "" is the host or the run.
+// Place returns the names of the targets with the difference: "guest disk, guest share", or "4 targets" if there are more than
+// limit (0 is no limit). It is "" for the host or the run.
 func (d Difference) Place(limit int) string {
 	switch n := len(d.Where); {
 	case n == 0:
@@ -140,7 +140,7 @@ func (d Difference) Place(limit int) string {
 	return strings.Join(d.Where, ", ")
 }
 
-// Step prints what a difference is: "6.1.0 → 6.8.2".
+// Step prints the difference: "6.1.0 → 6.8.2".
 func (d Difference) Step() string {
 	return cmp.Or(format.Clean(d.A), format.Dash) + " → " + cmp.Or(format.Clean(d.B), format.Dash)
 }

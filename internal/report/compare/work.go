@@ -14,18 +14,18 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A work is what was done in a cell: the options of its job without those that have their default, as iotax.FactJob has them,
-// and its caches. A verdict across unlike work would be about the job, and not about what it ran on.
+// A work is the work of a cell: the options of its job that differ from their defaults, as in iotax.FactJob, and its caches. A
+// verdict across different work would be about the job, not about the storage.
 type work struct {
-	options map[string]string // several values, of trials that did not do the same, are joined
-	partly  bool              // not all options are known
+	options map[string]string // different values of several trials are joined
+	partly  bool              // some options are unknown
 }
 
 const notSet = "not set"
 
-// works are those of the cells that trials were measured in.
+// works returns the work of each measured cell.
 func works(trials []*report.Trial) map[report.Cell]work {
-	jobs := map[string]map[string]string{} // by their text, which thousands of trials have in common
+	jobs := map[string]map[string]string{} // by their text, which thousands of trials share
 	distinct := map[report.Cell][]map[string]string{}
 	seen := map[report.Cell]map[string]bool{}
 	for _, t := range trials {
@@ -36,7 +36,7 @@ func works(trials []*report.Trial) map[report.Cell]work {
 		job := jobs[text]
 		if job == nil {
 			if err := json.Unmarshal([]byte(text), &job); err != nil {
-				job = map[string]string{iotax.FactJob: text} // not iotax's own: the same only where the text is
+				job = map[string]string{iotax.FactJob: text} // not written by iotax: equal only if the text is equal
 			}
 			jobs[text] = job
 		}
@@ -79,7 +79,7 @@ func works(trials []*report.Trial) map[report.Cell]work {
 	return out
 }
 
-// factsJob is the job of a trial that has no iotax.FactJob, as far as its other facts have it.
+// factsJob returns the job of a trial without iotax.FactJob, from its other facts.
 func factsJob(facts map[string]string) string {
 	job := map[string]string{iotax.PartlyKnown: "yes"}
 	for _, k := range []string{"bs", "direct", "iodepth", "ioengine", "numjobs", "rate", "rw", "size"} {
@@ -100,7 +100,7 @@ func optionsOf(jobs ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// workDifferences are the options in which two cells differ; "" is one that the results of a side do not show.
+// workDifferences returns the options that differ between two cells. "" is an option that a side's results do not show.
 func workDifferences(a, b work) []Difference {
 	if len(a.options) == 0 || len(b.options) == 0 {
 		return nil // nothing was measured
@@ -123,7 +123,7 @@ func workDifferences(a, b work) []Difference {
 	return out
 }
 
-// unlike says in what two cells did other work, or may have; "" where they did the same.
+// unlike describes how the work of two cells differs or may differ, "" if it does not.
 func unlike(a, b work, letter string) string {
 	var said []string
 	for _, d := range workDifferences(a, b) {
@@ -140,7 +140,7 @@ func unlike(a, b work, letter string) string {
 	return strings.Join(said, ", ")
 }
 
-// shown gives a number of bytes its unit.
+// shown adds the unit to a number of bytes.
 func shown(key, v string) string {
 	if n, err := strconv.ParseFloat(v, 64); err == nil && slices.Contains([]string{"bs", "ba", "size", "io_size", "filesize", "offset", "offset_increment"}, key) {
 		return format.Value(format.Lone(n), "B")
@@ -148,8 +148,7 @@ func shown(key, v string) string {
 	return v
 }
 
-// counterparts are the names by which b has the workloads of a's cells: of the same work if it has that, under whatever name,
-// else the same name.
+// counterparts maps a's cells to the names of b's workloads: one with the same work under any name, else one with the same name.
 func counterparts(a, b side) map[report.Cell]string {
 	out := map[report.Cell]string{}
 	taken := map[report.Cell]bool{}

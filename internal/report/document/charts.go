@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// VerdictTone is the colour of a verdict.
+// VerdictTone returns the colour of a verdict.
 func VerdictTone(v stat.Verdict) string {
 	switch v {
 	case stat.Worse:
@@ -46,7 +46,7 @@ const (
 	narrowForest = 358
 )
 
-// ratioRow is a ratio with its interval; i is nil where there is none.
+// ratioRow is a row with a ratio and its interval. i is nil if there is none.
 func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	nan := math.NaN()
 	r := chart.Row{Name: name, Word: format.Verdict(v, true), Tone: VerdictTone(v), At: nan, Lo: nan, Hi: nan}
@@ -61,7 +61,7 @@ func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	return r
 }
 
-// forestRow is a ratio in the two views of a forest.
+// forestRow is a row with a ratio in the two views of a forest plot.
 func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contrast) chart.Row {
 	r := ratioRow(name, i, v)
 	if r.Figure != "" {
@@ -71,7 +71,7 @@ func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contr
 	return r
 }
 
-// forest is the plot of ratios between lo and hi; nil where there is none.
+// forest returns the plot of ratios between lo and hi, nil if there are none.
 func forest(title string, rows []chart.Row, margin, lo, hi float64, width float64) *chart.Rows {
 	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.At > 0 }) {
 		return nil
@@ -92,7 +92,7 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 		Ends: [2]string{"← worse", "better →"}}
 }
 
-// Forest is the plot of all ratios of a report, from the largest loss of a workload to the least; nil where it has none.
+// Forest returns the plot of all ratios of a report, per workload from the largest loss to the least. It is nil without ratios.
 func Forest(r *report.Report, width float64) *chart.Rows {
 	var rows []chart.Row
 	for _, s := range r.Sections {
@@ -116,7 +116,7 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 	return forest("Ratio of each target to the baseline", rows, r.Margin, lo, hi, width)
 }
 
-// Picture is the forest as a file for documents and slides, with its title, date, baseline and caveats.
+// Picture returns the forest plot as a file for documents and slides, with title, date, baseline and caveats.
 func Picture(r *report.Report) (chart.File, error) {
 	f := Forest(r, wideForest)
 	if f == nil {
@@ -127,7 +127,7 @@ func Picture(r *report.Report) (chart.File, error) {
 	if !r.Run.Start.IsZero() {
 		out.Head[0] += ", " + r.Run.Start.UTC().Format("2 January 2006")
 	}
-	for line := range strings.SplitAfterSeq(strings.Replace(r.Banner(), ". ", ".\n", 1), "\n") { // a sentence or two in a line
+	for line := range strings.SplitAfterSeq(strings.Replace(r.Banner(), ". ", ".\n", 1), "\n") { // one or two sentences per line
 		if line != "" {
 			out.Foot = append(out.Foot, line)
 		}
@@ -135,7 +135,7 @@ func Picture(r *report.Report) (chart.File, error) {
 	return out, nil
 }
 
-// changeForest is the plot of a comparison's changes.
+// changeForest returns the plot of a comparison's changes.
 func changeForest(title string, all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change,
 	width float64) *chart.Rows {
 	var rows []chart.Row
@@ -166,7 +166,7 @@ func changeForest(title string, all []*compare.Comparison, at []map[compare.Cell
 	return forest(title, rows, all[0].Margin, lo, hi, width)
 }
 
-// huesOf gives each target its colour, the same in all drawings; the baseline's is the first.
+// huesOf assigns each target a colour, the same in all drawings. The baseline has the first.
 func huesOf(r *report.Report) map[string]int {
 	out := map[string]int{r.Baseline: 0}
 	for _, s := range r.Sections {
@@ -179,7 +179,7 @@ func huesOf(r *report.Report) map[string]int {
 	return out
 }
 
-// mostDots is how many dots a row has; a reader looks at no more.
+// mostDots is the maximum number of dots of a row.
 const mostDots = 200
 
 // trialsChart has a dot for each trial of a section, the first round on top.
@@ -197,7 +197,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 		}
 		out := chart.Row{Name: row.Target, Figure: format.Number(row.Value, s.Unit), Mark: chart.Dots, At: row.Value.Estimate,
 			Lo: row.Value.Lo, Hi: row.Value.Hi, Dots: []chart.Dot{}}
-		common := 0 // dots that are neither discarded nor far away: the others are drawn, whatever their number
+		common := 0 // dots that are neither discarded nor outliers, which are always drawn
 		for _, d := range row.Dots {
 			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Round+1, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
 				Hi: d.Value * 1.005}, s.Unit))
@@ -223,7 +223,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 		r.Counted() + " on top; the line is the median, the shade its interval."}
 }
 
-// part chooses k of n evenly: whether the i-th, from 1, is one of them.
+// part selects k of n evenly: it reports whether the i-th, from 1, is one of them.
 func part(i, n, k int) bool { return n <= k || i*k/n != (i-1)*k/n }
 
 func distributionCharts(d report.Distribution, hues map[string]int) (out []block.Chart) {
@@ -236,7 +236,7 @@ func distributionCharts(d report.Distribution, hues map[string]int) (out []block
 			l := chart.Line{Name: c.Target, Hue: hues[c.Target]}
 			for _, q := range thinned(c.Quantiles, 160) {
 				if q.Q < .01 && len(c.Quantiles) > 2 {
-					continue // the very fastest would squeeze the rest
+					continue // the fastest would compress the axis
 				}
 				x := 1 / (1 - q.Q)
 				l.Points = append(l.Points, chart.Point{X: x, Y: q.Value})
@@ -261,7 +261,7 @@ func distributionCharts(d report.Distribution, hues map[string]int) (out []block
 	return out
 }
 
-// inParts splits cells into parts whose lines can be told apart, the baseline's in each.
+// inParts splits cells into parts whose lines can be distinguished, each with the baseline.
 func inParts[T any](cells []T, baseline func(T) bool) [][]T {
 	if len(cells) <= chart.Hues {
 		return [][]T{cells}
@@ -281,7 +281,7 @@ func inParts[T any](cells []T, baseline func(T) bool) [][]T {
 	return out
 }
 
-// thinned leaves out quantiles that would lie closer together than a step of the drawing's width, and keeps the ends.
+// thinned leaves out quantiles that are closer together than a step of the drawing's width, and keeps the ends.
 func thinned(qs []report.Quantile, steps float64) []report.Quantile {
 	x := func(q report.Quantile) float64 { return -math.Log(1 - q.Q) }
 	width := x(qs[len(qs)-1])
@@ -295,7 +295,7 @@ func thinned(qs []report.Quantile, steps float64) []report.Quantile {
 	return out
 }
 
-// pointsPerPanel bounds a panel's size, so that a hundred of them fit into a page that can be mailed.
+// pointsPerPanel limits the size of a panel, so that a page with a hundred of them can be mailed.
 const pointsPerPanel = 500
 
 func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart) {
@@ -315,7 +315,7 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 				l.Points = append(l.Points, pt)
 				p.X.Hi, most = math.Max(p.X.Hi, pt.X), math.Max(most, pt.Y)
 			}
-			// The whole window: where a line ends before it, nothing more was done.
+			// Show the whole window: a line that ends earlier means that no more I/O was done.
 			p.X.Hi = math.Max(p.X.Hi, t.Length)
 			p.Lines = append(p.Lines, l)
 		}
@@ -342,10 +342,10 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 	return out
 }
 
-// heatCharts have a patch for each part of the time and range of latencies with I/Os.
+// heatCharts has a patch for each interval of time and range of latencies with I/Os.
 func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
 	lo, hi := math.Inf(1), 0.0
-	for _, h := range heats { // on one axis, to be compared
+	for _, h := range heats { // one axis for all, so that they can be compared
 		for _, c := range h.Cells {
 			lo, hi = math.Min(lo, c.Lo), math.Max(hi, c.Hi)
 		}
@@ -370,7 +370,7 @@ func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// secondTicks are those of an axis from 0 to a time.
+// secondTicks returns the ticks of an axis from 0 to a time.
 func secondTicks(most float64) (ticks []chart.Tick) {
 	step := format.Step(most/5, iotax.Count)
 	for k := 0.0; k*step <= most; k++ {
@@ -379,8 +379,8 @@ func secondTicks(most float64) (ticks []chart.Tick) {
 	return ticks
 }
 
-// thinnedSeries puts each value at the middle of its interval. Where there are more than most, of several neighbours the
-// least and the greatest stay, so that a stall is still seen.
+// thinnedSeries places each value at the middle of its interval. If there are more than most, it keeps the least and the
+// greatest of several neighbours, so that stalls stay visible.
 func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	var all []chart.Point
 	from := 0.0
@@ -410,7 +410,7 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	return out
 }
 
-// costCharts have a bar for each target: of its speed, and of what that took of this host.
+// costCharts has a bar for each target: its speed, and the resources of this host.
 func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	for _, q := range []struct {
 		label, unit, caption string
@@ -445,8 +445,8 @@ func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// waterfallChart has a bar for each layer, from where the one before it ended. On the logarithmic axis their lengths add up
-// to the whole's.
+// waterfallChart has a bar for each layer, from the end of the bar before it. On the logarithmic axis their lengths add up to
+// the total.
 func waterfallChart(w report.Waterfall, counted string) block.Chart {
 	d := chart.Rows{Title: "What each layer costs, " + format.Subject(w.Workload, w.Label), Zero: 1}
 	lo, hi, at := 1.0, 1.0, 1.0
@@ -481,7 +481,7 @@ func waterfallChart(w report.Waterfall, counted string) block.Chart {
 		format.Plural(w.Rounds, counted) + "; on the logarithmic axis the steps add up to the whole."}
 }
 
-// curveChart is latency over load: solid lines are means, dashed ones p99.
+// curveChart plots latency over load: solid lines are means, dashed ones p99.
 func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
 	most, lo, hi := 0.0, math.Inf(1), 0.0
@@ -523,7 +523,7 @@ func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	return block.Chart{Name: "load", Drawing: p, Caption: "Solid lines are means, dashed ones the 99th percentile."}
 }
 
-// scalingChart is a number over clients, with what clients that did not slow each other down would reach together.
+// scalingChart plots a number over clients, and what clients would reach that did not slow each other down.
 func scalingChart(c report.Scaling, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
 	hue := hues[c.Points[0].Target]
@@ -543,7 +543,7 @@ func scalingChart(c report.Scaling, title string, hues map[string]int) block.Cha
 	if c.Better == iotax.Up {
 		first := c.Points[0]
 		for _, pt := range c.Points {
-			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // beyond, the rest would lie flat
+			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // beyond, the other lines would look flat
 				ideal.Points = append(ideal.Points, chart.Point{X: float64(pt.Clients), Y: y})
 				top = math.Max(top, y)
 			}

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	importantRows    = 12 // with the answer and the gate, about a screen of a pull request
+	importantRows    = 12 // with the answer and the gate, about one screen of a pull request
 	shownOnly        = 8
 	shownDifferences = 12
 	longestFact      = 160
 )
 
-// ComparisonOptions choose the form of a comparison. The addresses are those that a server puts in; each may be nil or "".
+// ComparisonOptions select the form of a comparison. A server sets the addresses, each of which may be nil or "".
 type ComparisonOptions struct {
-	Folded bool                                       // as a comment to a pull request: what does not decide is in folds
-	Run    func(run *iotax.Run) (report, base string) // its report, and the same page with it as A
+	Folded bool                                       // for a comment on a pull request: details are in folds
+	Run    func(run *iotax.Run) (report, base string) // addresses of its report, and of the same page with it as A
 	Trend  func(compare.CellMetric) string
-	Other  string // the same page judged the other way
+	Other  string // the same page with the other By
 }
 
-// Comparison is the document of one or more runs compared with the same one: the answer, the gate, the rows, the notes, and in
-// what the runs differ.
+// Comparison returns the document of one or more runs compared with the same one: the answer, the gate, the rows, the notes, and
+// the differences of the runs.
 func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	one := all[0]
 	alone, loss := len(all) == 1, one.By == compare.ByLoss
@@ -148,7 +148,7 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	return d
 }
 
-// sides are the runs, with links to them.
+// sides lists the runs, with links to them.
 func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
 	side := func(letter string, r *report.Report, answer string) block.Item {
 		it := block.Item{Text: letter + ": " + compare.RunLine(r), Tone: block.Quiet}
@@ -172,7 +172,8 @@ func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
 	return l
 }
 
-// notesOf are the findings about whole runs, the notes of all comparisons, counted through, and which of them a cell has.
+// notesOf returns the findings about whole runs, the notes of all comparisons with consecutive numbers, and the numbers of each
+// cell's notes.
 func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs []map[compare.CellMetric][]int) {
 	for _, c := range all {
 		for _, f := range c.Findings {
@@ -200,7 +201,8 @@ func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs [
 	return findings, numbered, refs
 }
 
-// differences are the facts in which the runs differ. Words that both long ones have at the start and at the end are left out.
+// differences lists the facts that differ between the runs. Of two long facts it leaves out the words that both begin and end
+// with.
 func differences(c *compare.Comparison) block.List {
 	l := block.List{Shown: shownDifferences}
 	for _, d := range c.Differences {
@@ -224,7 +226,7 @@ func differences(c *compare.Comparison) block.List {
 	return l
 }
 
-// weightOf orders the rows that are in the open: what is worse, lost, or better, and what would be alone.
+// weightOf returns the weight of a row outside the folds: worse, lost, better, and withdrawn by Holm's adjustment.
 func weightOf(r *compare.Change) float64 {
 	switch {
 	case r.Verdict == stat.Worse:
@@ -239,7 +241,7 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important is the table with the rows that weigh most.
+// important returns the table with its heaviest rows.
 func important(t block.Table) block.Table {
 	order := slices.Clone(t.Rows)
 	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })
@@ -266,7 +268,7 @@ func important(t block.Table) block.Table {
 	return t
 }
 
-// cells is a table of A's numbers with what the others have there.
+// cells returns a table of A's numbers next to those of the other runs.
 func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change, refs []map[compare.CellMetric][]int,
 	trend func(compare.CellMetric) string) block.Table {
 	loss := slices.ContainsFunc(all, func(c *compare.Comparison) bool {
@@ -276,7 +278,7 @@ func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Chang
 	byLoss := loss && all[0].By == compare.ByLoss
 	for _, c := range all {
 		head := []string{c.Letter, c.Letter + "/A", "verdict"}
-		if loss { // by loss it decides; else it gives way first
+		if loss { // by loss it is the ratio that decides, else the first column to leave out
 			head = append(head, "against "+c.A.Baseline)
 		}
 		if byLoss {

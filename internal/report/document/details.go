@@ -14,8 +14,7 @@ import (
 	"iotax/stat"
 )
 
-// detailed is everything below the answer: sentences, tables, notes, and how it was measured.
-// A page has more; for text p is nil.
+// detailed returns everything below the answer: sentences, tables, notes, and how it was measured. p is nil for text.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
 		l := block.List{}
@@ -78,7 +77,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		out = append(out, notes(r)...)
 	}
 	var how []string
-	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // those begin with it
+	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout begins with it
 		how = append(how, s)
 	}
 	how = append(how, assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r))
@@ -95,7 +94,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	return out
 }
 
-// shownFindings is how many sentences a page shows before the rest is folded.
+// shownFindings is the number of sentences that a page shows above the fold.
 const shownFindings = 5
 
 func sentenceTone(k assess.SentenceKind) block.Tone {
@@ -108,7 +107,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled is a table below its title.
+// titled returns a table below its title.
 func titled(t block.Table) []block.Block {
 	if t.Title == "" {
 		return []block.Block{t}
@@ -116,7 +115,7 @@ func titled(t block.Table) []block.Block {
 	return []block.Block{block.Heading{Text: t.Title}, t}
 }
 
-// sections are a table with a part for each metric of each workload, from the least loss to the largest.
+// sections returns a table with a part for each metric of each workload, from the least loss to the largest.
 func sections(r *report.Report, part []report.Section) block.Table {
 	lo, hi := r.RatioRange()
 	at := func(ratio float64) float64 { return (math.Log(ratio) - math.Log(lo)) / (math.Log(hi) - math.Log(lo)) }
@@ -152,7 +151,7 @@ func byLosses(rows []report.Row) []report.Row {
 	return rows
 }
 
-// byLoss sorts the baseline first, then from the least loss to the largest, then what has no ratio.
+// byLoss orders the baseline first, then rows from the least loss to the largest, then rows without a ratio.
 func byLoss(x, y report.Row) int {
 	rank := func(r report.Row) float64 {
 		switch {
@@ -189,7 +188,7 @@ func ratio(r report.Row) block.Cell {
 	return block.Cell{}
 }
 
-// Tone is the tone of a verdict.
+// Tone returns the tone of a verdict.
 func Tone(v stat.Verdict) block.Tone {
 	switch v {
 	case stat.Worse, stat.TooManyDiscarded, stat.NotComparable, stat.NoResult:

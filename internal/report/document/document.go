@@ -1,4 +1,4 @@
-// Package document makes documents of reports: a short one that answers on one screen, and one with all numbers.
+// Package document turns reports into documents: a short one that fits on one screen, and one with all numbers.
 package document
 
 import (
@@ -22,7 +22,7 @@ import (
 	"iotax/stat"
 )
 
-// Of is the document of a report, short or with all details.
+// Of returns the document of a report, short or with all details.
 func Of(r *report.Report, details bool) block.Document {
 	a := assess.Of(r)
 	if details {
@@ -31,7 +31,7 @@ func Of(r *report.Report, details bool) block.Document {
 	return short(r, a)
 }
 
-// Folded is the short document with all details in a fold.
+// Folded returns the short document with all details in a fold.
 func Folded(r *report.Report) block.Document {
 	a := assess.Of(r)
 	d := short(r, a)
@@ -39,7 +39,7 @@ func Folded(r *report.Report) block.Document {
 	return d
 }
 
-// first are the answer, the caveats, and a bounded number of expectations.
+// first returns the answer, the caveats, and at most most expectations.
 func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	out := []block.Block{block.Answer{Text: a.Answer()}}
 	if b := banner(r); b != nil {
@@ -48,7 +48,7 @@ func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	return append(out, expectations(r, most)...)
 }
 
-// atCaches are the rules by which a cache did the work.
+// atCaches are the rules about results that a cache served.
 var atCaches = []string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}
 
 func banner(r *report.Report) (out []string) {
@@ -91,7 +91,7 @@ func banner(r *report.Report) (out []string) {
 			served = append(served, c.r.Target+" / "+c.s.Workload)
 		}
 	}
-	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // one line: there is one screen
+	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // keep to one line
 		others = []string{"Invalid for other reasons too (--details): " + strings.Join(slices.Compact(names), ", ") + "."}
 	}
 	out = append(out, others...)
@@ -104,7 +104,7 @@ func banner(r *report.Report) (out []string) {
 	return out
 }
 
-// lost says how many trials have no result, and why the first of them has none.
+// lost reports how many trials have no result, and why the first of them has none.
 func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
 	n, first := 0, ""
 	for _, t := range r.Trials {
@@ -121,10 +121,10 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 	return []string{fmt.Sprintf("%d of %s %s. The first: %s", n, format.Plural(len(r.Trials), "trial"), how, first)}
 }
 
-// mostReason is how many columns of a trial's error a banner shows.
+// mostReason is the number of columns of a trial's error in a banner.
 const mostReason = 160
 
-// A cell is a row with its section, of a metric that decides.
+// A cell is a row of a deciding metric, with its section.
 type cell struct {
 	s *report.Section
 	r *report.Row
@@ -141,10 +141,10 @@ func cellsOf(r *report.Report) (out []cell) {
 	return out
 }
 
-// work names what was measured.
+// work returns the name of the workload, with the metric if it is not a rate.
 func (c cell) work() string { return format.Work(c.s.Workload, format.Label(c.s.Metric)) }
 
-// invalidBy is the rule that made the cell invalid, or "".
+// invalidBy returns the rule that made the cell invalid, or "".
 func (c cell) invalidBy(r *report.Report) string {
 	if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyDiscarded {
 		return ""
@@ -157,13 +157,13 @@ func (c cell) invalidBy(r *report.Report) string {
 	return ""
 }
 
-// mostLines is how many lines the tables of a layout have in the short document.
+// mostLines is the number of lines for a layout's tables in the short document.
 const mostLines = 15
 
-// short answers on one screen.
+// short returns the document that fits on one screen.
 func short(r *report.Report, a assess.Assessment) block.Document {
 	d := block.Document{Title: r.Run.Name, Blocks: first(r, a, mostLines)}
-	if len(r.Trials) == 0 { // why there is nothing is all there is to show
+	if len(r.Trials) == 0 { // show only why nothing was measured
 		if n := notes(r); n != nil {
 			d.Blocks = append(d.Blocks, n...)
 		}
@@ -188,10 +188,10 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 	return d
 }
 
-// mostInsights is how many sentences beyond the matrix the short document has.
+// mostInsights is the number of sentences below the matrix in the short document.
 const mostInsights = 3
 
-// insights returns the causes that a number supports with their rules, and what the matrix cannot show.
+// insights returns sentences about what the matrix cannot show, and the rules behind the causes among them.
 func insights(a assess.Assessment) (out []block.Block, told []string) {
 	var items []block.Item
 	for _, s := range a.Sentences[1:] {
@@ -213,11 +213,10 @@ func insights(a assess.Assessment) (out []block.Block, told []string) {
 	return []block.Block{block.List{Items: items, Joined: true}}, told
 }
 
-// A trial below this length gives a first look.
+// Shorter trials give a first look.
 const firstLook = 5 * time.Second
 
-// circumstances say in a line or two how it was measured, and what the checks warn of.
-// told are rules that the insights report.
+// circumstances describes in a line or two how the run was measured, and lists its warnings except for those in told.
 func circumstances(r *report.Report, told []string) string {
 	var parts []string
 	p := r.Protocol
@@ -259,7 +258,7 @@ func circumstances(r *report.Report, told []string) string {
 var shown = []string{rules.Emulated.ID, rules.StoppedEarly.ID, rules.RunnerDied.ID, rules.Steal.ID, rules.TargetNotOpened.ID,
 	rules.DurabilityDiffers.ID, rules.TrialFailed.ID, rules.TrialDiscarded.ID, rules.Imported.ID}
 
-// steal is the median of the CPU time that trials with that warning lost.
+// steal returns the median CPU time that trials with that warning lost.
 func steal(r *report.Report) float64 {
 	var xs []float64
 	for _, t := range r.Trials {
@@ -275,7 +274,7 @@ func steal(r *report.Report) float64 {
 	return stat.Median(xs).Estimate
 }
 
-// quoted begins trials at this length: shorter ones are a first look.
+// quoted is the length of the trials that Redo asks for.
 const quoted = 10 * time.Second
 
 // spent reports whether the workloads that stopped early had all their rounds, so that there is nothing to resume.
@@ -292,7 +291,7 @@ func spent(r *report.Report) (all bool) {
 
 var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
 
-// next are commands for what comes next, with how long they take.
+// next returns the next commands with their durations.
 func next(r *report.Report, details bool) []block.Block {
 	if r.Run.ID == "" {
 		return nil
@@ -335,7 +334,7 @@ func next(r *report.Report, details bool) []block.Block {
 	return []block.Block{block.Steps{Steps: steps}}
 }
 
-// again is a command with more flags. They go before fio's own.
+// again returns a command with more flags. They go before the arguments of fio.
 func again(command, flags string) string {
 	switch before, job, found := strings.Cut(command, " -- "); {
 	case command == "" || strings.Contains(command, " --trial") || strings.Contains(command, " --budget"):
@@ -356,7 +355,7 @@ func about(d time.Duration) string {
 	return fmt.Sprintf("about %.0f h", math.Ceil(d.Hours()))
 }
 
-// notes are all of them: about the run, about every row, and the numbered ones.
+// notes returns all notes: about the run, about every row, and the numbered ones.
 func notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {
@@ -377,10 +376,10 @@ func inOrder(r *report.Report) (items []block.Note) {
 	return items
 }
 
-// linesOfNote is how many sentences of a note a page shows before the rest is folded.
+// linesOfNote is the number of sentences of a note that a page shows above the fold.
 const linesOfNote = 4
 
-// Note is a note of a report.
+// Note returns a note of a report as a block.
 func Note(n report.Note) block.Note {
 	tone := block.Quiet
 	switch n.Severity {

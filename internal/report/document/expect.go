@@ -10,7 +10,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// expectations are the plan's, each with the interval that decided it, missed and undecided ones first. most bounds their number; 0 is all.
+// expectations returns the plan's expectations with the intervals that decided them, missed and undecided ones first. most
+// limits their number, 0 is all.
 func expectations(r *report.Report, most int) []block.Block {
 	if r.Expected == nil || len(r.Trials) == 0 {
 		return nil

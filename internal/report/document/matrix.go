@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	mostColumns = 4  // workloads beside each other; of more, targets are
-	mostRows    = 12 // the rest has smaller losses
-	mostAcross  = 8  // of them, where targets are beside each other and their names take several lines
+	mostColumns = 4  // workloads as columns; if there are more, targets are the columns
+	mostRows    = 12 // those with the largest losses
+	mostAcross  = 8  // of them, if targets are columns, whose names take several lines
 	mostNotes   = 5
 )
 
-// matrix is what each target lost under each workload: layers from the least loss to the largest, how the comparisons
-// ended, and notes on those without a verdict.
+// matrix returns a table of the loss of each target under each workload, from the least to the largest, the counts of verdicts,
+// and notes on cells without a verdict.
 func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}}
-	var works []string            // what was measured: workloads, with the metric where that is not a rate
+	var works []string            // workloads, with the metric if it is not a rate
 	worst := map[string]float64{} // by target and by work
 	for _, c := range cellsOf(r) {
 		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
-			continue // has no part in the workload
+			continue // takes no part in the workload
 		}
 		m.cells[[2]string{c.r.Target, c.work()}] = c
 		if !slices.Contains(works, c.work()) {
@@ -135,7 +135,7 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	return out
 }
 
-// shared takes the words out of names that all of them have.
+// shared removes the words that all names share.
 func shared(names []string) (words string, rest []string) {
 	rest = slices.Clone(names)
 	for _, word := range strings.Fields(names[0]) {
@@ -152,7 +152,7 @@ func shared(names []string) (words string, rest []string) {
 	return strings.TrimSpace(words), rest
 }
 
-// making is the state of making a matrix.
+// making is the state of building a matrix.
 type making struct {
 	*report.Report
 	said     []assess.Sentence
@@ -164,7 +164,7 @@ type making struct {
 	notes    []block.Note
 }
 
-// note is the number of a note, the same for equal texts.
+// note returns the number of a note. Equal texts share a note.
 func (m *making) note(text string) []int {
 	for _, n := range m.notes {
 		if n.Text == text {
@@ -261,7 +261,7 @@ func (m *making) cell(target, work string) block.Cell {
 	return out
 }
 
-// BaselineOf is the target that the others are held against under a workload.
+// BaselineOf returns the baseline of a workload.
 func (m *making) BaselineOf(workload string) string {
 	if base := m.Run.BaselineOf(workload); base != "" {
 		return base
@@ -269,7 +269,7 @@ func (m *making) BaselineOf(workload string) string {
 	return m.Baseline
 }
 
-// sentences are those of a kind about a cell, or about its target where that could not be opened.
+// sentences returns those of a kind about a cell, or about its target if that could not be opened.
 func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sentence) {
 	for _, x := range m.said {
 		if x.Kind == kind && slices.ContainsFunc(x.Figures, func(f assess.Figure) bool {
@@ -281,7 +281,7 @@ func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sente
 	return out
 }
 
-// sum counts how the comparisons ended.
+// sum counts the verdicts.
 func (m *making) sum() []string {
 	slower, faster := "confirmed slower (95 % confidence)", "confirmed faster"
 	if m.plain {

@@ -17,7 +17,7 @@ import (
 	"iotax/stat"
 )
 
-// A page is what a page has beyond the text with all details: charts, tiles, facts, and every trial.
+// A page has the parts that only pages show: charts, tiles, facts, and every trial.
 type page struct {
 	trials    map[report.Cell][]*report.Trial
 	timelines map[string]*report.Timeline
@@ -26,7 +26,7 @@ type page struct {
 	trend     func(compare.CellMetric) string
 }
 
-// Page is the document with all details as a page shows it. trend is the address of what a number was over time; it may be nil.
+// Page returns the document with all details for a page. trend returns the address of a number's history and may be nil.
 func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Document, error) {
 	p := &page{trials: r.Counting(), hues: huesOf(r), trend: trend}
 	var err error
@@ -45,7 +45,7 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	return d, nil
 }
 
-// when is when the run was measured, how it ended, and its baseline.
+// when returns date, duration and status of the run, and its baseline.
 func when(r *report.Report) string {
 	var parts []string
 	if !r.Run.Start.IsZero() {
@@ -63,7 +63,7 @@ func when(r *report.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// top is what follows the banner: the machine, the tiles, all ratios as a plot and as a table.
+// top returns what follows the banner: the machine, the tiles, all ratios as a plot and as a table.
 func (p *page) top(r *report.Report) (out []block.Block) {
 	if s := assess.Environment(r); s != "" {
 		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
@@ -85,7 +85,7 @@ func (p *page) top(r *report.Report) (out []block.Block) {
 		Key: verdictKeys, Views: []string{"× slower", "% of baseline"}}}}, p.overview(r))
 }
 
-// others are the targets that ratios are to and that are not the baseline: "node-local export or guest ext4".
+// others returns the targets other than the baseline that ratios are relative to: "node-local export or guest ext4".
 func others(r *report.Report) string {
 	var names []string
 	for _, s := range r.Sections {
@@ -98,7 +98,7 @@ func others(r *report.Report) string {
 	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
 }
 
-// tiles count the comparisons of the metrics that decide.
+// tiles counts the comparisons of the deciding metrics.
 func tiles(r *report.Report) []block.Tile {
 	counts := map[stat.Verdict]int{}
 	total, sure := 0, 0
@@ -152,7 +152,7 @@ func tiles(r *report.Report) []block.Tile {
 	return []block.Tile{worse, largest, confirmed, fair}
 }
 
-// count are the notes by severity.
+// count counts the notes by severity.
 func count(r *report.Report) map[iotax.Severity]int {
 	out := map[iotax.Severity]int{}
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
@@ -161,7 +161,7 @@ func count(r *report.Report) map[iotax.Severity]int {
 	return out
 }
 
-// severities are those counts in words: "1 invalid, 3 warnings, 2 remarks".
+// severities prints the counts: "1 invalid, 3 warnings, 2 remarks".
 func severities(counts map[iotax.Severity]int) string {
 	var out []string
 	if n := counts[iotax.Invalid]; n > 0 {
@@ -176,7 +176,7 @@ func severities(counts map[iotax.Severity]int) string {
 	return strings.Join(out, ", ")
 }
 
-// overview is a table of all ratios, to sort and to filter.
+// overview returns a table of all ratios, to sort and to filter.
 func (p *page) overview(r *report.Report) block.Fold {
 	t := block.Table{Head: []string{"workload", "target", "median", "ratio", "verdict"}, Wraps: []int{0, 1}}
 	for _, s := range r.Sections {
@@ -192,7 +192,7 @@ func (p *page) overview(r *report.Report) block.Fold {
 		Blocks: []block.Block{t}}
 }
 
-// workloads are the sections, with what only pages have.
+// workloads returns the sections with their charts.
 func (p *page) workloads(r *report.Report) (out []block.Block) {
 	for i := 0; i < len(r.Sections); {
 		n := i + 1
@@ -216,7 +216,7 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// trends links each row of t to what its number was over time.
+// trends links each row of t to the history of its number.
 func (p *page) trends(t *block.Table, part []report.Section) {
 	k := 0
 	for _, s := range part {
@@ -270,7 +270,7 @@ func (p *page) charts(r *report.Report, part []report.Section) (out []block.Bloc
 	return out
 }
 
-// secondary lists what else a workload's cells measured: a row each, a column for each target.
+// secondary lists the other metrics of a workload: a row for each, a column for each target.
 func secondary(s *report.Section) block.Block {
 	t := block.Table{Head: []string{"median"}, Wraps: []int{0}}
 	at := map[string]int{}
@@ -317,7 +317,7 @@ func secondary(s *report.Section) block.Block {
 	return t
 }
 
-// facts are the end of a page: boots, targets, the environment, and every trial.
+// facts returns the end of a page: boots, targets, the environment, and every trial.
 func (p *page) facts(r *report.Report) (out []block.Block) {
 	var targets []block.Block
 	var boots []block.Chart
@@ -365,7 +365,7 @@ func (p *page) facts(r *report.Report) (out []block.Block) {
 	return append(append(out, block.Heading{Text: "Trials", Sub: true}), everyTrial(r)...)
 }
 
-// pairs are facts as a table.
+// pairs returns facts as a table.
 func pairs(m map[string]string) []block.Block {
 	t := block.Table{Head: []string{"fact", "value"}, Wraps: []int{0, 1}}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -377,10 +377,11 @@ func pairs(m map[string]string) []block.Block {
 	return []block.Block{t}
 }
 
-// mostListed is how many trials a page lists.
+// mostListed is the number of trials that a page lists.
 const mostListed = 2000
 
-// listedTrials are those that the table shows, in their order: of very many the first, before them those without a result.
+// listedTrials returns the trials of the table in their order. If there are too many, it prefers trials without a result, then
+// early ones.
 func listedTrials(all []*report.Trial) []*report.Trial {
 	if len(all) <= mostListed {
 		return all
@@ -447,7 +448,7 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
 }
 
-// with puts a chart below the heading of blocks; text has none.
+// with inserts a chart below the heading of blocks. Text has none.
 func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 	if p == nil || c.Drawing == nil {
 		return blocks
@@ -469,7 +470,7 @@ func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
 	return out
 }
 
-// notes are folded under their number by severity, the most severe first.
+// notes returns the notes in a fold.
 func (p *page) notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {

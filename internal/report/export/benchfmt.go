@@ -69,8 +69,8 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 	return err
 }
 
-// inRowOrder is the trials in the order of the report's rows, and not as they ran: benchstat holds
-// everything against what it meets first, and that shall be the baseline.
+// inRowOrder returns the trials in the order of the report's rows: benchstat compares everything with the first one, which must
+// be the baseline.
 func inRowOrder(r *report.Report) []*report.Trial {
 	rank := map[report.Cell]int{}
 	for _, s := range r.Sections {
@@ -87,7 +87,7 @@ func inRowOrder(r *report.Report) []*report.Trial {
 	return out
 }
 
-// linesOf are the lines of one trial.
+// linesOf returns the lines of one trial.
 func linesOf(r *report.Report, t *report.Trial, names namer) []*benchfmt.Result {
 	base := "IO/workload=" + names.of("workload", t.Workload) + "/target=" + names.of("target", t.Target)
 	lines := map[string]*benchfmt.Result{}
@@ -121,9 +121,9 @@ func headline(r *report.Report, workload, metric string) bool {
 	return slices.ContainsFunc(r.Sections, func(s report.Section) bool { return s.Workload == workload && s.Metric == metric })
 }
 
-// benchUnit is the direction and the unit of a value in the terms of the format: read.iops is IOPS of
-// read, read.latency.mean is sec/op, read.latency.p99 is p99-sec/op. Values that are no I/O have no direction
-// and their name in the unit. The unit is "" for what says nothing about speed.
+// benchUnit returns the direction and the unit of a value in this format: read.iops is IOPS of read, read.latency.mean is
+// sec/op, read.latency.p99 is p99-sec/op. Other values have no direction and have their name in the unit. The unit is "" for
+// values that are not about speed.
 func benchUnit(v iotax.Value) (op, unit string) {
 	op, rest, _ := strings.Cut(v.Name, ".")
 	switch op {
@@ -160,7 +160,7 @@ func baseUnit(unit string) string {
 	return word(unit)
 }
 
-// direction is what the format calls better, of the value of t that has the unit.
+// direction returns "higher" or "lower", whichever is better for the value of t with that unit.
 func direction(t *report.Trial, unit string) string {
 	for v := range t.All() {
 		if _, u := benchUnit(v); u == unit {
@@ -175,7 +175,7 @@ func direction(t *report.Trial, unit string) string {
 	return ""
 }
 
-// word makes a name fit the format: no spaces, and no slash, which begins the next part of a name.
+// word makes a name fit the format: without spaces, and without slashes, which separate parts of a name.
 func word(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' || !unicode.IsPrint(r) {
@@ -189,7 +189,7 @@ func word(s string) string {
 	return s
 }
 
-// A namer keeps unlike names unlike when they have become words.
+// A namer keeps different names different after word has changed them.
 type namer map[[2]string]string
 
 func (n namer) of(kind, name string) string {

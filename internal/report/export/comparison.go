@@ -37,8 +37,8 @@ func toRun(r *report.Report) jsonRun {
 	return jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}
 }
 
-// JSONComparison writes the comparison as one JSON object, a contract like that of Report.JSON; run, environment,
-// value, ratio and verdict mean B, held against A. What does not exist is null.
+// JSONComparison writes the comparison as one JSON object, a contract like that of JSON. run, environment, value, ratio and
+// verdict are B's, relative to A. Missing numbers are null.
 func JSONComparison(w io.Writer, c *compare.Comparison) error {
 	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B),
 		Environment: c.B.Run.Environment, Answer: c.Answer,
@@ -54,5 +54,5 @@ func JSONComparison(w io.Writer, c *compare.Comparison) error {
 	return encode(w, out)
 }
 
-// some is a list that is never null.
+// some returns list, or an empty one instead of nil.
 func some[T any](list []T) []T { return append([]T{}, list...) }

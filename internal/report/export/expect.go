@@ -32,11 +32,11 @@ func expected(r *report.Report) (out []jsonExpected) {
 	return out
 }
 
-// ErrNoExpectations is the error of JUnit and GitHub.
+// ErrNoExpectations is the error of JUnit and GitHub for a run without expectations.
 var ErrNoExpectations = &iotax.Error{Op: "write expectations", Err: errors.New("the run has none"),
 	Hint: "add expect: to the plan, or --expect 'METRIC < LIMIT' to iotax run"}
 
-// sentence is what was measured, or why it is undecided.
+// sentence returns the measured value, or why the expectation is undecided.
 func sentence(x report.Expected) string {
 	if x.Why != "" {
 		return x.Why
@@ -73,7 +73,7 @@ type junitResult struct {
 	Type    string `xml:"type,attr,omitempty"`
 }
 
-// JUnit writes the expectations as test cases: one that is missed has failed, one that is undecided was skipped.
+// JUnit writes the expectations as test cases: a missed one has failed, an undecided one is skipped.
 func JUnit(w io.Writer, r *report.Report) error {
 	if r.Expected == nil {
 		return ErrNoExpectations

@@ -31,8 +31,7 @@ func assessment(r *report.Report, a assess.Assessment) []jsonSentence {
 	return out
 }
 
-// Version is the version of the JSON contract. Fields are added under the same version; one that
-// changes its meaning or goes away raises it.
+// Version is the version of the JSON contract. A new field keeps it. Removing a field or changing its meaning raises it.
 const Version = 1
 
 type jsonReport struct {
@@ -52,7 +51,7 @@ type jsonReport struct {
 	Objects     []report.ObjectFact `json:"objects,omitempty"` // how the bytes of objects were kept from harm
 }
 
-// jsonRun is the run without its environment, which stands beside it.
+// jsonRun is the run without its environment, which is a field of the document.
 type jsonRun struct {
 	*iotax.Run
 	Environment any      `json:"environment,omitempty"`
@@ -108,8 +107,7 @@ type jsonFigure struct {
 
 type number64 = iotax.Number
 
-// JSON writes the report as one JSON object, the contract that scripts rely on: {version, run,
-// environment, cells}. A bound or estimate that does not exist is null.
+// JSON writes the report as one JSON object, the contract that scripts rely on. A bound or estimate that does not exist is null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
 	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},

@@ -17,7 +17,7 @@ import (
 	"iotax/stat"
 )
 
-// suffixes are the units of OpenMetrics, which a metric's name ends with. Others have none.
+// suffixes are the units that OpenMetrics appends to the name of a metric. Other units have none.
 var suffixes = map[string]string{iotax.Seconds: "seconds", iotax.Bytes: "bytes", iotax.BytesPerSecond: "bytes_per_second", iotax.RatioUnit: "ratio"}
 
 // families collects the samples of several reports by the name of their metric.
@@ -91,8 +91,8 @@ func (fs *families) report(r *report.Report) {
 	}
 }
 
-// value adds an estimate and its bounds as three metrics. The kind of value comes first in the name: the names of values are the
-// plan's, and none of them can be mistaken for another metric.
+// value adds an estimate and its bounds as three metrics. The name begins with the kind of value, so that names from the plan
+// cannot clash with other metrics.
 func (fs *families) value(metric, unit string, i stat.Interval, labels []string) {
 	name := strings.Map(func(c rune) rune {
 		if c < '0' || c > 'z' || c > '9' && c < 'A' || c > 'Z' && c < 'a' {
@@ -105,7 +105,7 @@ func (fs *families) value(metric, unit string, i stat.Interval, labels []string)
 	fs.add("upper_"+name, unit, "upper bound of the interval of "+metric, i.Hi, labels)
 }
 
-// add adds a sample; one that does not exist is left out.
+// add adds a sample. It leaves out NaN.
 func (fs *families) add(name, unit, help string, v float64, labels []string) {
 	if math.IsNaN(v) {
 		return

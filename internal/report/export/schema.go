@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// roots are what has a schema, by name.
+// roots are the documents with a schema, by name.
 var roots = map[string]struct {
 	title string
 	of    reflect.Type
@@ -62,7 +62,7 @@ type number struct {
 	N        int          `json:"n"`
 }
 
-// written are the stand-ins of types that have a MarshalJSON: their fields as they are written.
+// written maps types with a MarshalJSON to types with the fields that it writes.
 var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[stat.Interval](): reflect.TypeFor[number](),
 	reflect.TypeFor[stat.Effect](): reflect.TypeFor[struct {
@@ -109,7 +109,7 @@ func (d describer) of(t reflect.Type) *jsonschema.Schema {
 		}
 		name := strings.TrimPrefix(t.String(), "export.json")
 		if _, there := d.defs[name]; !there {
-			d.defs[name] = nil // for types that contain themselves
+			d.defs[name] = nil // a type may contain itself
 			d.defs[name] = d.object(t)
 		}
 		return &jsonschema.Schema{Ref: "#/$defs/" + name}
@@ -138,7 +138,7 @@ func (d describer) object(t reflect.Type) *jsonschema.Schema {
 		t = w
 	}
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties()}
-	for _, f := range reflect.VisibleFields(t) { // without those that another of the same name hides
+	for _, f := range reflect.VisibleFields(t) { // without fields that another of the same name hides
 		name, options, tagged := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "", !f.IsExported(), name == "-" && !tagged:

@@ -8,13 +8,13 @@ import (
 	"iotax/stat"
 )
 
-// A Contrast is how people name the two sides of a comparison: "slower", "faster".
+// A Contrast names the two sides of a comparison: "slower", "faster".
 type Contrast struct {
 	Worse, Better string
-	down          bool // the value falls as it gets better
+	down          bool // less is better
 }
 
-// ContrastOf chooses the words for values of that metric and unit. Of CPU time there is more or less.
+// ContrastOf returns the words for values of that metric and unit. CPU time is "more" or "less".
 func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	down := better == iotax.Down
 	switch {
@@ -29,13 +29,13 @@ func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	return Contrast{"lower", "higher", down}
 }
 
-// TooNoisyToCall is printed instead of a ratio whose interval decides nothing.
+// TooNoisyToCall is printed instead of a ratio whose interval is too wide to decide anything.
 const TooNoisyToCall = stat.TooNoisy + " to call"
 
 const (
-	asTimes   = 1.2  // from here on a difference is a multiple, below it is a percentage
-	noPercent = 2    // a bound from here on is never a percentage
-	atAll     = 5e-4 // less is no difference
+	asTimes   = 1.2  // a larger difference is printed as a multiple, a smaller one as a percentage
+	noPercent = 2    // a larger bound is never printed as a percentage
+	atAll     = 5e-4 // a smaller difference is printed as "the same"
 )
 
 // Estimate prints a ratio, above 1 better, without its interval: "33× slower", "14 % slower", "1.4× faster".
@@ -90,7 +90,7 @@ func OfBaseline(i stat.Interval) (value, brackets string) {
 	return Split(Share(i))
 }
 
-// vague is what is printed of a ratio that has no estimate, or whose interval is too wide to print.
+// vague returns the text for a ratio without an estimate, or with an interval that is too wide to print.
 func (c Contrast) vague(i stat.Interval) (string, bool) {
 	switch {
 	case !(i.Estimate > 0) || math.IsInf(i.Estimate, 0):
@@ -105,7 +105,7 @@ func (c Contrast) vague(i stat.Interval) (string, bool) {
 	return "", false
 }
 
-// factor is how far a ratio lies from 1, as a multiple.
+// factor returns how far a ratio is from 1, as a multiple.
 func factor(ratio float64) float64 { return math.Max(ratio, 1/ratio) }
 
 func (c Contrast) side(ratio float64, times bool) string {
@@ -121,7 +121,7 @@ func (c Contrast) side(ratio float64, times bool) string {
 	return c.amount(ratio, times) + unit + word
 }
 
-// amount is the number of a difference: a multiple, or the change of the value in per cent.
+// amount returns the number of a difference: a multiple, or the change of the value in per cent.
 func (c Contrast) amount(ratio float64, times bool) string {
 	if times {
 		return digits(factor(ratio))

@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Plural counts: "1 round", "3 rounds".
+// Plural prints a count: "1 round", "3 rounds".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -17,11 +17,11 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Enumerate joins words as a sentence does: "a, b and c". Of more than limit the rest is counted.
+// Enumerate joins words: "a, b and c". Words beyond limit are counted.
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
 		if n > 1 {
-			of = strings.TrimSuffix(of, "s") // several of something that is many in any case: 1 more of its workloads
+			of = strings.TrimSuffix(of, "s") // a plural already: "1 more of its workloads"
 		}
 		words = append(words[:limit:limit], Plural(n, "more "+of))
 	}
@@ -31,10 +31,10 @@ func Enumerate(words []string, limit int, of string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// Listed is how many figures a sentence tells.
+// Listed is the number of items that a sentence lists.
 const Listed = 3
 
-// Cut leaves so many words and counts the rest: "a", "b", "2 more cells".
+// Cut keeps limit words and counts the others: "a", "b", "2 more cells".
 func Cut(words []string, limit int, of string) []string {
 	if n := len(words) - limit; n > 0 {
 		return append(words[:limit:limit], Plural(n, "more "+of))
@@ -42,26 +42,25 @@ func Cut(words []string, limit int, of string) []string {
 	return words
 }
 
-// NBSP is a space at which no line breaks.
+// NBSP is a space that does not break a line.
 const NBSP = "\u00a0"
 
-// Figures finds a figure with its unit and its interval.
+// Figures matches a number with its unit and its interval.
 var Figures = regexp.MustCompile(`(± )?\d[\d.]*[kM]?[×x]? ((%|[KMG]iB(/s)?|[mµn]?s\b)( \[[^\]]*\])?|\[[^\]]*\])|± \d[\d.]*`)
 
-// Bind keeps figures and their units on one line.
+// Bind keeps numbers and their units on one line.
 func Bind(s string) string {
 	return Figures.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", NBSP) })
 }
 
 var fromTo = regexp.MustCompile(`([\d×])–([<>\d])`)
 
-// Unbroken is Bind for a browser, which would also break behind the dash of an interval.
+// Unbroken is Bind for browsers, which also break after the dash of an interval.
 func Unbroken(s string) string {
 	return fromTo.ReplaceAllString(Bind(s), "$1\u2060–\u2060$2")
 }
 
-// Wrap breaks text into lines of at most width columns as the report does: figures stay with their
-// units, and what a terminal would act on is removed.
+// Wrap breaks text into lines of at most width columns. It keeps numbers with their units, and removes terminal sequences.
 func Wrap(s string, width int) []string {
 	lines := Break(Bind(Clean(s)), width)
 	for i, l := range lines {
@@ -70,8 +69,8 @@ func Wrap(s string, width int) []string {
 	return lines
 }
 
-// Break breaks plain text into lines of at most width columns, at spaces, and inside a word where it
-// must. It does not break at hyphens, as ansi.Wrap would: names and flags are full of them.
+// Break breaks plain text into lines of at most width columns, at spaces, and inside a word only if it must. Unlike ansi.Wrap it
+// does not break at hyphens, which names and flags are full of.
 func Break(s string, width int) []string {
 	width = max(2, width)
 	var lines []string
@@ -97,17 +96,17 @@ func Break(s string, width int) []string {
 	return lines
 }
 
-// Pad fills s up to width columns.
+// Pad pads s to width columns.
 func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
 var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
 
-// Mark is the number of a note behind a figure: "¹²".
+// Mark returns the reference to a note: "¹²".
 func Mark(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 
-// Marks are those of several notes.
+// Marks returns the references to several notes.
 func Marks(notes []int) string {
 	var s []string
 	for _, n := range notes {

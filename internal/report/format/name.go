@@ -11,12 +11,12 @@ import (
 	"iotax"
 )
 
-// Subject joins a workload and a metric without saying "read" twice.
+// Subject joins a workload and a metric without repeating words.
 func Subject(workload, label string) string {
 	return strings.TrimSpace(workload + " " + Remainder(workload, label))
 }
 
-// Work names what was measured without its unit, where that is a rate: "4k random read", "4k read latency p99".
+// Work joins a workload and a metric without the unit of a rate: "4k random read", "4k read latency p99".
 func Work(workload, label string) string {
 	rest := Remainder(workload, label)
 	for _, unit := range []string{"IOPS", "bandwidth"} {
@@ -28,7 +28,7 @@ func Work(workload, label string) string {
 	return workload + " " + rest
 }
 
-// Remainder is what a metric's label says beyond the workload's name.
+// Remainder returns the words of a metric's label that the workload's name lacks.
 func Remainder(workload, label string) string {
 	have := strings.Fields(strings.ToLower(workload))
 	var rest []string
@@ -40,12 +40,12 @@ func Remainder(workload, label string) string {
 	return strings.Join(rest, " ")
 }
 
-// Fold makes names comparable.
+// Fold normalises a name for comparisons.
 func Fold(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '-' || r == '_' }), " ")
 }
 
-// Label is a metric's name for people: "read IOPS", "read latency p99".
+// Label returns a metric's name for people: "read IOPS", "read latency p99".
 func Label(metric string) string {
 	switch metric {
 	case iotax.ValuePutRate:
@@ -96,13 +96,13 @@ func Label(metric string) string {
 	return strings.ReplaceAll(strings.Join(words, " "), "IOS", "I/Os")
 }
 
-// Digits reports whether s is nothing but digits.
+// Digits reports whether s consists of digits.
 func Digits(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
 }
 
-// Clean makes a string of a target safe to print anywhere: terminal sequences, control characters
-// and the invisible ones that reorder text are removed, line ends and tabs become spaces.
+// Clean makes a string safe to print anywhere. It removes terminal sequences, control characters and invisible characters that
+// reorder text, and turns line ends and tabs into spaces.
 func Clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")
@@ -119,7 +119,7 @@ func Clean(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// Capital begins s with a capital letter.
+// Capital returns s with a capital first letter.
 func Capital(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
 	if n == 0 {

@@ -1,5 +1,4 @@
-// Package format prints numbers, units, names and short phrases as people read them: the same way in every table,
-// sentence and drawing.
+// Package format prints numbers, units, names and short phrases, the same way in every table, sentence and drawing.
 package format
 
 import (
@@ -14,18 +13,18 @@ import (
 	"iotax/stat"
 )
 
-// Dash stands where there is not a number.
+// Dash is printed in place of a missing number.
 const Dash = "–"
 
-// A Scale is how values of a unit of about one size are printed.
+// A Scale is the factor and the prefix of values of similar size.
 type Scale struct {
 	Factor float64
-	Prefix string // stands at every number: "k"
-	Unit   string // stands once: "MiB/s"
+	Prefix string // follows every number: "k"
+	Unit   string // printed once: "MiB/s"
 }
 
-// ScaleOf chooses the prefix for v. Bytes are scaled in powers of 1024 and say so (MiB); everything
-// else in powers of 1000, rates and times not beyond their plain unit.
+// ScaleOf returns the scale for v. Bytes are scaled in powers of 1024 (MiB), everything else in powers of 1000. Rates and times
+// never get a prefix smaller or larger than their plain unit needs.
 func ScaleOf(unit string, v float64) Scale {
 	v = math.Abs(v)
 	switch unit {
@@ -54,9 +53,8 @@ func ScaleOf(unit string, v float64) Scale {
 	return sc
 }
 
-// Places returns the decimal place at which x may be cut when it is uncertain by half: that of the
-// uncertainty's first digit, one further when that is a 1. Without an uncertainty (NaN) two digits of x
-// are left, and never more than four.
+// Places returns the decimal place at which to round x with the uncertainty half: that of the first digit of half, one further
+// if that digit is 1. Without an uncertainty (NaN) it keeps two digits of x, and never more than four.
 func Places(x, half float64) int {
 	first := func(v float64) int {
 		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -88,7 +86,7 @@ func Fixed(x float64, p int) string {
 // Three prints x with three digits.
 func Three(x float64) string { return Fixed(x, Places(x, math.NaN())-1) }
 
-// shortest leaves out the zeros that end a decimal fraction.
+// shortest removes trailing zeros of a decimal fraction.
 func shortest(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
@@ -101,7 +99,7 @@ func Finite(i stat.Interval) bool {
 	return i.Bounded() && !math.IsInf(i.Lo, 0) && !math.IsInf(i.Hi, 0)
 }
 
-// Half is half the width of an interval; NaN where it has no bounds.
+// Half returns half the width of an interval, NaN if it has no bounds.
 func Half(i stat.Interval) float64 {
 	if !Finite(i) {
 		return math.NaN()
@@ -109,7 +107,7 @@ func Half(i stat.Interval) float64 {
 	return (i.Hi - i.Lo) / 2
 }
 
-// Number prints the estimate alone: "11.6k", "310 MiB/s".
+// Number prints the estimate: "11.6k", "310 MiB/s".
 func Number(i stat.Interval, unit string) string {
 	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
 		return Dash
@@ -122,7 +120,7 @@ func Number(i stat.Interval, unit string) string {
 	return WithUnit(Fixed(x, Places(x, h))+sc.Prefix, sc.Unit)
 }
 
-// WithUnit sets a unit behind a number, if it has one.
+// WithUnit appends a unit, if there is one.
 func WithUnit(s, unit string) string {
 	if unit == "" {
 		return s
@@ -150,7 +148,7 @@ func Value(i stat.Interval, unit string) string {
 	}
 	sc := ScaleOf(unit, i.Estimate)
 	x := i.Estimate / sc.Factor
-	if i.Lo == i.Hi { // a constant, such as the window's length, or a rate that something holds
+	if i.Lo == i.Hi { // a constant, such as the length of the window
 		return WithUnit(shortest(Fixed(x, Places(x, 0)))+sc.Prefix, sc.Unit)
 	}
 	p := Places(x, Half(i)/sc.Factor)
@@ -165,7 +163,7 @@ func P(p float64) string {
 	return fmt.Sprintf("%.2g", math.Min(p, 1))
 }
 
-// Split parts "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
+// Split splits "310 [300, 318] MiB/s" into "310 MiB/s" and "[300, 318]".
 func Split(s string) (value, brackets string) {
 	i, j := strings.Index(s, " ["), strings.Index(s, "]")
 	if i < 0 || j < i {
@@ -202,13 +200,13 @@ func Tick(v, step float64, unit string) string {
 	return WithUnit(strconv.FormatFloat(math.Round(v/sc.Factor*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
 }
 
-// Lone is a value without an interval.
+// Lone returns a value without an interval.
 func Lone(x float64) stat.Interval {
 	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
 }
 
-// Ticks are round values inside (lo, hi): 1, 2, 5 in each decade, or finer where that gives too few. There are none unless both are
-// positive and finite.
+// Ticks returns round values inside (lo, hi): 1, 2, 5 in each decade, or finer steps if these are too few. It returns nil unless
+// both are positive and finite.
 func Ticks(lo, hi float64) []float64 {
 	if !(lo > 0) || math.IsInf(hi, 0) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// Noisy reports whether the interval of a ratio is wide and contains 1. A wide one without 1 can have a verdict.
+// Noisy reports whether the interval of a ratio is wide and contains 1. A wide interval without 1 can have a verdict.
 func Noisy(i stat.Interval) bool { return wide(i) && !(i.Lo > 1) && !(i.Hi < 1) }
 
 // wide reports whether the interval of a ratio is wider than ± 100 %, or has a bound beyond 10× or below 0.1× of the estimate.
@@ -16,10 +16,10 @@ func wide(i stat.Interval) bool {
 	return i.Bounded() && (!(i.Lo > 0) || !(i.Hi/i.Lo <= 4) || i.Hi > 10*i.Estimate || i.Lo < i.Estimate/10)
 }
 
-// Vague reports whether an interval says next to nothing, or is none.
+// Vague reports whether an interval is missing or too wide to print.
 func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
 
-// Share prints a ratio as a share: "31 % [29–33]"; from ten times on as a multiple. Of a wide one it prints the bounds.
+// Share prints a ratio as a share: "31 % [29–33]". From ten times on it prints a multiple, and for a wide interval its bounds.
 func Share(i stat.Interval) string {
 	switch {
 	case i.Estimate >= 10:
@@ -30,7 +30,7 @@ func Share(i stat.Interval) string {
 	return around(stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi}, " %", "–")
 }
 
-// Times prints a ratio as a multiple: "3.2× [2.9–3.5]". Of a wide one it prints the bounds.
+// Times prints a ratio as a multiple: "3.2× [2.9–3.5]". For a wide interval it prints the bounds.
 func Times(i stat.Interval) string {
 	if wide(i) {
 		return bounds(i, 1, "×")
@@ -48,7 +48,7 @@ func around(i stat.Interval, unit, between string) string {
 	return s
 }
 
-// bounds prints those that are not absurd: "between 0.30× and 2.1×", "more than 3.0×".
+// bounds prints the bounds that are within a factor of 10: "between 0.30× and 2.1×", "more than 3.0×".
 func bounds(i stat.Interval, by float64, unit string) string {
 	lo, hi := digits(by*i.Lo)+unit, digits(by*i.Hi)+unit
 	low, high := i.Lo >= i.Estimate/10, i.Hi <= 10*i.Estimate
@@ -73,8 +73,8 @@ func digits(x float64) string {
 	return s
 }
 
-// place is the decimal place of the last digit of a ratio and its bounds: two digits of the smallest of them stay, and three
-// where the interval is narrow.
+// place returns the decimal place of the last digit of a ratio and its bounds: two digits of the smallest of them, three if the
+// interval is narrow.
 func place(i stat.Interval) int {
 	if !Finite(i) {
 		return Places(i.Estimate, math.NaN())
@@ -89,12 +89,13 @@ func place(i stat.Interval) int {
 // cut prints x rounded at a decimal place, with at most three digits.
 func cut(x float64, p int) string { return Fixed(x, max(p, Places(x, math.NaN())-1)) }
 
-// Inverse is the ratio the other way round.
+// Inverse returns the inverse ratio.
 func Inverse(i stat.Interval) stat.Interval {
 	return stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 }
 
-// Ratio prints "0.47× [0.45, 0.50]", or that it is too noisy. Of a wide one on one side of 1 it prints the bound next to 1.
+// Ratio prints "0.47× [0.45, 0.50]", or that it is too noisy. For a wide interval on one side of 1 it prints the bound next to
+// 1.
 func Ratio(i stat.Interval) string {
 	switch {
 	case math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0):
@@ -125,7 +126,7 @@ func Percent(x float64) string {
 	return "< 0.1 %"
 }
 
-// Verdict is a verdict for people; a short one has a word less where there are several.
+// Verdict returns a verdict for people. A short one has fewer words.
 func Verdict(v stat.Verdict, short bool) string {
 	if short && v == stat.BelowMargin {
 		return "below margin"

@@ -1,4 +1,4 @@
-// Package html writes documents as pages that stand alone.
+// Package html writes documents as self-contained pages.
 package html
 
 import (
@@ -23,7 +23,7 @@ var pageHTML string
 //go:embed page.css
 var ownCSS string
 
-// PageCSS is the style of a page: colours for light, dark and print, charts, tables, notes, verdicts.
+// PageCSS is the style of a page.
 var PageCSS = chart.CSS() + ownCSS
 
 // PageJS sorts and filters tables and saves charts. The page is complete without it.
@@ -31,18 +31,18 @@ var PageCSS = chart.CSS() + ownCSS
 //go:embed page.js
 var PageJS string
 
-// PagePolicy lets the page's own script run and nothing else, and forbids every request.
+// PagePolicy allows the page's own script and forbids every request.
 var PagePolicy = func() string {
 	sum := sha256.Sum256([]byte(PageJS))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }()
 
-// A Frame is what a server puts around a page: at the end of its head, and at the start of its body.
+// A Frame is what a server adds at the end of a page's head and at the start of its body.
 type Frame struct{ Head, Top template.HTML }
 
-// Write writes the document as one self-contained page: no request, light and dark by the reader's preference, fit for print
-// and for a phone. Its one script sorts, filters and saves.
+// Write writes the document as one self-contained page. It makes no request, follows the reader's light or dark theme, and fits
+// phones and print. Its script sorts, filters and saves.
 func Write(w io.Writer, d block.Document, f Frame) error {
 	p := &page{t: template.Must(pageTemplate.Clone())}
 	p.t.Funcs(template.FuncMap{"blocks": p.blocks})
@@ -70,11 +70,10 @@ func Write(w io.Writer, d block.Document, f Frame) error {
 
 var pageTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 	"text": text, "tone": tone, "svg": chart.SVG,
-	"blocks": (*page)(nil).blocks, // the page's own takes its place
+	"blocks": (*page)(nil).blocks, // replaced for each page
 }).Parse(pageHTML))
 
-// text makes a sentence safe to show and sets what is between backticks, as rules write it, as code. Figures stay with their
-// units.
+// text escapes a sentence and formats text between backticks as code. Numbers stay with their units.
 func text(s string) template.HTML {
 	parts := strings.Split(format.Unbroken(format.Clean(s)), "`")
 	var b strings.Builder
@@ -91,13 +90,13 @@ func text(s string) template.HTML {
 	return template.HTML(b.String()) // escaped
 }
 
-// tone is the class of a tone.
+// tone returns the class of a tone.
 func tone(t block.Tone) string {
 	return map[block.Tone]string{block.Strong: "strong", block.Quiet: "soft", block.Good: "better", block.Bad: "worse",
 		block.Unsure: "unsure"}[t]
 }
 
-// A page is one that is being written.
+// A page is the state of writing a page.
 type page struct {
 	t       *template.Template
 	parts   []part // of the table of contents
@@ -108,7 +107,7 @@ type page struct {
 // A part is a heading with its id.
 type part struct{ ID, Text string }
 
-// blocks renders blocks one after the other: each has a template of its type's name.
+// blocks renders blocks in order, each by the template with the name of its type.
 func (p *page) blocks(all []block.Block) (template.HTML, error) {
 	var b bytes.Buffer
 	for _, x := range all {
@@ -141,7 +140,7 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 	return template.HTML(b.String()), nil // made of templates
 }
 
-// unique is a name that no other element of the page has.
+// unique returns a name that no other element of the page has.
 func (p *page) unique(name string) string {
 	if p.names == nil {
 		p.names = map[string]int{}
@@ -153,7 +152,7 @@ func (p *page) unique(name string) string {
 	return name
 }
 
-// A tableView is a table, or a part of one that has a head of its own.
+// A tableView is a table, or a part of one with its own head.
 type tableView struct {
 	Name, Heading string
 	Head          []cellView
@@ -170,7 +169,7 @@ type cellView struct {
 	Class string
 }
 
-// tables parts a table where a row has a head of its own. Columns without a word are left out: they hold drawings.
+// tables splits a table at rows with their own head. It leaves out columns without text, which hold drawings.
 func (p *page) tables(t block.Table) (out []tableView) {
 	worded := make([]bool, len(t.Head))
 	for k := range worded {
@@ -213,7 +212,7 @@ func (p *page) tables(t block.Table) (out []tableView) {
 			continue
 		}
 		row := rowView{Name: r.Cells[0].Text}
-		// Where rows are sorted or filtered, each needs the name of its group.
+		// Sorted and filtered rows need the name of their group.
 		named := func(name string) {
 			view := cellView{block.Cell{Text: name}, "long"}
 			if name == "" || name == group {

@@ -1,5 +1,4 @@
-// Package output writes reports, and comparisons of them, in the formats that there are: the one door to the packages that
-// draw.
+// Package output writes reports and comparisons in all formats.
 package output
 
 import (
@@ -18,7 +17,7 @@ import (
 	"iotax/internal/report/text"
 )
 
-// TextWidth is how many columns a report has that is written into a file as text.
+// TextWidth is the number of columns of a text report in a file.
 const TextWidth = 100
 
 var formats = map[string]func(io.Writer, *report.Report, bool) error{
@@ -40,7 +39,7 @@ var formats = map[string]func(io.Writer, *report.Report, bool) error{
 	"github":   whole(export.GitHub),
 }
 
-// whole is a format that always has all details.
+// whole adapts a format that always has all details.
 func whole(write func(io.Writer, *report.Report) error) func(io.Writer, *report.Report, bool) error {
 	return func(w io.Writer, r *report.Report, _ bool) error { return write(w, r) }
 }
@@ -54,7 +53,7 @@ func HTML(w io.Writer, r *report.Report) error {
 	return html.Write(w, d, html.Frame{})
 }
 
-// picture is the plot of all ratios as a file.
+// picture adapts a writer of the plot of all ratios.
 func picture(write func(io.Writer, chart.File) error) func(io.Writer, *report.Report) error {
 	return func(w io.Writer, r *report.Report) error {
 		f, err := document.Picture(r)
@@ -75,13 +74,13 @@ var comparisons = map[string]func(io.Writer, *compare.Comparison) error{
 	"json": export.JSONComparison,
 }
 
-// Formats are the names of the formats of a report, which are the endings of files as well.
+// Formats returns the formats of a report, which are also the endings of files.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// ComparisonFormats are the names of the formats of a comparison other than text.
+// ComparisonFormats returns the formats of a comparison other than text.
 func ComparisonFormats() []string { return slices.Sorted(maps.Keys(comparisons)) }
 
-// Write writes a report in one of Formats, as text and Markdown with or without its details.
+// Write writes a report in one of Formats. details applies to text and Markdown.
 func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	write, ok := formats[format]
 	if !ok {
@@ -95,7 +94,7 @@ func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 	return text.Write(w, document.Of(r, details), o)
 }
 
-// Comparison writes a comparison as md, html or json; as text it depends on a terminal, see ComparisonText.
+// Comparison writes a comparison as md, html or json. ComparisonText writes text.
 func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	write, ok := comparisons[format]
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// Waterfall is a table of the first target, the hops and the whole, with a bar of what is left of the first one's speed.
+// Waterfall returns a table of the first target, the hops and the total, with a bar for the remaining speed.
 func Waterfall(w report.Waterfall) block.Table {
 	levels, top := []float64{1}, 1.0
 	for _, h := range w.Hops {
@@ -47,7 +47,7 @@ func Waterfall(w report.Waterfall) block.Table {
 	return t
 }
 
-// WaterfallFoot says from how many rounds, and what is missing.
+// WaterfallFoot returns the number of rounds and the missing targets.
 func WaterfallFoot(w report.Waterfall, counted string) string {
 	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Rounds, counted))
 	if len(w.Missing) > 0 {
@@ -56,7 +56,7 @@ func WaterfallFoot(w report.Waterfall, counted string) string {
 	return s + "."
 }
 
-// Curve has latency by load; no rows where nothing was done at any load.
+// Curve returns a table of latency by load, without rows if nothing was done.
 func Curve(c report.Curve) block.Table {
 	var job []string
 	for w := range strings.FieldsSeq(format.Clean(c.Job)) {
@@ -89,7 +89,7 @@ func Curve(c report.Curve) block.Table {
 	return out
 }
 
-// Scaling has a number by clients. The column "each" is what a client has of what one has alone.
+// Scaling returns a table of a number by clients. The column "each" is the share that a client has of a single client's speed.
 func Scaling(c report.Scaling) block.Table {
 	share := func(i stat.Interval) string {
 		if math.IsNaN(i.Estimate) {
@@ -105,7 +105,7 @@ func Scaling(c report.Scaling) block.Table {
 		ratio, each := "1", "100 %"
 		if i > 0 {
 			f := float64(c.Points[0].Clients) / float64(p.Clients)
-			if c.Better == iotax.Down { // a time is each client's own
+			if c.Better == iotax.Down { // a time is that of each client
 				f = 1
 			}
 			ratio = format.Ratio(p.Ratio)

@@ -1,4 +1,4 @@
-// Package table sets parts of a report as tables.
+// Package table presents parts of a report as tables.
 package table
 
 import (
@@ -15,7 +15,7 @@ import (
 	"iotax/stat"
 )
 
-// Layout are the tables of the report's layout; nil where it has none. The last column has the notes of each row.
+// Layout returns the tables of the report's layout, nil if it has none. The last column has the notes of each row.
 func Layout(r *report.Report) []block.Table {
 	make, ok := map[string]func(*report.Report) []block.Table{"tart": tartTables, "repetitions": repetitionTables,
 		"generated": sectionTables, "directions": directionTables}[r.Layout]
@@ -29,8 +29,8 @@ func Layout(r *report.Report) []block.Table {
 	return out
 }
 
-// Worst leaves the rows of the largest losses, in at most so many lines, without the marks of notes. more is the number of rows
-// left out.
+// Worst keeps the rows with the largest losses, in at most lines lines, without references to notes. more is the number of
+// omitted rows.
 func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 	type place struct{ table, row int }
 	var order []place
@@ -43,7 +43,7 @@ func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 		return cmp.Compare(all[y.table].Rows[y.row].Weight, all[x.table].Rows[x.row].Weight)
 	})
 	kept := map[place]bool{}
-	parts := map[string]bool{} // with a heading, a head and an empty line
+	parts := map[string]bool{} // each takes a heading, a head and an empty line
 	for _, p := range order {
 		name := all[p.table].Title
 		if all[p.table].Grouped {
@@ -73,7 +73,7 @@ func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 	return out, len(order) - len(kept)
 }
 
-// first are the sections of the metrics that decide, one a workload.
+// first returns the sections of the first metrics, one for each workload.
 func first(r *report.Report) []*report.Section {
 	var out []*report.Section
 	for i := range r.Sections {
@@ -84,7 +84,7 @@ func first(r *report.Report) []*report.Section {
 	return out
 }
 
-// result is a row of a table without verdicts. Its last cell says that the number must not be quoted, and has the notes.
+// result returns a row of a table without verdicts. Its last cell marks invalid numbers and has the notes.
 func result(s *report.Section, row *report.Row, cells ...string) block.Row {
 	out := block.Words(cells...)
 	last := block.Cell{Notes: row.Notes}
@@ -96,7 +96,7 @@ func result(s *report.Section, row *report.Row, cells ...string) block.Row {
 	return out
 }
 
-// weight is the factor of the loss. The baseline comes right after the largest, to be seen with it.
+// weight returns the factor of the loss. The baseline comes right after the largest loss, so that both are shown.
 func weight(s *report.Section, row *report.Row) float64 {
 	most := 0.0
 	for i := range s.Rows {
@@ -110,9 +110,9 @@ func weight(s *report.Section, row *report.Row) float64 {
 	return most
 }
 
-// tartTables are the wide table of the benchmark that ships with Tart: a line for each workload and
-// executor, bandwidth and I/Os in each direction, and latencies as mean ± standard deviation. The numbers
-// are medians over the trials; the deviation is that inside a trial.
+// tartTables returns the wide table of the benchmark that ships with Tart: a line for each workload and executor, bandwidth and
+// I/Os in each direction, and latencies as mean ± standard deviation. The numbers are medians over the trials. The deviation is
+// that inside a trial.
 func tartTables(r *report.Report) []block.Table {
 	t := block.Table{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
 		Head: []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)",
@@ -154,11 +154,11 @@ func meanSD(mean, sd float64, unit string) string {
 	return format.WithUnit(m+" ± "+format.Fixed(sd/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1)+sc.Prefix, sc.Unit)
 }
 
-// repetitionTables are a table for each workload and metric with a column for each repetition: machine ×
-// target × round. A trial that failed, or does not count, is shown as that.
+// repetitionTables returns a table for each workload and metric with a column for each repetition: machine × target × round. It
+// marks failed and discarded trials.
 func repetitionTables(r *report.Report) []block.Table {
 	failed := map[report.Cell]map[int]bool{}
-	rounds := map[string][]int{} // of each workload, ascending: a round has one column in all rows, whichever trials it has
+	rounds := map[string][]int{} // of each workload, ascending: a round has the same column in all rows
 	for _, t := range r.Trials {
 		if !slices.Contains(rounds[t.Workload], t.Round) {
 			rounds[t.Workload] = append(rounds[t.Workload], t.Round)
@@ -174,7 +174,7 @@ func repetitionTables(r *report.Report) []block.Table {
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		columns := slices.Sorted(slices.Values(rounds[s.Workload]))
-		if r.Run.Imported() { // imported trials are in rounds of their own: there a repetition is a count
+		if r.Run.Imported() { // imported trials have no common rounds
 			columns = nil
 			for _, row := range s.Rows {
 				for len(columns) < row.Ran {
@@ -211,7 +211,7 @@ func repetitionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// repetition prints one trial with three digits. Brackets show that it does not count.
+// repetition prints one trial with three digits, in brackets if it is discarded.
 func repetition(d report.Dot, unit string) string {
 	sc := format.ScaleOf(unit, d.Value)
 	s := format.WithUnit("0", sc.Unit)
@@ -224,8 +224,8 @@ func repetition(d report.Dot, unit string) string {
 	return s
 }
 
-// sectionTables are one table for each section of the plan: what was measured, what share of its right
-// baseline that is, and the verdict. Workloads of no section are together under "Results".
+// sectionTables returns a table for each section of the plan: the value, its share of its own baseline, and the verdict.
+// Workloads without a section are under "Results".
 func sectionTables(r *report.Report) []block.Table {
 	var out []block.Table
 	for i := range r.Sections {
@@ -269,9 +269,8 @@ func sectionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// directionTables are a table for each workload in which reads, writes and their sum are below each other,
-// with bandwidths in both families of units: fio prints MiB/s and MB/s side by side, and readers take one for the
-// other. The sum is that of each trial, not of the medians.
+// directionTables returns a table for each workload with reads, writes and their sum in separate rows, and with bandwidths in
+// MB/s and MiB/s, which fio prints side by side and readers confuse. The sum is that of each trial, not of the medians.
 func directionTables(r *report.Report) []block.Table {
 	var out []block.Table
 	for _, s := range first(r) {
@@ -300,7 +299,7 @@ func directionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// inUnits prints an interval in units of that many bytes per second, which the column's head names.
+// inUnits prints an interval in multiples of unit bytes per second. The column's head names the unit.
 func inUnits(i stat.Interval, unit float64) string {
 	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
 		return format.Dash

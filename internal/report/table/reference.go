@@ -10,7 +10,7 @@ import (
 	"iotax/stat"
 )
 
-// ReferenceTitle names what is held against what.
+// ReferenceTitle names the publication and the target that ratios are relative to.
 func ReferenceTitle(b *report.Reference) string {
 	s := "Reference: " + b.Name + " · " + b.Source
 	if b.Reference != "" {
@@ -22,8 +22,8 @@ func ReferenceTitle(b *report.Reference) string {
 	return s
 }
 
-// Reference are a table of what has ratios, and one of figures that were published one by one, with nothing to
-// hold them against. Each workload is a heading.
+// Reference returns a table of ratios with their published counterparts, and a table of figures without a ratio. Each workload
+// is a heading.
 func Reference(b *report.Reference) []block.Table {
 	g := block.Table{Head: []string{"target", "ratio here", "published", "", "here", "published"}, Wraps: []int{0},
 		Right: []int{1, 2, 4, 5}, Least: 4}
@@ -54,7 +54,7 @@ func Reference(b *report.Reference) []block.Table {
 	return slices.DeleteFunc([]block.Table{g, alone}, func(g block.Table) bool { return g.Rows == nil })
 }
 
-// together are the rows with what is under one heading together, and without deviations: whether they agree says nothing.
+// together returns the rows grouped by heading, without standard deviations.
 func together(b *report.Reference) []report.ReferenceRow {
 	rows := slices.DeleteFunc(slices.Clone(b.Rows), func(r report.ReferenceRow) bool { return strings.HasSuffix(r.Metric, ".sd") })
 	at := map[[2]string]int{}
@@ -69,7 +69,7 @@ func together(b *report.Reference) []report.ReferenceRow {
 	return rows
 }
 
-// ReferenceLeft are the sentences about what stands alone.
+// ReferenceLeft returns the notes, and sentences about cells without a counterpart.
 func ReferenceLeft(b *report.Reference) []string {
 	out := b.Notes
 	if len(b.Unmatched) > 0 {

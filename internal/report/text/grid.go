@@ -12,36 +12,36 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A grid is a table at one level of detail: its cells are words, drawings included. A row of one cell is a heading of those
+// A grid is a table at one level of detail. Its cells are text, including drawings. A row with one cell is a heading of the rows
 // below it.
 type grid struct {
 	head         []string
 	rows         [][]string
-	tones        [][]block.Tone // nil where the table has none
-	heads        map[int]bool   // rows that are heads of those below them
+	tones        [][]block.Tone // nil if the table has none
+	heads        map[int]bool   // rows that are heads of the rows below them
 	right, wraps []int
-	least, names int // columns that are never left out, and how wide one of names stays
-	keys         int // where it is not 0: columns of names, and the heads of all others wrap
+	least, names int // columns that are always shown, and the least width of a column of names
+	keys         int // if not 0, columns of names; the heads of all others wrap
 }
 
-// A level is how much of its cells a table shows.
+// A level is the amount of detail of a table.
 type level struct {
 	short bool // Cell.Short
-	plot  int  // least columns of the spans; 0 leaves them out
-	names int  // names that are longer may be wrapped
+	plot  int  // least width of the spans, 0 leaves them out
+	names int  // longer names may wrap
 }
 
-// levels in order of richness; the first that fits is taken.
+// levels in order of detail. The first that fits is used.
 var levels = []level{{plot: 24, names: 60}, {plot: 20, names: 24}, {short: true, plot: 17, names: 24}, {short: true, names: 20}, {short: true, names: 13}, {short: true, names: 10}}
 
 const (
 	mostPlot     = 44
-	widestBar    = 40 // of a bar that has its column to itself
-	besideText   = 12 // of one beside a number
+	widestBar    = 40 // of a bar in its own column
+	besideText   = 12 // of a bar next to a number
 	narrowestBar = 4
 )
 
-// gridOf lays out a table. plot and bar are the columns of each span and bar; 0 leaves them out.
+// gridOf lays out a table. plot and bar are the widths of each span and bar, 0 leaves them out.
 func gridOf(t block.Table, l level, plot, bar int) grid {
 	if t.Plot > 0 && plot == 0 {
 		t = t.Columns(without(len(t.Head), t.Plot)...)
@@ -83,7 +83,7 @@ func gridOf(t block.Table, l level, plot, bar int) grid {
 	return g
 }
 
-// without are n columns but k.
+// without returns n columns except k.
 func without(n, k int) (out []int) {
 	for i := range n {
 		if i != k {
@@ -93,7 +93,7 @@ func without(n, k int) (out []int) {
 	return out
 }
 
-// barText is the width of the texts beside the bars of a column; -1 where it has none.
+// barText returns the width of the text next to the bars of a column, -1 if it has none.
 func barText(t block.Table, k int, short bool) int {
 	w := -1
 	for _, r := range t.Rows {
@@ -130,7 +130,7 @@ func cleaned(all []string) []string {
 
 var shades = map[block.Shade]string{block.Full: "█", block.Lost: "░", block.Gained: "▒"}
 
-// drawBar draws parts on a bar of that many columns. A part that is there has a column.
+// drawBar draws parts on a bar of that width. The first part has at least one column.
 func drawBar(parts []block.Part, width int) string {
 	s, at := "", 0.0
 	for _, p := range parts {
@@ -148,7 +148,7 @@ func column(at float64, width int) int {
 	return min(max(int(math.Round(at*float64(width-1))), 0), width-1)
 }
 
-// scale is the axis in figures, with 1 where nothing differs.
+// scale draws the labels of the axis.
 func scale(t block.Table, width int) string {
 	if width == 0 {
 		return ""
@@ -170,7 +170,7 @@ func scale(t block.Table, width int) string {
 	return string(cells)
 }
 
-// drawSpan is one interval on the axis: ━━●━━ with the line of no difference.
+// drawSpan draws one interval on the axis, ━━●━━, with the line of no difference.
 func drawSpan(t block.Table, s *block.Span, width int) string {
 	if width == 0 {
 		return ""
@@ -198,7 +198,7 @@ func drawSpan(t block.Table, s *block.Span, width int) string {
 	return string(cells)
 }
 
-// widths of the columns, and their sum.
+// widths returns the widths of the columns, and their sum.
 func (g grid) widths() (ws []int, total int) {
 	ws = make([]int, len(g.head))
 	for _, r := range append([][]string{g.head}, g.rows...) {
@@ -216,11 +216,11 @@ func (g grid) widths() (ws []int, total int) {
 }
 
 const (
-	narrowest = 12 // columns that a name keeps
-	leastHead = 10 // columns that the head of a matrix keeps
+	narrowest = 12 // least width of a name
+	leastHead = 10 // least width of a column of a matrix
 )
 
-// fit chooses the widths of as many columns as fit into width; none where even the least do not.
+// fit returns the widths of as many columns as fit into width, nil if even the least do not.
 func (g grid) fit(width int) []int {
 	ws, total := g.widths()
 	least := map[int]int{}
@@ -233,7 +233,7 @@ func (g grid) fit(width int) []int {
 			}
 			continue
 		}
-		for _, r := range g.rows { // a figure keeps its interval beside it
+		for _, r := range g.rows { // a number stays with its interval
 			if i >= len(r) {
 				continue
 			}
@@ -245,7 +245,7 @@ func (g grid) fit(width int) []int {
 	for n := len(ws); n >= g.least; n-- {
 		out, over := slices.Clone(ws[:n]), total-width
 		for over > 0 {
-			// The widest of the columns that may wrap gives way, one column at a time: they end up alike.
+			// Shrink the widest of the columns that may wrap, one column at a time, until they are equal.
 			widest := -1
 			for _, i := range g.wraps {
 				if i < n && out[i] > least[i] && (widest < 0 || out[i] > out[widest]) {
@@ -266,7 +266,7 @@ func (g grid) fit(width int) []int {
 	return nil
 }
 
-// table writes a table at the richest level that fits. What does not fit at all is written in parts, or stacked.
+// table writes a table with as much detail as fits. A table that does not fit is split or stacked.
 func (t *writer) table(b block.Table) {
 	if b.Grouped {
 		t.inGroups(b)
@@ -286,10 +286,10 @@ func (t *writer) table(b block.Table) {
 			l.plot = 0
 		}
 		if b.Keys > 1 && l.names < narrowest {
-			break // parts are easier to read than names cut into pieces
+			break // a split table is easier to read than names on many lines
 		}
 		g := gridOf(b, l, l.plot, 0)
-		if alone && !l.short { // a picture says more than the words of the last column
+		if alone && !l.short { // bars are worth more than the words of the last column
 			g = gridOf(b, l, l.plot, narrowestBar)
 		}
 		ws := g.fit(t.width)
@@ -307,7 +307,7 @@ func (t *writer) table(b block.Table) {
 			}
 		}
 		if bars > 0 && !alone && !l.short && bar < narrowestBar {
-			continue // bars say more than intervals
+			continue // bars are worth more than intervals
 		}
 		switch {
 		case l.plot > 0:
@@ -328,7 +328,7 @@ func (t *writer) table(b block.Table) {
 		t.stacked(gridOf(b, l, 0, 0))
 		return
 	}
-	for from, to := b.Keys, 0; from < len(b.Head); from = to { // as many columns as fit beside the first ones, then the next
+	for from, to := b.Keys, 0; from < len(b.Head); from = to { // as many columns as fit next to the first ones, then the next ones
 		if from > b.Keys {
 			t.line("")
 		}
@@ -343,12 +343,12 @@ func (t *writer) table(b block.Table) {
 	}
 }
 
-// breaks reports whether s would break inside a word in a column of that width. It is then written on a line of its own.
+// breaks reports whether s would break inside a word in a column of that width. Such a name gets a line of its own.
 func breaks(s string, width int) bool {
 	return slices.ContainsFunc(strings.Fields(s), func(word string) bool { return ansi.StringWidth(word) > width })
 }
 
-// fitted writes g as a grid where that fits, else stacked.
+// fitted writes g as a grid if it fits, else stacked.
 func (t *writer) fitted(g grid, ruled bool) {
 	if ws := g.fit(t.width); ws != nil {
 		t.grid(g, ws, ruled)
@@ -371,7 +371,7 @@ func (t *writer) grid(g grid, ws []int, ruled bool) {
 	for i, r := range append([][]string{g.head}, g.rows...) {
 		head := i == 0 || g.heads[i-1]
 		if i == 0 && (len(g.rows) > 0 && (g.heads[0] || g.heads[1]) || strings.Join(r, "") == "") {
-			continue // the rows have heads of their own
+			continue // the rows have their own heads
 		}
 		if len(r) < len(g.head) {
 			if i > 0 && (g.heads[i]) {
@@ -426,7 +426,7 @@ func (t *writer) grid(g grid, ws []int, ruled bool) {
 			}
 			t.line(line)
 		}
-		if head || i == len(g.rows) {
+		if head {
 			rule()
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// inGroups writes the rows of each value of the first column under that as a heading. Values of one row each are below each
-// other, where they have the second column in common.
+// inGroups writes the rows of each value of the first column below that value as a heading. Values with one row each share a
+// heading if their second column is the same.
 func (t *writer) inGroups(b block.Table) {
 	var groups [][]block.Row
 	name := func(i, k int) string { return groups[i][0].Cells[k].Text }
@@ -54,7 +54,7 @@ func (t *writer) inGroups(b block.Table) {
 	}
 }
 
-// stacked writes the cells of a row below its first, each with its heading.
+// stacked writes the cells of a row below its first one, each with its heading.
 func (t *writer) stacked(g grid) {
 	head := g.head
 	for i, r := range g.rows {
@@ -95,5 +95,5 @@ func (t *writer) stacked(g grid) {
 	}
 }
 
-// onlyMarks reports whether a cell has no word but marks of notes.
+// onlyMarks reports whether a cell has only references to notes.
 func onlyMarks(cell string) bool { return !strings.ContainsFunc(cell, unicode.IsLetter) }

@@ -13,7 +13,7 @@ import (
 
 var inCode = regexp.MustCompile("`[^`]+`")
 
-// withCode is escapeMarkdown for sentences with commands in backticks, which stay code: nothing in there is markup.
+// withCode is escapeMarkdown for sentences with commands in backticks, which stay code.
 func withCode(s string) string {
 	out := escapeMarkdown(s)
 	for _, code := range inCode.FindAllString(format.Clean(s), -1) {
@@ -22,7 +22,7 @@ func withCode(s string) string {
 	return out
 }
 
-// escapeMarkdown keeps a string of a target from being read as markup, a table's cell border included.
+// escapeMarkdown escapes markup in a string, including the border of a table's cell.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
 	text := []rune(format.Clean(s))
@@ -125,7 +125,7 @@ func markdownNote(b *strings.Builder, n block.Note) {
 	b.WriteByte('\n')
 }
 
-// markdownTable writes a table, or one for each part that has a head of its own. Drawings are left out.
+// markdownTable writes a table, or one for each part with its own head. It leaves out drawings.
 func markdownTable(b *strings.Builder, t block.Table) {
 	shown := func(k int) bool { return k == 0 || k != t.Plot }
 	line := func(cells []string) {

@@ -14,13 +14,13 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Options say what the terminal can show.
+// Options describe the terminal.
 type Options struct {
 	Width int  // columns; 0 means 80, less than 40 counts as 40
-	Color bool // the caller looks at the terminal and at NO_COLOR
+	Color bool // set by the caller, from the terminal and NO_COLOR
 }
 
-// palette styles text, or leaves it alone. The 16 base colours follow the user's own theme.
+// palette styles text, or leaves it unchanged. The 16 base colours follow the user's theme.
 type palette struct{ bold, dim, good, bad, unsure, accent lipgloss.Style }
 
 func newPalette(color bool) palette {
@@ -50,7 +50,7 @@ func (p palette) of(t block.Tone) lipgloss.Style {
 	return lipgloss.NewStyle()
 }
 
-// Write writes a document for a terminal. No line is wider than the width, whatever the names in it are.
+// Write writes a document for a terminal. No line is wider than the width.
 func Write(w io.Writer, d block.Document, o Options) error {
 	if o.Width == 0 {
 		o.Width = 80
@@ -72,7 +72,7 @@ func (t *writer) line(s string) {
 	t.out.WriteByte('\n')
 }
 
-// para writes s wrapped, the first line after first and the others after rest.
+// para writes s wrapped, with first before the first line and rest before the others.
 func (t *writer) para(s, first, rest string, style lipgloss.Style) {
 	indent := first
 	for _, l := range format.Break(format.Bind(format.Clean(s)), t.width-max(ansi.StringWidth(first), ansi.StringWidth(rest))) {
@@ -83,7 +83,7 @@ func (t *writer) para(s, first, rest string, style lipgloss.Style) {
 
 func (t *writer) heading(s string) { t.para(s, "", "  ", t.pal.accent) }
 
-// blocks writes them with an empty line between them, but for what is joined to the block before it or stands under a heading.
+// blocks writes blocks with empty lines between them, except for joined blocks and blocks below a heading.
 func (t *writer) blocks(all []block.Block) {
 	joined := t.out.Len() == 0
 	for _, b := range all {
