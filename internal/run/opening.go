@@ -106,7 +106,9 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 				return context.Cause(ctx)
 			}
 			r.infos[t.Name].Err = err.Error()
-			errs = append(errs, err)
+			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) { // targets on one machine share its error
+				errs = append(errs, err)
+			}
 			missing = append(missing, Event{Kind: Missing, Target: t.Name, Err: err})
 			if !keepGoing || t.Name == r.p.Baseline {
 				break
