@@ -120,7 +120,7 @@ func FindKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) 
 		err = fmt.Errorf("%w (%s)", err, why[0])
 	}
 	return nil, &iotax.Error{Op: "find a kernel for guests", Err: err,
-		Hint: "iotax fetches one by `apt-get download` where that is to be had; elsewhere name one: {qemu: {kernel: /path/to/vmlinuz}}; `iotax doctor` says more"}
+		Hint: "`iotax kernel --fetch` fetches one with apt-get, and so does a run that boots a guest; elsewhere name one: {qemu: {kernel: /path/to/vmlinuz}}"}
 }
 
 // kernelsIn lists the kernels of a root directory with their module trees, newest first.
