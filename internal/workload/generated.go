@@ -261,9 +261,23 @@ func (s *Dataload) Validate() error {
 		within("step", s.Step, 0, plan.Duration(time.Minute)), within("checkpoint", int64(s.Checkpoint), 1<<20, 1<<40),
 		within("timeout", s.Timeout, plan.Duration(time.Second), plan.Duration(24*time.Hour)))
 	if err == nil {
-		err = within("data", int64(s.Data), int64(s.Shards)*int64(s.Record), 1<<44)
+		err = errors.Join(within("data", int64(s.Data), int64(s.Shards)*int64(s.Record), min(1<<44, mostRecords*int64(s.Record))), held("workers", s.Workers, 2*s.Record))
 	}
 	return err
+}
+
+// What a generator keeps in memory on the target's machine, at most.
+const (
+	mostRecords = 1e7
+	mostHeld    = 256 << 20
+)
+
+// held refuses so many threads with so much memory each that they hold more than mostHeld.
+func held(field string, threads int, each plan.Size) error {
+	if int64(threads)*int64(each) > mostHeld {
+		return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%d threads with %v each hold more than %v in memory", threads, each, plan.Size(mostHeld))}
+	}
+	return nil
 }
 
 func openDataload(w plan.Workload, s *Dataload, env support.Env) (iotax.Workload, error) {
@@ -308,7 +322,7 @@ func (s *WAL) Traits() plan.Traits {
 // Validate checks the range of every field.
 func (s *WAL) Validate() error {
 	err := errors.Join(within("committers", s.Committers, 1, 1024), within("record", int64(s.Record), 64, 1<<20), within("data", int64(s.Data), 1<<20, 8<<30),
-		within("compute", s.Compute, 0, plan.Duration(time.Second)),
+		within("compute", s.Compute, 0, plan.Duration(time.Second)), held("committers", s.Committers, s.Record),
 		within("checkpoint", s.Checkpoint, plan.Duration(100*time.Millisecond), plan.Duration(time.Hour)))
 	if !slices.Contains(generate.Methods, s.Method) {
 		err = errors.Join(err, &plan.FieldError{Field: "method", Msg: fmt.Sprintf("%q is not a method: methods are %s", s.Method, strings.Join(generate.Methods, ", "))})
