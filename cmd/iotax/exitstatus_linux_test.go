@@ -21,8 +21,8 @@ func TestExitStatus(t *testing.T) {
 		{"all is well", "one: {dir: a}, two: {dir: b}", "none", 0, 0, nil},
 		{"one of three targets fails", "one: {dir: a}, two: {dir: b}, three: {dir: c}", "c", 0, 4, []string{"trial-failed", "iotax run --resume"}},
 		{"a target cannot be opened", "one: {dir: a}, two: {dir: b}, three: {dir: /proc/nothing}", "none", 0, 4, []string{"target-not-opened"}},
-		{"the baseline fails", "one: {dir: a}, two: {dir: b}", "a", 1, 1, []string{"trial-failed", "no trial succeeded on both sides of a comparison", "hint: ", "iotax run --resume="}},
-		{"all that is compared with it fails", "one: {dir: a}, two: {dir: b}", "b", 1, 1, []string{"no trial succeeded on both sides of a comparison"}},
+		{"the baseline fails", "one: {dir: a}, two: {dir: b}", "a", 1, 1, []string{"trial-failed", "no valid trial on both sides of a comparison", "hint: ", "iotax run --resume="}},
+		{"all that is compared with it fails", "one: {dir: a}, two: {dir: b}", "b", 1, 1, []string{"no valid trial on both sides of a comparison"}},
 		{"the only target fails", "one: {dir: a}", "a", 1, 1, []string{"trial-failed", "every trial failed"}},
 	} {
 		s.write("plan.yaml", fmt.Sprintf(`

@@ -674,7 +674,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 		return o
 	}
 	on := s.start(nil, "run", "--resume")
-	if again := on.wait(); again.code == 0 || strings.Contains(again.stderr, "no trial succeeded on both sides of a comparison") {
+	if again := on.wait(); again.code == 0 || strings.Contains(again.stderr, "no valid trial on both sides of a comparison") {
 		o.resumed = 1
 		for _, l := range s.gone(on, nil) {
 			o.left++

@@ -349,31 +349,33 @@ func (a *app) completeness(r *iotax.Run) error {
 // A nothingCompared is the error of a run whose report has no comparison.
 type nothingCompared struct{ error }
 
-// noComparison returns a nothingCompared when no trial succeeded on both sides of any comparison or, in a run that compares nothing, when
-// no trial succeeded.
+// noComparison returns a nothingCompared when no trial counts on both sides of any comparison or, in a run that compares nothing, when
+// no trial counts.
 func noComparison(rep *report.Report) error {
-	compares, measured, ran := false, false, 0
+	compares, measured, ran, failed := false, false, 0, 0
 	for _, s := range rep.Sections {
 		for _, r := range s.Rows {
-			good := r.Ran > r.Failed
-			ran += r.Ran
+			good := r.Counted > 0
+			ran, failed = ran+r.Ran, failed+r.Failed
 			measured = measured || good
 			if base := s.Row(r.Against); base != nil {
 				compares = true
-				if good && base.Ran > base.Failed {
+				if good && base.Counted > 0 {
 					return nil
 				}
 			}
 		}
 	}
-	why := "no trial succeeded on both sides of a comparison"
+	why := "no valid trial on both sides of a comparison"
 	switch {
 	case measured && !compares:
 		return nil
 	case ran == 0:
 		why = "no trial was measured"
-	case !measured:
+	case failed == ran:
 		why = "every trial failed"
+	case !measured:
+		why = "every trial failed or was discarded"
 	}
 	return nothingCompared{&iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Hint: "see the notes of the report; after you remove the cause: " + saved.Continue(rep.Run)}}
 }

@@ -15,16 +15,17 @@ import (
 	"iotax/internal/store"
 )
 
-// A run without a trial does not claim that trials failed.
+// A run whose trials were all discarded compares nothing. A run without a trial does not claim that trials failed.
 func TestNoComparison(t *testing.T) {
 	r := &report.Report{Run: &iotax.Run{ID: "r"}, Sections: []report.Section{{Rows: []report.Row{{Target: "a", Err: "it is gone"}, {Target: "b", Against: "a"}}}}}
 	for _, c := range []struct {
-		ran, failed int
-		want        string
-	}{{0, 0, "no trial was measured"}, {2, 2, "every trial failed"}, {2, 1, "no trial succeeded on both sides of a comparison"}} {
-		r.Sections[0].Rows[1].Ran, r.Sections[0].Rows[1].Failed = c.ran, c.failed
+		ran, failed, counted int
+		want                 string
+	}{{0, 0, 0, "no trial was measured"}, {2, 2, 0, "every trial failed\n"}, {2, 1, 0, "every trial failed or was discarded"}, {2, 1, 1, "no valid trial on both sides of a comparison"}} {
+		row := &r.Sections[0].Rows[1]
+		row.Ran, row.Failed, row.Counted = c.ran, c.failed, c.counted
 		if err := noComparison(r); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "see the notes of the report") {
-			t.Errorf("%d of %d trials failed: %v, want %q", c.failed, c.ran, err, c.want)
+			t.Errorf("%d of %d trials failed, %d count: %v, want %q", c.failed, c.ran, c.counted, err, c.want)
 		}
 	}
 }

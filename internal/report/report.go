@@ -89,6 +89,7 @@ type Row struct {
 	Few      *stat.TooFewBeyond // why a quantile has no ratio, if the trials are too short
 
 	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded rounds
+	Counted                int            // trials that neither failed nor are in a discarded round
 	WithDiscarded          *stat.Interval // the ratio with discarded rounds included, nil if no round is discarded
 	Holm                   *Adjustment    // of a verdict from the ratio, else nil
 	Dots                   []Dot
@@ -378,6 +379,9 @@ func (b *builder) values(s *Section, r *Row) failures {
 			r.Failed++
 			f.errs[Brief(t.Err)]++
 			continue
+		}
+		if !discarded {
+			r.Counted++
 		}
 		dot := Dot{Round: t.Round, Seq: t.Seq, Discarded: discarded}
 		v, ok := t.Value(s.Metric)
