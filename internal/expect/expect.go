@@ -144,22 +144,30 @@ func inWords(unit string) string {
 }
 
 // Contradicts reports whether no value meets both expectations at a workload and target that both are about. The unit is that
-// of the metric.
+// of the metrics.
 func (e Expectation) Contradicts(other Expectation, unit string) bool {
 	apart := func(a, b string) bool { return a != "" && b != "" && a != b }
-	if e.Metric != other.Metric || e.OfBaseline != other.OfBaseline || e.below() == other.below() ||
-		apart(e.Workload, other.Workload) || apart(e.Target, other.Target) {
+	above, below := e, other
+	if e.below() {
+		above, below = other, e
+	}
+	if above.below() || !below.below() || e.OfBaseline != other.OfBaseline || apart(e.Workload, other.Workload) || apart(e.Target, other.Target) ||
+		above.Metric != below.Metric && (e.OfBaseline || !atMost(above.Metric, below.Metric)) {
 		return false
 	}
-	a, err := e.Bound(unit)
-	b, err2 := other.Bound(unit)
+	a, err := above.Bound(unit)
+	b, err2 := below.Bound(unit)
 	if err != nil || err2 != nil {
 		return false // the caller has refused them
 	}
-	if !e.below() {
-		a, b = b, a
-	}
-	return a < b || a == b && len(e.Op)+len(other.Op) < 4 // from above a, to below b
+	return b < a || a == b && len(e.Op)+len(other.Op) < 4
+}
+
+// atMost reports whether the first of two metrics of a latency is never above the second.
+func atMost(metric, other string) bool {
+	of, q, ok := iotax.Quantile(metric)
+	of2, q2, ok2 := iotax.Quantile(other)
+	return ok && (ok2 && of == of2 && q <= q2 || other == of+".max")
 }
 
 func (e Expectation) below() bool { return e.Op[0] == '<' }

@@ -176,6 +176,8 @@ func TestContradicts(t *testing.T) {
 		{"m < 10ms", "m > 11ms", true}, {"m < 10ms", "m < 5ms", false}, {"m < 10ms", "n > 11ms", false}, {"m < 10ms", "m > 110% of baseline", false},
 		{"m < 90% of baseline", "m > 110% of baseline", true}, {"m < 10ms at a", "m > 11ms at b", false}, {"m < 10ms", "m > 11ms at b", true},
 		{"v: m < 10ms", "w: m > 11ms", false}, {"v: m < 10ms", "m > 11ms", true},
+		{"m.p50 > 10ms", "m.p99 < 5ms", true}, {"m.p50 < 5ms", "m.p99 > 10ms", false}, {"m.p50 > 10ms", "n.p99 < 5ms", false},
+		{"m.p99 >= 10ms", "m.max < 10ms", true}, {"m.max > 10ms", "m.p99 < 5ms", false}, {"m.p50 > 90% of baseline", "m.p99 < 80% of baseline", false},
 	} {
 		a, err := Parse(c.a)
 		b, err2 := Parse(c.b)
