@@ -21,7 +21,7 @@ import (
 	"iotax/stat"
 )
 
-func finding(t *testing.T, while string) *fioJob {
+func finding(t testing.TB, while string) *fioJob {
 	t.Helper()
 	spec := &Fio{Find: Find{Most: "iops", While: while}}
 	for key, value := range map[string]string{"size": "16MiB", "direct": "0", "numjobs": "32"} {
@@ -40,7 +40,7 @@ func finding(t *testing.T, while string) *fioJob {
 }
 
 // bucket serves reads of 4 KiB at that rate. Its token bucket holds those of bucketTime.
-func bucket(t *testing.T, rate float64) *iotax.Target {
+func bucket(t testing.TB, rate float64) *iotax.Target {
 	return export(t, "--filter=rate", "memory", "32M", fmt.Sprintf("rate=%.0f", rate*4096*8), fmt.Sprintf("burstiness=%v", bucketTime.Seconds()))
 }
 
@@ -103,43 +103,60 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 // aside is how far an interval may be from the simulated knee, which has neither nbdkit's order of reads nor stalls of this machine.
 const aside = .03
 
-// The limits of two servers with token buckets, and their ratio, are in the intervals of a study of six rounds.
+const kneeLimit = 20 * time.Millisecond
+
+// kneeTrial is a trial of these studies.
+func kneeTrial(t *iotax.Target, seed uint64) *iotax.Trial {
+	return &iotax.Trial{Target: t.Name, Length: 5 * time.Second, Ramp: time.Second, Seed: seed}
+}
+
+// knees are servers of token buckets with these rates, with a job that searches for their limits, and the limits.
+func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target, limits []float64) {
+	j = finding(tb, fmt.Sprintf("read.latency.p95 < %v", kneeLimit))
+	for i, rate := range rates {
+		x := bucket(tb, rate)
+		x.Name = strconv.Itoa(i)
+		ready(tb.Context(), tb, j, x)
+		like := kneeTrial(x, 0)
+		targets, limits = append(targets, x), append(limits, knee(rate, like.Length/stat.SearchSteps, like.Ramp/stat.SearchSteps, kneeLimit))
+	}
+	if _, err := j.Pilot(tb.Context(), targets, kneeTrial(targets[0], 0).Length, nil); err != nil {
+		tb.Fatal(err)
+	}
+	return j, targets, limits
+}
+
+const kneeRounds = 6
+
+// kneeStudy returns what each target's searches found.
+func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [][]float64 {
+	limits := make([][]float64, len(targets))
+	for round := range kneeRounds {
+		for i := range targets {
+			i = (i + round) % len(targets)
+			out := kneeTrial(targets[i], seed+uint64(round))
+			if err := j.Run(tb.Context(), targets[i], out); err != nil {
+				tb.Fatal(err)
+			}
+			found, _ := out.Value(iotax.ValueLimitIOPS)
+			limits[i] = append(limits[i], found.Value)
+			warned := slices.ContainsFunc(out.Findings, func(f iotax.Finding) bool { return f.Rule == "arrivals-late" })
+			if late := strings.Contains(out.Facts[iotax.FactTried], ", late"); late != warned {
+				tb.Errorf("warned of late arrivals: %v, of %s", warned, out.Facts[iotax.FactTried])
+			}
+			tb.Logf("%s: %.0f/s of %s", targets[i].Name, found.Value, out.Facts[iotax.FactTried])
+		}
+	}
+	return limits
+}
+
+// The limits of two servers with token buckets, and their ratio, are in the intervals of a study.
 func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 	long.Test(t)
-	const length, ramp, limit = 5 * time.Second, time.Second, 20 * time.Millisecond
-	j, ctx := finding(t, fmt.Sprintf("read.latency.p95 < %v", limit)), t.Context()
-	var targets []*iotax.Target
-	var knees []float64
-	for i, rate := range []float64{1000, 1500} {
-		x := bucket(t, rate)
-		x.Name = strconv.Itoa(i)
-		ready(ctx, t, j, x)
-		targets = append(targets, x)
-		knees = append(knees, knee(rate, length/stat.SearchSteps, ramp/stat.SearchSteps, limit))
-	}
-	if _, err := j.Pilot(ctx, targets, length, nil); err != nil {
-		t.Fatal(err)
-	}
-	const rounds = 6
+	j, targets, limits := knees(t, 1000, 1500)
 	study := func(seed uint64) bool {
-		limits := make([][]float64, len(targets))
-		for round := range rounds {
-			for i := range targets {
-				i = (i + round) % len(targets)
-				out := &iotax.Trial{Target: targets[i].Name, Length: length, Ramp: ramp, Seed: seed + uint64(round)}
-				if err := j.Run(ctx, targets[i], out); err != nil {
-					t.Fatal(err)
-				}
-				found, _ := out.Value(iotax.ValueLimitIOPS)
-				limits[i] = append(limits[i], found.Value)
-				warned := slices.ContainsFunc(out.Findings, func(f iotax.Finding) bool { return f.Rule == "arrivals-late" })
-				if late := strings.Contains(out.Facts[iotax.FactTried], ", late"); late != warned {
-					t.Errorf("warned of late arrivals: %v, of %s", warned, out.Facts[iotax.FactTried])
-				}
-				t.Logf("%s: %.0f/s of %s", targets[i].Name, found.Value, out.Facts[iotax.FactTried])
-			}
-		}
-		d, err := stat.Pair(limits[0], limits[1], iotax.Up)
+		found := kneeStudy(t, j, targets, seed)
+		d, err := stat.Pair(found[0], found[1], iotax.Up)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,14 +164,36 @@ func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := stat.Median(limits[0]), stat.Median(limits[1])
-		t.Logf("knees %.0f, limits %v, %v, ratio %v", knees, a, b, ratio)
+		a, b := stat.Median(found[0]), stat.Median(found[1])
+		t.Logf("knees %.0f, limits %v, %v, ratio %v", limits, a, b, ratio)
 		near := func(i stat.Interval, x float64) bool { return i.Lo*(1-aside) < x && x < i.Hi*(1+aside) }
-		return near(a, knees[0]) && near(b, knees[1]) && near(ratio, knees[1]/knees[0])
+		return near(a, limits[0]) && near(b, limits[1]) && near(ratio, limits[1]/limits[0])
 	}
-	if !study(1) && !study(1+rounds) { // one of twenty may miss
+	if !study(1) && !study(1+kneeRounds) { // one of twenty may miss
 		t.Error("neither study has the knees and their ratio in its intervals")
 	}
+}
+
+// BenchmarkKnee is one study of a server with a token bucket, and counts those whose interval contains the knee. A linear sweep with
+// the resolution of half the interval has knee/half steps up to the knee. Other work of the machine must not delay the server.
+//
+//	go test -exec 'chrt -f 20' -run xxx -bench Knee -benchtime 20x -timeout 90m ./internal/workload/fiojob
+func BenchmarkKnee(b *testing.B) {
+	j, targets, limits := knees(b, 1000)
+	held, seed := 0., uint64(1)
+	var shares []float64
+	for b.Loop() {
+		i := stat.Median(kneeStudy(b, j, targets, seed)[0])
+		if i.Contains(limits[0]) {
+			held++
+		}
+		share := stat.SearchSteps * (i.Hi - i.Lo) / 2 / limits[0]
+		shares = append(shares, share)
+		b.Logf("knee %.0f, limit %v, %.2f of the steps of a sweep", limits[0], i, share)
+		seed += kneeRounds
+	}
+	b.ReportMetric(held/float64(b.N), "held/op")
+	b.ReportMetric(stat.Median(shares).Estimate, "of-sweep")
 }
 
 // A search that cannot have a result reports why, and what helps.

@@ -125,7 +125,7 @@ func rated(t *testing.T, rate string, options ...string) *fioJob {
 	return w.(*fioJob)
 }
 
-func ready(ctx context.Context, t *testing.T, j *fioJob, target *iotax.Target) {
+func ready(ctx context.Context, t testing.TB, j *fioJob, target *iotax.Target) {
 	t.Helper()
 	if err := errors.Join(j.Check(ctx, target), j.Prepare(ctx, target)); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func ready(ctx context.Context, t *testing.T, j *fioJob, target *iotax.Target) {
 }
 
 // export serves what the arguments of nbdkit describe, until the test ends.
-func export(t *testing.T, args ...string) *iotax.Target {
+func export(t testing.TB, args ...string) *iotax.Target {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "nbd") // the path of a socket is short
 	if err != nil {
