@@ -154,7 +154,7 @@ func BenchmarkReport100k(b *testing.B) {
 		}
 	}
 	for _, args := range [][]string{{"report"}, {"report", "--format", "md"}, {"report", "--format", "json"}, {"report", "--format", "html"},
-		{"report", "--metric", "latency.p90"},
+		{"report", "--metric", "latency.p90"}, {"report", "--metric", "latency.p99.99"},
 		{"list"}, {"show", "--trial", "7"}, {"show"}} {
 		b.Run(strings.Join(args, " "), func(b *testing.B) {
 			var cpu, peak, bytes float64
