@@ -128,15 +128,20 @@ func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target,
 
 const kneeRounds = 6
 
-// kneeStudy returns what each target's searches found.
+// kneeStudy returns what each target's searches found. As in a run, a search that failed does not count.
 func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [][]float64 {
 	limits := make([][]float64, len(targets))
+	failed := 0
 	for round := range kneeRounds {
 		for i := range targets {
 			i = (i + round) % len(targets)
 			out := kneeTrial(targets[i], seed+uint64(round))
-			if err := j.Run(tb.Context(), targets[i], out); err != nil {
-				tb.Fatal(err)
+			for err := j.Run(tb.Context(), targets[i], out); err != nil; err = j.Run(tb.Context(), targets[i], out) {
+				if failed++; failed == kneeRounds {
+					tb.Fatal(err)
+				}
+				tb.Log(err)
+				out = kneeTrial(targets[i], seed+uint64(failed*kneeRounds))
 			}
 			found, _ := out.Value(iotax.ValueLimitIOPS)
 			limits[i] = append(limits[i], found.Value)
