@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -154,18 +155,47 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			}
 		}
 	}
+	// left reports a cell that cannot be measured, one of the baseline once another of its cells can.
+	var first error
+	var lost []func()
+	left := func(l *load, t *iotax.Target, err error) error {
+		switch {
+		case !keepGoing || ctx.Err() != nil:
+			return err
+		case t.Name == r.p.Baseline:
+			first = cmp.Or(first, err)
+			lost = append(lost, func() { r.cellFailed(l, t, err) })
+		default:
+			r.cellFailed(l, t, err)
+		}
+		return nil
+	}
+	baseline := func() error {
+		if !slices.ContainsFunc(r.loads, func(l *load) bool {
+			return slices.ContainsFunc(l.targets, func(t *iotax.Target) bool { return t.Name == r.p.Baseline })
+		}) {
+			return first
+		}
+		for _, report := range lost {
+			report()
+		}
+		lost = nil
+		return nil
+	}
 	// All checks come before the first preparation: what is missing shows before files are written.
 	for _, l := range r.loads {
 		for _, t := range r.at(l) {
 			if err := l.check(ctx, t); err != nil {
-				if !keepGoing || t.Name == r.p.Baseline {
+				if err := left(l, t, err); err != nil {
 					return err
 				}
-				r.cellFailed(l, t, err)
 				continue
 			}
 			l.targets = append(l.targets, t)
 		}
+	}
+	if err := baseline(); err != nil {
+		return err
 	}
 	for _, l := range r.loads {
 		checked := l.targets
@@ -177,14 +207,16 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			r.d.Progress(Event{Kind: Preparing, Target: t.Name, Workload: l.plan.Name})
 			r.holder(t).onClose(l.plan.Name+" on "+t.Name, t.Machine, func(ctx context.Context) error { return l.w.Cleanup(ctx, t) })
 			if err := l.ready(ctx, t); err != nil {
-				if !keepGoing || t.Name == r.p.Baseline || ctx.Err() != nil {
+				if err := left(l, t, err); err != nil {
 					return err
 				}
-				r.cellFailed(l, t, err)
 				continue
 			}
 			l.targets = append(l.targets, t)
 		}
+	}
+	if err := baseline(); err != nil {
+		return err
 	}
 	if err := r.pilot(ctx, run); err != nil {
 		return err

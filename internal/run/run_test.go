@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,7 @@ type world struct {
 
 	openErr   map[string]error // by machine
 	attachErr map[string]error // by volume id
-	checkErr  map[string]error // by target
+	checkErr  map[string]error // by target or cell
 	detachErr error            // of what is in the guest
 	saveErr   error            // of trials
 	dead      bool             // the guest
@@ -86,7 +87,7 @@ func (f *fakeWorkload) Metrics() []string        { return []string{"read.iops"} 
 func (f *fakeWorkload) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{} }
 func (f *fakeWorkload) Check(_ context.Context, t *iotax.Target) error {
 	f.w.say("check %s on %s", f.name, t.Name)
-	return f.w.checkErr[t.Name]
+	return cmp.Or(f.w.checkErr[t.Name], f.w.checkErr[t.Name+" / "+f.name])
 }
 func (f *fakeWorkload) Prepare(_ context.Context, t *iotax.Target) error {
 	f.w.say("prepare %s on %s", f.name, t.Name)

@@ -185,6 +185,22 @@ func TestWorkloadThatCannotBeDone(t *testing.T) {
 	}
 }
 
+// A workload that the baseline cannot do is left out there. The others are measured.
+func TestWorkloadThatTheBaselineCannotDo(t *testing.T) {
+	w := newWorld()
+	w.checkErr["host / no program"] = errors.New("it is not installed")
+	p := guestPlan("good", "no program")
+	p.Measure.KeepGoing = true
+	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
+	got := map[string]int{}
+	for _, tr := range w.saved {
+		got[tr.Cell()]++
+	}
+	if err != nil || r.Status != iotax.Incomplete || got["host / good"] < 6 || got["share / no program"] < 6 || got["host / no program"] > 0 {
+		t.Errorf("%s (%v) with %v", r.Status, err, got)
+	}
+}
+
 // A guest on another machine is opened after that machine and before it ends. Its disks are on that machine, too.
 func TestGuestOnAMachine(t *testing.T) {
 	w := newWorld()
