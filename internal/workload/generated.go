@@ -8,8 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"iotax"
@@ -148,6 +147,7 @@ func openModules(w plan.Workload, s *Modules, env support.Env) (iotax.Workload, 
 // Git is the spec of `git:`.
 type Git struct {
 	Files   int           `yaml:"files" doc:"number of tracked files, 25 in a directory"`
+	Program bool          `yaml:"program" doc:"run the installed git, of one version on all targets; false does its I/O without it"`
 	Timeout plan.Duration `yaml:"timeout" doc:"time limit of one trial"`
 }
 
@@ -177,9 +177,34 @@ func openGit(w plan.Workload, s *Git, env support.Env) (iotax.Workload, error) {
 	in := func(t *iotax.Target, out *iotax.Trial) generate.Repository {
 		return generate.Repository{Dir: generatedDir(t), Files: s.Files, Seed: out.Seed, Cold: out.Cold}
 	}
-	return staged(&generated{
-		name: w.Name, env: env, metrics: []string{"status.duration"}, limit: time.Duration(s.Timeout), space: generate.Repository{Files: s.Files}.Space(),
-	}, in, generate.MakeRepository, generate.DoGit), s.Validate()
+	g := &generated{name: w.Name, env: env, metrics: []string{"status.duration"}, limit: time.Duration(s.Timeout), space: generate.Repository{Files: s.Files}.Space()}
+	if !s.Program {
+		return staged(g, in, generate.MakeRepository, generate.DoGit), s.Validate()
+	}
+	g.space *= 2 // git keeps what it replaces until its next gc
+	g.try = sameVersion("git", generate.GitVersion, "program: false does git's I/O without git")
+	return staged(g, in, generate.MakeRealRepository, generate.DoRealGit), s.Validate()
+}
+
+// sameVersion returns an error if a program is missing on a target, or has another version than on the target before.
+func sameVersion(program string, version agent.Func[struct{}, string], hint string) func(context.Context, *iotax.Target) (string, error) {
+	var mu sync.Mutex
+	var first, on string
+	return func(ctx context.Context, t *iotax.Target) (string, error) {
+		v, err := version.On(ctx, t.Machine, struct{}{})
+		if err != nil {
+			return "install " + program + " there; " + hint, fmt.Errorf("%s does not run there: %w", program, iotax.Cause(err))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if first == "" {
+			first, on = v, t.Name
+		}
+		if v != first {
+			return "one version on all targets; " + hint, fmt.Errorf("it has %s, and %s has %s", v, on, first)
+		}
+		return "", nil
+	}
 }
 
 // Build is the spec of `build:`.
@@ -321,13 +346,9 @@ func (s *WAL) Traits() plan.Traits {
 
 // Validate checks the range of every field.
 func (s *WAL) Validate() error {
-	err := errors.Join(within("committers", s.Committers, 1, 1024), within("record", int64(s.Record), 64, 1<<20), within("data", int64(s.Data), 1<<20, 8<<30),
+	return errors.Join(within("committers", s.Committers, 1, 1024), within("record", int64(s.Record), 64, 1<<20), within("data", int64(s.Data), 1<<20, 8<<30),
 		within("compute", s.Compute, 0, plan.Duration(time.Second)), held("committers", s.Committers, s.Record),
-		within("checkpoint", s.Checkpoint, plan.Duration(100*time.Millisecond), plan.Duration(time.Hour)))
-	if !slices.Contains(generate.Methods, s.Method) {
-		err = errors.Join(err, &plan.FieldError{Field: "method", Msg: fmt.Sprintf("%q is not a method: methods are %s", s.Method, strings.Join(generate.Methods, ", "))})
-	}
-	return err
+		within("checkpoint", s.Checkpoint, plan.Duration(100*time.Millisecond), plan.Duration(time.Hour)), oneOf("method", s.Method, generate.Methods))
 }
 
 func openWAL(w plan.Workload, s *WAL, env support.Env) (iotax.Workload, error) {
