@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +78,41 @@ func TestGuestSuites(t *testing.T) {
 	}
 }
 
+// The suite db starts the databases that are installed, measures them and removes them. One that is missing is named.
+func TestServersOfSuite(t *testing.T) {
+	long.Test(t)
+	t.Parallel()
+	s := newStage(t)
+	here := s.mkdir("here")
+	for _, d := range []string{s.path("."), here} { // for the user postgres
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := s.iotax("run", "db", here, "--calibrate", "no", "--protocol", "fixed:1x1s")
+	run, trials := s.trials()
+	tool, absent := exec.LookPath("benchmark")
+	for workload, value := range map[string]string{"SQLite": "transactions.rate", "PostgreSQL": "tps", "Redis, always": "requests.rate", "Redis, every second": "requests.p99", "etcd server": "requests.rate"} {
+		i := slices.IndexFunc(trials, func(x *iotax.Trial) bool { return x.Workload == workload })
+		if workload == "etcd server" && absent != nil {
+			if !strings.Contains(r.stdout+r.stderr, "benchmark is not installed") {
+				t.Errorf("%s: nothing names the missing program: %s", workload, r)
+			}
+			continue
+		}
+		if i < 0 {
+			t.Errorf("%s was not measured (%s): %s", workload, tool, r)
+			continue
+		}
+		if v, ok := trials[i].Value(value); !ok || !(v.Value > 0) || trials[i].Err != "" {
+			t.Errorf("%s: %s is %v, %s", workload, value, v, trials[i].Err)
+		}
+	}
+	if left, err := os.ReadDir(here); err != nil || len(left) > 0 {
+		t.Errorf("%s left %v (%v)", run.ID, left, err)
+	}
+}
+
 // The agent in a guest without any program does the work of applications on its disk and shares as this host does on its own.
 func TestGuestWork(t *testing.T) {
 	long.Test(t)
@@ -95,6 +132,7 @@ workloads:
   load:  {dataload: {data: 2MiB, shards: 2, batch: 4, step: 1ms, checkpoint: 1MiB}}
   build: {build: {sources: 5, headers: 10, includes: 2, compile: 1ms}}
   wal:   {wal: {committers: 2, data: 1MiB}}
+  sqlite: {sqlite: {accounts: 100, journal: delete}}
   etcd:  {at: [here, disk, virtio-fs], etcd: {}}
 measure: {protocol: "fixed:1x1s", ramp: 0s}
 `))
@@ -102,12 +140,12 @@ measure: {protocol: "fixed:1x1s", ramp: 0s}
 		t.Fatal(r)
 	}
 	_, trials := s.trials()
-	if len(trials) != 4*6+3 {
+	if len(trials) != 4*7+3 {
 		t.Errorf("%d trials", len(trials))
 	}
 	for _, x := range trials {
 		operations, _ := x.Value(iotax.ValueOperations)
-		latency := map[string]string{"names": "stat", "modules": "install", "build": "compile", "load": "step", "wal": "commit", "etcd": "commit"}[x.Workload]
+		latency := map[string]string{"names": "stat", "modules": "install", "build": "compile", "load": "step", "wal": "commit", "sqlite": "transaction", "etcd": "commit"}[x.Workload]
 		took, _ := x.Value(latency + ".latency.mean")
 		if latency == "" {
 			took, _ = x.Value("clone.duration")

@@ -23,7 +23,7 @@ func TestGenerated(t *testing.T) {
 	git.Scale(0.05)
 	load := newDataload().(*Dataload)
 	load.Scale(0.05)
-	for kind, spec := range map[string]plan.Spec{"metadata": small, "node_modules": modules, "build": build, "git": git, "dataload": load, "wal": newWAL(), "etcd": newEtcd()} {
+	for kind, spec := range map[string]plan.Spec{"metadata": small, "node_modules": modules, "build": build, "git": git, "dataload": load, "wal": newWAL(), "sqlite": newSQLite(), "etcd": newEtcd()} {
 		t.Run(kind, func(t *testing.T) {
 			dir := t.TempDir()
 			w := made(t, kind, spec)
@@ -90,7 +90,8 @@ func TestGenerated(t *testing.T) {
 		{&WAL{Committers: 1024, Record: 1 << 20}, []string{"committers: 1024 threads with 1MiB each hold more than 256MiB"}},
 		{&Git{}, []string{"files", "timeout"}},
 		{&Build{Includes: -1, Compile: -1}, []string{"sources", "headers", "includes", "jobs", "compile", "timeout"}},
-		{&WAL{Method: "hope"}, []string{"committers", "record", "data", "checkpoint", `method: "hope" is not a method: methods are fdatasync, fsync, open_datasync`}},
+		{&WAL{Method: "hope"}, []string{"committers", "record", "data", "checkpoint", `method: "hope" is not one of fdatasync, fsync, open_datasync`}},
+		{&SQLite{Transaction: "hope", Journal: "off", Synchronous: "off"}, []string{"accounts", "transaction", `journal: "off" is not one of wal, delete`, "synchronous"}},
 	} {
 		err := c.wrong.Validate()
 		for _, field := range c.says {

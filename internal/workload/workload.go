@@ -35,6 +35,7 @@ func Kinds() []Kind {
 		support.KindOf(plan.Kind{Name: "build", Doc: "a source tree as make, a compiler and ar read and write it", New: newBuild, Assumed: 5 * time.Second}, openBuild),
 		support.KindOf(plan.Kind{Name: "dataload", Doc: "an epoch of training: records read in random order, and a checkpoint", New: newDataload, Assumed: 4 * time.Second}, openDataload),
 		support.KindOf(plan.Kind{Name: "wal", Doc: "the write-ahead log of a database that commits in groups, as PostgreSQL does", New: newWAL}, openWAL),
+		support.KindOf(plan.Kind{Name: "sqlite", Doc: "transactions of SQLite, by the library itself", New: newSQLite}, openSQLite),
 		support.KindOf(plan.Kind{Name: "etcd", Doc: "the write-ahead log and the page file of etcd", New: newEtcd}, openEtcd),
 		support.KindOf(plan.Kind{Name: "http", Doc: "requests to a web server: nginx serves files of the place, or any URL", New: newHTTP}, openHTTP),
 		support.KindOf(plan.Kind{Name: "boot", Doc: "another boot of the target's machine, with its timeline", New: newBoot, Assumed: 8 * time.Second}, openBoot),
