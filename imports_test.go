@@ -82,6 +82,7 @@ var floors = map[string]string{
 	"clean":              "iotax kinds leftover machine machine/host machine/kube machine/pod plan run run/saved store volume workload",
 	"kinds":              "iotax guest machine plan published volume workload",
 	"terminal":           "",
+	"bisect":             "iotax plan stat workload/support",
 	"trend":              "iotax report report/block report/chart report/compare report/document report/format stat store",
 	"web":                "iotax plan stat store trend report report/block report/chart report/format report/compare report/document report/html report/export",
 }

@@ -102,14 +102,24 @@ func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2]
 // Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. The
 // interval is that of QuantileRatio for a quantile of histograms, else that of Ratio.
 func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
-	values, tails, better := p.Sides(baseline, target)
-	rounds = len(values[0])
-	d, err := LogRatios(values, tails, p.quantile, better, &o)
+	d, rounds, err := p.logRatios(baseline, target, &o)
 	if err != nil {
 		return none(rounds), rounds, err
 	}
 	i, err = Hull(d, o)
 	return i, rounds, err
+}
+
+// LogRatios returns the log ratios of the target to the baseline in the valid rounds.
+func (p *Pairing) LogRatios(baseline, target string) (d []float64, err error) {
+	d, _, err = p.logRatios(baseline, target, &Options{})
+	return d, err
+}
+
+func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, rounds int, err error) {
+	values, tails, better := p.Sides(baseline, target)
+	d, err = LogRatios(values, tails, p.quantile, better, o)
+	return d, len(values[0]), err
 }
 
 // LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds,

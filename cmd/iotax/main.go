@@ -239,7 +239,7 @@ place is, where the loss arises, and whether the comparison was fair.`,
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print each trial, its command line, and its output if it fails")
 	cobra.EnableCommandSorting = false
 	root.AddGroup(commandGroups...)
-	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand())
+	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand(), a.bisectCommand())
 	grouped(root, "results", a.reportCommand(), a.compareCommand(), a.trendCommand(), a.listCommand(), a.showCommand(), a.exportCommand(), a.importCommand(), a.rmCommand(), a.serveCommand())
 	grouped(root, "setup", a.calibrateCommand(), a.cleanCommand(), a.suitesCommand(), a.versionCommand())
 	grouped(root, "advanced", a.labCommand(), a.kernelCommand(), a.schemaCommand())

@@ -33,6 +33,7 @@ type engine struct {
 	rig    *rig
 	lanes  []*lane
 	shard  Shard
+	enough func(d []float64) string // Options.Enough
 	ledger ledger
 	seq    int // of the next trial, as the shard counts
 
@@ -73,7 +74,7 @@ const (
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {
 	shard, earlier := o.Shard, o.Trials
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]stat.Timing{}}
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, enough: o.Enough, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]stat.Timing{}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -336,6 +337,14 @@ func (e *engine) judge(ln *lane) {
 		return
 	}
 	b := e.p.Measure.Rounds
+	if e.enough != nil {
+		if why := e.enough(e.logRatios(ln)); why != "" {
+			e.stop(ln, laneDone, why, "")
+		} else if ln.valid >= b.Max {
+			e.stop(ln, laneShort, fmt.Sprintf("not sure after %d rounds", ln.valid), schedule.Workable(e.p, moreRounds))
+		}
+		return
+	}
 	if e.p.Measure.Fixed() {
 		if ln.valid >= b.Max {
 			e.stop(ln, laneDone, "as the protocol says", "")
@@ -431,6 +440,18 @@ func (e *engine) tally(ln *lane) {
 	if ln.valid == math.MaxInt {
 		ln.valid = 0
 	}
+}
+
+// logRatios are those of the first target that is held against another.
+func (e *engine) logRatios(ln *lane) []float64 {
+	for _, t := range ln.targets {
+		if e.compared(ln, t) {
+			if d, err := ln.pairings[0].LogRatios(e.reference(ln, t), t.Name); err == nil { // else no round counts yet
+				return d
+			}
+		}
+	}
+	return nil
 }
 
 // compared reports whether t is held against another target, and neither is given up.

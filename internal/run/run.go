@@ -84,6 +84,10 @@ type Options struct {
 	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
 
 	Around map[schedule.Cell]time.Duration // assumed time around a trial, until trials have shown it
+
+	// Enough takes the place of the stop rule, for a plan that compares one target with the baseline: it gets the log ratios of the
+	// rounds that count, and returns why they are enough, or "".
+	Enough func(d []float64) string
 }
 
 // EventKind says what an Event tells.

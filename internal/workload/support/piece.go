@@ -103,10 +103,22 @@ func Misplaced(t *iotax.Target, texts ...string) string {
 	return ""
 }
 
-// FillIn puts the place and the seed of the block into a text; quote is applied to what is put in.
+// LabelBuild is the label of a target that is of one of several builds: the directory of that build, for which {build} stands in a
+// command.
+const LabelBuild = "build"
+
+// FillIn puts the place, the seed of the round and the directory of the target's build into a text; quote is applied to what is put in.
 func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
-	r := strings.NewReplacer(Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed))
+	r := strings.NewReplacer(Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed), buildOf(t), quote(t.Labels[LabelBuild]))
 	return r.Replace(text)
+}
+
+// buildOf is the placeholder of a target that has a build, else one that is in no text.
+func buildOf(t *iotax.Target) string {
+	if t.Labels[LabelBuild] == "" {
+		return "\x00"
+	}
+	return "{build}"
 }
 
 func AsItIs(s string) string { return s }

@@ -1,0 +1,406 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"iotax"
+	"iotax/internal/bisect"
+	"iotax/internal/kinds"
+	"iotax/internal/plan"
+	"iotax/internal/report/format"
+	"iotax/internal/run"
+	"iotax/internal/run/saved"
+	"iotax/internal/run/wired"
+	"iotax/internal/store"
+	"iotax/stat"
+)
+
+// bisectRounds are those of a step.
+var bisectRounds = plan.Rounds{Min: 6, Max: 300}
+
+// Exit statuses of iotax bisect --step, as git bisect run expects them of its script.
+const (
+	gitGood  = 0
+	gitBad   = 1
+	gitSkip  = 125
+	gitAbort = 128
+)
+
+type bisectFlags struct {
+	planFlags
+	good, bad, repo, state string
+	versions               []string
+	buildTime              plan.Duration
+	step, reset            bool
+}
+
+func (a *app) bisectCommand() *cobra.Command {
+	fl := bisectFlags{buildTime: plan.Duration(2 * time.Hour)}
+	c := &cobra.Command{
+		Use:   "bisect [PLAN.yaml | TARGET] --good A --bad B -- BUILD…",
+		Short: "Find the commit, or the version, that made it slower",
+		Long: `bisect searches the versions between a good one and a slow one. At each step it
+builds one version, and compares it with the good one in paired rounds until the
+answer is sure. A wrong result has a chance of at most 5 % over all steps.
+
+The versions are commits of a git repository, or those of --versions. The words
+behind -- are the build command. It runs in a directory of its own for each
+version: a checkout of the commit, or an empty directory. The version is in
+$IOTAX_VERSION. A version that cannot be built is skipped, and listed.
+
+{build} is the directory of the build, in the command that is timed or in the
+plan. A plan has one workload. Its last target is measured.
+
+An interrupted search continues with the same command. --step tests only the
+commit that is checked out, for git bisect run: the exit status is 0 if it is
+good, 1 if it is slow, 125 if that cannot be decided, and 128 after an error.`,
+		Example: `  iotax bisect --good v1.0 --bad HEAD \
+      -w 'command:{build}/tool {dir}/file' -- make tool
+  iotax bisect boot.yaml --good v6.6 --bad v6.12 -- make bzImage
+  iotax bisect --versions 3.33,3.35,3.36 --good 3.33 --bad 3.36 \
+      -w 'command:{build}/fio --version' -- ./fetch-fio.sh
+  git bisect run iotax bisect --step --good v1.0 --bad HEAD \
+      -w 'command:{build}/tool {dir}/file' -- make tool`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && c.Flags().NFlag() == 0 {
+				return c.Help()
+			}
+			err := a.bisect(c.Context(), &fl, c, args)
+			var code exitCode
+			if err == nil || !fl.step || errors.As(err, &code) {
+				return err
+			}
+			printError(a.err, err.Error(), err, gitAbort, a.json)
+			return exitCode(gitAbort)
+		},
+	}
+	fl.add(c)
+	f := c.Flags()
+	f.StringVar(&fl.good, "good", "", "a version that is fast enough: a revision, a date as in 2025-03-01, or one of --versions")
+	f.StringVar(&fl.bad, "bad", "HEAD", "a later version that is slower")
+	f.StringVar(&fl.repo, "repo", ".", "the git repository")
+	f.StringSliceVar(&fl.versions, "versions", nil, "versions instead of commits, from the oldest to the newest, with commas between")
+	f.StringVar(&fl.state, "state", "", "directory of the builds and of what is known so far (default iotax-bisect in the .git directory, .iotax-bisect with --versions)")
+	typedFlag(c, &fl.buildTime, "build-limit", "a build that takes longer has failed (default "+fl.buildTime.String()+")", plan.ParseDuration)
+	f.BoolVar(&fl.step, "step", false, "test only the commit that is checked out, as the script of git bisect run")
+	f.BoolVar(&fl.reset, "reset", false, "forget an earlier search, and start anew")
+	return c
+}
+
+func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, args []string) error {
+	n := c.ArgsLenAtDash()
+	if n < 0 || n == len(args) {
+		return iotax.Usage(&iotax.Error{Op: "read command line", Err: errors.New("no build command is given"), Hint: "add it behind --, as in: -- make tool"})
+	}
+	if fl.good == "" {
+		return iotax.Usage(&iotax.Error{Op: "read command line", Err: errors.New("no good version is given"), Hint: "add --good and a revision that is fast enough"})
+	}
+	script, args := args[n:], args[:n]
+	if len(args) == 0 {
+		args = []string{"dir:/var/tmp"}
+	}
+	p, err := fl.load(args, a.in)
+	if err != nil {
+		return err
+	}
+	if !fl.given("rounds") && p.Measure.Rounds == plan.Defaults().Rounds {
+		p.Measure.Rounds = bisectRounds
+	}
+	if !fl.given("budget") {
+		p.Measure.Budget = 0
+	}
+	if err := errors.Join(bisect.Check(p), p.Measure.Check()); err != nil {
+		return iotax.Usage(err)
+	}
+	if full, err := filepath.Abs(script[0]); err == nil && strings.Contains(script[0], "/") {
+		if _, err := os.Stat(full); err == nil { // else it is in the checkout
+			script[0] = full
+		}
+	} else if _, err := exec.LookPath(script[0]); err != nil {
+		return iotax.Usage(&iotax.Error{Op: "find build command", On: script[0], Err: err, Hint: "name a program that is installed, or write a path"})
+	}
+	s, b, subject, err := a.search(ctx, fl, p, script)
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, a.store)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	s.Ratios = func(ctx context.Context, id string) ([]float64, error) { return bisectRatios(ctx, db, id) }
+	s.Measure = func(ctx context.Context, version, id string, enough func([]float64) string) error {
+		twin, err := bisect.Twin(p, kinds.All(), subjectless(s.State.Good), b.Of(s.State.Good), subjectless(version), b.Of(version))
+		if err == nil {
+			err = twin.Absolute()
+		}
+		if err != nil {
+			return err
+		}
+		return a.measureStep(ctx, db, twin, id, enough)
+	}
+	if fl.step {
+		head, err := bisect.Repo{Dir: fl.repo}.Commit(ctx, "HEAD")
+		if err != nil {
+			return err
+		}
+		answer, r, err := s.One(ctx, head)
+		switch {
+		case err != nil:
+			return err
+		case r.None || r.Unsure:
+			return &iotax.Error{Op: "bisect", On: s.State.Bad, Err: errors.New(a.without(s, r)), Hint: "git bisect reset"}
+		}
+		return exitCode(map[bisect.Answer]int{bisect.Good: gitGood, bisect.Bad: gitBad, bisect.Unsure: gitSkip, bisect.Failed: gitSkip}[answer]).orNil()
+	}
+	r, err := s.Run(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted{errors.New("interrupted; what is known is saved: the same command continues")}
+		}
+		return err
+	}
+	for _, v := range append([]string{s.State.Good, s.State.Bad}, stepped(s.State)...) {
+		if err := b.Clear(ctx, v); err != nil {
+			return err
+		}
+	}
+	if err := a.printBisection(ctx, s, r, subject); err != nil {
+		return err
+	}
+	if r.Unsure || len(r.Suspects) > 0 {
+		return exitCode(exitIncomplete)
+	}
+	return nil
+}
+
+// orNil is nil for success.
+func (e exitCode) orNil() error {
+	if e == exitOK {
+		return nil
+	}
+	return e
+}
+
+func stepped(s *bisect.State) (all []string) {
+	for _, step := range s.Steps {
+		all = append(all, step.Version)
+	}
+	return all
+}
+
+// subjectless is a version as targets are called: of a commit the first 12 digits.
+func subjectless(version string) string {
+	if len(version) == 40 && strings.Trim(version, "0123456789abcdef") == "" {
+		return version[:12]
+	}
+	return version
+}
+
+// search makes the search and its builder. subject describes a version in a line.
+func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script []string) (*bisect.Search, *bisect.Builder, func(context.Context, string) string, error) {
+	fail := func(err error) (*bisect.Search, *bisect.Builder, func(context.Context, string) string, error) {
+		return nil, nil, nil, err
+	}
+	s := &bisect.Search{Margin: float64(p.Measure.Margin), Least: p.Measure.Rounds.Min, Most: p.Measure.Rounds.Max}
+	b := &bisect.Builder{Script: script, Limit: time.Duration(fl.buildTime)}
+	repo := bisect.Repo{Dir: fl.repo}
+	good, bad, dir := fl.good, fl.bad, fl.state
+	subject := func(_ context.Context, version string) string { return version }
+	if len(fl.versions) > 0 {
+		if fl.step {
+			return fail(iotax.Usage(errors.New("--step is for commits: it cannot be combined with --versions")))
+		}
+		if bad == "HEAD" {
+			bad = fl.versions[len(fl.versions)-1]
+		}
+		s.Left = bisect.List(fl.versions)
+		if dir == "" {
+			dir = ".iotax-bisect"
+		}
+	} else {
+		var err error
+		if good, err = repo.Commit(ctx, good); err == nil {
+			bad, err = repo.Commit(ctx, bad)
+		}
+		if err == nil && dir == "" {
+			dir, err = repo.StateDir(ctx)
+		}
+		if err != nil {
+			return fail(err)
+		}
+		s.Left, b.Checkout, b.Remove = repo.Left, repo.Checkout, repo.Remove
+		subject = func(ctx context.Context, version string) string {
+			if text, err := repo.Subject(ctx, version); err == nil {
+				return text
+			}
+			return version
+		}
+	}
+	if _, err := s.Left(ctx, []string{good}, bad); err != nil {
+		return fail(iotax.Usage(err))
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return fail(err)
+	}
+	if b.Dir = filepath.Join(dir, "builds"); fl.reset {
+		old, err := bisect.Load(dir, good, bad, "")
+		if err == nil {
+			for _, v := range append(stepped(old), good, bad) {
+				err = errors.Join(err, b.Clear(ctx, v))
+			}
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return fail(err)
+		}
+	}
+	text, err := p.YAML()
+	if err != nil {
+		return fail(err)
+	}
+	what := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(text, "%q %q", script, fl.versions)))
+	if s.State, err = bisect.Load(dir, good, bad, what); err != nil {
+		return fail(err)
+	}
+	s.Save, s.NewID, s.Build = bisect.Saver(dir), func() string { return store.NewID(time.Now()) }, b.Build
+	s.Note = func(format string, args ...any) {
+		if !a.quiet {
+			fmt.Fprintf(a.err, "iotax: "+format+"\n", args...)
+		}
+	}
+	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
+		return fail(&iotax.Error{Op: "make directory of builds", On: b.Dir, Err: err, Hint: "name another one: --state DIR"})
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "build.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in a directory of this program
+	if err != nil {
+		return fail(err)
+	}
+	b.Log = log
+	return s, b, subject, nil
+}
+
+// measureStep runs the plan of a step.
+func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, id string, enough func([]float64) string) error {
+	work, err := beginWork(id)
+	if err != nil {
+		return err
+	}
+	defer a.endWork(work)
+	show := a.progress()
+	defer saved.Beat(ctx, db, id)()
+	r, err := run.Run(ctx, p, wired.Deps(db, work, nil, show, a.verbose), run.Options{ID: id, Version: version(), Enough: enough})
+	show.End()
+	if err != nil && r != nil && len(r.Targets) > 1 && r.Targets[1].Err != "" {
+		return &bisect.BuildError{Err: err} // of this version alone
+	}
+	return err
+}
+
+// bisectRatios are the log ratios of a run of two targets. A run that never began has none.
+func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
+	r, err := db.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pairing := stat.Pairing{Metric: r.Workloads[0].Metrics[0], SetAside: true}
+	n := 0
+	for t, err := range db.Each(ctx, id, store.Full) {
+		if err != nil {
+			return nil, err
+		}
+		pairing.Add(t)
+		n++
+	}
+	if d, err := pairing.LogRatios(r.Targets[0].Name, r.Targets[1].Name); err == nil {
+		return d, nil
+	}
+	return nil, nil // no round counts
+}
+
+// without reports that there is no slowdown, or that it could not be decided.
+func (a *app) without(s *bisect.Search, r bisect.Result) string {
+	bad := s.State.Steps[0]
+	if r.None {
+		return fmt.Sprintf("%s is not slower than %s by %s or more, sure to %.0f %% after %d rounds", subjectless(bad.Version), subjectless(s.State.Good), plan.Percent(s.Margin), 100*(1-bisect.Alpha), bad.Rounds)
+	}
+	return fmt.Sprintf("whether %s is slower than %s is not decided after %d rounds", subjectless(bad.Version), subjectless(s.State.Good), bad.Rounds)
+}
+
+func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Result, subject func(context.Context, string) string) error {
+	s.State.Result = r.First
+	if err := s.Save(s.State); err != nil {
+		return err
+	}
+	rounds := 0
+	var skipped []bisect.Step
+	for _, step := range s.State.Steps {
+		rounds += step.Rounds
+		if step.Answer == bisect.Failed || step.Answer == bisect.Unsure {
+			skipped = append(skipped, step)
+		}
+	}
+	ratio, err := s.Slowdown(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return writeJSON(a.out, map[string]any{"good": s.State.Good, "bad": s.State.Bad, "first": r.First, "none": r.None, "undecided": r.Unsure, "suspects": r.Suspects,
+			"ratio": ratio, "rounds": rounds, "steps": s.State.Steps})
+	}
+	var b strings.Builder
+	switch {
+	case r.None || r.Unsure:
+		fmt.Fprintln(&b, a.without(s, r))
+	case len(r.Suspects) > 0:
+		fmt.Fprintf(&b, "The first slow version is one of these %d:\n", len(r.Suspects)+1)
+		for _, v := range append(slices.Clone(r.Suspects), r.First) {
+			fmt.Fprintf(&b, "  %s\n", subject(ctx, v))
+		}
+	default:
+		fmt.Fprintf(&b, "The first slow version is %s\n", subject(ctx, r.First))
+	}
+	if r.First != "" {
+		fmt.Fprintf(&b, "Slow versions are %s slower than %s [%s to %s].\n", slower(ratio.Estimate), subjectless(s.State.Good), slower(ratio.Hi), slower(ratio.Lo))
+	}
+	fmt.Fprintf(&b, "%s, %s. The chance of a wrong result is at most %.0f %%.\n\n", format.Plural(len(s.State.Steps), "step"), format.Plural(rounds, "round"), 100*bisect.Alpha)
+	for _, step := range s.State.Steps {
+		fmt.Fprintf(&b, "  %-14s %-7s %4d rounds", subjectless(step.Version), step.Answer, step.Rounds)
+		if step.Ratio > 0 {
+			fmt.Fprintf(&b, "  %.3f×", step.Ratio)
+		}
+		if step.Why != "" {
+			why, _, _ := strings.Cut(step.Why, "\n")
+			fmt.Fprintf(&b, "  skipped: %s", why)
+		}
+		if n := len(step.Runs); n > 0 {
+			fmt.Fprintf(&b, "  iotax report %s", step.Runs[n-1])
+		}
+		fmt.Fprintln(&b)
+	}
+	_, err = a.out.Write([]byte(b.String()))
+	return err
+}
+
+// slower prints a ratio below 1 as how much longer the same work takes.
+func slower(ratio float64) string {
+	if math.IsNaN(ratio) {
+		return "?"
+	}
+	return fmt.Sprintf("%.1f %%", 100*(1/ratio-1))
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"iotax/internal/bisect"
+	"iotax/internal/testenv/long"
+)
+
+// repository makes one of n commits. The tool of a commit prints a time: 100 ms with noise of 2 %, and 8 % more from the commit
+// planted on. Noise comes from the seed of the round and the commit. The commit broken does not build.
+func (s *stage) repository(n, planted, broken int) (commits []string) {
+	s.t.Helper()
+	repo := s.mkdir("repo")
+	git := func(args ...string) string {
+		s.t.Helper()
+		c := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=t", "-c", "user.email=t@example.org"}, args...)...)
+		out, err := c.CombinedOutput()
+		if err != nil {
+			s.t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "-q")
+	for i := range n {
+		base := 100.0
+		if i >= planted {
+			base = 108
+		}
+		s.write("repo/tool.in", fmt.Sprintf(`#!/bin/sh
+# %d
+seed=$(($(echo "$1 %d" | cksum | cut -d' ' -f1) %% 1000003))
+exec awk -v seed="$seed" 'BEGIN { srand(seed); rand(); n = sqrt(-2*log(1-rand()))*cos(6.2831853*rand()); printf "took %%.4f ms\n", %g*exp(0.02*n) }'
+`, i, i, base))
+		build := "cp tool.in tool && chmod +x tool\n"
+		if i == broken {
+			build = "echo no compiler today >&2; exit 1\n"
+		}
+		s.write("repo/build.sh", build)
+		git("add", ".")
+		git("commit", "-q", "-m", fmt.Sprintf("change %d", i), "--date", fmt.Sprintf("2025-03-01T00:%02d:00Z", i))
+		commits = append(commits, git("rev-parse", "HEAD"))
+	}
+	return commits
+}
+
+var bisected = []string{"bisect", "--repo", "repo", "-q", "--json", "--metric", "took"}
+
+// The commit that made the tool slower is found by real builds and runs. One that does not
+// build is skipped and listed.
+func TestBisect(t *testing.T) {
+	long.Test(t)
+	s := newStage(t)
+	commits := s.repository(64, 37, 31) // 31 is the first one tested
+	s.write("tool.yaml", `
+targets: {here: {dir: a}}
+workloads: {tool: {command: {run: "{build}/tool {seed}", values: {took: 'took (?<ms>[0-9.]+)'}}}}
+measure: {cold: false, ramp: 0s}
+`)
+	args := append(append(bisected, "tool.yaml", "--good", commits[0], "--bad", "master"), "--", "sh", "build.sh")
+	var last struct {
+		First    string
+		Suspects []string
+		Rounds   int
+		Steps    []bisect.Step
+	}
+	r := s.iotax(args...)
+	r.works(t, exitOK)
+	if err := json.Unmarshal([]byte(r.stdout), &last); err != nil {
+		t.Fatal(err)
+	}
+	if last.First != commits[37] || len(last.Suspects) > 0 {
+		t.Errorf("found %s of %s: %s", last.First, commits[37], r.stdout)
+	}
+	failed := ""
+	for _, step := range last.Steps {
+		if step.Answer == bisect.Failed {
+			failed += step.Version + ": " + step.Why
+		}
+	}
+	if !strings.Contains(failed, commits[31]) || !strings.Contains(failed, "no compiler today") {
+		t.Errorf("skipped: %q", failed)
+	}
+	if dirs, _ := filepath.Glob(s.path("repo/.git/iotax-bisect/builds/*")); len(dirs) > 0 {
+		t.Errorf("left: %v", dirs)
+	}
+	t.Logf("%d rounds", last.Rounds)
+
+	// The same search answers again at once, and belongs to that search alone.
+	again := s.iotax(args...)
+	again.works(t, exitOK)
+	args[len(args)-1] = "other.sh"
+	s.iotax(args...).works(t, exitError, "another build script", "--reset")
+}
+
+// Without a slowdown there is no first slow commit. git bisect run gets the exit statuses that it expects.
+func TestBisectStep(t *testing.T) {
+	long.Test(t)
+	s := newStage(t)
+	commits := s.repository(8, 5, 2)
+	s.write("tool.yaml", `
+targets: {here: {dir: a}}
+workloads: {tool: {command: {run: "{build}/tool {seed}", values: {took: 'took (?<ms>[0-9.]+)'}}}}
+measure: {cold: false, ramp: 0s}
+`)
+	search := func(good, bad int, more ...string) []string {
+		args := append(append([]string{}, bisected...), "tool.yaml", "--good", commits[good], "--bad", commits[bad])
+		return append(append(args, more...), "--", "sh", "build.sh")
+	}
+	s.iotax(search(0, 4, "--state", s.path("none"))...).works(t, exitOK, `"none": true`)
+	for at, status := range map[int]int{4: gitGood, 6: gitBad, 2: gitSkip} {
+		if out, err := exec.Command("git", "-C", s.path("repo"), "checkout", "-q", "--detach", commits[at]).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		s.iotax(search(0, 7, "--step")...).works(t, status)
+	}
+	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
+}
+
+// What cannot be searched is refused before anything is built.
+func TestBisectRefused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	commits := s.repository(3, 1, -1)
+	with := func(more ...string) []string { return append([]string{"bisect", "--repo", "repo"}, more...) }
+	for want, args := range map[string][]string{
+		"no build command is given":              with("--good", commits[0], "-w", "command:{build}/tool {dir}"),
+		"no good version is given":               with("-w", "command:{build}/tool {dir}", "--", "make"),
+		"nothing that is built is measured":      with("--good", commits[0], "-w", "command:sleep 1", "--", "sh"),
+		"a step is decided by one":               with("--good", commits[0], "-w", "command:{build}/a", "-w", "randread-4k", "--", "sh"),
+		"the good version contains the bad one":  with("--good", commits[2], "--bad", commits[0], "-w", "command:{build}/tool", "--", "sh"),
+		"it is not in the list":                  with("--versions", "1,2,3", "--good", "4", "-w", "command:{build}/tool", "--", "sh"),
+		"no good version comes before it":        with("--versions", "1,2,3", "--good", "3", "--bad", "2", "-w", "command:{build}/tool", "--", "sh"),
+		"find build command no-such-compiler-21": with("--good", commits[0], "-w", "command:{build}/tool", "--", "no-such-compiler-21"),
+	} {
+		s.iotax(args...).works(t, exitUsage, want)
+	}
+}

@@ -1,0 +1,327 @@
+// Package bisect finds the first of several versions that is slower than a good one. Each step compares one version with the good
+// one in paired rounds, until the answer is sure. The package decides which version is next and when a step ends; how a version is
+// built and measured are functions of Deps.
+package bisect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// Alpha is the largest chance of a wrong result, over all steps together.
+const Alpha = 0.05
+
+// An Answer is how a step ended.
+type Answer string
+
+const (
+	Good   Answer = "good"   // as fast as the good version
+	Bad    Answer = "bad"    // slower
+	Unsure Answer = "unsure" // the most rounds were measured, or the budget of the step was spent
+	Failed Answer = "failed" // it could not be built or measured
+)
+
+// A State is what a bisection has found so far. It is saved after every change, and with the saved runs it is enough to continue.
+type State struct {
+	Good   string `json:"good"`
+	Bad    string `json:"bad"`
+	What   string `json:"what"` // is built and measured: a state belongs to that alone
+	Steps  []Step `json:"steps"`
+	Result string `json:"result,omitempty"`
+}
+
+// A Step is the test of one version. The first step tests the bad version.
+type Step struct {
+	Version string   `json:"version"`
+	Answer  Answer   `json:"answer,omitempty"` // "" until it ended
+	Alpha   float64  `json:"alpha"`            // the largest chance that the answer is wrong
+	Runs    []string `json:"runs,omitempty"`   // in which it was measured; more than one if it was interrupted
+	Rounds  int      `json:"rounds"`
+	Ratio   float64  `json:"ratio,omitempty"` // to the good version; below 1 is slower
+	Why     string   `json:"why,omitempty"`   // it failed
+}
+
+// Deps are the functions by which a bisection touches the world. All are required.
+type Deps struct {
+	// Left lists the versions of which each may be the first bad one, once those of good are known to be good and bad to be bad. It
+	// begins with the ones to test next: each of these splits the list most evenly. bad is the last.
+	Left func(ctx context.Context, good []string, bad string) ([]string, error)
+	// Build makes a version ready, if it is not yet. A *BuildError means that it cannot be built.
+	Build func(ctx context.Context, version string) error
+	// Measure compares a version with the good one, as the run id, until enough returns why it is: "" means another round. enough gets the
+	// log ratios of all rounds of the run that count; negative ones mean that the version is slower. A *BuildError means that this version
+	// cannot be measured.
+	Measure func(ctx context.Context, version, id string, enough func(d []float64) string) error
+	// Ratios returns the log ratios of a run that Measure began.
+	Ratios func(ctx context.Context, id string) ([]float64, error)
+	NewID  func() string
+	Save   func(*State) error
+	Note   func(format string, args ...any)
+}
+
+// A BuildError is why a version cannot be built or measured. The search continues without it.
+type BuildError struct{ Err error }
+
+func (e *BuildError) Error() string { return e.Err.Error() }
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// A Search is a bisection.
+type Search struct {
+	Deps
+	State  *State
+	Margin float64 // the least slowdown of interest, as a ratio
+	Least  int     // rounds of a step
+	Most   int
+
+	fast, slow stat.Sample // of the versions of which the answer is known
+}
+
+// A Result is what a bisection came to.
+type Result struct {
+	None   bool   // the bad version has no slowdown of the margin or more
+	Unsure bool   // whether it has could not be decided
+	First  string // the first bad version, or one of First and Suspects is
+	// Suspects could not be tested, and may be the first bad version.
+	Suspects []string
+}
+
+// Run finds the first bad version.
+func (s *Search) Run(ctx context.Context) (Result, error) {
+	if r, err := s.begin(ctx); err != nil || r.None || r.Unsure {
+		return r, err
+	}
+	for {
+		left, good, bad, err := s.left(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		i := slices.IndexFunc(left, func(v string) bool { return v != bad && s.step(v) == nil || s.step(v) != nil && s.step(v).Answer == "" })
+		if i < 0 {
+			return Result{First: bad, Suspects: slices.DeleteFunc(left, func(v string) bool { return v == bad || slices.Contains(good, v) })}, nil
+		}
+		s.Note("%d versions are left, about %d steps", len(left), steps(len(left)))
+		if _, err := s.test(ctx, left[i], s.share(len(left))); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// One tests a single version, after the bad one was tested.
+func (s *Search) One(ctx context.Context, version string) (Answer, Result, error) {
+	if r, err := s.begin(ctx); err != nil || r.None || r.Unsure {
+		return "", r, err
+	}
+	if version == s.State.Good {
+		return Good, Result{}, nil
+	}
+	left, _, _, err := s.left(ctx)
+	if err != nil {
+		return "", Result{}, err
+	}
+	answer, err := s.test(ctx, version, s.share(max(2, len(left))))
+	return answer, Result{}, err
+}
+
+// begin takes up what earlier steps found, and tests the bad version.
+func (s *Search) begin(ctx context.Context) (r Result, err error) {
+	for _, step := range s.State.Steps {
+		if d, err := s.ratios(ctx, step.Runs); err != nil {
+			return r, err
+		} else if step.Answer != "" {
+			s.learn(step.Answer, d)
+		}
+	}
+	if err := s.Build(ctx, s.State.Good); err != nil {
+		return r, &iotax.Error{Op: "build the good version", On: s.State.Good, Err: err, Hint: "name a good version that can be built"}
+	}
+	left, err := s.Left(ctx, []string{s.State.Good}, s.State.Bad)
+	if err != nil {
+		return r, err
+	}
+	answer, err := s.test(ctx, s.State.Bad, s.share(2*len(left)))
+	if err == nil && answer == Failed {
+		err = &iotax.Error{Op: "test the bad version", On: s.State.Bad, Err: errors.New(s.step(s.State.Bad).Why), Hint: "name a bad version that can be built and measured"}
+	}
+	return Result{None: answer == Good, Unsure: answer == Unsure}, err
+}
+
+// left are the versions that may be the first bad one by the answers so far.
+func (s *Search) left(ctx context.Context) (left, good []string, bad string, err error) {
+	good, bad = []string{s.State.Good}, s.State.Bad
+	for _, step := range s.State.Steps {
+		switch step.Answer {
+		case Good:
+			good = append(good, step.Version)
+		case Bad:
+			bad = step.Version
+		}
+	}
+	left, err = s.Left(ctx, good, bad)
+	return left, good, bad, err
+}
+
+func (s *Search) step(version string) *Step {
+	i := slices.IndexFunc(s.State.Steps, func(x Step) bool { return x.Version == version })
+	if i < 0 {
+		return nil
+	}
+	return &s.State.Steps[i]
+}
+
+// steps is how many answers single out one of n versions.
+func steps(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
+
+// share is the part of the chance of a wrong result that the next of the steps among n versions may take. One share is left over, for
+// steps that are needed because others are unsure. So all steps together never take more than Alpha, however many there are.
+func (s *Search) share(n int) float64 {
+	rest := Alpha
+	for _, step := range s.State.Steps {
+		rest -= step.Alpha
+	}
+	return rest / float64(steps(n)+2)
+}
+
+func (s *Search) learn(a Answer, d []float64) {
+	switch a {
+	case Good:
+		s.fast = s.fast.Plus(stat.SampleOf(d))
+	case Bad:
+		s.slow = s.slow.Plus(stat.SampleOf(d))
+	}
+}
+
+func (s *Search) ratios(ctx context.Context, runs []string) (all []float64, err error) {
+	for _, id := range runs {
+		d, err := s.Ratios(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d...)
+	}
+	return all, nil
+}
+
+// answer is that of the log ratios d of a version; "" asks for more rounds.
+func (s *Search) answer(step *Step, d []float64) (Answer, error) {
+	if len(d) < s.Least {
+		return "", nil
+	}
+	w, err := stat.Slowed(stat.SampleOf(d), s.fast, s.slow, s.Margin)
+	if err != nil {
+		return "", err
+	}
+	against := w.Odds
+	if step.Version == s.State.Bad { // no slowdown of the margin or more, whatever its size
+		against = w.Most
+	}
+	switch {
+	case w.Odds >= -math.Log(step.Alpha):
+		return Bad, nil
+	case against <= math.Log(step.Alpha):
+		return Good, nil
+	case len(d) >= s.Most:
+		return Unsure, nil
+	}
+	return "", nil
+}
+
+// test answers whether a version is slower than the good one.
+func (s *Search) test(ctx context.Context, version string, alpha float64) (Answer, error) {
+	if s.step(version) == nil {
+		s.State.Steps = append(s.State.Steps, Step{Version: version, Alpha: alpha})
+	}
+	step := s.step(version)
+	if step.Answer != "" {
+		return step.Answer, nil
+	}
+	d, err := s.measured(ctx, step)
+	if err != nil {
+		return "", err
+	}
+	if step.Rounds = len(d); step.Rounds > 0 {
+		sample := stat.SampleOf(d)
+		step.Ratio = math.Exp(sample.Sum / float64(sample.N))
+	}
+	s.learn(step.Answer, d)
+	text := string(step.Answer)
+	if step.Why != "" {
+		text += ": " + step.Why
+	}
+	s.Note("%s: %s after %d rounds", version, text, step.Rounds)
+	return step.Answer, s.Save(s.State)
+}
+
+// measured builds and measures the version of a step until it has an answer.
+func (s *Search) measured(ctx context.Context, step *Step) (d []float64, err error) {
+	if d, err = s.ratios(ctx, step.Runs); err != nil {
+		return nil, err
+	}
+	if step.Answer, err = s.answer(step, d); err != nil || step.Answer != "" {
+		return d, err
+	}
+	var broken *BuildError
+	if err := s.Build(ctx, step.Version); errors.As(err, &broken) && ctx.Err() == nil {
+		step.Answer, step.Why = Failed, broken.Error()
+		return d, nil
+	} else if err != nil {
+		return nil, err
+	}
+	id := s.NewID()
+	step.Runs = append(step.Runs, id)
+	if err := s.Save(s.State); err != nil {
+		return nil, err
+	}
+	merr := s.Measure(ctx, step.Version, id, func(now []float64) string {
+		a, err := s.answer(step, append(slices.Clone(d), now...))
+		if err != nil {
+			return err.Error()
+		}
+		return string(a)
+	})
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if merr != nil && !errors.As(merr, &broken) {
+		return nil, merr
+	}
+	before := len(d)
+	if d, err = s.ratios(ctx, step.Runs); err != nil {
+		return nil, errors.Join(merr, err)
+	}
+	if step.Answer, err = s.answer(step, d); err != nil || step.Answer != "" {
+		return d, err
+	}
+	if merr != nil || len(d) == before {
+		step.Answer, step.Why = Failed, "no round counts: iotax show "+id
+		if merr != nil {
+			step.Why = fmt.Sprintf("measure: %v", merr)
+		}
+		return d, nil
+	}
+	step.Answer = Unsure
+	return d, nil
+}
+
+// Slowdown is the ratio of the slow versions to the good one, of all their rounds together.
+func (s *Search) Slowdown(ctx context.Context) (stat.Effect, error) {
+	var all []float64
+	for _, step := range s.State.Steps {
+		if step.Answer == Bad {
+			d, err := s.ratios(ctx, step.Runs)
+			if err != nil {
+				return stat.Effect{}, err
+			}
+			all = append(all, d...)
+		}
+	}
+	if len(all) == 0 {
+		return stat.Effect{Interval: stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}}, nil
+	}
+	return stat.Estimate(all, stat.Options{})
+}

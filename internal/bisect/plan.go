@@ -1,0 +1,91 @@
+package bisect
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/internal/plan"
+	"iotax/internal/workload/support"
+)
+
+// Placeholder stands in a plan for the directory of a build.
+const Placeholder = "{build}"
+
+// Check finds what keeps p from comparing two builds.
+func Check(p *plan.Plan) error {
+	text, err := p.YAML()
+	switch {
+	case err != nil:
+		return err
+	case len(p.Workloads) != 1:
+		return &iotax.Error{Op: "bisect", On: p.Name, Err: fmt.Errorf("the plan has %d workloads, and a step is decided by one", len(p.Workloads)), Hint: "choose one: -w NAME"}
+	case len(p.Workloads[0].Metrics) > 1:
+		return &iotax.Error{Op: "bisect", On: p.Name, Err: errors.New("a step is decided by one metric"), Hint: "choose one: --metric NAME"}
+	case !strings.Contains(string(text), Placeholder):
+		return &iotax.Error{Op: "bisect", On: p.Name, Err: errors.New("nothing that is built is measured"),
+			Hint: "write " + Placeholder + " for the directory of the build, as in -w 'command:{build}/tool {dir}/file' or, in a plan, kernel: '{build}/bzImage'"}
+	}
+	return nil
+}
+
+// Twin is the plan that compares the last target of p with the build in dir, as the target version, with the same of the good build, the
+// baseline good. Machines with Placeholder in them are there twice.
+func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan.Plan, error) {
+	text, err := p.YAML()
+	if err != nil {
+		return nil, err
+	}
+	with := func(dir string) (*plan.Plan, error) {
+		return plan.Parse(p.File, []byte(strings.ReplaceAll(string(text), Placeholder, dir)), k)
+	}
+	out, err := with(goodDir)
+	if err != nil {
+		return nil, err
+	}
+	other, err := with(dir)
+	if err != nil {
+		return nil, err
+	}
+	machines, _, _ := strings.Cut(string(text), "\ntargets:")
+	a, b := out.Targets[len(out.Targets)-1], other.Targets[len(other.Targets)-1]
+	if can := b.Traits(); can.Gather != nil || can.Served != nil && can.Served.Machine != "" {
+		return nil, &iotax.Error{Op: "bisect", On: b.Name, Err: errors.New("a target that is made of several machines or targets cannot be had twice"), Hint: "name a plain target"}
+	}
+	if strings.Contains(machines, Placeholder) {
+		again := func(name string) string {
+			if name == plan.Host || name == "" {
+				return name
+			}
+			return name + " of " + version
+		}
+		for _, m := range other.Machines {
+			m.Name, m.On = again(m.Name), again(m.On)
+			out.Machines = append(out.Machines, m)
+		}
+		b.On = again(b.On)
+		for i := range b.In {
+			b.In[i] = again(b.In[i])
+		}
+	}
+	out.Expectations, out.Layers, out.Reference, out.Layout = nil, nil, nil, ""
+	base := out.Targets[:len(out.Targets)-1] // what the target may be on
+	for i, side := range []*plan.Target{&a, &b} {
+		side.Against = nil
+		side.Labels = maps.Clone(side.Labels)
+		if side.Labels == nil {
+			side.Labels = map[string]string{}
+		}
+		side.Name, side.Labels[support.LabelBuild] = good, goodDir
+		if i == 1 {
+			side.Name, side.Labels[support.LabelBuild] = version, dir
+		}
+	}
+	out.Name, out.Baseline, out.Targets = p.Name+": "+version+" against "+good, a.Name, append([]plan.Target{a, b}, base...)
+	out.Workloads = slices.Clone(p.Workloads) // a command has Placeholder filled in for each target
+	out.Workloads[0].At = []string{a.Name, b.Name}
+	return out, out.Measure.Check()
+}
