@@ -159,6 +159,8 @@ type Options struct {
 	// List returns the set options and the defaults, in the order of display. If it is nil, the spec has the
 	// options in a map[string]string field tagged `yaml:",inline"`.
 	List func() []Option
+	// Scaled is List with the sizes that a run uses, after Traits.Scale.
+	Scaled func() []Option
 }
 
 // An Option is one of Options with its value.

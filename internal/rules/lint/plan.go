@@ -186,8 +186,8 @@ func planJob(w plan.Workload, written []fio.Setting) *job {
 		}
 		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 	}
-	if takes := w.Traits().Options; takes != nil && takes.List != nil {
-		for _, o := range takes.List() {
+	if takes := w.Traits().Options; takes != nil && takes.Scaled != nil {
+		for _, o := range takes.Scaled() {
 			j.add(setting{key: fio.Canonical(o.Key), value: o.Value, bare: o.Value == "", at: marked(w.Where(o.Key))})
 		}
 	}

@@ -77,7 +77,7 @@ func TestPlanEdges(t *testing.T) {
 
 // Sizes in a plan are in the standard's units, not in fio's.
 func TestPlanUnits(t *testing.T) {
-	for size, want := range map[string]string{"4MiB": "4 MiB", "4m": "4 MiB", "4MB": "3.8 MiB"} {
+	for size, want := range map[string]string{"4MiB": "4 MiB", "4m": "4 MiB", "4MB": "3.8 MiB", "4GiB, scale: 0.25": "1 GiB"} {
 		fs := about(lintPlan(t, planWith("rw: randread, direct: 0, size: "+size), here), "file-fits-memory")
 		if len(fs) != 1 || !strings.Contains(fs[0].Evidence, "the same "+want+" again (") {
 			t.Errorf("%s: %+v, want %s", size, fs, want)

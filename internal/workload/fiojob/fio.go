@@ -50,7 +50,7 @@ type Fio struct {
 func newFio() plan.Spec { return &Fio{} }
 
 func (f *Fio) Traits() plan.Traits {
-	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options}, Lasts: f.lasts(), Scale: f.Scale, Split: f.Split, Metrics: f.metrics}
+	can := plan.Traits{Options: &plan.Options{Names: fio.OptionNames, Set: f.SetOption, List: f.Options, Scaled: f.scaledOptions}, Lasts: f.lasts(), Scale: f.Scale, Split: f.Split, Metrics: f.metrics}
 	if !f.Install {
 		can.Tools = []string{"fio"}
 	}
@@ -74,6 +74,27 @@ const (
 	scaledBlocks = 4
 	scaledBlock  = 1 << 20
 )
+
+// scaledValue is the value of an option in a job of that many files with blocks of that size, times ScaleBy if it is the size of a file.
+func (f *Fio) scaledValue(key, value string, base int, files string, block int64) string {
+	if f.ScaleBy == 0 || !slices.Contains(scaled, key) {
+		return value
+	}
+	least := scaledBlocks * max(block, scaledBlock)
+	switch key {
+	case "size", "io_size":
+		if n, err := strconv.ParseInt(files, 10, 32); err == nil && n > 0 {
+			least *= n
+		}
+	case "offset":
+		least = scaledBlock
+	}
+	n, err := fio.ParseSize(value, base)
+	if err != nil {
+		return value // its reader reports the error
+	}
+	return strconv.FormatInt(support.ScaledSize(n, f.ScaleBy, least), 10)
+}
 
 // defaultTotal is the size of all test files together where the plan gives none.
 const defaultTotal = 1 << 30
@@ -384,6 +405,21 @@ func (f *Fio) Options() []plan.Option {
 	return out
 }
 
+// scaledOptions is Options with the sizes that a run uses.
+func (f *Fio) scaledOptions() []plan.Option {
+	get, base := map[string]string{}, map[string]int{}
+	for _, s := range f.settings {
+		get[s.Key], base[s.Key] = standardSizes(s.Value), 1024
+	}
+	out, block := f.Options(), surestBlock(get, base)
+	for i, o := range out {
+		if scaled := f.scaledValue(o.Key, get[o.Key], 1024, get["nrfiles"], block); scaled != get[o.Key] {
+			out[i].Value = scaled
+		}
+	}
+	return out
+}
+
 // Kind is kind fio.
 var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio)
 
@@ -588,21 +624,8 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 	block := surestBlock(get, base)
 	for i := range r.settings {
 		s := &r.settings[i]
-		if by := j.spec.ScaleBy; by != 0 && slices.Contains(scaled, s.Key) {
-			least := scaledBlocks * max(block, scaledBlock)
-			switch s.Key {
-			case "size", "io_size":
-				if n, err := strconv.ParseInt(get["nrfiles"], 10, 32); err == nil && n > 0 {
-					least *= n
-				}
-			case "offset":
-				least = scaledBlock
-			}
-			if n, err := fio.ParseSize(s.Value, cmp.Or(s.KBBase, 1024)); err == nil { // else the reading below says why not
-				s.Value = strconv.FormatInt(support.ScaledSize(n, by, least), 10)
-				get[s.Key] = s.Value
-			}
-		}
+		s.Value = j.spec.scaledValue(s.Key, s.Value, cmp.Or(s.KBBase, 1024), get["nrfiles"], block)
+		get[s.Key] = s.Value
 		if e := unclear(*s); e != nil {
 			return nil, &iotax.Error{Op: "resolve " + s.Key + " of", On: j.name, Err: errors.New(e.Msg), Hint: e.Hint}
 		}
