@@ -58,6 +58,7 @@ type junitSuite struct {
 	Time     string      `xml:"time,attr"`
 	At       string      `xml:"timestamp,attr"`
 	Cases    []junitCase `xml:"testcase"`
+	Out      string      `xml:"system-out,omitempty"` // the banner
 }
 
 type junitCase struct {
@@ -80,7 +81,7 @@ func JUnit(w io.Writer, r *report.Report) error {
 	}
 	s := junitSuite{Name: "iotax " + r.Run.Name, Tests: len(r.Expected), Failures: r.Outcomes()[expect.Missed],
 		Skipped: r.Outcomes()[expect.Undecided], Time: fmt.Sprintf("%.3f", max(0, r.Run.End.Sub(r.Run.Start).Seconds())),
-		At: r.Run.Start.UTC().Format("2006-01-02T15:04:05")}
+		At: r.Run.Start.UTC().Format("2006-01-02T15:04:05"), Out: r.Banner()}
 	for _, x := range r.Expected {
 		c := junitCase{Class: x.Workload, Name: x.Condition() + " at " + x.Target, Time: "0"}
 		switch x.Outcome {
@@ -103,7 +104,7 @@ func JUnit(w io.Writer, r *report.Report) error {
 	return err
 }
 
-// GitHub writes an annotation of GitHub Actions for each expectation that was not met.
+// GitHub writes annotations of GitHub Actions: one for emulated guests, and one for each expectation.
 func GitHub(w io.Writer, r *report.Report) error {
 	if r.Expected == nil {
 		return ErrNoExpectations
@@ -111,6 +112,11 @@ func GitHub(w io.Writer, r *report.Report) error {
 	level := map[expect.Outcome]string{expect.Missed: "error", expect.Undecided: "warning", expect.Met: "notice"}
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	if text := r.Banner(); text != "" {
+		if _, err := fmt.Fprintf(w, "::warning title=Emulated guests::%s\n", data.Replace(text)); err != nil {
+			return err
+		}
+	}
 	for _, x := range r.Expected {
 		place := ""
 		if x.File != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/joshdk/go-junit"
 
+	"iotax"
 	"iotax/internal/expect"
 	"iotax/internal/report"
 	"iotax/internal/testenv/reporttest"
@@ -25,14 +26,21 @@ var junitSchema = map[string]struct{ in, required, allowed string }{
 	"testcase":   {"testsuite", "name", "time classname group"},
 	"failure":    {"testcase", "", "type message"},
 	"skipped":    {"testcase", "", "type message"},
+	"system-out": {"testsuite", "", ""},
 }
 
 var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]{0,3})?$`)
 
 // The XML is as the schema demands, and a parser that is not ours finds each expectation in it with its outcome.
 func TestJUnit(t *testing.T) {
-	r := report.New(reporttest.Expecting())
+	run, trials := reporttest.Expecting()
+	run.Targets[1].Facts = map[string]string{iotax.FactAccel: "tcg"}
+	r := report.New(run, trials)
 	var b bytes.Buffer
+	if err := GitHub(&b, r); err != nil || !strings.HasPrefix(b.String(), "::warning title=Emulated guests::Guests were EMULATED (QEMU TCG).") {
+		t.Errorf("annotations of emulated guests (%v):\n%s", err, &b)
+	}
+	b.Reset()
 	if err := JUnit(&b, r); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +77,9 @@ func TestJUnit(t *testing.T) {
 	suites, err := junit.Ingest(b.Bytes())
 	if err != nil || len(suites) != 1 || len(suites[0].Tests) != len(r.Expected) {
 		t.Fatalf("%v, %v", suites, err)
+	}
+	if suites[0].SystemOut != r.Banner() || r.Banner() == "" {
+		t.Errorf("the banner is %q, in the XML %q", r.Banner(), suites[0].SystemOut)
 	}
 	status := map[expect.Outcome]junit.Status{expect.Met: junit.StatusPassed, expect.Missed: junit.StatusFailed, expect.Undecided: junit.StatusSkipped}
 	for i, x := range r.Expected {
