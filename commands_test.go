@@ -20,6 +20,7 @@ var unbounded = map[string]string{
 	"internal/rules/lint/input/here.go:Here":   "what cannot be found out is unknown, and not an error",
 	"internal/rules/lint/input/here.go:holds":  "what cannot be found out is unknown, and not an error",
 	"internal/agent/root.go:Exec":              "functions of the agent run it, and who calls them has a deadline",
+	"internal/generate/realgit.go:*":           "functions of the agent run it, and a trial or a check has a deadline",
 	"internal/machine/ssh/transport.go:Start":  "the connection: its caller ends it, and ssh a dead one",
 	"internal/agent/enclose_linux.go:enclose":  "a session: it ends with its standard input",
 }

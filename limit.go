@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // MaxOutput is the largest answer of a command, in bytes, and the largest file of settings.
@@ -82,6 +84,12 @@ func ExecOutput(cmd *exec.Cmd) ([]byte, error) {
 	}
 	err := cmd.Run()
 	return out.Bytes(), cmp.Or(out.Err(), err)
+}
+
+// GitEnviron is the environment of commands of git, without the variables of git that iotax was started with: in a hook they name
+// the repository of the hook.
+func GitEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
 // ReadAll reads r to its end. More than limit bytes are a *LimitError.

@@ -59,6 +59,7 @@ func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, gitTime, fmt.Errorf("no end within %v", gitTime))
 	defer cancel()
 	c := exec.CommandContext(limited, "git", append([]string{"-C", r.Dir}, args...)...)
+	c.Env = iotax.GitEnviron()
 	var said iotax.Capture
 	c.Stderr = &said
 	out, err := iotax.ExecOutput(c)

@@ -26,7 +26,7 @@ var (
 )
 
 func gitVersion(ctx context.Context, _ struct{}) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", "version").Output()
+	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "git", "version"))
 	return strings.TrimSpace(string(out)), err
 }
 
@@ -34,8 +34,8 @@ func gitVersion(ctx context.Context, _ struct{}) (string, error) {
 func (r Repository) git(ctx context.Context, tree string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "safe.directory=*", "-c", "gc.auto=0", "-c", "user.name=iotax", "-c", "user.email=iotax@example.org"}, args...)...)
 	cmd.Dir = r.path(tree)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
-	out, err := cmd.CombinedOutput()
+	cmd.Env = append(iotax.GitEnviron(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
+	out, err := iotax.ExecOutput(cmd)
 	if err != nil {
 		err = fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), cmp.Or(context.Cause(ctx), err), bytes.TrimSpace(out))
 	}

@@ -7,6 +7,22 @@ import (
 	"testing"
 )
 
+// In a hook of git, the variables name the repository of the hook: no step touches it.
+func TestRealGitInAHook(t *testing.T) {
+	mine := filepath.Join(t.TempDir(), "mine", ".git")
+	for name, value := range map[string]string{"GIT_DIR": mine, "GIT_WORK_TREE": filepath.Dir(mine), "GIT_INDEX_FILE": filepath.Join(mine, "index")} {
+		t.Setenv(name, value)
+	}
+	r := Repository{Dir: filepath.Join(t.TempDir(), "w"), Files: 20, Seed: 3}
+	_, err := makeRealRepository(t.Context(), r)
+	if err == nil {
+		_, err = doRealGit(t.Context(), r)
+	}
+	if _, lookErr := os.Stat(mine); err != nil || lookErr == nil {
+		t.Errorf("git wrote to the repository of the hook, or failed: %v", err)
+	}
+}
+
 // The steps of the installed git leave two clean work trees, and a lost object is found.
 func TestRealGit(t *testing.T) {
 	if v, err := gitVersion(t.Context(), struct{}{}); err != nil || !strings.HasPrefix(v, "git version ") {
