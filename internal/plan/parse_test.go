@@ -241,7 +241,7 @@ func TestHugePlans(t *testing.T) {
 			} else if len(err.Error()) > 20_000 {
 				t.Errorf("the error is %d bytes long", len(err.Error()))
 			}
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > time.Minute { // work in the square of the length would take hours
 				t.Errorf("it took %s", took)
 			}
 		})
