@@ -344,10 +344,10 @@ func testLookup(t *testing.T, url string) {
 	if err := s.Append(ctx, &iotax.Trial{Run: ids[0]}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Append(ctx, &iotax.Trial{Run: ids[0]}); err == nil || !strings.Contains(err.Error(), "there already") {
+	if err := s.Append(ctx, &iotax.Trial{Run: ids[0]}); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("the same trial twice: %v", err)
 	}
-	if err := s.Create(ctx, exampleRun(ids[0])); err == nil || !strings.Contains(err.Error(), "there already") {
+	if err := s.Create(ctx, exampleRun(ids[0])); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("the same run twice: %v", err)
 	}
 	for _, id := range []string{"", "latest", "newest", "-x", "a/b", "a b", "a\nb", strings.Repeat("x", 65)} {
