@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -114,20 +115,19 @@ func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	return " WHERE " + strings.Join(conds, " AND "), args
 }
 
+// order returns the ORDER BY of q. Find sorts by status and duration itself: a status may differ from that in the row, and the time
+// functions of SQLite and PostgreSQL differ.
 func (q *Query) order() (string, error) {
 	down, up := "DESC", "ASC"
 	if q.Reverse {
 		down, up = up, down
 	}
-	last := "started " + down + ", id " + down
 	switch q.Order {
 	case ByStart:
-		return last, nil
+		return "started " + down + ", id " + down, nil
 	case ByName:
 		return "lower(name) " + up + ", started DESC, id DESC", nil
 	case ByStatus, ByTook:
-		// Find sorts these itself: the status may differ from that in the row, and the time functions of SQLite
-		// and PostgreSQL differ.
 		return "started DESC, id DESC", nil
 	}
 	return "", fmt.Errorf("runs are not ordered by %q", q.Order)
@@ -179,54 +179,33 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	return out, err
 }
 
-// chosen returns the ids that q selects, in its order. Reading ten thousand ids is faster than a second query that
-// counts them.
-func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) ([]string, error) {
+// chosen returns the ids that q selects, in its order. Reading ten thousand ids is faster than a second query that counts them.
+func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
-	columns := "id"
-	switch q.Order {
-	case ByStatus:
-		columns = "id, status"
-	case ByTook:
-		columns = "id, started, ended"
+	columns := "id" // the index has it
+	if q.Order == ByStatus || q.Order == ByTook {
+		columns = "id, status, started, ended"
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT "+columns+" FROM runs"+where+" ORDER BY "+order, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var ids []string
 	status, took := map[string]iotax.Status{}, map[string]time.Duration{}
-	for rows.Next() {
-		var id string
-		var st iotax.Status
+	err = forEach(ctx, tx, "SELECT "+columns+" FROM runs"+where+" ORDER BY "+order, args, func(rows *sql.Rows) error {
+		var r Summary
 		var start, end sql.NullString
-		into := []any{&id}
-		switch q.Order {
-		case ByStatus:
-			into = append(into, (*string)(&st))
-		case ByTook:
-			into = append(into, &start, &end)
+		if err := rows.Scan([]any{&r.ID, (*string)(&r.Status), &start, &end}[:strings.Count(columns, ",")+1]...); err != nil {
+			return spot{run: r.ID}.scanned(err)
 		}
-		if err := rows.Scan(into...); err != nil {
-			return nil, spot{run: id}.scanned(err)
-		}
-		ids = append(ids, id)
-		status[id] = cmp.Or(settled[id], st)
+		ids = append(ids, r.ID)
 		if q.Order != ByTook {
-			continue
+			status[r.ID] = cmp.Or(settled[r.ID], r.Status)
+			return nil
 		}
-		took[id] = 1<<63 - 1
-		from, err := parseTime(start)
-		if err != nil {
-			return nil, spot{run: id}.damaged("started", err)
+		var err1, err2 error
+		r.Start, err1 = parseTime(start)
+		r.End, err2 = parseTime(end)
+		if took[r.ID] = r.End.Sub(r.Start); r.End.IsZero() {
+			took[r.ID] = math.MaxInt64
 		}
-		if to, err := parseTime(end); err != nil {
-			return nil, spot{run: id}.damaged("ended", err)
-		} else if !to.IsZero() {
-			took[id] = to.Sub(from)
-		}
-	}
+		return cmp.Or(spot{run: r.ID}.damaged("started", err1), spot{run: r.ID}.damaged("ended", err2))
+	})
 	if q.Order == ByTook || q.Order == ByStatus {
 		slices.SortStableFunc(ids, func(a, b string) int {
 			if q.Reverse {
@@ -235,7 +214,7 @@ func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[
 			return cmp.Or(cmp.Compare(took[b], took[a]), cmp.Compare(status[a], status[b]))
 		})
 	}
-	return ids, rows.Err()
+	return ids, err
 }
 
 // summaries reads the runs with these ids, in this order.
