@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	gonum "gonum.org/v1/gonum/stat"
+
 	"iotax"
 	"iotax/internal/rules"
 	"iotax/stat"
@@ -86,20 +88,8 @@ func cv(xs []float64) float64 {
 	if len(xs) < 2 {
 		return 0
 	}
-	mean, variance := spread(xs)
+	mean, variance := gonum.MeanVariance(xs, nil)
 	return known(math.Sqrt(variance) / mean)
-}
-
-// spread returns the mean and the sample variance.
-func spread(xs []float64) (mean, variance float64) {
-	n := float64(len(xs))
-	for _, x := range xs {
-		mean += x / n
-	}
-	for _, x := range xs {
-		variance += (x - mean) * (x - mean) / (n - 1)
-	}
-	return mean, variance
 }
 
 // phi returns the autocorrelation for which intervals are widened: the estimate r of n rounds without its bias, φ

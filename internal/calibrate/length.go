@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	gonum "gonum.org/v1/gonum/stat"
+
 	"iotax"
 	"iotax/stat"
 )
@@ -41,7 +43,7 @@ func components(trials []*iotax.Trial, workload, metric string, d []float64) (c 
 	if err != nil { // the trials are too short
 		return c, 0, false
 	}
-	_, variance := spread(d)
+	variance := gonum.Variance(d, nil)
 	c.Between = variance/2 - c.Within/c.Seconds
 	return c, math.Max(0, setUp/float64(count)), true
 }

@@ -36,10 +36,6 @@ func (b *Rounds) SetScalar(s string) error {
 	return err
 }
 
-func (b *Rounds) Set(s string) error { return b.SetScalar(s) }
-
-func (*Rounds) Type() string { return "rounds" }
-
 func (b Rounds) String() string {
 	if b.Min == b.Max {
 		return strconv.Itoa(b.Min)

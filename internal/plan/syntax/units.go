@@ -265,7 +265,7 @@ func (p Percent) String() string {
 // Duration returns d as a time.Duration.
 func (d Duration) Duration() time.Duration { return time.Duration(d) }
 
-// The text forms serve YAML, JSON and flags.
+// The text forms are for YAML and JSON.
 
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -293,17 +293,3 @@ func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
 	}
 	return v, nil
 }
-
-// Set and Type make the types flags (github.com/spf13/pflag Value).
-
-func (s *Size) Set(t string) error { return s.UnmarshalText([]byte(t)) }
-
-func (d *Duration) Set(t string) error { return d.UnmarshalText([]byte(t)) }
-
-func (p *Percent) Set(t string) error { return p.UnmarshalText([]byte(t)) }
-
-func (*Size) Type() string { return "size" }
-
-func (*Duration) Type() string { return "duration" }
-
-func (*Percent) Type() string { return "percent" }
