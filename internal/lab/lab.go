@@ -111,11 +111,11 @@ func ParseRate(s string) (Rate, error) {
 		}
 		f, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
 		if err != nil || !(f > 0) || f*float64(u.bits) > 1e12 {
-			return 0, fmt.Errorf("%q is no rate from 1kbit to 1000gbit", s)
+			return 0, fmt.Errorf("%q is not a rate from 1kbit to 1000gbit", s)
 		}
 		r := Rate(f * float64(u.bits))
 		if r < 1000 {
-			return 0, fmt.Errorf("%q is no rate from 1kbit to 1000gbit", s)
+			return 0, fmt.Errorf("%q is not a rate from 1kbit to 1000gbit", s)
 		}
 		return r, nil
 	}
@@ -156,7 +156,7 @@ func (c *Config) fill() error {
 	}
 	switch {
 	case !goodName.MatchString(c.Name):
-		return fail("%q is no name of a lab: 1 to 12 of a-z and 0-9", c.Name)
+		return fail("%q is not a name of a lab: 1 to 12 of a-z and 0-9", c.Name)
 	case c.Nodes < 1 || c.Nodes > maxNodes:
 		return fail("%d is not a number of nodes from 1 to %d", c.Nodes, maxNodes)
 	case c.Size != 0 && c.Size < minSize:
@@ -206,7 +206,7 @@ func Get(name string) (*Lab, error) {
 		return &iotax.Error{Op: "find lab", On: name, Err: err, Hint: hint}
 	}
 	if !goodName.MatchString(name) {
-		return nil, fail(fmt.Errorf("%q is no name of a lab", name), "1 to 12 of a-z and 0-9")
+		return nil, fail(fmt.Errorf("%q is not a name of a lab", name), "1 to 12 of a-z and 0-9")
 	}
 	b, err := os.ReadFile(filepath.Join(state, name+".json"))
 	switch {

@@ -306,7 +306,7 @@ func Down(ctx context.Context, name string) error {
 		name = DefaultName
 	}
 	if !goodName.MatchString(name) {
-		return &iotax.Error{Op: "remove lab", On: name, Err: fmt.Errorf("%q is no name of a lab", name), Hint: "1 to 12 of a-z and 0-9"}
+		return &iotax.Error{Op: "remove lab", On: name, Err: fmt.Errorf("%q is not a name of a lab", name), Hint: "1 to 12 of a-z and 0-9"}
 	}
 	if err := ready("remove lab", name); err != nil {
 		return err

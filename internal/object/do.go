@@ -21,7 +21,7 @@ import (
 func Do(ctx context.Context, j Job) (*Result, error) {
 	// Nothing outside its own prefix is ever written or removed.
 	if !strings.HasPrefix(j.Prefix, "iotax-") || !strings.HasSuffix(j.Prefix, "/") || strings.Contains(j.Prefix, "..") {
-		return nil, &Failure{Op: j.Op, Text: fmt.Sprintf("%q is no prefix of iotax", j.Prefix)}
+		return nil, &Failure{Op: j.Op, Text: fmt.Sprintf("%q is not a prefix of iotax", j.Prefix)}
 	}
 	c, err := newClient(j.Endpoint)
 	if err != nil {

@@ -152,7 +152,7 @@ func (f *fioSpec) SetOption(key, value string) error {
 		return fmt.Errorf("fio has no option %s", key)
 	}
 	if key == "rw" && !slices.Contains([]string{"read", "write", "rw", "randread", "randwrite", "randrw"}, value) {
-		return &FieldError{Field: key, Msg: fmt.Sprintf("%q is no pattern of fio", value), Hint: "write randread"}
+		return &FieldError{Field: key, Msg: fmt.Sprintf("%q is not a pattern of fio", value), Hint: "write randread"}
 	}
 	if strings.ContainsAny(value, "\n") {
 		return errors.New("an option is one line")

@@ -256,7 +256,7 @@ func (w *words) pod(n *syntax.Node) {
 	volume := map[string]string{"pod": "dir", "storageclass": "claim"}[parts[0].Text]
 	vol, ok := w.volume(volume)
 	if !ok {
-		w.Fail(parts[0], form, "%s is nothing of a cluster that can be measured", syntax.Quote(parts[0].Text))
+		w.Fail(parts[0], form, "%s is not a kind of Kubernetes target", syntax.Quote(parts[0].Text))
 		return
 	}
 	onVolume, onMachine := w.pairs(query, vol, m)

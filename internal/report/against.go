@@ -35,12 +35,12 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 		r.Against = ""
 	} else if r.Against != b.Baseline {
 		b.note(r, rules.ComparedWithAnother.Hinting("").Found(iotax.AboutTarget(r.Target), ""),
-			Item{Lead: "as the plan says, not compared with the baseline", Detail: "but with " + r.Against, Cells: []Cell{{Target: r.Target}}})
+			Item{Lead: "compared, by the plan,", Detail: "with " + r.Against + " instead of the baseline", Cells: []Cell{{Target: r.Target}}})
 	}
 	return base
 }
 
-// unrelated sets the verdict of a row that is compared with nothing. There is none, unless the workload has a baseline.
+// unrelated sets the verdict of a row that is compared with nothing. It has no verdict, unless the workload has a baseline.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":
@@ -60,7 +60,7 @@ func (b *builder) shares() {
 		for j := range s.Rows {
 			r := &s.Rows[j]
 			for _, name := range b.Target(r.Target).Against {
-				if name == r.Against || len(r.Values()) == 0 || b.Condemned(r) {
+				if name == r.Against || len(r.Values()) == 0 || b.Invalid(r) {
 					continue
 				}
 				if sh, ok := b.share(s, r, name); ok {
@@ -77,7 +77,7 @@ func (b *builder) shares() {
 
 func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 	if base := s.Row(name); base != nil && len(base.Values()) > 0 {
-		if b.Condemned(base) {
+		if b.Invalid(base) {
 			return Share{}, false
 		}
 		bs, xs := PairDots(base.Dots, r.Dots, false)
@@ -88,7 +88,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 	for i := range b.Sections {
 		o := &b.Sections[i]
 		base := o.Row(name)
-		if base == nil || len(base.Values()) == 0 || b.Condemned(base) {
+		if base == nil || len(base.Values()) == 0 || b.Invalid(base) {
 			continue
 		}
 		mine := r.Values()

@@ -6,7 +6,7 @@ import (
 	"iotax"
 )
 
-// Emulated are the targets whose work was done in an emulated guest, in the run's order.
+// Emulated returns the targets whose guests were emulated, in the run's order.
 func (r *Report) Emulated() []string {
 	var names []string
 	for _, t := range r.Run.Targets {
@@ -17,7 +17,7 @@ func (r *Report) Emulated() []string {
 	return names
 }
 
-// Banner is the caveat that stands under the first line of every report of emulated guests; "" where there are none.
+// Banner returns the caveat below the first line of every report of emulated guests, or "".
 func (r *Report) Banner() string {
 	names := r.Emulated()
 	if len(names) == 0 {

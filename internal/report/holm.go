@@ -58,7 +58,7 @@ func (b *builder) holm() {
 		}
 		r.Verdict = stat.Inconclusive
 		b.note(r, rules.OneOfMany.Found(iotax.AboutCell(r.Target, family[i].s.Workload), ""),
-			Item{Lead: fmt.Sprintf("alone it would be %s, but one such is no wonder among %d comparisons (Holm); adjusted p", a.Alone, len(family)),
+			Item{Lead: fmt.Sprintf("by its interval alone it would be %s, but chance explains one such result among %d comparisons (Holm); adjusted p", a.Alone, len(family)),
 				Detail: format.P(q),
 				Cells:  []Cell{{r.Target, family[i].s.Workload}}})
 	}

@@ -55,8 +55,8 @@ func (x *index) Found() []*Note { return x.found }
 // Concerns reports whether a note, one of Found, is about a row of the report's sections.
 func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
 
-// Condemned reports whether a check found that the number of a row is invalid.
-func (x *index) Condemned(r *Row) bool {
+// Invalid reports whether a check found that the number of a row is invalid.
+func (x *index) Invalid(r *Row) bool {
 	return slices.ContainsFunc(x.found, func(n *Note) bool {
 		return n.Severity == iotax.Invalid && n.Rule != rules.TooManyDiscarded.ID && x.refs[n][r]
 	})

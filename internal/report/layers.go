@@ -32,7 +32,7 @@ type Hop struct {
 	Share   iotax.Number  `json:"share"` // of the logarithm of the total; NaN where that is not sure to be a loss or a gain
 	Verdict stat.Verdict  `json:"verdict"`
 	Value   stat.Interval `json:"value"` // of To: the median over its trials
-	Notes   []int         `json:"-"`     // numbers of what the checks said of either side, ascending
+	Notes   []int         `json:"-"`     // numbers of the notes about either side, ascending
 }
 
 // waterfalls computes those of every chain in the plan. It needs the numbers of the notes.
@@ -144,7 +144,7 @@ func (b *builder) common(rows []*Row) [][]float64 {
 func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
 	x, y := b.Target(from.Target).Durability, b.Target(to.Target).Durability
 	switch {
-	case b.Condemned(from) || b.Condemned(to):
+	case b.Invalid(from) || b.Invalid(to):
 		return stat.NotComparable
 	case x != y && x != "" && y != "":
 		return stat.NotRanked

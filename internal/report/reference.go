@@ -22,7 +22,7 @@ type Reference struct {
 	Rows      []ReferenceRow `json:"rows"`
 	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run that the publication has nothing for
 	Unused    []string       `json:"unused,omitempty"`    // published cells that this run has nothing for
-	Notes     []string       `json:"notes,omitempty"`     // what cannot be said, and why
+	Notes     []string       `json:"notes,omitempty"`     // limits of the comparison
 }
 
 // A ReferenceRow is one metric of one cell with its published counterpart.
@@ -34,7 +34,7 @@ type ReferenceRow struct {
 	Unit      string         `json:"unit"`
 	Better    iotax.Better   `json:"-"`
 	Value     stat.Interval  `json:"value"` // median over the trials
-	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better; nil if there is none
+	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better, or nil
 	Published PublishedCell  `json:"published"`
 	Agree     Agreement      `json:"agree,omitempty"`
 }
@@ -330,7 +330,7 @@ func (b *referrer) notes(caveat string) {
 	}
 	switch {
 	case len(b.Reference.Rows) == 0:
-		say("Nothing of this run is called as in %s; say what is what with reference: in the plan or --reference-map.", b.Reference.Name)
+		say("No name of this run is in %s. Map the names with reference: in the plan, or with --reference-map.", b.Reference.Name)
 	case b.Reference.Reference != b.Baseline:
 		say("The publication has nothing like %s, so that the ratios on both sides are to %s.", b.Baseline, b.Reference.Reference)
 	}

@@ -46,11 +46,11 @@ type Report struct {
 	Trials   []*Trial // in the order in which they ran
 
 	Waterfalls []Waterfall // of each chain of layers, one for each section that measured it
-	Reference  *Reference  // comparison with published figures, nil if there is none
+	Reference  *Reference  // comparison with published figures, or nil
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 
 	Command string // that measured the run, "" if it is not known
-	Page    string // file with this report as HTML, "" if there is none
+	Page    string // file with this report as HTML, or ""
 
 	source     Source
 	histograms map[Cell][]*merged
@@ -80,8 +80,8 @@ type Row struct {
 	Target   string
 	Baseline bool
 	Value    stat.Interval // median over the valid trials, in the section's unit
-	Ratio    *stat.Effect  // to Against, paired by round, higher is better; nil if there is none
-	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if there is none
+	Ratio    *stat.Effect  // to Against, paired by round, higher is better, or nil
+	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" without one
 	Shares   []Share       // of other targets that the plan compares it with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened
@@ -542,7 +542,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	case errors.As(err, &r.Few):
 		b.note(r, rules.FewTrials.Hinting(r.Few.Hint(b.Protocol.Trial)).Found(iotax.AboutCell(r.Target, s.Workload), ""), Item{Lead: s.Label + " has", Detail: err.Error(), Cells: []Cell{cell}})
 		e, r.Verdict = nil, cmp.Or(r.Verdict, stat.TooFew)
-	case err != nil && s.Better == iotax.Neither: // nothing is lost with it: a count that is 0 is none the worse
+	case err != nil && s.Better == iotax.Neither: // a count of 0 is not a fault
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
 	case err != nil:
@@ -597,7 +597,7 @@ func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(
 	return &c, func(ratio float64) float64 { return stat.ChangeP(lx, ly, ratio, 0) }, nil
 }
 
-// Baseline returns the row of the baseline, nil if there is none.
+// Baseline returns the row of the baseline, or nil.
 func (s *Section) Baseline() *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Baseline {
@@ -620,12 +620,12 @@ func (b *builder) spreadBaseline(s *Section) {
 			continue
 		}
 		bd := info(base.Target).Durability
-		baseBad, baseDiscarded := b.Condemned(base), b.tooManyDiscarded(Cell{base.Target, s.Workload})
+		baseBad, baseDiscarded := b.Invalid(base), b.tooManyDiscarded(Cell{base.Target, s.Workload})
 		if d := info(r.Target).Durability; d != bd && d != "" && bd != "" {
 			r.Verdict = stat.NotRanked
 			b.note(r, rules.DurabilityDiffers.Found(iotax.AboutTarget(r.Target), "what a flush promises here (%s) is not what it promises on %s (%s)", d, base.Target, bd), Item{Cells: []Cell{{Target: r.Target}}})
 		}
-		if baseBad || b.Condemned(r) {
+		if baseBad || b.Invalid(r) {
 			r.Verdict = stat.NotComparable
 			if baseBad {
 				b.blame(base, r)

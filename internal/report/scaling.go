@@ -46,7 +46,7 @@ func (b *builder) scalings() {
 			r := &s.Rows[j]
 			info := b.Target(r.Target)
 			n, err := strconv.Atoi(info.Facts[iotax.FactClients])
-			if err != nil || info.Labels[iotax.FactClients] == "" || len(r.Values()) == 0 || b.Condemned(r) {
+			if err != nil || info.Labels[iotax.FactClients] == "" || len(r.Values()) == 0 || b.Invalid(r) {
 				continue
 			}
 			name := strings.Replace(r.Target, " "+iotax.FactClients+"="+info.Labels[iotax.FactClients], "", 1)

@@ -14,10 +14,9 @@ var quantiles = []struct {
 	name string
 }{{.5, "p50"}, {.99, "p99"}, {.999, "p99.9"}}
 
-// secondary returns what the trials of a cell that count have measured beside the headline metrics.
-// Latency quantiles come from the merged histograms where there are any; a percentile of several trials
-// is never averaged. A quantile with fewer than 100 observations beyond it stands there without its
-// value, and so it does not look as if nobody had measured it.
+// secondary returns the other metrics of a cell's valid trials. Latency quantiles come from merged histograms, if there are any:
+// a percentile of several trials is never averaged. A quantile with fewer than 100 observations beyond it is listed without a
+// value.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {

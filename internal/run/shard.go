@@ -35,7 +35,7 @@ type Shard struct {
 
 // ParseShard reads "2/8": the third of eight.
 func ParseShard(text string) (Shard, error) {
-	bad := fmt.Errorf("%q is no shard; write its number, from 0, and how many there are, as in 0/4", text)
+	bad := fmt.Errorf("%q is not a shard; write its number, from 0, and how many there are, as in 0/4", text)
 	index, count, ok := strings.Cut(text, "/")
 	if !ok {
 		return Shard{}, bad

@@ -298,7 +298,7 @@ func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 }
 
 func (s *Store) gone(id string) error {
-	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Hint: "`iotax list` shows the runs; another store is named with --store"}
+	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Hint: "`iotax list` shows the runs; use --store for another store"}
 }
 
 // Append adds a finished trial, completely or not at all. When it returns nil, the trial survives a crash of the

@@ -35,7 +35,7 @@ func (s *ClaimSpec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Class != "" && (len(s.Class) > 253 || !className.MatchString(s.Class)):
-		return bad("class", fmt.Sprintf("%q is no name of a storage class", s.Class), "kubectl get storageclass lists them")
+		return bad("class", fmt.Sprintf("%q is not a name of a storage class", s.Class), "kubectl get storageclass lists them")
 	case s.NFS != "" && !exportName.MatchString(s.NFS):
 		return bad("nfs", fmt.Sprintf("%q is not SERVER:/PATH", s.NFS), "as in 10.0.0.5:/srv/bench")
 	case s.NFS != "" && (s.Class != "" || s.Size != 0 || s.Mode != "filesystem"):

@@ -18,7 +18,7 @@ func TestClaimSpec(t *testing.T) {
 		"two in one":          {ClaimSpec{NFS: "nas:/srv", Class: "fast", Mode: "filesystem"}, "neither class nor size"},
 		"export of a size":    {ClaimSpec{NFS: "nas:/srv", Size: 1, Mode: "filesystem"}, "neither class nor size"},
 		"export as a device":  {ClaimSpec{NFS: "nas:/srv", Mode: "block"}, "neither class nor size"},
-		"class with a blank":  {ClaimSpec{Class: "fa st", Mode: "filesystem"}, "is no name of a storage class"},
+		"class with a blank":  {ClaimSpec{Class: "fa st", Mode: "filesystem"}, "is not a name of a storage class"},
 		"device of no device": {ClaimSpec{Path: "/dev/x", Mode: "filesystem"}, "is for mode block"},
 	} {
 		err := c.spec.Validate()

@@ -301,10 +301,10 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		if len(s.Missing) > 1 {
 			why = fmt.Errorf("%s does not exist", s.Missing[0])
 		}
-		return fail(why, "check the path; to have it made: create: true beside it in the plan, or create=true behind it on the command line (dir:/data,create=true)")
+		return fail(why, "check the path, or let iotax create it: dir:PATH,create=true on the command line, create: true in the plan")
 	case known && d.users && !d.network && networked(fs):
 		return fail(errors.New("it lies on a network file system, whose server others may use too"),
-			"if that is meant: network: true beside it in the plan, or as in dir:"+d.want+",network=true on the command line; else name a directory on a disk")
+			"to measure it: dir:"+d.want+",network=true on the command line, network: true in the plan; else name a directory on a disk")
 	case known && fs.ReadOnly():
 		return fail(errors.New("the file system is mounted read-only"), "use another directory, or make it writable: mount -o remount,rw "+iotax.Quote(fs.Point))
 	}

@@ -67,7 +67,7 @@ func (s *NBDSpec) Validate() error {
 			refuse("url", "an export that exists has no from, path or size", "leave them out, or leave url out")
 		}
 		if u, err := url.Parse(s.URL); err != nil || !strings.HasPrefix(u.Scheme, "nbd") || u.Host == "" && u.Query().Get("socket") == "" {
-			refuse("url", fmt.Sprintf("%q is no address of an export", s.URL), "as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x")
+			refuse("url", fmt.Sprintf("%q is not an address of an export", s.URL), "as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x")
 		} else if u.User != nil {
 			refuse("url", "an address with a user or a password would be stored and shown", "leave it out")
 		}

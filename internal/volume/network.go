@@ -36,10 +36,10 @@ func (s *NetworkSpec) Validate() error {
 
 func checkAddress(address string, port int) error {
 	if strings.ContainsAny(address, " \t\n/@?") {
-		return &plan.FieldError{Field: "address", Msg: fmt.Sprintf("%q is no address", address), Hint: "write a host name or an IP address"}
+		return &plan.FieldError{Field: "address", Msg: fmt.Sprintf("%q is not an address", address), Hint: "write a host name or an IP address"}
 	}
 	if port < 0 || port > 65535 {
-		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", port), Hint: "use 1024 to 65535, or leave it out"}
+		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is not a port", port), Hint: "use 1024 to 65535, or leave it out"}
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (s *NFSSpec) Validate() error {
 		errs = append(errs, &plan.FieldError{Field: "options", Msg: "blanks and backslashes have no place in mount options", Hint: "separate them by commas"})
 	}
 	if s.Port < 0 || s.Port > 65535 {
-		errs = append(errs, &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Hint: "use 1024 to 65535, or leave it out"})
+		errs = append(errs, &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is not a port", s.Port), Hint: "use 1024 to 65535, or leave it out"})
 	}
 	return errors.Join(errs...)
 }

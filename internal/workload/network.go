@@ -63,7 +63,7 @@ func (s *stream) Check(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "check " + s.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	if t.Place.Kind != iotax.PlaceURL || !strings.HasPrefix(t.Place.Path, "tcp://") {
-		return on(fmt.Errorf("%s is no server of iperf3", t.Place.Path), "a target {network: {to: MACHINE}}, and at: its name")
+		return on(fmt.Errorf("%s is not a server of iperf3", t.Place.Path), "a target {network: {to: MACHINE}}, and at: its name")
 	}
 	out, err := iotax.Output(ctx, t.Machine, "iperf3", "--version")
 	if err != nil {

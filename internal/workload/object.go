@@ -63,10 +63,10 @@ func (o *Object) Validate() error {
 			errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 		}
 	}
-	refuse(o.Size < 1 || o.Size > 5<<40, "size", fmt.Sprintf("%v is no size of an object", o.Size), "1 byte to 5TiB")
+	refuse(o.Size < 1 || o.Size > 5<<40, "size", fmt.Sprintf("%v is not a size of an object", o.Size), "1 byte to 5TiB")
 	refuse(o.Count < 1 || o.Count > 100000, "count", fmt.Sprintf("%d is not a number from 1 to 100000", o.Count), "")
 	refuse(o.Clients < 1 || o.Clients > 1024, "clients", fmt.Sprintf("%d is not a number from 1 to 1024", o.Clients), "")
-	refuse(o.Part < 5<<20 || o.Part > 5<<30, "part", fmt.Sprintf("%v is no size of a part", o.Part), "S3 takes 5MiB to 5GiB")
+	refuse(o.Part < 5<<20 || o.Part > 5<<30, "part", fmt.Sprintf("%v is not a size of a part", o.Part), "S3 takes 5MiB to 5GiB")
 	refuse(o.Part > 0 && o.Size/o.Part >= 10000, "part", "there would be more than 10000 parts", "a larger part")
 	refuse(o.Concurrency < 1 || o.Concurrency > 256, "concurrency", fmt.Sprintf("%d is not a number from 1 to 256", o.Concurrency), "")
 	refuse(!slices.Contains([]string{"default", "unsigned", "checksum"}, o.Payload), "payload", fmt.Sprintf("%q is not known", o.Payload), "default, unsigned or checksum")
@@ -111,7 +111,7 @@ type store struct {
 func storeOf(p iotax.Place) (store, error) {
 	u, err := url.Parse(p.Path)
 	if err != nil || u.Scheme != "s3" || p.Kind != iotax.PlaceURL {
-		return store{}, fmt.Errorf("%s is no bucket", p.Path)
+		return store{}, fmt.Errorf("%s is not a bucket", p.Path)
 	}
 	q := u.Query()
 	s := store{prefix: q.Get("prefix"), versioned: q.Get("versioned") != "",

@@ -87,7 +87,7 @@ func (s *Spec) Validate() error {
 	}
 	for _, d := range s.Devices {
 		if !path.IsAbs(d) {
-			return bad("devices", fmt.Sprintf("%q is no absolute path", d), "write it as /dev/…")
+			return bad("devices", fmt.Sprintf("%q is not an absolute path", d), "write it as /dev/…")
 		}
 	}
 	return nil

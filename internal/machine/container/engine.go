@@ -95,14 +95,14 @@ func engineHint(engine, where string) string {
 	if engine == "podman" {
 		return "start its service: podman system service --time=0 " + where
 	}
-	return "start Docker, or say where it listens: DOCKER_HOST, host: or context:"
+	return "start Docker, or name its address: DOCKER_HOST, host: or context:"
 }
 
 // engineAddress finds where the engine listens and, for a context with TLS, the directory of its keys.
 func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	if s.Host != "" {
 		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {
-			return "", "", &iotax.Error{Op: "connect to " + engine, On: s.Host, Err: errors.New("this is no URL"), Hint: "write unix:///path or tcp://host:port"}
+			return "", "", &iotax.Error{Op: "connect to " + engine, On: s.Host, Err: errors.New("this is not a URL"), Hint: "write unix:///path or tcp://host:port"}
 		}
 		return s.Host, "", nil
 	}

@@ -67,7 +67,7 @@ func TestEngineAddress(t *testing.T) {
 		{name: "missing chosen context", engine: "docker", current: "gone", fails: "read docker context gone"},
 		{name: "context without a host", engine: "docker", spec: Spec{Context: "empty"}, fails: "it names no host"},
 		{name: "broken context", engine: "docker", spec: Spec{Context: "broken"}, fails: "read docker context broken"},
-		{name: "no URL", engine: "docker", spec: Spec{Host: "/run/docker.sock"}, fails: "this is no URL"},
+		{name: "no URL", engine: "docker", spec: Spec{Host: "/run/docker.sock"}, fails: "this is not a URL"},
 
 		{name: "the user's service", engine: "podman", where: "unix://" + socket},
 		{name: "contexts are not Podman's", engine: "podman", current: "far", where: "unix://" + socket},

@@ -49,7 +49,7 @@ func (s *Spec) index() int {
 // Validate finds what no lab can have.
 func (s *Spec) Validate() error {
 	if s.index() == 0 {
-		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is no name of a node", s.Name), Hint: "node01, node02, … node99"}
+		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is not a name of a node", s.Name), Hint: "node01, node02, … node99"}
 	}
 	return nil
 }

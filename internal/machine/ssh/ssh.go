@@ -54,9 +54,9 @@ func (s *Spec) Validate() error {
 	case err != nil:
 		return &plan.FieldError{Field: "host", Msg: err.Error(), Hint: "write host, user@host or user@host:port"}
 	case strings.HasPrefix(host, "-"):
-		return &plan.FieldError{Field: "host", Msg: fmt.Sprintf("%q is no host name", s.Host), Hint: "a host name does not start with '-'"}
+		return &plan.FieldError{Field: "host", Msg: fmt.Sprintf("%q is not a host name", s.Host), Hint: "a host name does not start with '-'"}
 	case s.Port < 0 || s.Port > 65535:
-		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is no port", s.Port), Hint: "a port is a number from 1 to 65535"}
+		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is not a port", s.Port), Hint: "a port is a number from 1 to 65535"}
 	case s.Port != 0 && port != 0 && s.Port != port:
 		return &plan.FieldError{Field: "port", Msg: fmt.Sprintf("is %d here and %d in host", s.Port, port), Hint: "write it once"}
 	case strings.ContainsAny(s.Agent, " \t\n\"'`;&|<>()$^%*?") || strings.HasPrefix(s.Agent, "-"):
@@ -67,7 +67,7 @@ func (s *Spec) Validate() error {
 	if s.Jump != "" && s.Jump != "none" {
 		for hop := range strings.SplitSeq(s.Jump, ",") {
 			if host, _, _, err := splitHost(hop); err != nil || host == "" {
-				return &plan.FieldError{Field: "jump", Msg: fmt.Sprintf("%q is no host", hop), Hint: "write [user@]host[:port], more of them with commas between"}
+				return &plan.FieldError{Field: "jump", Msg: fmt.Sprintf("%q is not a host", hop), Hint: "write [user@]host[:port], more of them with commas between"}
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func splitHost(s string) (host, user string, port int, err error) {
 	if h, p, e := net.SplitHostPort(s); e == nil {
 		n, e := strconv.ParseUint(p, 10, 16)
 		if e != nil || n == 0 {
-			return "", "", 0, fmt.Errorf("%q is no port", p)
+			return "", "", 0, fmt.Errorf("%q is not a port", p)
 		}
 		host, port = h, int(n)
 	}
@@ -94,7 +94,7 @@ func splitHost(s string) (host, user string, port int, err error) {
 		return "", "", 0, errors.New("there is no host name")
 	}
 	if strings.ContainsAny(host, " \t\n/") {
-		return "", "", 0, fmt.Errorf("%q is no host name", host)
+		return "", "", 0, fmt.Errorf("%q is not a host name", host)
 	}
 	return host, user, port, nil
 }

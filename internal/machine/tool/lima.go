@@ -55,15 +55,15 @@ func (s *Lima) Validate() error {
 	case s.Instance != "" && (s.VMType != "" || s.MountType != "" || len(s.Mounts) > 0 || s.CPUs != 0 || s.Memory != 0):
 		return fail("instance", "an instance that is there has its own settings", "leave out vm_type, mount_type, mounts, cpus and memory, or leave out instance")
 	case strings.HasPrefix(s.Instance, "-") || strings.ContainsAny(s.Instance, " \t\n/"):
-		return fail("instance", fmt.Sprintf("%q is no name of an instance", s.Instance), "limactl list shows them")
+		return fail("instance", fmt.Sprintf("%q is not a name of an instance", s.Instance), "limactl list shows them")
 	case s.Instance == "" && (s.Template == "" || strings.HasPrefix(s.Template, "-")):
-		return fail("template", fmt.Sprintf("%q is no template", s.Template), "as in template://debian; limactl create --list-templates shows them")
+		return fail("template", fmt.Sprintf("%q is not a template", s.Template), "as in template://debian; limactl create --list-templates shows them")
 	case s.CPUs < 0 || s.Memory < 0:
 		return fail("cpus", "must not be negative", "")
 	}
 	for _, m := range s.Mounts {
 		if !strings.HasPrefix(m, "/") || strings.HasSuffix(m, ":w") || strings.ContainsAny(m, "\n,") {
-			return fail("mounts", fmt.Sprintf("%q is no directory", m), "write a path in full, without :w")
+			return fail("mounts", fmt.Sprintf("%q is not a directory", m), "write a path in full, without :w")
 		}
 	}
 	return nil

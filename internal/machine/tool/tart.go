@@ -51,9 +51,9 @@ func (s *Tart) Validate() error {
 	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Image == "" || strings.HasPrefix(s.Image, "-"):
-		return fail("image", fmt.Sprintf("%q is no image", s.Image), "as in ghcr.io/cirruslabs/macos-sonoma-base:latest")
+		return fail("image", fmt.Sprintf("%q is not an image", s.Image), "as in ghcr.io/cirruslabs/macos-sonoma-base:latest")
 	case s.User == "" || strings.HasPrefix(s.User, "-"):
-		return fail("user", fmt.Sprintf("%q is no login name", s.User), "Tart's own images have admin")
+		return fail("user", fmt.Sprintf("%q is not a login name", s.User), "Tart's own images have admin")
 	case s.Memory%(1<<20) != 0 || s.Memory < 0:
 		return fail("memory", "is not a whole number of MiB", "as in 8GiB")
 	case s.CPUs < 0:

@@ -35,7 +35,7 @@ func (s *WSL) Traits() plan.Traits {
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
 		if strings.HasPrefix(v, "-") || strings.ContainsAny(v, "\r\n\t\"") {
-			return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is no name", v), Hint: "wsl.exe --list shows the distributions"}
+			return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%q is not a name", v), Hint: "wsl.exe --list shows the distributions"}
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func parseCPUs(s string) (list []int, err error) {
 			b, err = strconv.ParseUint(to, 10, 16)
 		}
 		if err != nil || b < a || b > 1023 {
-			return nil, fmt.Errorf("%q is no list of numbers such as 0-2,4", s)
+			return nil, fmt.Errorf("%q is not a list of numbers such as 0-2,4", s)
 		}
 		for c := a; c <= b; c++ {
 			list = append(list, int(c))

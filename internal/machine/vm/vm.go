@@ -91,7 +91,7 @@ func (s *Spec) Validate() error {
 	case s.Identity != "" && s.Image == "":
 		return &plan.FieldError{Field: "identity", Msg: "goes with an image", Hint: "the micro-guest needs no key"}
 	case s.Image != "" && (s.User == "" || strings.ContainsAny(s.User, " \t\n:\"'\\")):
-		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is no login name", s.User)}
+		return &plan.FieldError{Field: "user", Msg: fmt.Sprintf("%q is not a login name", s.User)}
 	case s.Pin != "" && s.Pin != autoPin && firstErr(parseCPUs(s.Pin)) != nil:
 		return &plan.FieldError{Field: "pin", Msg: firstErr(parseCPUs(s.Pin)).Error(), Hint: "as in 2-3"}
 	case s.PinMemory != "" && firstErr(parseCPUs(s.PinMemory)) != nil:

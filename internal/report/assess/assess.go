@@ -117,7 +117,7 @@ func Of(r *report.Report) Assessment {
 	a.uneven()
 	a.paths()
 	a.fastestParts()
-	a.materialised()
+	a.lazy()
 	a.same(cells)
 	a.noise()
 	slices.SortStableFunc(a.out, func(x, y Sentence) int {

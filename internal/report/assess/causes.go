@@ -323,7 +323,7 @@ func (a *assessing) lines(cells []assessed) {
 	}
 	var groups []*group
 	for _, c := range cells {
-		if len(c.r.Values()) == 0 || a.Condemned(c.r) {
+		if len(c.r.Values()) == 0 || a.Invalid(c.r) {
 			continue
 		}
 		for _, sh := range c.r.Shares {

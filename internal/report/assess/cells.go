@@ -58,7 +58,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 			out.Text += ": " + why
 		}
 	case len(cells) == 0 && lone:
-		out.Text = "No two targets did the same work: each value stands alone"
+		out.Text = "No two targets did the same work: nothing can be compared"
 	case len(cells) == 0:
 		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with", base)
 	case worst != nil:
@@ -205,10 +205,10 @@ func distance(r *report.Row) float64 {
 // invalid adds the invalid results, by their rule.
 func (a *assessing) invalid(cells []assessed) {
 	for _, group := range grouped(cells, func(c assessed) (*report.Note, bool) {
-		n := a.condemns(c)
+		n := a.invalidates(c)
 		return n, n != nil
 	}) {
-		n := a.condemns(group[0])
+		n := a.invalidates(group[0])
 		evidence := cmp.Or(conditions[n.Rule], n.Rule)
 		s := Sentence{Kind: SaysInvalid, Causes: []Cause{{Rule: n.Rule, Text: evidence}}}
 		var names []string
@@ -224,8 +224,8 @@ func (a *assessing) invalid(cells []assessed) {
 	}
 }
 
-// condemns returns the first note that makes the number of a cell invalid, or nil.
-func (a *assessing) condemns(c assessed) *report.Note {
+// invalidates returns the first note that makes the number of a cell invalid, or nil.
+func (a *assessing) invalidates(c assessed) *report.Note {
 	if c.r.Verdict == stat.NotComparable || c.r.Verdict == stat.TooManyDiscarded {
 		for _, n := range a.Found() {
 			if n.Severity == iotax.Invalid && a.Concerns(n, c.r) {

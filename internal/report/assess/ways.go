@@ -29,7 +29,7 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 		for j := range s.Rows {
 			r := &s.Rows[j]
 			trials := a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload})
-			if len(r.Values()) == 0 || a.Condemned(r) || len(trials) == 0 || trials[0].Facts[fact] == "" {
+			if len(r.Values()) == 0 || a.Invalid(r) || len(trials) == 0 || trials[0].Facts[fact] == "" {
 				continue
 			}
 			out[r.Target] = append(out[r.Target], way{assessed{s, r}, trials[0].Facts})
@@ -100,8 +100,8 @@ func (a *assessing) fastest(ways []way) {
 	a.say(s)
 }
 
-// materialised adds the cost and gain of using a volume before it is copied.
-func (a *assessing) materialised() {
+// lazy adds the cost and gain of using a volume before it is copied.
+func (a *assessing) lazy() {
 	for _, t := range a.Targets() {
 		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {
 			var eager *way

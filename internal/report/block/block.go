@@ -9,7 +9,7 @@ import (
 
 // A Document is a report or a comparison, ready to be shown.
 type Document struct {
-	Title  string // shown if the document stands alone, as in an issue
+	Title  string // shown if the document is not part of a page, as in an issue
 	About  string // date, duration and status of the run
 	Source string // the program that wrote it, and the run
 	Blocks []Block
@@ -37,7 +37,7 @@ type Answer struct{ Text string }
 type Heading struct {
 	Text string
 	Note string // below it, if there is room
-	ID   string // target of links, "" if there are none
+	ID   string // target of links, or ""
 	Sub  bool   // a level below the heading before it
 }
 
@@ -137,7 +137,7 @@ type Table struct {
 	Ruled bool  // draw a line below the head
 
 	Grouped bool   // several rows have the same first column, which may become a heading
-	Plot    int    // the column of spans, 0 if there is none
+	Plot    int    // the column of spans, or 0
 	Ticks   []Tick // of the spans' axis
 	Zero    float64
 }

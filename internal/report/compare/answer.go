@@ -77,7 +77,7 @@ func (c *Comparison) answer() string {
 	return s + "."
 }
 
-// worst returns the row of the largest confirmed loss, nil if there is none.
+// worst returns the row of the largest confirmed loss, or nil.
 func (c *Comparison) worst() *Change {
 	var worst *Change
 	for i := range c.Rows {

@@ -35,7 +35,7 @@ type Comparison struct {
 	Failed  bool     // the gate failed
 	Reasons []string // why, worst first
 
-	called map[report.Cell]string // the workload of a cell of A in B, "" if there is none
+	called map[report.Cell]string // the workload of a cell of A in B, or ""
 }
 
 // inB returns B's key of a number of A.
@@ -145,7 +145,7 @@ func Of(a, b *report.Report, o Options) *Comparison {
 	}
 	c.holm()
 	c.Differences = differencesOf(a, b)
-	c.tell()
+	c.summarize()
 	c.renamed()
 	c.Answer = c.answer()
 	c.gate(sides[0])
@@ -294,7 +294,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 		case ch.Baseline: // the others are compared with it
 			return ch
 		case ch.Loss == nil:
-			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs share no baseline that this could be held against"))
+			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs do not share a valid baseline"))
 			ch.Lost = true
 			return ch
 		}
@@ -322,7 +322,7 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
-// losses returns the log ratios to the common baseline, one per round, of both runs. There are none unless both runs share a
+// losses returns the log ratios to the common baseline, one per round, of both runs. It returns nil unless both runs share a
 // valid baseline with the same durability.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
@@ -377,8 +377,8 @@ func (c *Comparison) holm() {
 	}
 }
 
-// tell adds the findings about the whole comparison.
-func (c *Comparison) tell() {
+// summarize adds the findings about the whole comparison.
+func (c *Comparison) summarize() {
 	if n := len(c.Differences); n > 0 {
 		var keys []string
 		for _, d := range c.Differences {

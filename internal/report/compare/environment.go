@@ -25,8 +25,8 @@ type Difference struct {
 var passing = []string{"runner", "runners", iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
-// told are facts of trials that describe the target's environment. iotax.FactJob has the work.
-var told = []string{"fio", "latency"}
+// reported are facts of trials that describe the target's environment. iotax.FactJob has the work.
+var reported = []string{"fio", "latency"}
 
 // random matches names that iotax generates for each run: directories, keys, measured clock rates.
 var random = regexp.MustCompile(`iotax-[0-9a-z]+|\biotax\.[a-z]+=\S+ ?|\btsc_early_khz=\d+ ?`)
@@ -98,7 +98,7 @@ func differencesOf(a, b *report.Report) []Difference {
 		compare(t.Name, "", t.Facts, u.Facts)
 	}
 	for _, t := range a.Run.Targets {
-		for _, key := range told {
+		for _, key := range reported {
 			x, y := trialFact(a, t.Name, key), trialFact(b, t.Name, key)
 			known := slices.ContainsFunc(out, func(d Difference) bool { return d.Key == key && slices.Contains(d.Where, t.Name) })
 			if x != "" && y != "" && !known {

@@ -46,7 +46,7 @@ const (
 	narrowForest = 358
 )
 
-// ratioRow is a row with a ratio and its interval. i is nil if there is none.
+// ratioRow is a row with a ratio and its interval. i is nil without a ratio.
 func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	nan := math.NaN()
 	r := chart.Row{Name: name, Word: format.Verdict(v, true), Tone: VerdictTone(v), At: nan, Lo: nan, Hi: nan}
@@ -71,7 +71,7 @@ func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contr
 	return r
 }
 
-// forest returns the plot of ratios between lo and hi, nil if there are none.
+// forest returns the plot of ratios between lo and hi, or nil.
 func forest(title string, rows []chart.Row, margin, lo, hi float64, width float64) *chart.Rows {
 	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.At > 0 }) {
 		return nil
@@ -325,7 +325,7 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 		case tl.Cost:
 			p.Note = "at most " + format.Number(format.Lone(most), tl.Unit)
 		case c.Told == 0:
-			p.Note = "too short to tell"
+			p.Note = "too short to judge"
 		case c.Steady == c.Told:
 			p.Note = "steady in all trials"
 		default:

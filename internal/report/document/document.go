@@ -181,9 +181,9 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 	} else {
 		d.Blocks = append(d.Blocks, matrix(r, a)...)
 	}
-	found, told := insights(a)
+	found, reported := insights(a)
 	d.Blocks = append(d.Blocks, found...)
-	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r, told), Tone: block.Quiet, Joined: true})
+	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r, reported), Tone: block.Quiet, Joined: true})
 	d.Blocks = append(d.Blocks, next(r, false)...)
 	return d
 }
@@ -192,13 +192,13 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 const mostInsights = 3
 
 // insights returns sentences about what the matrix cannot show, and the rules behind the causes among them.
-func insights(a assess.Assessment) (out []block.Block, told []string) {
+func insights(a assess.Assessment) (out []block.Block, reported []string) {
 	var items []block.Item
 	for _, s := range a.Sentences[1:] {
 		switch s.Kind {
 		case assess.SaysLoss, assess.SaysGain:
 			for _, c := range s.Causes[:min(len(s.Causes), mostInsights-len(items))] {
-				items, told = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."}), append(told, c.Rule)
+				items, reported = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."}), append(reported, c.Rule)
 			}
 		case assess.SaysMemory, assess.SaysUneven, assess.SaysPath, assess.SaysBest, assess.SaysLazy, assess.SaysShare:
 			items = append(items, block.Item{Text: s.Text})
@@ -210,21 +210,21 @@ func insights(a assess.Assessment) (out []block.Block, told []string) {
 	if items == nil {
 		return nil, nil
 	}
-	return []block.Block{block.List{Items: items, Joined: true}}, told
+	return []block.Block{block.List{Items: items, Joined: true}}, reported
 }
 
 // Shorter trials give a first look.
 const firstLook = 5 * time.Second
 
-// circumstances describes in a line or two how the run was measured, and lists its warnings except for those in told.
-func circumstances(r *report.Report, told []string) string {
+// circumstances describes in a line or two how the run was measured, and lists its warnings except for those in reported.
+func circumstances(r *report.Report, reported []string) string {
 	var parts []string
 	p := r.Protocol
 	switch {
 	case r.Run.Imported():
 		parts = append(parts, format.Plural(len(r.Trials), "imported trial")+", not measured in turns")
 	case p.Trial > 0 && p.Trial < firstLook:
-		parts, told = append(parts, "First look: trials of "+p.Trial.String()), append(told, rules.ShortTrial.ID)
+		parts, reported = append(parts, "First look: trials of "+p.Trial.String()), append(reported, rules.ShortTrial.ID)
 	case p.Trial > 0:
 		parts = append(parts, "Trials of "+p.Trial.String())
 	}
@@ -244,7 +244,7 @@ func circumstances(r *report.Report, told []string) string {
 	s := strings.Join(parts, ", ") + "."
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
-		if n.Severity == iotax.Warning && !slices.Contains(warned, n.Rule) && !slices.Contains(shown, n.Rule) && !slices.Contains(told, n.Rule) {
+		if n.Severity == iotax.Warning && !slices.Contains(warned, n.Rule) && !slices.Contains(shown, n.Rule) && !slices.Contains(reported, n.Rule) {
 			warned = append(warned, n.Rule)
 		}
 	}
@@ -291,8 +291,16 @@ func spent(r *report.Report) (all bool) {
 
 var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
 
-// next returns the next commands with their durations.
+// next returns the next commands as a block, if there are any.
 func next(r *report.Report, details bool) []block.Block {
+	if s := steps(r, details); s != nil {
+		return []block.Block{block.Steps{Steps: s}}
+	}
+	return nil
+}
+
+// steps returns the next commands with their durations. The first one opens the page.
+func steps(r *report.Report, details bool) []block.Step {
 	if r.Run.ID == "" {
 		return nil
 	}
@@ -331,7 +339,7 @@ func next(r *report.Report, details bool) []block.Block {
 	} else {
 		steps = append(steps, block.Step{Name: "Why", Command: "iotax report " + id + " --details", About: "all numbers"})
 	}
-	return []block.Block{block.Steps{Steps: steps}}
+	return steps
 }
 
 // again returns a command with more flags. They go before the arguments of fio.

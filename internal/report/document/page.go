@@ -41,7 +41,7 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	if r.Run.ID != "" {
 		d.Source += ", run " + r.Run.ID
 	}
-	d.Blocks = slices.Concat(first(r, a, 0), p.top(r), detailed(r, a, p), next(r, true))
+	d.Blocks = slices.Concat(first(r, a, 0), p.top(r), detailed(r, a, p))
 	return d, nil
 }
 
@@ -71,6 +71,9 @@ func (p *page) top(r *report.Report) (out []block.Block) {
 	if t := tiles(r); t != nil {
 		out = append(out, block.Tiles{Tiles: t})
 	}
+	if s := steps(r, true); s != nil {
+		out = append(out, block.Steps{Steps: s[1:]})
+	}
 	wide, narrow := Forest(r, wideForest), Forest(r, narrowForest)
 	if wide == nil {
 		return out
@@ -79,7 +82,7 @@ func (p *page) top(r *report.Report) (out []block.Block) {
 		", with 95 % intervals on a logarithmic axis. Right of 1 is in the target’s favour. The shaded band is the margin of ± " +
 		format.Percent(r.Margin) + " inside which two targets count as equivalent."
 	if o := others(r); o != "" {
-		caption = strings.Replace(caption, r.Baseline, r.Baseline+" or, where the plan says so, to "+o, 1)
+		caption = strings.Replace(caption, r.Baseline, r.Baseline+" or to the reference in the plan, "+o, 1)
 	}
 	return append(out, block.Charts{Charts: []block.Chart{{Name: "ratios", Drawing: *wide, Narrow: *narrow, Caption: caption,
 		Key: verdictKeys, Views: []string{"× slower", "% of baseline"}}}}, p.overview(r))

@@ -69,7 +69,7 @@ type jsonCell struct {
 	Better    iotax.Better    `json:"better"`
 	Baseline  bool            `json:"baseline"`
 	Value     stat.Interval   `json:"value"`
-	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and where there is none
+	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and without a ratio
 	Verdict   stat.Verdict    `json:"verdict"`
 	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // by the interval itself, where Holm's adjustment took it back
 	Error     string          `json:"error,omitempty"`

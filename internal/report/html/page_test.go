@@ -246,7 +246,7 @@ func TestServingOverTime(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if strings.Contains(page, "second by second") || strings.Contains(page, "too short to tell") {
+	if strings.Contains(page, "second by second") || strings.Contains(page, "too short to judge") {
 		t.Error("it judges whether memory was steady")
 	}
 }

@@ -19,7 +19,7 @@ func linear(t *testing.T, hex string) rgb {
 	}
 	n, err := strconv.ParseUint(hex, 16, 32)
 	if err != nil || len(hex) != 6 {
-		t.Fatalf("%q is no colour", hex)
+		t.Fatalf("%q is not a colour", hex)
 	}
 	var c rgb
 	for i := range c {

@@ -100,7 +100,7 @@ func (s *Command) Validate() error {
 	}
 	for _, n := range s.Status {
 		if n < 0 || n > 255 {
-			bad("status", fmt.Sprintf("%d is no exit status", n), "from 0 to 255; a command that a signal ends has none")
+			bad("status", fmt.Sprintf("%d is not an exit status", n), "from 0 to 255; a command that a signal ends has none")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {

@@ -65,7 +65,7 @@ func parseExtract(name, text string) (extract, error) {
 	x := extract{name: name}
 	switch {
 	case !valueName.MatchString(name):
-		return bad("lower case letters, digits, dots, - and _, as in commit.latency", "%q is no name for a value", name)
+		return bad("lower case letters, digits, dots, - and _, as in commit.latency", "%q is not a name for a value", name)
 	case slices.Contains([]string{"duration", "operations", "start"}, name):
 		return bad("another name", "iotax measures %s itself", name)
 	}
@@ -77,7 +77,7 @@ func parseExtract(name, text string) (extract, error) {
 		}
 		var ok bool
 		if x.unit, ok = units[text[i+1:]]; !ok {
-			return bad(unitHint, "%q is no unit", text[i+1:])
+			return bad(unitHint, "%q is not a unit", text[i+1:])
 		}
 		var err error
 		if x.path, err = jp.ParseString(strings.TrimSpace(text[:i])); err != nil {
@@ -98,7 +98,7 @@ func parseExtract(name, text string) (extract, error) {
 		}
 		var ok bool
 		if x.unit, ok = units[g]; !ok {
-			return bad(unitHint, "the group is called %q, which is no unit", g)
+			return bad(unitHint, "the group is called %q, which is not a unit", g)
 		}
 		x.group = i
 	}

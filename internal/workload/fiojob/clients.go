@@ -58,7 +58,7 @@ func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	if t.Noise != nil {
 		work, ok := t.Noise.Work.(*fioJob)
 		if !ok || len(work.beside) > 0 || work.spec.open() || work.spec.BySize {
-			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is no plain fio job, and only such can be started together with others", t.Noise.Name), Hint: "doing: a workload of kind fio, without load: and jointly:"}
+			return nil, &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: fmt.Errorf("%s is not a plain fio job, and only such can be started together with others", t.Noise.Name), Hint: "doing: a workload of kind fio, without load: and jointly:"}
 		}
 		for _, m := range t.Noise.At {
 			out = append(out, party{work, m, true})

@@ -216,7 +216,7 @@ func checkOption(name, value string) error {
 		if slices.Contains(directions, mode) {
 			return nil
 		}
-		e := &plan.ValueError{Msg: fmt.Sprintf("%q is no direction", value), Hint: "it is one of " + strings.Join(directions, ", ")}
+		e := &plan.ValueError{Msg: fmt.Sprintf("%q is not a direction", value), Hint: "it is one of " + strings.Join(directions, ", ")}
 		if n := plan.Nearest(mode, directions); n != "" {
 			e.Hint = fmt.Sprintf("did you mean %q?", n)
 		}
@@ -648,7 +648,7 @@ func (j *fioJob) resolvePart(p part, vars map[string]string) (*resolved, error) 
 		if n, err = fio.ParseSize(v, base[key]); errors.As(err, &misread) {
 			return 0, fail(key, err)
 		} else if err != nil || n < 0 {
-			return 0, fail(key, fmt.Errorf("%q is no size", v))
+			return 0, fail(key, fmt.Errorf("%q is not a size", v))
 		}
 		if n > maxTotal {
 			return 0, large(key)

@@ -55,7 +55,7 @@ func parseLoad(s string) (float64, error) {
 	}
 	p, err := plan.ParsePercent(s)
 	if err != nil {
-		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%q is no share", s), Hint: "write a share of what the slowest target can do, as in 60%, or open"}
+		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%q is not a share", s), Hint: "write a share of what the slowest target can do, as in 60%, or open"}
 	}
 	if !(p > 0 && p < 1) {
 		return 0, &plan.FieldError{Field: "load", Msg: fmt.Sprintf("%s is out of range", s), Hint: "write more than 0% and less than 100%: at its capacity a queue never stops growing"}

@@ -26,7 +26,7 @@ func TestSetOption(t *testing.T) {
 		{"ioengine", "nosuch", "no engine that iotax knows", "one of sync, "},
 		{"rbd_encryption_passphrase", "x", "a secret would stand in fio's command line", ""},
 		{"kb_base", "1000", "iotax sets this option itself", "standard units"},
-		{"rw", "randraed", `"randraed" is no direction`, `"randread"`},
+		{"rw", "randraed", `"randraed" is not a direction`, `"randread"`},
 		{"size", "1 gig", "unknown unit", ""},
 		{"size", "1mb", "unknown unit", `"MB"`},
 		{"size", "50%", "is a share", "1GiB"},
