@@ -4,6 +4,7 @@ import (
 	"html"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -69,7 +70,7 @@ func packed(s string) string {
 
 var tag = regexp.MustCompile(`</?(details|summary|sup)>`)
 
-// What the document says is in the terminal's text, in Markdown and on the page: each format shows all of it.
+// The terminal's text, Markdown and the page show the whole document. Only the page lacks the step that opens it.
 func TestSameFactsInEachFormat(t *testing.T) {
 	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "layers": report.New(reporttest.Layered()),
 		"load": report.New(reporttest.Loaded()), "clients": report.New(reporttest.Clients(.005)), "beside": report.New(reporttest.Mounts()), "detailed": report.New(reporttest.Detailed()),
@@ -89,7 +90,16 @@ func TestSameFactsInEachFormat(t *testing.T) {
 		for kind, got := range map[string]string{"terminal": output(t, func(w io.Writer) error { return text.Write(w, d, text.Options{Width: 400}) }),
 			"markdown": tag.ReplaceAllString(output(t, func(w io.Writer) error { return text.Markdown(w, d) }), ""), "page": page.String()} {
 			got, missing := packed(got), 0
-			facts := factsOf(d.Blocks)
+			blocks := d.Blocks
+			if kind == "page" {
+				blocks = slices.Clone(blocks)
+				for i, b := range blocks {
+					if steps, ok := b.(block.Steps); ok {
+						blocks[i] = block.Steps{Steps: steps.Steps[1:]}
+					}
+				}
+			}
+			facts := factsOf(blocks)
 			for _, fact := range facts {
 				if !strings.Contains(got, packed(fact)) {
 					if missing++; missing < 4 {
