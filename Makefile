@@ -1,21 +1,21 @@
-# make demo: from a fresh clone to the first table. make test: most tests. make test-all: everything. See README.md.
+# make demo measures from a fresh clone. make test runs most tests, make test-all all of them. See README.md.
 GO      ?= go
 export CGO_ENABLED = 0
 
-# What the program says that it was built from; sources without their repository say nothing.
+# The commit that the program reports. It is empty without a repository.
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null)$(shell test -z "$$(git status --porcelain 2>/dev/null | head -c 1)" || echo +dirty)
-# What make packages and a release are called; 0.0.0 is none.
+# The version of packages and releases. 0.0.0 means that there is no version.
 VERSION ?= 0.0.0
-# The same sources give the same bytes: no paths, and no stamp of Go's own, which holds times.
+# Builds are reproducible: without paths, and without Go's build stamp, which has times.
 BUILD = $(GO) build -buildvcs=false -trimpath -ldflags '-s -w -X main.builtFrom=$(COMMIT)$(if $(filter-out 0.0.0,$(VERSION)), -X main.release=$(VERSION))'
 
-# Tools that are built for their one use. What comes with the sources is pinned by go.sum.
+# Tools that are built when they are used. go.sum pins everything else.
 GOLANGCI ?= $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK ?= $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.14.1
 NFPM ?= $(GO) run github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.2
 
-# What a release is built for.
+# The systems of a release.
 SYSTEMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: agents release release-snapshot package-files package-program packages reproducible demo build test test-all test-containers test-k8s kubernetes race lint vulnerabilities cross $(addprefix cross/,$(SYSTEMS)) clean
@@ -27,8 +27,8 @@ demo: build
 build:
 	$(BUILD) -o bin/iotax ./cmd/iotax
 
-# What releases and packages carry for other machines: iotax-agent for each of SYSTEMS. The program that embeds them is built with
-# -tags agents. See internal/agent/program.go.
+# iotax-agent for each of SYSTEMS, for other machines. Releases and packages embed them: -tags agents. See
+# internal/agent/program.go.
 AGENTS = internal/agent/agents
 agents:
 	rm -rf $(AGENTS) && mkdir -p $(AGENTS)
@@ -38,9 +38,9 @@ agents:
 		gzip -9nc $$at >$$at-$$(sha256sum <$$at | cut -c1-64)-$$(($$(wc -c <$$at))).gz && rm $$at || exit 1; \
 	done
 
-# make test: the tests that take a few seconds each, in some ten minutes. make test-all: all of them, as CI does (slow.Test).
-# Packages that measure, or look at what there is on the whole machine, run one after the other with nothing beside them; of all
-# others two at the same moment. IOTAX_TEST_REPEATS=1 adds what repeats other tests by other means: Podman, the cluster over SSH.
+# make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, as CI does (long.Test).
+# Packages that measure, or that look at the whole machine, run one by one. Of the others, two run at a time.
+# IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
 ALONE = ./cmd/iotax ./internal/doctor ./fio ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/html ./internal/report/output ./internal/run ./internal/store ./internal/volume ./internal/web ./internal/workload ./internal/workload/command ./internal/workload/fiojob
 test: SHORT = -short
 test-all: kubernetes
@@ -50,7 +50,7 @@ test test-all: build
 	$(GO) test -p 2 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
 	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) && exit $$others
 
-# Those with real container engines, and those with a real cluster of one node.
+# Tests with real container engines, and tests with a real cluster of one node.
 test-containers: export IOTAX_TEST_REPEATS = 1
 test-containers: build
 	@scripts/need test
@@ -59,34 +59,34 @@ test-containers: build
 test-k8s: build kubernetes
 	$(GO) test -p 1 -count 1 -timeout 20m $(TESTFLAGS) -run 'TestPods|TestKubernetes' ./internal/machine/pod ./cmd/iotax
 
-# Kubernetes is built once, in some minutes, into the user's cache: nobody packages the parts that a cluster needs.
+# Build Kubernetes once into the user's cache, in a few minutes: no distribution packages the parts of a cluster.
 kubernetes:
 	@scripts/need test
 	@$(GO) run ./internal/testenv/kube/get >/dev/null
 
-# The words of english.md, and the checks of .golangci.yaml, vet, staticcheck and gosec among them.
+# Plain words, and the linters of .golangci.yaml, which include vet, staticcheck and gosec.
 lint:
 	@test -z "$$(gofmt -l .)" || { echo "gofmt would change:"; gofmt -l .; exit 1; }
 	$(GO) test -count=1 -run '^TestPlain' .
 	$(GOLANGCI) run ./...
 
-# Where goroutines share memory. Guests and servers are left out: what runs in them is not seen, and all is ten times as slow.
-# What is skipped there needs the usual speed and memory: TestKilledWriter kills at times, TestTenThousandRuns and
-# TestThousandTargets measure, TestDamagedValues reads a store thousands of times. Most of TestBrowser happens in the browser; TestBrowserLive stays.
+# Packages whose goroutines share memory. The race detector makes code ten times slower and does not see guests and servers.
+# The skipped tests depend on speed or memory: TestKilledWriter kills at random times, TestTenThousandRuns and
+# TestThousandTargets measure, TestDamagedValues reads a store thousands of times, and TestBrowser runs mostly in the browser.
 race:
 	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamagedValues|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/agent ./internal/machine/agent
 
-# Known vulnerabilities in what is linked. It asks vuln.go.dev: not where CI has no way there.
+# Known vulnerabilities in linked code. It needs a connection to vuln.go.dev, which CI may lack.
 vulnerabilities:
 	$(GOVULNCHECK) ./...
 
-# All that a release has: .goreleaser.yaml names the same. What is asked is whether they compile and link; without
-# optimising that takes less than two thirds of the time. This system's own is the one that tests and packages have.
+# All systems of a release, as in .goreleaser.yaml. This only checks that they compile and link, which takes less than two
+# thirds of the time without optimisation. This system is optimised, because tests and packages use the same build.
 cross: $(addprefix cross/,$(SYSTEMS))
 $(addprefix cross/,$(SYSTEMS)): cross/%:
 	GOOS=$(*D) GOARCH=$(*F) $(GO) build $(if $(filter-out $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH),$*),-gcflags='all=-N -l') -o /dev/null ./cmd/iotax
 
-# What packages hold beside the program: a manual page for each command, completions.
+# Files of packages other than the program: a manual page for each command, and completions.
 package-files:
 	rm -rf bin/package
 	mkdir -p bin/package/completion
@@ -97,12 +97,12 @@ package-files:
 	bin/package/iotax completion zsh >bin/package/completion/_iotax
 	bin/package/iotax completion fish >bin/package/completion/iotax.fish
 
-# The program as packages have it. BIN is given on the command line by those who want it elsewhere.
+# The program of packages. BIN=DIR on the command line builds it elsewhere.
 BIN = bin
 package-program: agents
 	$(BUILD) -tags agents -o $(BIN)/package/iotax ./cmd/iotax
 
-# The files in them have the time of the commit, so that the same commit gives the same bytes.
+# Files in packages have the time of the commit, so that the same commit gives the same bytes.
 packages: package-files
 	export GOARCH=$$($(GO) env GOARCH) VERSION=$(VERSION) SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0); \
 	rm -f bin/*.deb bin/*.rpm; \
@@ -111,8 +111,8 @@ packages: package-files
 	cd packaging/sbom && $(GO) build -o /dev/null .
 	cd packaging/goreleaser && $(GO) run . $(CURDIR)/.goreleaser.yaml
 
-# All that a release has, in dist, and a look at each part of it: of the tag that is checked out, and of a commit without one.
-# docs/dev/release.md has what came of it. Not in CI: goreleaser alone compiles for many minutes.
+# Make everything of a release in dist, and check each part: release for a tag, release-snapshot for any commit.
+# See docs/dev/release.md. CI does not run it, because goreleaser compiles for many minutes.
 release: RELEASE = release --clean
 release-snapshot: RELEASE = release --snapshot --clean
 release release-snapshot: reproducible
@@ -121,7 +121,7 @@ release release-snapshot: reproducible
 	$(GORELEASER) $(RELEASE)
 	packaging/check-release
 
-# Two builds from two directories, the second of which finds nothing that was compiled before, must be the same bytes.
+# Two builds from two directories, the second with an empty cache, must give the same bytes.
 reproducible:
 	rm -rf bin/again && mkdir -p bin/again/here bin/again/elsewhere/deeper
 	tar -c --exclude=./bin --exclude=./.git . | tar -x -C bin/again/here
