@@ -40,7 +40,7 @@ var floors = map[string]string{
 	"report/document":    "iotax expect stat report report/format report/compare report/assess report/table report/block report/chart rules",
 	"report/text":        "report/block report/format",
 	"report/html":        "report/block report/chart report/format",
-	"report/export":      "iotax expect stat report report/format report/compare report/assess report/table",
+	"report/export":      "iotax expect stat report report/format report/compare report/assess report/table trend",
 	"report/output":      "report report/chart report/compare report/document report/text report/html report/export",
 	"rules":              "iotax stat",
 	"rules/check":        "iotax fio stat rules",

@@ -119,7 +119,8 @@ and as the first line of a plan
   # yaml-language-server: $schema=iotax.schema.json
 
 DOCUMENT is plan, or one that iotax writes: report (iotax report --json),
-comparison (iotax compare --json) or run (iotax export).`,
+comparison (iotax compare --json), trend (iotax trend --json) or run (iotax
+export).`,
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: append([]string{"plan"}, export.Schemas...),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ measure: {trial: 100ms, ramp: 0s, rounds: 6}
 		}
 	}
 	for name, args := range map[string][]string{
-		"report": {"report", "--json"}, "comparison": {"compare", "latest~1", "latest", "--json"}, "run": {"export"},
+		"report": {"report", "--json"}, "comparison": {"compare", "latest~1", "latest", "--json"}, "trend": {"trend", "--json"}, "run": {"export"},
 	} {
 		schema, written := s.iotax("schema", name), s.iotax(args...)
 		read := func(text string) any {

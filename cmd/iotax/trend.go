@@ -124,10 +124,7 @@ func writeTrends(w io.Writer, name string, all []*trend.Trend, as string) error 
 		}
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(struct {
-			Version int            `json:"version"`
-			Trends  []trend.Export `json:"trends"`
-		}{1, exports})
+		return e.Encode(trend.Exports{Version: 1, Trends: exports})
 	}
 	d := all[0].Document(false)
 	if len(all) > 1 {

@@ -8,6 +8,12 @@ import (
 	"iotax/stat"
 )
 
+// Exports are what iotax trend --json prints.
+type Exports struct {
+	Version int      `json:"version"`
+	Trends  []Export `json:"trends"`
+}
+
 // An Export is a trend for programs.
 type Export struct {
 	Workload string         `json:"workload"`

@@ -10,6 +10,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"iotax"
+	"iotax/internal/trend"
 	"iotax/stat"
 )
 
@@ -20,6 +21,7 @@ var roots = map[string]struct {
 }{
 	"report":     {"what iotax report --json prints", reflect.TypeFor[jsonReport]()},
 	"comparison": {"what iotax compare --json prints", reflect.TypeFor[jsonComparison]()},
+	"trend": {"what iotax trend --json prints", reflect.TypeFor[trend.Exports]()},
 	"run": {"what iotax export writes", reflect.TypeFor[struct {
 		Version int `json:"version"`
 		Run     struct {
@@ -31,7 +33,7 @@ var roots = map[string]struct {
 }
 
 // Schemas are the names of the documents that Schema describes.
-var Schemas = []string{"report", "comparison", "run"}
+var Schemas = []string{"report", "comparison", "trend", "run"}
 
 // Schema returns the JSON Schema (draft 2020-12) of a document, made from the Go types that write it. A document may have
 // fields that an older schema lacks, but none is missing and none has another type under the same version.

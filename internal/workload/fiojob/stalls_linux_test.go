@@ -105,12 +105,12 @@ func TestPeriodicStalls(t *testing.T) {
 		if share, _ := out.Value("read.stall.above-100ms"); share.Value < 0.1 {
 			wrong = append(wrong, fmt.Sprintf("the share above 100 ms is %v", share.Value))
 		}
-		late := late()
-		t.Logf("%v; the machine stalled for %v", wrong, late)
+		worst := late()
+		t.Logf("%v; the machine stalled for %v", wrong, worst)
 		switch {
 		case wrong == nil:
 			return
-		case late <= length/12:
+		case worst <= length/12:
 			t.Fatal(wrong)
 		}
 	}
