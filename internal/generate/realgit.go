@@ -108,7 +108,7 @@ func doRealGit(ctx context.Context, r Repository) (*Result, error) {
 	if r.Cold {
 		out.forget()
 	}
-	do := map[string]string{"status": "status --porcelain", "checkout": "checkout -q other", "commit": "commit -q -a -m changed", "gc": "gc -q", "clone": "clone -q --local . ../other"}
+	do := map[string]string{"status": "status --porcelain", "checkout": "checkout -q other", "commit": "commit -q -a -m changed", "gc": "gc -q", "clone": "clone -q --no-hardlinks . ../other"}
 	var total time.Duration
 	for _, s := range GitSteps {
 		step := s[0]

@@ -154,8 +154,17 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 		return nil, fail("open the database", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
+	var opened []*sql.Stmt
+	defer func() { // else SQLite does not close the database
+		for _, st := range opened {
+			err = errors.Join(err, st.Close())
+		}
+	}()
 	prepare := func(text string) *sql.Stmt {
 		st, failed := conn.PrepareContext(ctx, text)
+		if failed == nil {
+			opened = append(opened, st)
+		}
 		err = cmp.Or(err, failed)
 		return st
 	}
