@@ -10,7 +10,7 @@ import (
 
 // Every transaction runs with every journal, and the tables hold what it wrote.
 func TestSQLite(t *testing.T) {
-	small := SQLite{Accounts: 500, Transaction: "tpcb", Journal: "wal", Synchronous: "full", Seed: 5, Ramp: 20 * time.Millisecond, Length: 100 * time.Millisecond}
+	small := SQLite{Accounts: 500, Transaction: "tpcb", Journal: "wal", Synchronous: "full", Seed: 5, Length: 100 * time.Millisecond}
 	var all []SQLite
 	for _, j := range Journals {
 		s := small
