@@ -25,7 +25,7 @@ func (p *Plan) Alpha() float64 {
 	switch r := p.Measure.Rounds; {
 	case p.Measure.Fixed():
 		return stat.AlphaFixed
-	case len(p.Expectations) > 0:
+	case len(p.Expectations) > 0 || p.Measure.Drop != "":
 		return stat.AlphaDecided(r.Min, r.Max)
 	default:
 		return stat.Alpha(r.Min, r.Max)

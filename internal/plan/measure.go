@@ -12,6 +12,9 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
+// DropWorst is the way to drop targets: those that are surely not the best.
+const DropWorst = "worst"
+
 // Adaptive is the protocol that stops when the result is precise enough.
 const Adaptive = "adaptive"
 
@@ -72,6 +75,12 @@ func (m *Measure) Check() error {
 	}
 	if m.PrepareOn != "" && m.Prepare == "" {
 		fail("prepare_on", "add prepare: COMMAND", "there is no command to run")
+	}
+	if m.Drop != "" && m.Drop != DropWorst {
+		fail("drop", "write worst", "%s is not a way to drop targets", syntax.Quote(m.Drop))
+	}
+	if m.Drop != "" && (m.Fixed() || m.Rounds.Min >= m.Rounds.Max) {
+		fail("drop", "remove it, or write the least and the most rounds, as in rounds: 6..30", "a fixed number of rounds drops no target")
 	}
 	if g := m.Governor; g != "" && g != "performance" {
 		fail("governor", "write performance", "%s is not a governor for measurements", syntax.Quote(g))

@@ -107,6 +107,7 @@ type Measure struct {
 	Budget    Duration `yaml:"budget" doc:"time limit of the whole run: after the first round of a workload, a round starts only if it will end within the limit; 0 means no limit and is the default of a fixed protocol"`
 	Protocol  string   `yaml:"protocol" doc:"\"adaptive\", or fixed:NxLENGTH as in fixed:5x60s"`
 	Precisely bool     `yaml:"to_precision" doc:"measure until the precision is reached, even if all expectations are decided"`
+	Drop      string   `yaml:"drop" enum:",worst" doc:"worst stops measuring a target once it is surely not the best one: another target is better in all metrics that decide"`
 	KeepGoing bool     `yaml:"keep_going" doc:"measure the other targets when one cannot be opened"`
 	Cold      bool     `yaml:"cold" doc:"drop the caches of guest and host before each trial"`
 	Seed      uint64   `yaml:"seed" doc:"seed for the order of trials and the I/O offsets; 0 picks one at random"`

@@ -129,6 +129,7 @@ var (
 	JobsRunAlone        = rule("jobs-run-alone")
 	CachesNotDropped    = rule("caches-not-dropped")
 	StoppedEarly        = rule("stopped-early")
+	TargetDropped       = rule("target-dropped")
 	CellNotMeasured     = rule("cell-not-measured")
 	ShardsDiffer        = rule("shards-differ")
 	AANotOne            = rule("aa-not-one")

@@ -59,6 +59,7 @@ type lane struct {
 	about    string                 // the metric of widest, and why it has no bounds
 	failed   map[string]int         // by target, in a row
 	good     map[string]int         // by target: trials that did not fail
+	dropped  map[string]bool        // targets that are surely not the best (plan.Measure.Drop)
 	state    laneState
 	why      string
 	hint     string // of laneShort; "" where the budget ended it
@@ -89,7 +90,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		if l.plan.Aside {
 			continue
 		}
-		ln := &lane{load: l, index: i, times: map[string]stat.Timing{}, failed: map[string]int{}, good: map[string]int{}}
+		ln := &lane{load: l, index: i, times: map[string]stat.Timing{}, failed: map[string]int{}, good: map[string]int{}, dropped: map[string]bool{}}
 		for _, name := range l.deciding() {
 			ln.pairings = append(ln.pairings, stat.Pairing{Metric: name, SetAside: true})
 		}
@@ -100,16 +101,22 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		byRound := map[int][]*iotax.Trial{}
 		for _, t := range earlier {
 			if t.Workload == l.plan.Name {
-				ln.pair(t)
 				b := shard.local(t.Round)
 				byRound[b] = append(byRound[b], t)
 				ln.round = max(ln.round, b+1)
 			}
 		}
 		for b := range ln.round {
+			if p.Measure.Drop != "" { // as the process before decided it
+				e.tally(ln)
+				e.dropWorst(ln)
+			}
+			for _, t := range byRound[b] {
+				ln.pair(t)
+			}
 			// What failed before is not held against a target that gets another chance; the pairs
 			// that lack there are made up for.
-			if len(byRound[b]) >= len(l.targets) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
+			if len(byRound[b]) >= len(l.targets)-len(ln.dropped) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.beginRound()
 				for _, t := range byRound[b] {
 					ln.account(t)
@@ -188,7 +195,7 @@ func (e *engine) spent(ln *lane) bool {
 // roundTime is how long the next round of ln will take.
 func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	for _, t := range ln.targets {
-		if ln.failed[t.Name] < failuresInARow {
+		if ln.measures(t.Name) {
 			sum += e.each(ln, t.Name)
 		}
 	}
@@ -204,7 +211,7 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 	defer func() { ln.inRound = nil }()
 	for _, i := range schedule.Order(e.run.Seed+uint64(ln.index), len(ln.targets), round) {
 		target := ln.targets[i]
-		if ln.failed[target.Name] >= failuresInARow {
+		if !ln.measures(target.Name) {
 			continue
 		}
 		t := e.newTrial(ln, target, round, seed)
@@ -355,6 +362,9 @@ func (e *engine) judge(ln *lane) {
 	if !look {
 		return
 	}
+	if e.dropWorst(ln) {
+		_, done = stat.Next(ln.valid, ln.widest, e.run.Precision, b.Min, b.Max)
+	}
 	undecided := e.undecided(ln)
 	if len(ln.expected) > 0 && ln.valid < b.Max {
 		done = undecided == 0 && (done || !e.p.Measure.Precisely)
@@ -366,7 +376,11 @@ func (e *engine) judge(ln *lane) {
 	case len(ln.expected) > 0 && undecided == 0 && !e.p.Measure.Precisely:
 		e.stop(ln, laneDone, "with its expectations decided", "")
 	case !slices.ContainsFunc(ln.targets, func(t *iotax.Target) bool { return e.compared(ln, t) }):
-		e.stop(ln, laneDone, "with nothing to compare", "")
+		why := "with nothing to compare"
+		if len(ln.dropped) > 0 {
+			why = "with the best target known"
+		}
+		e.stop(ln, laneDone, why, "")
 	case stat.Precise(ln.widest, e.run.Precision):
 		e.stop(ln, laneDone, "precise to "+stat.PlusMinus(width, 2), "")
 	case b.Min == b.Max:
@@ -431,7 +445,7 @@ func (e *engine) tally(ln *lane) {
 	}
 	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
 		for _, t := range ln.targets {
-			if ln.failed[t.Name] < failuresInARow {
+			if ln.measures(t.Name) {
 				_, alone, _ := ln.pairings[0].Interval(t.Name, t.Name, o)
 				ln.valid = min(ln.valid, alone)
 			}
@@ -454,10 +468,48 @@ func (e *engine) logRatios(ln *lane) []float64 {
 	return nil
 }
 
-// compared reports whether t is held against another target, and neither is given up.
+// measures reports whether the target is neither given up nor dropped.
+func (ln *lane) measures(target string) bool {
+	return ln.failed[target] < failuresInARow && !ln.dropped[target]
+}
+
+// dropWorst drops the targets that are surely not the best at a look, except those that others are held against. It reports whether there
+// were any.
+func (e *engine) dropWorst(ln *lane) (found bool) {
+	b := e.p.Measure.Rounds
+	if e.p.Measure.Drop == "" || !stat.IsLook(ln.valid, b.Min, b.Max) {
+		return false
+	}
+	var left []string
+	for _, t := range ln.targets {
+		if ln.measures(t.Name) {
+			left = append(left, t.Name)
+		}
+	}
+	o := stat.Options{Alpha: e.run.Alpha / float64(max(1, len(ln.targets)-1)), Autocorrelation: e.run.Calibration.Autocorrelation()}
+	behind := map[string]int{}
+	for i := range ln.pairings {
+		for t := range ln.pairings[i].Behind(left, o) {
+			behind[t]++
+		}
+	}
+	for _, t := range left {
+		reference := slices.ContainsFunc(ln.targets, func(o *iotax.Target) bool { return e.reference(ln, o) == t })
+		if behind[t] == len(ln.pairings) && !reference {
+			ln.dropped[t], found = true, true
+			e.run.Findings = mergeFindings(e.run.Findings, []iotax.Finding{rules.TargetDropped.Found(iotax.AboutCell(t, ln.plan.Name), "%s is surely not the best after %d rounds, and was not measured further", t, ln.valid)})
+		}
+	}
+	if found {
+		e.tally(ln)
+	}
+	return found
+}
+
+// compared reports whether t is held against another target, and neither is given up nor dropped.
 func (e *engine) compared(ln *lane, t *iotax.Target) bool {
 	ref := e.reference(ln, t)
-	return ref != "" && ln.failed[ref] < failuresInARow && ln.failed[t.Name] < failuresInARow
+	return ref != "" && ln.measures(ref) && ln.measures(t.Name)
 }
 
 func (e *engine) stop(ln *lane, s laneState, why, hint string) {
@@ -517,7 +569,7 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 		}
 		ev.Left += e.roundTime(l) * time.Duration(max(0, e.p.Measure.Rounds.Max-l.valid))
 		for target := range ln.inRound {
-			if l == ln && l.valid < e.p.Measure.Rounds.Max && l.failed[target] < failuresInARow {
+			if l == ln && l.valid < e.p.Measure.Rounds.Max && l.measures(target) {
 				ev.Left -= e.each(l, target)
 			}
 		}

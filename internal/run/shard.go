@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -108,6 +109,9 @@ func (s Shard) share(n int) int {
 func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
+	}
+	if p.Measure.Drop != "" {
+		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: errors.New("drop: worst needs all rounds in one process"), Hint: "remove drop: worst, or measure on one host"}
 	}
 	most := p.Measure.Rounds.Max
 	n := s.share(most)
