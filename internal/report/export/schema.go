@@ -21,7 +21,7 @@ var roots = map[string]struct {
 }{
 	"report":     {"what iotax report --json prints", reflect.TypeFor[jsonReport]()},
 	"comparison": {"what iotax compare --json prints", reflect.TypeFor[jsonComparison]()},
-	"trend": {"what iotax trend --json prints", reflect.TypeFor[trend.Exports]()},
+	"trend":      {"what iotax trend --json prints", reflect.TypeFor[trend.Exports]()},
 	"run": {"what iotax export writes", reflect.TypeFor[struct {
 		Version int `json:"version"`
 		Run     struct {
