@@ -159,7 +159,7 @@ func (l Line) draw(c *canvas, at func(x, y float64) point) {
 	drawn := false
 	for _, pt := range l.Points {
 		p := at(pt.X, pt.Y)
-		if n := len(s.path); n > 0 && num(p.x) == num(s.path[n-1].x) && num(p.y) == num(s.path[n-1].y) {
+		if n := len(s.path); n > 0 && px(p.x) == px(s.path[n-1].x) && px(p.y) == px(s.path[n-1].y) {
 			continue
 		}
 		drawn = drawn || finite(p.x, p.y)

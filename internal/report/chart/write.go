@@ -247,10 +247,10 @@ func (s shape) svg(b *strings.Builder, attributes string) {
 		if s.anchor != "" {
 			attributes += ` text-anchor="` + s.anchor + `"`
 		}
-		attributes += fmt.Sprintf(` x="%s" y="%s"`, num(s.x), num(s.y))
+		attributes += fmt.Sprintf(` x="%s" y="%s"`, px(s.x), px(s.y))
 	case s.path == nil:
 		name = "circle"
-		attributes += fmt.Sprintf(` cx="%s" cy="%s" r="%s"`, num(s.x), num(s.y), num(s.r))
+		attributes += fmt.Sprintf(` cx="%s" cy="%s" r="%s"`, px(s.x), px(s.y), num(s.r))
 	default:
 		if s.dash != "" {
 			attributes += ` stroke-dasharray="` + s.dash + `"`
@@ -276,7 +276,7 @@ func (s shape) d() string {
 			joined = false
 			continue
 		}
-		b.WriteString(map[bool]string{false: "M", true: "L"}[joined] + num(p.x) + " " + num(p.y))
+		b.WriteString(map[bool]string{false: "M", true: "L"}[joined] + px(p.x) + " " + px(p.y))
 		joined = true
 	}
 	if s.closed {
@@ -284,6 +284,9 @@ func (s shape) d() string {
 	}
 	return b.String()
 }
+
+// px prints a coordinate to a tenth of a pixel, which keeps pages small.
+func px(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
 
 func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) }
 
