@@ -348,12 +348,8 @@ func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Res
 		return err
 	}
 	rounds := 0
-	var skipped []bisect.Step
 	for _, step := range s.State.Steps {
 		rounds += step.Rounds
-		if step.Answer == bisect.Failed || step.Answer == bisect.Unsure {
-			skipped = append(skipped, step)
-		}
 	}
 	ratio, err := s.Slowdown(ctx)
 	if err != nil {

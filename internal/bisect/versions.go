@@ -204,7 +204,7 @@ func (b *Builder) Clear(ctx context.Context, version string) error {
 	if err := os.Remove(dir + ".built"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil // git forgets a worktree without a directory by itself
 	}
 	if b.Remove != nil && b.Remove(ctx, dir) == nil {
