@@ -254,8 +254,8 @@ func TestConfig(t *testing.T) {
 		config Config
 		want   string
 	}{
-		{Config{Name: "a-b"}, "no name of a lab"},
-		{Config{Name: "../../etc"}, "no name of a lab"},
+		{Config{Name: "a-b"}, "not a name of a lab"},
+		{Config{Name: "../../etc"}, "not a name of a lab"},
 		{Config{Nodes: 100}, "1 to 99"},
 		{Config{Nodes: -1}, "1 to 99"},
 		{Config{Size: 1}, "too few"},
@@ -269,7 +269,7 @@ func TestConfig(t *testing.T) {
 		func() error { return Down(t.Context(), "../x") },
 		func() error { _, err := Get("../x"); return err },
 	} {
-		if err := f(); err == nil || !strings.Contains(err.Error(), "no name of a lab") {
+		if err := f(); err == nil || !strings.Contains(err.Error(), "not a name of a lab") {
 			t.Error(err)
 		}
 	}

@@ -137,7 +137,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("someone's object: %q, %v", b, err)
 	}
 	for _, prefix := range []string{"", "/", "iotax", "other/", "iotax-../x/"} {
-		if _, err := Do(t.Context(), Job{Op: OpClean, Endpoint: e, Prefix: prefix}); err == nil || !strings.Contains(err.Error(), "no prefix of iotax") {
+		if _, err := Do(t.Context(), Job{Op: OpClean, Endpoint: e, Prefix: prefix}); err == nil || !strings.Contains(err.Error(), "not a prefix of iotax") {
 			t.Errorf("prefix %q: %v", prefix, err)
 		}
 	}
