@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"iotax"
 )
 
 // enclose runs a session in namespaces of its own and returns its exit status. The session ends with this process, also
@@ -35,11 +32,6 @@ func enclose(root, place string) (int, error) {
 // enclosed is the first process in the namespaces. It mounts what the session needs, starts it, and reaps orphans until
 // the session ends.
 func enclosed(root, place string) (int, error) {
-	program, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return 0, err
-	}
-	defer program.Close()
 	root = filepath.Join("/", root)
 	at := func(path string) string { return filepath.Join(root, path) }
 	var mounts []mount
@@ -73,10 +65,6 @@ func enclosed(root, place string) (int, error) {
 		if err := errors.Join(os.MkdirAll(m.to, 0o755), unix.Mount(m.from, m.to, m.kind, m.flags, "")); err != nil {
 			return 0, fmt.Errorf("mount %s at %s: %w", m.from, m.to, err)
 		}
-	}
-	// A copy: the kernel binds no file of another mount namespace, and the program's path may lead elsewhere by now.
-	if err := iotax.WriteWhole(at(EnclosedProgram), 0o700, func(w io.Writer) error { _, err := io.Copy(w, program); return err }); err != nil {
-		return 0, fmt.Errorf("copy the agent into the container: %w", err)
 	}
 	if err := errors.Join(unix.Chroot(root), os.Chdir("/")); err != nil {
 		return 0, fmt.Errorf("change the root to %s: %w", root, err)

@@ -77,8 +77,9 @@ func Main(m iotax.Machine) {
 	os.Exit(status)
 }
 
-// EnclosedProgram is the path of the agent's program in a container that Enclose starts.
-const EnclosedProgram = "/tmp/iotax-agent"
+// EnclosedProgram is the path of the agent's program in a container that Enclose starts. The first process there runs
+// it, so that the container needs no copy: a small guest has no room for one.
+const EnclosedProgram = "/proc/1/exe"
 
 // Enclose returns the command that starts a session in a container on Linux: in mount, process, IPC and host-name
 // namespaces of its own, with a /tmp of its own. root is the directory that becomes /, or "". place is a path that the
