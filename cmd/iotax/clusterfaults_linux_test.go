@@ -165,7 +165,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	if out, err := exec.Command("ip", "-n", l.Nodes[2].Namespace, "link", "set", "eth0", "down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r.said("copy  cut export: ")
+	r.said("cut export / copy: failed: ")
 	export := wait("node01", "qemu-nbd")
 	if len(export) != 1 {
 		t.Fatalf("the export is %d processes", len(export))
