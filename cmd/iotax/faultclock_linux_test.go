@@ -53,7 +53,7 @@ end`)
 		c.Env = []string{"HOME=/tmp/s", "XDG_STATE_HOME=/tmp/s", "XDG_CACHE_HOME=/tmp/s", "TMPDIR=/tmp/s", "NO_COLOR=1"}
 		return c
 	}
-	run := command("run /tmp/s/plan.yaml --calibrate=no")
+	run := command("run -v /tmp/s/plan.yaml --calibrate=no")
 	said := &waiter{changed: make(chan struct{}, 1)}
 	run.Stderr = said
 	done := make(chan error, 1)

@@ -604,7 +604,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	default:
 		args = slices.Concat([]string{"--calibrate=no"}, small, args) // its own flags come last, and count
 	}
-	r := s.start(nil, append([]string{"run"}, args...)...)
+	r := s.start(nil, append([]string{"run", "-v"}, args...)...)
 	hit := f.inject(s, r, d)
 	got := r.wait()
 	o.made = len(s.census(r))

@@ -57,7 +57,7 @@ func TestSoak(t *testing.T) {
 	}
 	runs := []*running{
 		s.start([]string{program, s.write("fio.json", string(out)), strconv.Itoa(fakes / 2), s.path("a"), s.path("b")}),
-		other.start(nil, "run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--calibrate=no",
+		other.start(nil, "run", "-v", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--calibrate=no",
 			"--protocol", fmt.Sprintf("fixed:%dx200ms", reals/2)),
 	}
 	levels := make([][]level, len(runs))
@@ -194,7 +194,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 			return err
 		}
 		defer os.RemoveAll(work)
-		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, progress.Normal, false, 80), false)
+		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, progress.Verbose, false, 80), false)
 		deps.Workload = func(plan.Workload) (iotax.Workload, error) { return recorded(raw), nil }
 		deps.Check = func(t *iotax.Trial, tgt *iotax.Target) ([]iotax.Finding, string) {
 			found, _ := check.Trial(t, tgt) // what is read from a file does not fit what the watch saw
