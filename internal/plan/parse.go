@@ -549,7 +549,7 @@ func (b *builder) addTargets(section *syntax.Node) {
 				b.Fail(at, "leave on: out, and put the targets that it is made of in containers", "%s is made of other targets", p.kind.Name)
 			case p.kind.On != nil && !slices.Contains(p.kind.On, base.kind.Name):
 				b.Fail(at, "put it on a machine of kind "+strings.Join(p.kind.On, " or "), "%s cannot be on %s, which is of kind %s",
-					p.kind.Name, syntax.Quote(m.name), base.kind.Name)
+					p.kind.Name, syntax.Quote(m.name), path[0].kind.Name)
 			}
 			for _, v := range vars {
 				e := *v
