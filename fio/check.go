@@ -48,7 +48,7 @@ func engineFile(engine string) string {
 // Engines returns the engines of all versions of fio, in no particular order.
 func Engines() []string {
 	t := tables()
-	all := slices.AppendSeq([]string{"libhipfile"}, maps.Keys(t.Engines)) // libhipfile came after 3.42
+	all := slices.AppendSeq([]string{"libhipfile", "page_fault"}, maps.Keys(t.Engines)) // these came after 3.42
 	for _, v := range t.Forms["ioengine"].Values {
 		if v != "external" && t.Engines[v] == "" {
 			all = append(all, v)

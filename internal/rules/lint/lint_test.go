@@ -268,6 +268,7 @@ var cases = []struct {
 	{"bad-value", "[a]\nioengine=./own.so", "", nil},
 	{"bad-value", "[a]\nioengine=spdk_bdev", "info", nil},
 	{"bad-value", "[a]\nioengine=libhdfs", "", nil},
+	{"bad-value", "[a]\nioengine=page_fault", "", nil},
 	{"bad-value", "[a]\nioengine=libhdfs", "error", &Facts{Engines: []string{"psync"}}},
 	{"bad-value", "[a]\nverify=crc32c-intel", "", nil},
 	{"bad-value", "[a]\nmem=cudamalloc", "", nil},
