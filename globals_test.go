@@ -13,15 +13,13 @@ import (
 
 // globalState lists the variables of packages that functions change, with the reason.
 var globalState = map[string]string{
-	"cmd/iotax.undoing":                "whether a signal ends the process at once",
-	"internal/agent.callerID":          "set once, when the program starts",
-	"internal/agent.functions":         "filled before main begins",
-	"internal/agent.host":              "set once, when the program starts",
-	"internal/machine/node.borrowed":   "labs of this host, with the number of their users",
-	"internal/machine/vm.pinned":       "guests to which this process leaves CPUs",
-	"internal/volume.holds":            "devices of this host, which a process can open exclusively only once",
-	"internal/workload/fiojob.shared":  "capacities of targets, so that workloads that differ in their load measure them once",
-	"internal/workload/support.pushed": "tools that this process copied to machines",
+	"cmd/iotax.undoing":              "whether a signal ends the process at once",
+	"internal/agent.callerID":        "set once, when the program starts",
+	"internal/agent.functions":       "filled before main begins",
+	"internal/agent.host":            "set once, when the program starts",
+	"internal/machine/node.borrowed": "labs of this host, with the number of their users",
+	"internal/machine/vm.pinned":     "guests to which this process leaves CPUs",
+	"internal/volume.holds":          "devices of this host, which a process can open exclusively only once",
 }
 
 // Two runs in one process share nothing: no function changes a variable of its package.

@@ -96,10 +96,11 @@ type archive struct {
 	spec    *Archive
 	path    string // of the named archive
 	content *content
+	held    *support.HeldFiles
 }
 
-func openArchive(w plan.Workload, s *Archive, _ support.Env) (iotax.Workload, error) {
-	return &archive{name: w.Name, spec: s, path: s.File}, s.Validate()
+func openArchive(w plan.Workload, s *Archive, e support.Env) (iotax.Workload, error) {
+	return &archive{name: w.Name, spec: s, path: s.File, held: &e.Shared.Held}, s.Validate()
 }
 
 func (a *archive) Metrics() []string { return []string{iotax.ValueDuration, iotax.ValueSyncDuration} }
@@ -195,7 +196,7 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 			return fail(err)
 		}
 	}
-	support.Held.Hold(t, []string{a.file()})
+	a.held.Hold(t, []string{a.file()})
 	if a.spec.Do != "create" {
 		return nil
 	}
@@ -327,7 +328,7 @@ func (a *archive) Cleanup(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	err := support.RemoveFiles(ctx, t, []string{archiveTree, archiveNew})
-	if files := support.Held.Release(t, []string{a.file()}); len(files) > 0 {
+	if files := a.held.Release(t, []string{a.file()}); len(files) > 0 {
 		err = errors.Join(err, support.RemoveFiles(ctx, t, files))
 	}
 	if err != nil {

@@ -157,7 +157,7 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	}
 	want := h.spec.sizes()
 	names := slices.Sorted(maps.Keys(want))
-	support.Held.Hold(t, names)
+	h.env.Shared.Held.Hold(t, names)
 	have, err := support.FileSizes(ctx, t, names)
 	for _, n := range names {
 		if err == nil && have[n] != want[n] {
@@ -237,7 +237,7 @@ func (h *httpLoad) Cleanup(ctx context.Context, t *iotax.Target) error {
 		err = s.stop(ctx)
 		delete(h.servers, t)
 	}
-	files := support.Held.Release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
+	files := h.env.Shared.Held.Release(t, slices.Sorted(maps.Keys(h.spec.sizes())))
 	if err = errors.Join(err, support.RemoveFiles(ctx, t, files)); err != nil {
 		return support.Failed("remove what "+h.name+" made on", t.Name, err, "")
 	}

@@ -20,6 +20,7 @@ type (
 	Kind    = support.Kind
 	Env     = support.Env
 	Lodging = support.Lodging
+	Shared  = support.Shared
 )
 
 // Kinds lists every kind there is.

@@ -34,6 +34,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		giveBack()
 		debug.SetGCPercent(25) // from here on memory counts, and not the little work that a run makes for the collector
 	})
+	shared := new(workload.Shared)
 	return run.Deps{
 		Host: here,
 		Open: func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
@@ -48,7 +49,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		},
 		Workload: func(w plan.Workload) (iotax.Workload, error) {
 			e := kinds.Env()
-			e.Log, e.Host = show.Note, here
+			e.Log, e.Host, e.Shared = show.Note, here, shared
 			return workload.New(w, e)
 		},
 		Environment: probe.Environment,

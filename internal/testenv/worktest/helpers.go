@@ -23,6 +23,9 @@ import (
 // Cache is kept between the tests, as it is between runs: probes of this host are in it.
 var Cache string
 
+// Shared is what the workloads of all tests of a package have in common, as those of a run do.
+var Shared = new(support.Shared)
+
 // RunTests is the TestMain of a package.
 func RunTests(m *testing.M) int {
 	agent.Main(host.Local())
@@ -148,7 +151,7 @@ func Made(t testing.TB, k support.Kind, spec plan.Spec) iotax.Workload {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := k.New(plan.Workload{Name: "test", Kind: k.Name, Spec: spec}, support.Env{CacheDir: Cache, Log: t.Logf, Lodge: Lodge})
+	w, err := k.New(plan.Workload{Name: "test", Kind: k.Name, Spec: spec}, support.Env{CacheDir: Cache, Shared: Shared, Log: t.Logf, Lodge: Lodge})
 	if err != nil {
 		t.Fatal(err)
 	}

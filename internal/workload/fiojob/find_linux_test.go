@@ -32,7 +32,7 @@ func finding(t testing.TB, while string) *fioJob {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

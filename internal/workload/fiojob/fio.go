@@ -425,7 +425,7 @@ var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own o
 
 // openFio makes the workload.
 func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) {
-	j := &fioJob{name: w.Name, env: e, spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
+	j := &fioJob{name: w.Name, env: e, shared: support.Of[sharedState](e.Shared), spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
 		copied := &Fio{settings: slices.Clone(spec.settings), Load: spec.Load, Rate: spec.Rate, Find: spec.Find, ScaleBy: spec.ScaleBy} // Validate may not have been called
 		copied.fillDefaults()

@@ -37,7 +37,7 @@ func open(t testing.TB, options ...string) *fioJob {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -733,7 +733,7 @@ func TestPushFails(t *testing.T) {
 		t.Fatal(s, err)
 	}
 	s.Arch = "mips"
-	_, err = support.Provide(worktest.CtxFor(t), m, s, false, support.Env{})
+	_, err = support.Provide(worktest.CtxFor(t), m, s, false, support.Env{Shared: &support.Shared{}})
 	var e *iotax.Error
 	if !errors.As(err, &e) || !strings.Contains(err.Error(), "can't be used on mips") || !strings.Contains(e.Hint, "apt install fio") {
 		t.Errorf("got %v", err)
@@ -742,7 +742,7 @@ func TestPushFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// This host without fio.
-	if _, err := support.Provide(worktest.CtxFor(t), host.Local(), task.Survey{OS: "linux"}, false, support.Env{}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, support.ErrNoFio) {
+	if _, err := support.Provide(worktest.CtxFor(t), host.Local(), task.Survey{OS: "linux"}, false, support.Env{Shared: &support.Shared{}}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, support.ErrNoFio) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -781,7 +781,7 @@ func TestInstall(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio' >&2\nexit 100\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_, err = support.Provide(worktest.CtxFor(t), m, task.Survey{OS: "linux", Arch: "mips"}, true, support.Env{})
+	_, err = support.Provide(worktest.CtxFor(t), m, task.Survey{OS: "linux", Arch: "mips"}, true, support.Env{Shared: &support.Shared{}})
 	if err == nil || !strings.Contains(err.Error(), "E: Unable to locate package fio") {
 		t.Errorf("got %v", err)
 	}

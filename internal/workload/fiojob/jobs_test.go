@@ -302,7 +302,7 @@ func TestJointly(t *testing.T) {
 		total int64
 		files string
 	}{{3 << 20, "iotax-1MiB.0.0.dat iotax-2MiB-beside1.0.0.dat"}, {2 << 20, "iotax-2MiB.dat"}} {
-		w, err := Kind.New(q.Workloads[i], support.Env{CacheDir: worktest.Cache})
+		w, err := Kind.New(q.Workloads[i], support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,7 +369,7 @@ func TestFioBySize(t *testing.T) {
 	if err := spec.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	w, err := Kind.New(plan.Workload{Name: "sync test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "sync test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

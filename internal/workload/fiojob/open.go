@@ -228,11 +228,8 @@ func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time
 func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (float64, error) {
 	trial := &iotax.Trial{Length: pilotTime, Ramp: pilotRamp, Seed: 1, Cold: true}
 	key := t.Machine.String() + "\x00" + t.Place.Path + "\x00" + iotax.QuoteAll(j.line(t, st, trial).anonymous())
-	shared.mu.Lock()
-	c, ok := shared.capacities[key]
-	shared.mu.Unlock()
-	if ok {
-		return c, nil
+	if c, ok := j.shared.capacities.Load(key); ok {
+		return c.(float64), nil
 	}
 	fail := func(err error) (float64, error) {
 		return 0, &iotax.Error{Op: "find the capacity for " + j.name + " of", On: t.Name, Err: err}
@@ -244,9 +241,7 @@ func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (f
 	if !ok || !(v.Value > 0) {
 		return fail(errors.New("fio did nothing"))
 	}
-	shared.mu.Lock()
-	shared.capacities[key] = v.Value
-	shared.mu.Unlock()
+	j.shared.capacities.Store(key, v.Value)
 	return v.Value, nil
 }
 

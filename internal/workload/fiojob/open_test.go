@@ -26,7 +26,7 @@ func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	w, err := Kind.New(plan.Workload{Name: "test", Kind: "fio", Spec: spec}, support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,10 +163,6 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		shared.mu.Lock()
-		clear(shared.surveys)
-		clear(shared.probes)
-		shared.mu.Unlock()
 		w := open(b, "size", "16MiB")
 		tg := worktest.Target(host.Local(), dir)
 		if _, err := w.Settle(b.Context(), []*iotax.Target{tg}); err != nil {

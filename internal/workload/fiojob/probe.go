@@ -29,17 +29,12 @@ type probeKey struct {
 }
 
 func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey, error) {
-	s.mu.Lock()
-	known, ok := s.surveys[support.Identity(m)]
-	s.mu.Unlock()
-	if ok {
-		return known, nil
+	if known, ok := s.surveys.Load(support.Identity(m)); ok {
+		return known.(task.Survey), nil
 	}
 	found, err := support.Survey(ctx, m)
 	if err == nil && found.Fio != "" { // without fio it may come, by being installed
-		s.mu.Lock()
-		s.surveys[support.Identity(m)] = found
-		s.mu.Unlock()
+		s.surveys.Store(support.Identity(m), found)
 	}
 	return found, err
 }
@@ -56,10 +51,8 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	}
 	write := !t.Place.ReadOnly && t.Place.Kind == iotax.PlaceDir
 	key := probeKey{support.Identity(t.Machine), t.Place.Path, strings.Join(st.tool.Argv, " "), engine, st.job.anyDirect(), write}
-	s.mu.Lock()
-	err, known := s.probes[key]
-	s.mu.Unlock()
-	if known {
+	if known, ok := s.probes.Load(key); ok {
+		err, _ := known.(error)
 		return err
 	}
 	mark := ""
@@ -75,16 +68,14 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	}
 	inner, cancel := context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %s", probeTime))
 	defer cancel()
-	err = probeEngine(inner, t, st, engine, write)
+	err := probeEngine(inner, t, st, engine, write)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if inner.Err() != nil && err != nil {
 		err = context.Cause(inner)
 	}
-	s.mu.Lock()
-	s.probes[key] = err
-	s.mu.Unlock()
+	s.probes.Store(key, err)
 	if mark != "" && err == nil {
 		if os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
 			_ = os.WriteFile(mark, []byte(engine+"\n"), 0o600) // lost, it costs a probe
@@ -106,10 +97,7 @@ func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) 
 		}
 	}
 	key := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, "\x00"))))[:32]
-	s.mu.Lock()
-	known := s.accepted[key]
-	s.mu.Unlock()
-	if known {
+	if _, known := s.accepted.Load(key); known {
 		return nil
 	}
 	mark := ""
@@ -122,9 +110,7 @@ func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) 
 			return err
 		}
 	}
-	s.mu.Lock()
-	s.accepted[key] = true
-	s.mu.Unlock()
+	s.accepted.Store(key, true)
 	if mark != "" && missing != nil && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
 		_ = os.WriteFile(mark, nil, 0o600) // lost, it costs a start of fio
 	}

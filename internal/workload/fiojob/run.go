@@ -32,6 +32,7 @@ import (
 type fioJob struct {
 	name       string
 	env        support.Env
+	shared     *sharedState
 	spec       *Fio
 	settings   []fio.Setting      // of the job, without what iotax decides
 	sharedFile bool               // the job file names one file for all jobs
@@ -71,7 +72,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		if err := j.suits(t); err != nil {
 			return err
 		}
-		if st.survey, err = shared.survey(ctx, t.Machine); err != nil {
+		if st.survey, err = j.shared.survey(ctx, t.Machine); err != nil {
 			return err
 		}
 		if st.job, err = j.resolve(st.survey.Vars); err != nil {
@@ -103,7 +104,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 
 // Look tells whether fio is there, or may be brought there.
 func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
-	s, err := shared.survey(ctx, m)
+	s, err := j.shared.survey(ctx, m)
 	if err != nil || s.Fio != "" || j.spec.Install {
 		return err
 	}
@@ -172,7 +173,7 @@ func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engin
 	if err, known := st.engines[engine]; known {
 		return err
 	}
-	err := shared.probe(ctx, j.env, t, st, engine)
+	err := j.shared.probe(ctx, j.env, t, st, engine)
 	if ctx.Err() == nil {
 		st.engines[engine] = err
 	}
@@ -309,7 +310,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 		st.engine = st.candidates(t)[i]
 	}
 	var stderr task.Head
-	err = shared.accept(j.env, st, func() error {
+	err = j.shared.accept(j.env, st, func() error {
 		// In front: at the second --name fio would already make the first job.
 		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.Argv), "--parse-only")
 		stderr = task.Head{Limit: support.MessageLimit}
@@ -418,7 +419,7 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 		return err
 	}
 	want := st.job.sizes()
-	defer shared.settle(t, want)
+	defer j.shared.settle(t, want)
 	if t.Place.Kind != iotax.PlaceDir || len(want) == 0 {
 		return nil
 	}
@@ -426,7 +427,7 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 		return &iotax.Error{Op: "write the test file of " + j.name + " on", On: t.Name, Err: err, Hint: hint}
 	}
 	names := slices.Sorted(maps.Keys(want))
-	st.held = support.Held.Hold(t, names)
+	st.held = j.env.Shared.Held.Hold(t, names)
 	sizes, err := support.FileSizes(ctx, t, names)
 	if err != nil {
 		return on(err, "")
@@ -567,9 +568,9 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 		return nil
 	}
 	if st.job != nil { // of one that was checked and never prepared
-		shared.settle(t, st.job.sizes())
+		j.shared.settle(t, st.job.sizes())
 	}
-	files := support.Held.Release(t, st.held)
+	files := j.env.Shared.Held.Release(t, st.held)
 	st.held = nil
 	if len(files) == 0 || t.Place.ReadOnly { // what a read-only place holds was made with it
 		return nil
@@ -841,16 +842,13 @@ func exitStatus(e *iotax.ExitError) string {
 	return "exit status " + strconv.Itoa(e.Code)
 }
 
-// shared is what the jobs of one process share about machines and places: a plan with ten workloads looks at each machine once.
-var shared = &sharedState{surveys: map[any]task.Survey{}, probes: map[probeKey]error{}, accepted: map[string]bool{}, claims: map[claimKey]map[string]int64{}, capacities: map[string]float64{}}
-
+// sharedState is what the jobs of one run know about machines and places: a plan with ten workloads looks at each machine once.
 type sharedState struct {
-	mu       sync.Mutex
-	surveys  map[any]task.Survey
-	probes   map[probeKey]error
-	accepted map[string]bool // jobs that a version of fio could parse
+	surveys    sync.Map // of machines, by support.Identity: task.Survey
+	probes     sync.Map // by probeKey: error
+	accepted   sync.Map // jobs that a version of fio could parse
+	capacities sync.Map // what a job does on a target when nothing holds it back, 1/s: float64
 
+	mu     sync.Mutex
 	claims map[claimKey]map[string]int64 // what is to be written, by file system and file, B
-
-	capacities map[string]float64 // what a job does on a target when nothing holds it back, 1/s
 }

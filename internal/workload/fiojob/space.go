@@ -74,14 +74,14 @@ func claimAll(parties []party) error {
 		}
 		st.claimed, fresh = true, append(fresh, p)
 		for _, n := range st.needs {
-			where, sum := n.where, shared.claim(p.target, n)
+			where, sum := n.where, p.job.shared.claim(p.target, n)
 			if sum > n.bytes {
 				where += " and by other targets on its file system"
 			}
 			if err := support.Short(n.room.Room, sum, where); err != nil {
 				for _, f := range fresh {
 					st := f.job.states[f.target]
-					shared.settle(f.target, st.job.sizes())
+					f.job.shared.settle(f.target, st.job.sizes())
 					st.claimed = false
 				}
 				return &iotax.Error{Op: "check " + p.job.name + " on", On: p.target.Name, Err: err, Hint: hintSpace(err, st.job.total())}
@@ -104,6 +104,9 @@ func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	key := claimKey{n.room.on, n.room.Device}
 	if n.room.Device == "" {
 		key.device = t.Place.Path
+	}
+	if s.claims == nil {
+		s.claims = map[claimKey]map[string]int64{}
 	}
 	if s.claims[key] == nil {
 		s.claims[key] = map[string]int64{}

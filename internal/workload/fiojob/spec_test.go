@@ -395,7 +395,7 @@ func TestScale(t *testing.T) {
 		for _, by := range c.by {
 			spec.Scale(by)
 		}
-		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, spec, support.Env{})
+		w, err := openFio(plan.Workload{Name: "x", Kind: "fio", Spec: spec}, spec, support.Env{Shared: &support.Shared{}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -129,7 +129,7 @@ func TestBlockedReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := Kind.New(p.Workloads[0], support.Env{CacheDir: worktest.Cache, Log: t.Logf})
+	made, err := Kind.New(p.Workloads[0], support.Env{CacheDir: worktest.Cache, Shared: worktest.Shared, Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ package support
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"sync"
 
 	"iotax"
 	"iotax/internal/plan"
@@ -26,6 +28,9 @@ type Kind struct {
 type Env struct {
 	CacheDir string                           // kept between runs; "" keeps nothing
 	Log      func(format string, args ...any) // what happens, for the user; nil is silence
+
+	// Shared is what the workloads of a run have in common. KindOf makes one for a workload without it.
+	Shared *Shared
 
 	// Host is this host. What lies on it anyway (the files behind a share) is written there; nil writes all
 	// of it from where it is used.
@@ -52,6 +57,22 @@ func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.W
 		if !ok {
 			return nil, &iotax.Error{Op: "make workload", On: w.Name, Err: fmt.Errorf("its spec is a %T", w.Spec)}
 		}
+		if e.Shared == nil {
+			e.Shared = new(Shared)
+		}
 		return open(w, s, e)
 	}}
+}
+
+// Shared is what the workloads of one run have in common. Its zero value is empty.
+type Shared struct {
+	Held   HeldFiles
+	tools  sync.Map // fio that was copied to machines, by Identity: Tool
+	values sync.Map // of kinds of workloads, by their types
+}
+
+// Of returns the value of type T that s holds; it is empty at first.
+func Of[T any](s *Shared) *T {
+	v, _ := s.values.LoadOrStore(reflect.TypeFor[T](), new(T))
+	return v.(*T)
 }

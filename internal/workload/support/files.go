@@ -33,18 +33,19 @@ func FileKey(t *iotax.Target, name string) string {
 	return t.Machine.String() + "\x00" + path.Join(t.Place.Path, name)
 }
 
-// Held counts the users of the files at places: one that two workloads use is written once, and removed by the last.
-var Held = heldFiles{users: map[string]int{}}
-
-type heldFiles struct {
+// HeldFiles counts the users of the files at places: one that two workloads use is written once, and removed by the last.
+type HeldFiles struct {
 	mu    sync.Mutex
 	users map[string]int
 }
 
 // Hold counts a user more of the files.
-func (h *heldFiles) Hold(t *iotax.Target, names []string) []string {
+func (h *HeldFiles) Hold(t *iotax.Target, names []string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.users == nil {
+		h.users = map[string]int{}
+	}
 	for _, n := range names {
 		h.users[FileKey(t, n)]++
 	}
@@ -52,7 +53,7 @@ func (h *heldFiles) Hold(t *iotax.Target, names []string) []string {
 }
 
 // Release counts a user less and returns the files that have none left.
-func (h *heldFiles) Release(t *iotax.Target, names []string) (unused []string) {
+func (h *HeldFiles) Release(t *iotax.Target, names []string) (unused []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, n := range names {

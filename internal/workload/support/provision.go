@@ -30,12 +30,6 @@ type Tool struct {
 	Pushed  string // where this host's fio was copied to; "" when the machine has its own
 }
 
-// Pushed are the tools that were copied to machines.
-var pushed = struct {
-	mu    sync.Mutex
-	tools map[any]Tool
-}{tools: map[any]Tool{}}
-
 var ErrNoFio = errors.New("fio is not installed")
 
 // Provide finds fio on m, or brings it there: by the machine's package manager if the plan allows
@@ -45,11 +39,8 @@ func Provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, 
 	if s.Fio != "" {
 		return Tool{Argv: []string{s.Fio}, Version: s.Version}, nil
 	}
-	pushed.mu.Lock()
-	known, ok := pushed.tools[Identity(m)]
-	pushed.mu.Unlock()
-	if ok {
-		return known, nil
+	if known, ok := env.Shared.tools.Load(Identity(m)); ok {
+		return known.(Tool), nil
 	}
 	var installErr error
 	if install {
@@ -75,9 +66,7 @@ func Provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, 
 	if err != nil {
 		return Tool{}, &iotax.Error{Op: "bring fio to", On: m.String(), Err: errors.Join(err, installErr), Hint: InstallHint(s.OS) + " on " + m.String()}
 	}
-	pushed.mu.Lock()
-	pushed.tools[Identity(m)] = t
-	pushed.mu.Unlock()
+	env.Shared.tools.Store(Identity(m), t)
 	return t, nil
 }
 
