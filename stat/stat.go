@@ -53,6 +53,17 @@ func (i Interval) Contains(x float64) bool { return i.Lo <= x && x <= i.Hi }
 // is NaN without bounds.
 func (i Interval) HalfWidth() float64 { return math.Expm1((math.Log(i.Hi) - math.Log(i.Lo)) / 2) }
 
+// Apart reports whether two ratios differ by more than their noise: whether 0 is outside the interval of the difference of
+// their logarithms, whose half widths add as squares (MOVER; Zou and Donner, Statistics in Medicine 27, 2008). It treats them
+// as independent. It is false without bounds.
+func Apart(x, y Interval) bool {
+	if x.Estimate > y.Estimate {
+		x, y = y, x
+	}
+	between := func(from, to float64) float64 { return math.Log(to / from) }
+	return between(x.Estimate, y.Estimate) > math.Hypot(between(x.Estimate, x.Hi), between(y.Lo, y.Estimate))
+}
+
 // none returns the interval of a sample of n without an estimate.
 func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), n} }
 

@@ -150,3 +150,25 @@ func TestHolm(t *testing.T) {
 		}
 	})
 }
+
+// Two ratios are apart if the interval of their difference excludes 0, in either order and also on both sides of 1.
+func TestApart(t *testing.T) {
+	nan := math.NaN()
+	of := func(lo, estimate, hi float64) Interval { return Interval{estimate, lo, hi, 6} }
+	for _, c := range []struct {
+		x, y Interval
+		want bool
+	}{
+		{of(1/48., 1/40., 1/36.), of(1/46., 1/38., 1/30.), false},
+		{of(1/53., 1/39., 1/24.), of(1/26., 1/17., 1/8.3), true}, // they overlap, and differ by more than their noise
+		{of(1/53., 1/39., 1/24.), of(1/30., 1/24., 1/16.), false},
+		{of(1/48., 1/40., 1/36.), of(1/28., 1/20., 1/16.), true},
+		{of(.9, .95, 1), of(1, 1.05, 1.1), true},
+		{of(.5, .5, .5), of(.5, .5, .5), false},
+		{of(nan, .1, nan), of(.9, .95, 1), false},
+	} {
+		if got := Apart(c.x, c.y); got != c.want || Apart(c.y, c.x) != got {
+			t.Errorf("%v, %v: apart %v, want %v", c.x, c.y, got, c.want)
+		}
+	}
+}

@@ -578,7 +578,7 @@ func TestGuestKilled(t *testing.T) {
 	r := s.start(nil, "run", "plan.yaml", "-v", "-o", "report.html")
 	r.said("round 1/6  read  guest")
 	s.signal("qemu-system", syscall.SIGKILL)
-	r.wait().works(t, 0, "failed: run fio for read on guest", "QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "wrote report.html")
+	r.wait().works(t, 0, "failed: run fio for read on guest", "QEMU ended: signal: killed", "trials failed. The first: guest / read", "iotax run --resume", "Open     report.html")
 	s.clean()
 	run, trials := s.trials()
 	n := map[string]int{}

@@ -301,6 +301,9 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	written, err := out.write(a, a.document(rep))
 	if !a.quiet {
 		for _, path := range written {
+			if path == rep.Page && out.prints() && (out.format == "txt" || out.format == "md") {
+				continue // the report ends with how to open it
+			}
 			fmt.Fprintf(a.err, "wrote %s\n", path)
 		}
 	}

@@ -483,7 +483,7 @@ func TestAnswers(t *testing.T) {
 		{reporttest.Flat50, reporttest.Flat100, iotax.Down, nothing, "w m on b is 2.0× more than on a."},
 		{reporttest.Flat50, reporttest.Flat100, iotax.Up, nothing, "No loss found. w m on b is 2.0× faster than on a."},
 		{reporttest.Flat100, reporttest.Flat100, iotax.Up, nothing, "No difference found: the comparison with a is within ± 5 %."},
-		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No difference found between a and b. Too noisy to call: 1 of 1. b could be up to 2.0× slower or 2.0× faster."},
+		{reporttest.Flat100, []float64{50, 200, 80, 120, 100, 100}, iotax.Up, nothing, "No difference found between a and b. It is too noisy to call: b could be up to 2.0× slower or 2.0× faster."},
 		{reporttest.Flat100, reporttest.Flat50, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[1].Err = "gone" }, "No target could be compared with a: see the notes."},
 		{reporttest.Flat100, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = r.Targets[:1] }, "Only a was measured: there is nothing to compare it with."},
 		{nil, nil, iotax.Up, func(r *iotax.Run, _ []*iotax.Trial) { r.Targets[0].Err = "gone" }, "Nothing was measured: a could not be opened."},

@@ -63,19 +63,36 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		out.Text = fmt.Sprintf("Only %s was measured: there is nothing to compare it with", base)
 	case worst != nil:
 		tell(worst, SaysLoss)
-		if c := format.ContrastOf(worst.s.Metric, worst.s.Better, worst.s.Unit); c.Worse == "slower" && len(targets) > 1 {
-			out.Text = worst.r.Target + " is the slowest: "
-		} else if judged > 1 {
-			out.Text = "Largest loss: "
+		words := format.ContrastOf(worst.s.Metric, worst.s.Better, worst.s.Unit)
+		switch tied := tied(*worst, cells); {
+		case len(targets) == 1 || words.Worse != "slower":
+			if judged > 1 {
+				out.Text = "Largest loss: "
+			}
+			out.Text += than(*worst, format.Contrast.Estimate, a.named(worst.r.Target))
+		case len(tied) == 1:
+			out.Text = a.named(worst.r.Target) + " is the slowest: " + than(*worst, format.Contrast.Estimate, "")
+		default:
+			out.Figures = nil
+			var names []string
+			var ratios []stat.Interval
+			for _, c := range tied {
+				out.Figures = append(out.Figures, c.figure())
+				names, ratios = append(names, c.r.Target), append(ratios, c.r.Ratio.Interval)
+			}
+			are := " are the slowest: "
+			if len(tied) == len(targets) {
+				are = " are " + both(len(tied)) + " slower: "
+			}
+			out.Text = a.named(names...) + are + than(*worst, func(c format.Contrast, _ stat.Interval) string { return c.Range(ratios) }, "")
 		}
-		out.Text += than(*worst, format.Contrast.Estimate, len(targets) == 1)
 	case best != nil:
 		tell(best, SaysGain)
 		out.Text = "No loss found. "
 		if judged > 1 {
 			out.Text = fmt.Sprintf("No loss found in %d comparisons. Largest gain: ", judged)
 		}
-		out.Text += than(*best, format.Contrast.Estimate, true)
+		out.Text += than(*best, format.Contrast.Estimate, a.named(best.r.Target))
 	case judged > 0 && noisy+few == 0:
 		out.Kind = SaysSame
 		out.Text = fmt.Sprintf("No difference found: all %d comparisons with %s are within ± %s", judged, base, format.Percent(a.Margin))
@@ -102,17 +119,26 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss",
 			a.Baseline, judged, noisy, few, a.Counted())
 	}
-	tooNoisy := fmt.Sprintf("Too noisy to call: %d of %d", noisy, judged)
+	tooNoisy := fmt.Sprintf("%d of %d comparisons are too noisy to call", noisy, judged)
+	switch {
+	case judged == 1:
+		tooNoisy = "It is too noisy to call"
+	case noisy == judged && noisy == 2:
+		tooNoisy = "Both comparisons are too noisy to call"
+	case noisy == judged:
+		tooNoisy = fmt.Sprintf("All %d comparisons are too noisy to call", judged)
+	}
 	one := cells[0].r.Target
 	if slices.ContainsFunc(cells, func(c assessed) bool { return c.r.Target != one || c.r.Against != a.Baseline }) {
 		return fmt.Sprintf("No difference found yet against %s. %s", a.Baseline, tooNoisy)
 	}
-	s := fmt.Sprintf("No difference found between %s and %s", a.Baseline, one)
+	s := fmt.Sprintf("No difference found between %s and %s", a.Baseline, a.named(one))
 	if x, y := a.Target(a.Baseline), a.Target(one); x.Device() != "" && x.Device() == y.Device() && x.Storage() == y.Storage() && x.Machine == y.Machine {
 		s += fmt.Sprintf(" (both %s: the same disk)", x.Storage())
 	}
 	s += ". " + tooNoisy
-	var widest *assessed
+	var words []format.Contrast
+	lo, hi := 1.0, 1.0
 	for _, c := range cells {
 		if c.r.Verdict != stat.Inconclusive {
 			continue
@@ -120,19 +146,58 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 		if c.r.Ratio == nil || format.Vague(c.r.Ratio.Interval) || !c.r.Ratio.Contains(1) { // no bounds that can be printed
 			return s
 		}
-		if widest == nil || c.r.Ratio.HalfWidth() > widest.r.Ratio.HalfWidth() {
-			widest = &c
+		if w := format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit); !slices.Contains(words, w) {
+			words = append(words, w)
 		}
+		lo, hi = min(lo, c.r.Ratio.Lo), max(hi, c.r.Ratio.Hi)
 	}
-	words, i := format.ContrastOf(widest.s.Metric, widest.s.Better, widest.s.Unit), widest.r.Ratio.Interval
-	return fmt.Sprintf("%s. %s could be up to %s or %s", s, one, words.Estimate(format.Lone(i.Lo)), words.Estimate(format.Lone(i.Hi)))
+	if len(words) > 1 {
+		return s
+	}
+	return fmt.Sprintf("%s: %s could be up to %s or %s", s, one, words[0].Estimate(format.Lone(lo)), words[0].Estimate(format.Lone(hi)))
 }
 
-// than describes one cell: "4k random read is 33× slower than on host disk", with the target's name if named.
-func than(c assessed, number func(format.Contrast, stat.Interval) string, named bool) string {
+// tied returns the worst cell, and then those of the same work that are not told apart from it.
+func tied(worst assessed, cells []assessed) []assessed {
+	out := []assessed{worst}
+	for _, c := range cells {
+		if c.s == worst.s && c.r != worst.r && c.r.Verdict == stat.Worse && c.r.Against == worst.r.Against &&
+			!stat.Apart(c.r.Ratio.Interval, worst.r.Ratio.Interval) {
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out[1:], func(x, y assessed) int { return cmp.Compare(x.r.Ratio.Estimate, y.r.Ratio.Estimate) })
+	return out
+}
+
+func both(n int) string {
+	if n == 2 {
+		return "both"
+	}
+	return "all"
+}
+
+// named returns the names of targets, and which of them are emulated: "guest 9p and guest nfs (both emulated)".
+func (a *assessing) named(names ...string) string {
+	emulated := 0
+	marked := slices.Clone(names)
+	for i, name := range names {
+		if a.Target(name).Emulated() {
+			emulated++
+			marked[i] += " (emulated)"
+		}
+	}
+	if len(names) > 1 && emulated == len(names) {
+		return format.Enumerate(names, format.Listed, "target") + " (" + both(len(names)) + " emulated)"
+	}
+	return format.Enumerate(marked, format.Listed, "target")
+}
+
+// than describes one cell: "4k random read is 33× slower than on host disk", or "4k random read on guest 9p is …".
+func than(c assessed, number func(format.Contrast, stat.Interval) string, on string) string {
 	s := format.Work(c.s.Workload, format.Label(c.s.Metric))
-	if named {
-		s += " on " + c.r.Target
+	if on != "" {
+		s += " on " + on
 	}
 	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
 }
@@ -160,7 +225,7 @@ func (a *assessing) compared(cells []assessed) {
 		for i, x := range group {
 			s.Figures = append(s.Figures, x.figure())
 			if i == 0 {
-				parts = append(parts, than(x, format.Contrast.Interval, false))
+				parts = append(parts, than(x, format.Contrast.Interval, ""))
 				continue
 			}
 			parts = append(parts, format.Work(x.s.Workload, format.Label(x.s.Metric))+" "+format.ContrastOf(x.s.Metric, x.s.Better, x.s.Unit).Interval(x.r.Ratio.Interval))

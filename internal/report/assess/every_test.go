@@ -22,6 +22,14 @@ func answerCases() map[string]assessCase {
 	condemned := reporttest.Reads("b", 5000, func(c *reporttest.CellSpec) {
 		c.Findings = []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}}
 	})
+	wide, wider := func(c *reporttest.CellSpec) { c.Noise = .15 }, func(c *reporttest.CellSpec) { c.Noise = .3 }
+	emulated := func(targets ...int) func(*iotax.Run, []*iotax.Trial) {
+		return func(r *iotax.Run, _ []*iotax.Trial) {
+			for _, i := range targets {
+				r.Targets[i].Facts = map[string]string{iotax.FactAccel: "tcg"}
+			}
+		}
+	}
 	took := func(target string, seconds float64) reporttest.CellSpec {
 		return reporttest.CellSpec{Target: target, Workload: "clone", Values: map[string]float64{"first.duration": seconds}}
 	}
@@ -51,20 +59,28 @@ func answerCases() map[string]assessCase {
 		"gains":                 {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 20000, nil), reporttest.Reads("b", 30000, nil)}, want: "No loss found in 2 comparisons. Largest gain: 4k read on b is 3.0× faster than on disk."},
 		"same":                  {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil)}, want: "No difference found: the comparison with disk is within ± 5 %."},
 		"all same":              {cells: []reporttest.CellSpec{disk, reporttest.Reads("a", 10000, nil), reporttest.Reads("b", 10000, nil)}, want: "No difference found: all 2 comparisons with disk are within ± 5 %."},
-		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found between disk and a. Too noisy to call: 1 of 1. a could be up to 1.2× slower or 11 % faster."},
+		"unsure":                {cells: []reporttest.CellSpec{disk, noisy}, want: "No difference found between disk and a. It is too noisy to call: a could be up to 1.2× slower or 11 % faster."},
 		"one disk": {cells: []reporttest.CellSpec{disk, noisy}, change: func(r *iotax.Run, _ []*iotax.Trial) {
 			for i := range r.Targets {
 				r.Targets[i].Machine, r.Targets[i].Facts = "host", map[string]string{"filesystem": "ext4", iotax.FactDeviceName: "vda", iotax.FactDeviceDisk: "vda"}
 			}
-		}, want: "No difference found between disk and a (both ext4 on vda: the same disk). Too noisy to call: 1 of 1."},
-		"all unsure": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Too noisy to call: 2 of 2."},
+		}, want: "No difference found between disk and a (both ext4 on vda: the same disk). It is too noisy to call: a could be"},
+		"three unsure":       {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, wider), reporttest.Reads("c", 9500, wider)}, want: "No difference found yet against disk. All 3 comparisons are too noisy to call."},
+		"some unsure":        {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 10000, nil)}, want: "No difference found yet against disk. 1 of 2 comparisons are too noisy to call."},
+		"tied":               {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, want: "c and b are the slowest: 4k read is 5.0× slower than on disk."},
+		"all tied":           {cells: []reporttest.CellSpec{disk, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, want: "b and c are both slower: 4k read is 4.8–5.0× slower than on disk."},
+		"three tied":         {cells: []reporttest.CellSpec{disk, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide), reporttest.Reads("d", 2050, wide)}, want: "d, b and c are all slower: 4k read is 4.8–5.1× slower than on disk."},
+		"emulated":           {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, nil)}, change: emulated(1, 2), want: "b (emulated) is the slowest: 4k read is 5.0× slower than on disk."},
+		"tied and emulated":  {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, change: emulated(2, 3), want: "c and b (both emulated) are the slowest: "},
+		"tied, one emulated": {cells: []reporttest.CellSpec{disk, loss, reporttest.Reads("b", 2000, wide), reporttest.Reads("c", 2100, wide)}, change: emulated(3), want: "c (emulated) and b are the slowest: "},
+		"all unsure":         {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })}, want: "No difference found yet against disk. Both comparisons are too noisy to call."},
 		"unsure and no pair": {cells: []reporttest.CellSpec{disk, noisy, reporttest.Reads("b", 9500, nil)}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
 			for _, t := range ts {
 				if t.Target == "b" && t.Round > 0 || t.Target == "disk" && t.Round == 0 {
 					t.Err = "gone"
 				}
 			}
-		}, want: "No difference found yet against disk. Too noisy to call: 1 of 1."},
+		}, want: "No difference found yet against disk. It is too noisy to call."},
 		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: see the notes."},
 		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
 			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
@@ -108,6 +124,13 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"No two targets did the same work: nothing can be compared", "answer/other work", "answer/loss"},
 	{"Only %s was measured: there is nothing to compare it with", "answer/alone", "answer/not opened"},
 	{" is the slowest: ", "answer/losses", "answer/loss"},
+	{" are the slowest: ", "answer/tied", "answer/losses"},
+	{" are ", "answer/all tied", "answer/losses"},
+	{" slower: ", "answer/all tied", "answer/tied"},
+	{"both", "answer/all tied", "answer/three tied"},
+	{"all", "answer/three tied", "answer/all tied"},
+	{" (emulated)", "answer/emulated", "answer/losses"},
+	{" emulated)", "answer/tied and emulated", "answer/tied, one emulated"},
 	{"Largest loss: ", "answer/losses of one", "answer/losses"},
 	{"No loss found. ", "answer/gain", "answer/loss"},
 	{"No loss found in %d comparisons. Largest gain: ", "answer/gains", "answer/gain"},
@@ -117,9 +140,12 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"No difference found: the comparison with %s is within ± %s", "answer/same", "answer/loss"},
 	{"No difference found between %s and %s", "answer/unsure", "answer/all unsure"},
 	{" (both %s: the same disk)", "answer/one disk", "answer/unsure"},
-	{"%s. %s could be up to %s or %s", "answer/unsure", "answer/all unsure"},
+	{"%s: %s could be up to %s or %s", "answer/unsure", "answer/all unsure"},
 	{"No difference found yet against %s. %s", "answer/all unsure", "answer/unsure"},
-	{"Too noisy to call: %d of %d", "answer/unsure", "answer/few"},
+	{"It is too noisy to call", "answer/unsure", "answer/few"},
+	{"Both comparisons are too noisy to call", "answer/all unsure", "answer/unsure"},
+	{"All %d comparisons are too noisy to call", "answer/three unsure", "answer/all unsure"},
+	{"%d of %d comparisons are too noisy to call", "answer/some unsure", "answer/all unsure"},
 	{"No verdict yet against %s. Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
 	{"No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss", "answer/unsure and few", "answer/few"},
 	{"No target can be ranked against %s: see the notes", "answer/not ranked", "answer/loss"},

@@ -2,14 +2,17 @@ package assess
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"iotax"
 	"iotax/internal/report"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -95,6 +98,82 @@ func Protocol(r *report.Report) string {
 		parts = append(parts, "warm caches")
 	}
 	return strings.Join(append(parts, fmt.Sprintf("seed %d", p.Seed)), ", ")
+}
+
+// Job describes the options of the fio jobs: "fio: io_uring, direct=1, iodepth=32 (1M sequential read: 8), 256MiB". It is "" if
+// no trial was one of fio.
+func Job(r *report.Report) string {
+	options := []string{iotax.FactIOEngine, iotax.FactDirect, iotax.FactIODepth, iotax.FactNumJobs, "size"}
+	values := map[string]map[string][]string{} // by option and workload
+	var works []string
+	for _, t := range r.Trials {
+		if r.Workload(t.Workload).Kind != "fio" || t.Facts[iotax.FactIOEngine] == "" {
+			continue
+		}
+		if !slices.Contains(works, t.Workload) {
+			works = append(works, t.Workload)
+		}
+		for _, o := range options {
+			v := t.Facts[o]
+			switch {
+			case o == "size":
+				v = size(t.Facts[iotax.FactJob])
+			case o == iotax.FactNumJobs && v == "1":
+				v = ""
+			}
+			if values[o] == nil {
+				values[o] = map[string][]string{}
+			}
+			if all := values[o][t.Workload]; v != "" && !slices.Contains(all, v) {
+				values[o][t.Workload] = append(all, v)
+			}
+		}
+	}
+	var parts []string
+	for _, o := range options {
+		groups := grouped(works, func(w string) (string, bool) {
+			v := strings.Join(values[o][w], " or ")
+			return v, v != ""
+		})
+		slices.SortStableFunc(groups, func(x, y []string) int { return len(y) - len(x) })
+		value := func(works []string) string { return strings.Join(values[o][works[0]], " or ") }
+		switch len(groups) {
+		case 0:
+			continue
+		case 1, 2:
+			s := strings.TrimPrefix(strings.TrimPrefix(o+"="+value(groups[0]), "ioengine="), "size=")
+			if len(groups) == 2 {
+				s += " (" + format.Enumerate(groups[1], format.Listed, "workload") + ": " + value(groups[1]) + ")"
+			}
+			parts = append(parts, s)
+		default:
+			var all []string
+			for _, g := range groups {
+				all = append(all, value(g))
+			}
+			parts = append(parts, o+"="+strings.Join(format.Cut(all, mostValues, "value"), ", "))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "fio: " + strings.Join(parts, ", ") + "."
+}
+
+// mostValues is the number of values of an option that Job lists.
+const mostValues = 6
+
+// size returns the size of a job's files, "" if it has none.
+func size(job string) string {
+	var options map[string]string
+	if json.Unmarshal([]byte(job), &options) != nil { // not written by iotax
+		return ""
+	}
+	n, err := strconv.ParseFloat(options["size"], 64)
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(rules.Bytes(n), " ", "")
 }
 
 // Method explains the brackets.

@@ -107,9 +107,9 @@ func (a Axis) at(v, from, to float64) float64 {
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
 
-// horizontal draws the grid of the axis from top to bottom and its labels below it. It omits labels that would touch an earlier
-// one.
-func (a Axis) horizontal(c *canvas, left, right, top, bottom float64) {
+// horizontal draws the grid of the axis in bands, each from a top to a bottom, and its labels below bottom. It omits labels that
+// would touch an earlier one.
+func (a Axis) horizontal(c *canvas, left, right, bottom float64, bands ...[2]float64) {
 	type span struct{ from, to float64 }
 	var taken []span
 	for _, t := range a.Ticks {
@@ -117,7 +117,9 @@ func (a Axis) horizontal(c *canvas, left, right, top, bottom float64) {
 		if !a.has(t.At) || !finite(x) {
 			continue
 		}
-		c.line("grid", x, top, x, bottom)
+		for _, b := range bands {
+			c.line("grid", x, b[0], x, b[1])
+		}
 		at, from, to := within(x, t.Label, 2, c.width-2)
 		free := true
 		for _, s := range taken {

@@ -32,6 +32,7 @@ type Row struct {
 	Heading              string // above this row and those after it
 	Name                 string
 	Figure, Bounds, Word string    // Word: the verdict
+	Brief                string    // in place of Figure and Word in drawings without columns
 	Other                [2]string // Figure and Bounds in the second view
 	Tone                 string
 	Mark                 Mark
@@ -49,6 +50,7 @@ type Rows struct {
 	Zero        float64   // a line, if it is on the axis
 	Band        Band      // shaded
 	Ends        [2]string // labels of the two sides of Zero
+	Heads       [3]string // above the columns of Figure, Bounds and Word
 	Other       []Tick    // of the second view, nil if there is one view
 	Rows        []Row
 }
@@ -78,11 +80,25 @@ func (r Rows) draw() *canvas {
 	var columns [3]float64 // of figure, bounds and word
 	if c.width >= Wide {
 		left, right, columns = r.columns(c.width)
+		if r.Heads[0] != "" { // a line of their own
+			top += 16
+		}
 	}
 	ys, bottom := r.places(c.width, top)
+	bands := [][2]float64{{top, bottom}}
+	if columns[0] == 0 { // no line crosses the texts above the marks
+		bands = nil
+		for _, p := range ys {
+			if p.height > 0 {
+				bands = append(bands, [2]float64{p.mid - p.height/2, p.mid + p.height/2})
+			}
+		}
+	}
 	if r.Band.Hi > r.Band.Lo {
 		lo, hi := r.Axis.at(r.Band.Lo, left, right), r.Axis.at(r.Band.Hi, left, right)
-		c.rect(lo, top, hi-lo, bottom-top, "band", "")
+		for _, b := range bands {
+			c.rect(lo, b[0], hi-lo, b[1]-b[0], "band", "")
+		}
 	}
 	views := []int{0}
 	if r.Other != nil {
@@ -93,18 +109,30 @@ func (r Rows) draw() *canvas {
 		if c.view == 2 {
 			axis.Ticks = r.Other
 		}
-		axis.horizontal(c, left, right, top, bottom)
+		axis.horizontal(c, left, right, bottom, bands...)
 	}
 	c.view = 0
 	if c.height = bottom + 24; len(r.Axis.Ticks) == 0 {
 		c.height = bottom + 4
 	}
+	if r.Axis.Label != "" {
+		at, _, _ := within((left+right)/2, r.Axis.Label, 2, c.width-2)
+		c.text(at, bottom+33, "note", "middle", r.Axis.Label)
+		c.height = bottom + 41
+	}
 	zero := r.Axis.at(r.Zero, left, right)
 	if r.Axis.has(r.Zero) && finite(zero) {
-		c.line("frame", zero, top, zero, bottom)
+		for _, b := range bands {
+			c.line("frame", zero, b[0], zero, b[1])
+		}
 		_, from, _ := within(zero+8+widthOf(r.Ends[1])/2, r.Ends[1], widthOf(r.Ends[0])+24, c.width-2)
-		c.text(from, 14, "note", "", r.Ends[1])
-		c.text(math.Min(zero-8, from-16), 14, "note", "end", r.Ends[0])
+		c.text(from, top-12, "note", "", r.Ends[1])
+		c.text(math.Min(zero-8, from-16), top-12, "note", "end", r.Ends[0])
+	}
+	for k, s := range r.Heads {
+		if columns[0] > 0 {
+			c.text(columns[k], 14, "note", "", s)
+		}
 	}
 	for i, row := range r.Rows {
 		y := ys[i]
@@ -124,7 +152,11 @@ func (r Rows) draw() *canvas {
 				c.text(columns[0], mid, "head", "", figure[0])
 				c.text(columns[1], mid, "note", "", figure[1])
 			} else {
-				c.text(c.width-2, y.text, "word", "end", strings.TrimSpace(figure[0]+" "+row.Word))
+				s := strings.Trim(figure[0]+", "+row.Word, ", ")
+				if row.Brief != "" && c.view < 2 {
+					s = row.Brief
+				}
+				c.text(c.width-2, y.text, "word", "end", s)
 			}
 		}
 		if c.view = 0; columns[0] > 0 {
@@ -159,6 +191,7 @@ func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
 // A place has the positions of the parts of a row.
 type place struct {
 	head, text, mid float64
+	height          float64 // of the mark, in drawings without columns
 	name            []string
 }
 
@@ -177,7 +210,7 @@ func (r Rows) places(width, y float64) (out []place, bottom float64) {
 			y += height
 		} else {
 			p.name = format.Break(format.Clean(row.Name), perLine(width-8-math.Max(widthOf(row.Figure),
-				widthOf(row.Other[0]))-widthOf(" "+row.Word)))
+				widthOf(row.Other[0]))-widthOf(", "+row.Word)))
 			p.text = y + 14
 			y += textRow * float64(max(1, len(p.name)))
 			height := 20.0
@@ -188,6 +221,9 @@ func (r Rows) places(width, y float64) (out []place, bottom float64) {
 				height = 4
 			}
 			p.mid = y + height/2
+			if height > 4 {
+				p.height = height
+			}
 			y += height + 2
 		}
 		out = append(out, p)

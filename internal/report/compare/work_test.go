@@ -129,7 +129,7 @@ func TestEmulatedAgainstAccelerated(t *testing.T) {
 		if r := c.row(t, "b", "w"); r.Verdict != stat.NotRanked || !hasRule(r.Findings, "emulated") || !c.Failed {
 			t.Errorf("%s: %q, %v", by, r.Verdict, r.Findings)
 		}
-		if b := BannerOfAll([]*Comparison{c}); !strings.HasPrefix(b, "In A: Guests were EMULATED (QEMU TCG). With KVM") {
+		if b := BannerOfAll([]*Comparison{c}); !strings.HasPrefix(b, "In A: Guests were EMULATED (QEMU TCG): do not publish. KVM") {
 			t.Errorf("banner %q", b)
 		}
 		c = Of(tcg, guest("tcg", reporttest.Flat100), Options{By: by})

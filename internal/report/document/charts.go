@@ -39,7 +39,7 @@ var marks = map[string]chart.Mark{"same": chart.Diamond, "unsure": chart.Hollow,
 
 var verdictKeys = []block.Key{{Tone: "worse", Text: "worse"}, {Tone: "better", Text: "better"}, {Tone: "same",
 	Text: "inside the margin (diamond)"},
-	{Tone: "unsure", Text: "not sure or not ranked (hollow)"}, {Tone: "invalid", Text: "must not be compared (cross)"}}
+	{Tone: "unsure", Text: "too noisy or not ranked (hollow)"}, {Tone: "invalid", Text: "invalid, as if cached (cross)"}}
 
 const (
 	wideForest   = 860
@@ -66,6 +66,12 @@ func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contr
 	r := ratioRow(name, i, v)
 	if r.Figure != "" {
 		r.Figure, r.Bounds = words.Multiple(*i)
+		switch {
+		case (v == stat.Worse || v == stat.Better) && strings.ContainsRune(r.Figure, ' '):
+			r.Brief = r.Figure
+		case r.Tone == "unsure" || r.Tone == "invalid":
+			r.Brief = r.Word
+		}
 		r.Other[0], r.Other[1] = format.OfBaseline(*i)
 	}
 	return r
@@ -87,9 +93,10 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 		}
 	}
 	axis, percent := chart.Multiples(lo, hi)
+	axis.Label = title + ", logarithmic"
 	return &chart.Rows{Title: title + ", with 95 % intervals, on a logarithmic axis", Desc: strings.Join(said, "; "), Width: width,
 		Rows: rows, Axis: axis, Other: percent, Zero: 1, Band: chart.Band{Lo: 1 / (1 + margin), Hi: 1 + margin},
-		Ends: [2]string{"← worse", "better →"}}
+		Ends: [2]string{"← worse", "better →"}, Heads: [3]string{"ratio", "95 % interval", "verdict"}}
 }
 
 // Forest returns the plot of all ratios of a report, per workload from the largest loss to the least. It is nil without ratios.
@@ -104,7 +111,11 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 			case row.Ratio == nil:
 				without = append(without, forestRow(row.Target, nil, row.Verdict, words))
 			default:
-				part = append(part, forestRow(row.Target, &row.Ratio.Interval, row.Verdict, words))
+				x := forestRow(row.Target, &row.Ratio.Interval, row.Verdict, words)
+				if (cell{&s, &row}).cached(r) {
+					x.Word, x.Brief = format.Cached, format.Cached
+				}
+				part = append(part, x)
 			}
 		}
 		if part = append(part, without...); part != nil {

@@ -80,6 +80,9 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout begins with it
 		how = append(how, s)
 	}
+	if s := assess.Job(r); s != "" && p == nil {
+		how = append(how, s)
+	}
 	how = append(how, assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r))
 	if s := assess.Objects(r); s != "" {
 		how = append(how, s)
@@ -127,7 +130,7 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	for i, s := range part {
 		for j, row := range byLosses(s.Rows) {
 			out := block.Row{Cells: []block.Cell{{Text: format.Clean(row.Target)}, value(s, row), ratio(row), {Tone: Tone(row.Verdict), Span: span(row, at)},
-				verdict(row)}}
+				verdict(r, row)}}
 			if j == 0 {
 				out.Head = []string{"target", format.Clean(cmp.Or(s.Short, s.Label)), "ratio", "", "verdict"}
 				if s.Workload != last || i == 0 {
@@ -141,7 +144,10 @@ func sections(r *report.Report, part []report.Section) block.Table {
 	return t
 }
 
-func verdict(row report.Row) block.Cell {
+func verdict(r *report.Report, row report.Row) block.Cell {
+	if (cell{nil, &row}).cached(r) {
+		return block.Cell{Text: format.Cached, Tone: Tone(row.Verdict), Notes: row.Notes}
+	}
 	return block.Cell{Text: format.Verdict(row.Verdict, false), Short: format.Verdict(row.Verdict, true), Tone: Tone(row.Verdict), Notes: row.Notes}
 }
 

@@ -80,26 +80,26 @@ func banner(r *report.Report) (out []string) {
 	var others, names []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
 		if n.Severity == iotax.Invalid && !slices.Contains(inMatrix, n.Rule) {
-			others, names = append(others, n.Rule+": "+strings.Join(n.Sentences(1), "; ")), append(names, n.Rule)
+			others, names = append(others, format.Capital(title(n.Rule))+": "+strings.Join(n.Sentences(1), "; ")), append(names, title(n.Rule))
 		}
 	}
 	out = append(out, lost(r, "failed", func(t *report.Trial) string { return t.Err })...)
 	out = append(out, lost(r, "discarded", func(t *report.Trial) string { return t.Discarded })...)
 	var served []string
 	for _, c := range cellsOf(r) {
-		if slices.Contains(atCaches, c.invalidBy(r)) {
+		if c.cached(r) {
 			served = append(served, c.r.Target+" / "+c.s.Workload)
 		}
 	}
 	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // keep to one line
-		others = []string{"Invalid for other reasons too (--details): " + strings.Join(slices.Compact(names), ", ") + "."}
+		others = []string{"Invalid for other reasons too: " + strings.Join(format.Cut(slices.Compact(names), mostWarnings, "reason"), ", ") + " (--details)."}
 	}
 	out = append(out, others...)
 	switch n := len(served); {
 	case n == 1:
-		out = append(out, "A cache answered, not the disk: "+served[0]+".")
+		out = append(out, "Cached, so invalid: "+served[0]+".")
 	case n > 1:
-		out = append(out, fmt.Sprintf("A cache answered, not the disk: %d results are invalid.", n))
+		out = append(out, fmt.Sprintf("Cached, so invalid: %d results (a cache answered, not the disk).", n))
 	}
 	return out
 }
@@ -157,6 +157,17 @@ func (c cell) invalidBy(r *report.Report) string {
 	return ""
 }
 
+// cached reports whether the cell is invalid because a cache answered.
+func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
+
+// title returns what a rule finds, in a few words.
+func title(id string) string {
+	if rule, ok := rules.Explain(id); ok {
+		return rule.Title
+	}
+	return id
+}
+
 // mostLines is the number of lines for a layout's tables in the short document.
 const mostLines = 15
 
@@ -164,9 +175,7 @@ const mostLines = 15
 func short(r *report.Report, a assess.Assessment) block.Document {
 	d := block.Document{Title: r.Run.Name, Blocks: first(r, a, mostLines)}
 	if len(r.Trials) == 0 { // show only why nothing was measured
-		if n := notes(r); n != nil {
-			d.Blocks = append(d.Blocks, n...)
-		}
+		d.Blocks = append(d.Blocks, reasons(r, a.Answer())...)
 		d.Blocks = append(d.Blocks, next(r, false)...)
 		return d
 	}
@@ -183,7 +192,13 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 	}
 	found, reported := insights(a)
 	d.Blocks = append(d.Blocks, found...)
-	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r, reported), Tone: block.Quiet, Joined: true})
+	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r), Tone: block.Quiet, Joined: true})
+	if s := assess.Job(r); s != "" {
+		d.Blocks = append(d.Blocks, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+	}
+	if s := warnings(r, reported); s != "" {
+		d.Blocks = append(d.Blocks, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+	}
 	d.Blocks = append(d.Blocks, next(r, false)...)
 	return d
 }
@@ -216,15 +231,15 @@ func insights(a assess.Assessment) (out []block.Block, reported []string) {
 // Shorter trials give a first look.
 const firstLook = 5 * time.Second
 
-// circumstances describes in a line or two how the run was measured, and lists its warnings except for those in reported.
-func circumstances(r *report.Report, reported []string) string {
+// circumstances describes in a line how the run was measured.
+func circumstances(r *report.Report) string {
 	var parts []string
 	p := r.Protocol
 	switch {
 	case r.Run.Imported():
 		parts = append(parts, format.Plural(len(r.Trials), "imported trial")+", not measured in turns")
 	case p.Trial > 0 && p.Trial < firstLook:
-		parts, reported = append(parts, "First look: trials of "+p.Trial.String()), append(reported, rules.ShortTrial.ID)
+		parts = append(parts, "First look: trials of "+p.Trial.String())
 	case p.Trial > 0:
 		parts = append(parts, "Trials of "+p.Trial.String())
 	}
@@ -241,21 +256,28 @@ func circumstances(r *report.Report, reported []string) string {
 	if r.Reference != nil {
 		parts = append(parts, table.ReferenceTitle(r.Reference)+" (--details)")
 	}
-	s := strings.Join(parts, ", ") + "."
+	return strings.Join(parts, ", ") + "."
+}
+
+// mostWarnings is the number of warnings that the short document names.
+const mostWarnings = 2
+
+// warnings lists the run's warnings in a line, except for those in reported.
+func warnings(r *report.Report, reported []string) string {
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
-		if n.Severity == iotax.Warning && !slices.Contains(warned, n.Rule) && !slices.Contains(shown, n.Rule) && !slices.Contains(reported, n.Rule) {
-			warned = append(warned, n.Rule)
+		if t := title(n.Rule); n.Severity == iotax.Warning && !slices.Contains(warned, t) && !slices.Contains(shown, n.Rule) && !slices.Contains(reported, n.Rule) {
+			warned = append(warned, t)
 		}
 	}
-	if len(warned) > 0 {
-		s += " Warnings: " + strings.Join(format.Cut(warned, format.Listed, "rule"), ", ") + "."
+	if warned == nil {
+		return ""
 	}
-	return s
+	return "Warnings: " + strings.Join(format.Cut(warned, mostWarnings, "warning"), ", ") + "."
 }
 
 // shown are the rules that other parts of the short document report.
-var shown = []string{rules.Emulated.ID, rules.StoppedEarly.ID, rules.RunnerDied.ID, rules.Steal.ID, rules.TargetNotOpened.ID,
+var shown = []string{rules.Emulated.ID, rules.ShortTrial.ID, rules.StoppedEarly.ID, rules.RunnerDied.ID, rules.Steal.ID, rules.TargetNotOpened.ID,
 	rules.DurabilityDiffers.ID, rules.TrialFailed.ID, rules.TrialDiscarded.ID, rules.Imported.ID}
 
 // steal returns the median CPU time that trials with that warning lost.
@@ -299,7 +321,7 @@ func next(r *report.Report, details bool) []block.Block {
 	return nil
 }
 
-// steps returns the next commands with their durations. The first one opens the page.
+// steps returns the next commands with their durations.
 func steps(r *report.Report, details bool) []block.Step {
 	if r.Run.ID == "" {
 		return nil
@@ -310,6 +332,9 @@ func steps(r *report.Report, details bool) []block.Step {
 		open.Command, open.About = format.Clean(r.Page), "charts, latency, CPU, every trial"
 	}
 	steps := []block.Step{open}
+	if len(r.Trials) == 0 {
+		steps = nil // there is nothing to draw
+	}
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
 		if f.Rule == rules.StoppedEarly.ID && ok {
@@ -317,9 +342,13 @@ func steps(r *report.Report, details bool) []block.Step {
 			break
 		}
 	}
+	finish := slices.ContainsFunc(steps, func(s block.Step) bool { return s.Name == "Finish" })
 	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
-	if len(steps) == 1 && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
+	if !finish && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
+	}
+	if len(r.Emulated()) > 0 {
+		steps = append(steps, block.Step{Name: "KVM", Command: "iotax doctor", About: "do this first"})
 	}
 	if t := r.Protocol.Trial; t > 0 && t < firstLook && !r.Run.Imported() {
 		var took time.Duration
@@ -337,7 +366,7 @@ func steps(r *report.Report, details bool) []block.Step {
 	if details {
 		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})
 	} else {
-		steps = append(steps, block.Step{Name: "Why", Command: "iotax report " + id + " --details", About: "all numbers"})
+		steps = append(steps, block.Step{Name: "Details", Command: "iotax report " + id + " --details", About: "tables, warnings"})
 	}
 	return steps
 }
@@ -361,6 +390,24 @@ func about(d time.Duration) string {
 		return fmt.Sprintf("about %.0f min", d.Minutes())
 	}
 	return fmt.Sprintf("about %.0f h", math.Ceil(d.Hours()))
+}
+
+// reasons returns the notes of a run that measured nothing. Of a note that the answer has, it returns the hint.
+func reasons(r *report.Report, answer string) (out []block.Block) {
+	var rest []block.Note
+	for _, n := range inOrder(r) {
+		switch {
+		case !strings.Contains(answer, strings.TrimSuffix(n.Text, ".")):
+			n.Label = format.Capital(title(n.Label))
+			rest = append(rest, n)
+		case n.Hint != "":
+			out = append(out, block.Paragraph{Text: "→ " + n.Hint, Joined: true})
+		}
+	}
+	if rest != nil {
+		out = append(out, block.Notes{Items: rest})
+	}
+	return out
 }
 
 // notes returns all notes: about the run, about every row, and the numbered ones.

@@ -20,6 +20,7 @@ const (
 	mostRows    = 12 // those with the largest losses
 	mostAcross  = 8  // of them, if targets are columns, whose names take several lines
 	mostNotes   = 5
+	mostUnsure  = 2 // cells too noisy to call that have a note of their own, one more if only one target is compared
 )
 
 // matrix returns a table of the loss of each target under each workload, from the least to the largest, the counts of verdicts,
@@ -59,7 +60,10 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 		}
 		return cmp.Or(cmp.Compare(base(x), base(y)), cmp.Compare(worst[x], worst[y]))
 	})
-	m.unsure = 0
+	m.mostUnsure = mostUnsure
+	if len(targets) == 2 {
+		m.mostUnsure++
+	}
 	for _, c := range m.cells {
 		if c.r.Verdict == stat.Inconclusive {
 			m.unsure++
@@ -130,7 +134,7 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 		out = append(out, block.Paragraph{Text: strings.Join(sum, " · "), Joined: true})
 	}
 	if m.notes != nil {
-		out = append(out, block.Notes{Items: m.notes})
+		out = append(out, block.Notes{Items: m.notes, Joined: true})
 	}
 	return out
 }
@@ -161,7 +165,9 @@ type making struct {
 	plain    bool               // not all ratios are of speed
 	compared bool
 	unsure   int // cells too noisy to call
-	notes    []block.Note
+
+	mostUnsure int
+	notes      []block.Note
 }
 
 // note returns the number of a note. Equal texts share a note.
@@ -210,10 +216,14 @@ func (m *making) cell(target, work string) block.Cell {
 			between = words.Interval(r.Ratio.Interval)
 		}
 		switch {
-		case m.unsure > 2 || r.Ratio == nil:
+		case m.unsure > m.mostUnsure || r.Ratio == nil:
 			out.Notes = append(out.Notes, m.note("More "+m.Counted()+"s or longer trials would decide.")...)
 		case format.Vague(r.Ratio.Interval):
 			out.Notes = append(out.Notes, m.note("The interval is wider than ± 100 %. Longer trials or a quieter machine would decide.")...)
+		case r.Holm != nil && report.Conclusive(r.Holm.Alone):
+			out.Notes = append(out.Notes, m.note(format.Capital(between)+fmt.Sprintf(": chance explains one such result among %d. More ", m.Protocol.Comparisons)+m.Counted()+"s would decide.")...)
+		case !r.Ratio.Contains(1):
+			out.Notes = append(out.Notes, m.note(format.Capital(between)+": not surely more than the margin of "+format.Percent(m.Margin)+". More "+m.Counted()+"s would decide.")...)
 		default:
 			out.Notes = append(out.Notes, m.note(format.Capital(between)+". More "+m.Counted()+"s would decide.")...)
 		}
@@ -237,10 +247,10 @@ func (m *making) cell(target, work string) block.Cell {
 	case stat.NotComparable, stat.TooManyDiscarded:
 		out.Text, out.Tone = "invalid", block.Bad
 		rule := c.invalidBy(m.Report)
-		if slices.Contains(atCaches, rule) {
-			out.Text = "(cached)"
+		if c.cached(m.Report) {
+			out.Text = format.Cached
 		} else {
-			out.Notes = append(out.Notes, m.note("Invalid: "+rule+".")...)
+			out.Notes = append(out.Notes, m.note("Invalid: "+title(rule)+".")...)
 		}
 	case stat.NoResult:
 		out.Text, out.Tone = "failed", block.Bad
@@ -254,6 +264,10 @@ func (m *making) cell(target, work string) block.Cell {
 			return out
 		}
 		out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
+		if !m.compared && r.Value.N > 1 {
+			out.Text = format.Spread(r.Value, s.Unit)
+			return out
+		}
 		if strings.HasSuffix(s.Label, "IOPS") && s.Unit == iotax.PerSecond {
 			out.Text += " IOPS"
 		}
@@ -283,22 +297,37 @@ func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sente
 
 // sum counts the verdicts.
 func (m *making) sum() []string {
-	slower, faster := "confirmed slower (95 % confidence)", "confirmed faster"
+	slower, faster := "slower", "faster"
 	if m.plain {
-		slower, faster = "confirmed worse (95 % confidence)", "confirmed better"
+		slower, faster = "worse", "better"
 	}
+	by := " by more than " + format.Percent(m.Margin)
+	cached := 0
 	few := m.Counted() + "s"
 	var verdicts []stat.Verdict
 	for _, c := range m.cells {
+		if c.cached(m.Report) {
+			cached++
+			continue
+		}
 		verdicts = append(verdicts, c.r.Verdict)
 		if c.r.Few != nil {
 			few = m.Counted() + "s or I/Os"
 		}
 	}
-	return assess.Count(verdicts, []assess.Outcome{{Word: slower, Of: []stat.Verdict{stat.Worse}}, {Word: faster, Of: []stat.Verdict{stat.Better}},
-		{Word: "the same within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
+	sure := " (95 % confidence)"
+	if slices.Contains(verdicts, stat.Worse) && slices.Contains(verdicts, stat.Better) {
+		slower, by = slower+by+sure, ""
+		sure = ""
+	}
+	out := assess.Count(verdicts, []assess.Outcome{{Word: slower + by + sure, Of: []stat.Verdict{stat.Worse}}, {Word: faster + by + sure, Of: []stat.Verdict{stat.Better}},
+		{Word: "within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
 		{Word: "too noisy to call", Of: []stat.Verdict{stat.Inconclusive}},
 		{Word: "with too few " + few, Of: []stat.Verdict{stat.TooFew}},
 		{Word: "invalid", Of: []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded}},
 		{Word: "not ranked", Of: []stat.Verdict{stat.NotRanked}}, {Word: "failed", Of: []stat.Verdict{stat.NoResult}}})
+	if cached > 0 {
+		out = append(out, fmt.Sprintf("%d %s", cached, format.Cached))
+	}
+	return out
 }

@@ -65,14 +65,16 @@ func when(r *report.Report) string {
 
 // top returns what follows the banner: the machine, the tiles, all ratios as a plot and as a table.
 func (p *page) top(r *report.Report) (out []block.Block) {
-	if s := assess.Environment(r); s != "" {
-		out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
+	for _, s := range []string{assess.Environment(r), assess.Job(r)} {
+		if s != "" {
+			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet})
+		}
 	}
 	if t := tiles(r); t != nil {
 		out = append(out, block.Tiles{Tiles: t})
 	}
-	if s := steps(r, true); s != nil {
-		out = append(out, block.Steps{Steps: s[1:]})
+	if s := slices.DeleteFunc(steps(r, true), func(s block.Step) bool { return s.Name == "Open" }); len(s) > 0 {
+		out = append(out, block.Steps{Steps: s})
 	}
 	wide, narrow := Forest(r, wideForest), Forest(r, narrowForest)
 	if wide == nil {
@@ -104,7 +106,8 @@ func others(r *report.Report) string {
 // tiles counts the comparisons of the deciding metrics.
 func tiles(r *report.Report) []block.Tile {
 	counts := map[stat.Verdict]int{}
-	total, sure := 0, 0
+	total, cached, alike := 0, 0, true
+	var first *report.Section
 	var worst cell
 	words := format.Contrast{}
 	for _, c := range cellsOf(r) {
@@ -113,9 +116,13 @@ func tiles(r *report.Report) []block.Tile {
 		}
 		total++
 		counts[c.r.Verdict]++
-		if report.Conclusive(c.r.Verdict) {
-			sure++
+		if c.cached(r) {
+			cached++
 		}
+		if first == nil {
+			first = c.s
+		}
+		alike = alike && format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit).Worse == format.ContrastOf(first.Metric, first.Better, first.Unit).Worse
 		if c.r.Verdict == stat.Worse && (worst.r == nil || c.r.Ratio.Estimate < worst.r.Ratio.Estimate) {
 			worst, words = c, format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit)
 		}
@@ -123,36 +130,52 @@ func tiles(r *report.Report) []block.Tile {
 	if total == 0 {
 		return nil
 	}
-	worse := block.Tile{Name: "Worse than " + r.Baseline, Figure: fmt.Sprintf("%d of %d", counts[stat.Worse], total),
+	slower := "Worse"
+	if all := format.ContrastOf(first.Metric, first.Better, first.Unit).Worse; all == "slower" && alike {
+		slower = "Slower"
+	}
+	worse := block.Tile{Name: slower + " than " + r.Baseline, Figure: fmt.Sprintf("%d of %d", counts[stat.Worse], total),
 		Tone: block.Bad, Link: "#ratios"}
-	for _, v := range []stat.Verdict{stat.Better, stat.Equivalent, stat.BelowMargin, stat.Inconclusive, stat.TooFew} {
+	var others []string
+	for _, v := range []stat.Verdict{stat.Better, stat.Equivalent, stat.BelowMargin, stat.Inconclusive, stat.TooFew, stat.NotRanked} {
 		if n := counts[v]; n > 0 {
-			worse.About += fmt.Sprintf(", %d %s", n, format.Verdict(v, true))
+			others = append(others, fmt.Sprintf("%d %s", n, format.Verdict(v, true)))
 		}
 	}
-	worse.About = strings.TrimPrefix(worse.About, ", ")
+	invalid := counts[stat.NotComparable] + counts[stat.TooManyDiscarded]
+	if cached > 0 {
+		others = append(others, fmt.Sprintf("%d %s", cached, format.Cached))
+	}
+	if n := invalid - cached; n > 0 {
+		others = append(others, fmt.Sprintf("%d invalid", n))
+	}
+	worse.About = strings.Join(others, ", ")
 	largest := block.Tile{Name: "Largest loss", Figure: "none confirmed", Tone: block.Quiet, Link: "#ratios"}
 	if worst.r != nil {
-		largest = block.Tile{Name: "Largest loss", Figure: worst.r.Target,
-			About: words.Estimate(worst.r.Ratio.Interval) + ", " + worst.s.Workload, Tone: block.Bad, Link: "#ratios"}
+		largest = block.Tile{Name: "Largest loss", Figure: words.Estimate(worst.r.Ratio.Interval),
+			About: worst.r.Target + ", " + worst.s.Workload, Tone: block.Bad, Link: "#ratios"}
 	} else {
 		worse.Tone = block.Quiet
 	}
-	confirmed := block.Tile{Name: "Confidence", Figure: fmt.Sprintf("%d of %d confirmed", sure, total), About: "95 % confidence",
-		Link: "#how"}
-	if sure < total {
-		confirmed.Tone = block.Unsure
+	measured := block.Tile{Name: "Measured in", Figure: format.Plural(r.Protocol.MostRounds, r.Counted()), About: "95 % intervals", Tone: block.Strong, Link: "#how"}
+	if r.Protocol.Trial > 0 {
+		measured.About = "of trials of " + r.Protocol.Trial.String() + ", 95 % intervals"
 	}
 	fair := block.Tile{Name: "Fairness", Figure: "no objection", About: "no check found anything wrong", Tone: block.Quiet,
 		Link: "#how"}
 	severe := count(r)
-	if invalid := counts[stat.NotComparable] + counts[stat.TooManyDiscarded]; invalid > 0 {
-		fair = block.Tile{Name: "Fairness", Figure: format.Plural(invalid, "result") + " invalid", About: severities(severe),
-			Tone: block.Bad, Link: "#notes"}
-	} else if severe[iotax.Invalid]+severe[iotax.Warning] > 0 {
+	switch warned := severe[iotax.Warning]; {
+	case cached > 0 && cached == invalid:
+		fair = block.Tile{Name: "Fairness", Figure: format.Plural(cached, "result") + " " + format.Cached, About: "so invalid"}
+	case invalid > 0:
+		fair = block.Tile{Name: "Fairness", Figure: format.Plural(invalid, "result") + " invalid", About: "see the warnings"}
+	case severe[iotax.Invalid]+warned > 0:
 		fair = block.Tile{Name: "Fairness", Figure: severities(severe), About: "from the checks", Tone: block.Unsure, Link: "#notes"}
 	}
-	return []block.Tile{worse, largest, confirmed, fair}
+	if invalid > 0 {
+		fair.Tone, fair.Link = block.Bad, "#notes"
+	}
+	return []block.Tile{worse, largest, measured, fair}
 }
 
 // count counts the notes by severity.
@@ -188,7 +211,7 @@ func (p *page) overview(r *report.Report) block.Fold {
 				continue
 			}
 			t.Rows = append(t.Rows, block.Row{Cells: []block.Cell{{Text: format.Subject(s.Workload, s.Label)}, {Text: row.Target},
-				value(s, row), ratio(row), verdict(row)}})
+				value(s, row), ratio(row), verdict(r, row)}})
 		}
 	}
 	return block.Fold{Summary: "All ratios as a table", Note: fmt.Sprintf("%d, to sort and to filter", len(t.Rows)),

@@ -46,6 +46,35 @@ func (c Contrast) Estimate(i stat.Interval) string {
 	return c.side(i.Estimate, factor(i.Estimate) >= asTimes)
 }
 
+// Range prints several ratios on one side of 1: "38–40× slower", or "at least 30× slower" if one is too wide to print.
+func (c Contrast) Range(of []stat.Interval) string {
+	least, most := of[0].Estimate, of[0].Estimate
+	open := false
+	for _, i := range of {
+		x := i.Estimate
+		if wide(i) {
+			x, open = i.Hi, true
+			if i.Lo > 1 {
+				x = i.Lo
+			}
+		}
+		if factor(x) < factor(least) {
+			least = x
+		}
+		if factor(x) > factor(most) {
+			most = x
+		}
+	}
+	times := factor(most) >= asTimes
+	switch from := c.amount(least, times); {
+	case open:
+		return "at least " + c.side(least, times)
+	case from != c.amount(most, times):
+		return from + "–" + c.side(most, times)
+	}
+	return c.side(most, times)
+}
+
 // Interval prints a ratio with its interval: "33× slower [27–43]", "between 1.3× slower and 1.7× faster".
 func (c Contrast) Interval(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {

@@ -126,14 +126,19 @@ func Percent(x float64) string {
 	return "< 0.1 %"
 }
 
+// Cached is printed in place of a number that came from a cache and not from the disk.
+const Cached = "cached"
+
 // Verdict returns a verdict for people. A short one has fewer words.
 func Verdict(v stat.Verdict, short bool) string {
 	if short && v == stat.BelowMargin {
 		return "below margin"
 	}
 	switch v {
-	case stat.TooManyDiscarded:
-		return "INVALID"
+	case stat.Inconclusive:
+		return stat.TooNoisy
+	case stat.NotComparable, stat.TooManyDiscarded:
+		return "invalid"
 	case stat.TooFew:
 		return "too few"
 	}
