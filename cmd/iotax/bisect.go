@@ -50,13 +50,15 @@ func (a *app) bisectCommand() *cobra.Command {
 	fl := bisectFlags{buildTime: plan.Duration(2 * time.Hour)}
 	c := &cobra.Command{
 		Use:   "bisect [PLAN.yaml | TARGET] --good A --bad B -- BUILD…",
-		Short: "Find the commit, or the version, that made it slower",
-		Long: `bisect searches the versions between a good one and a slow one. At each step it
-builds one version, and compares it with the good one in paired rounds until the
-answer is sure. A wrong result has a chance of at most 5 % over all steps.
+		Short: "Find the commit or version of your program that made it slower",
+		Long: `bisect finds the version of a program, of a kernel or of any other software that
+made a workload slower. It searches between a good version and a slow one. At
+each step it builds one version, and compares it with the good one in paired
+rounds until the answer is sure. A wrong result has a chance of at most 5 % over
+all steps.
 
 The versions are commits of a git repository, or those of --versions. The words
-behind -- are the build command. It runs in a directory of its own for each
+after -- are the build command. It runs in a directory of its own for each
 version: a checkout of the commit, or an empty directory. The version is in
 $IOTAX_VERSION. A version that cannot be built is skipped, and listed.
 

@@ -213,8 +213,12 @@ func (a *app) root() *cobra.Command {
 		Short: "Measure what every layer between an application and the disk costs",
 		Long: `iotax runs the same I/O on a baseline and on each place to compare, in paired,
 interleaved rounds. It reports with confidence intervals how much slower each
-place is, where the loss arises, and whether the comparison was fair.`,
-		Example: `  iotax run /srv/data /mnt/nfs          compare two directories (8 to 20 min)
+place is, where the loss arises, and whether the comparison was fair.
+
+The first place is the baseline. Existing files are safe: in each place iotax
+writes only into a new directory, iotax-…, and removes it at the end. It writes
+to a block device only if --destroy names it.`,
+		Example: `  iotax run /srv/data /mnt/nfs          is /mnt/nfs slower? (8 to 20 min)
   iotax run quick /srv/data /mnt/nfs    a first look (about a minute)
   iotax demo                            what a VM's disk and folders cost here`,
 		SilenceUsage: true, SilenceErrors: true,

@@ -52,11 +52,13 @@ func (a *app) runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [SUITE | PLAN.yaml] [TARGET…] [-- fio --name=…]",
 		Short: "Measure, and print the report",
-		Long: `run measures a suite, a plan file, or targets given as words; the first target
-is the baseline. Targets after the name of a suite replace the suite's own.
+		Long: `run measures a suite, a plan file, or targets. The first target is the baseline:
+the report shows how much slower or faster the others are. Targets after the
+name of a suite replace the suite's own.
 
-iotax saves each trial when it ends. It removes everything that it made, also
-after Ctrl-C.
+Existing files are safe: in each target iotax writes only into a new directory,
+iotax-…, and removes it at the end, also after Ctrl-C. It writes to a block
+device only if --destroy names it. Each trial is saved when it ends.
 
 The exit status is 0 when a report was made, also if the run stopped at its
 budget, is too noisy for a verdict, or lacks one of several targets. It is 1

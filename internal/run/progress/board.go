@@ -31,6 +31,8 @@ type board struct {
 type boardRow struct {
 	workload      string
 	round, rounds int
+	counted       int     // rounds, when the last one ended
+	repeated      bool    // the last one does not count
 	half          float64 // half width of the widest ratio; 0 is not known
 	precision     float64
 	last          string // target of the last trial
@@ -70,6 +72,7 @@ func (b *board) take(e run.Event, now time.Time) {
 			return
 		}
 		if e.Kind == run.RoundDone {
+			r.repeated, r.counted = e.Round == r.counted, e.Round
 			return
 		}
 		r.last, r.iops, r.through = e.Target, "", ""

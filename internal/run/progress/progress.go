@@ -104,13 +104,19 @@ func (p *Progress) finishedRound(e run.Event) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var how []string
-	if r := p.board.row(e); r.half > 0 {
+	r := p.board.row(e)
+	round := e.Round
+	if r.repeated {
+		round++
+		how = append(how, "does not count")
+	}
+	if r.half > 0 {
 		how = append(how, r.interval())
 	}
 	if left := e.Left.Round(time.Second); left > 0 {
 		how = append(how, p.board.atMost()+terminal.Elapsed(left)+" left")
 	}
-	s := fmt.Sprintf("%s  round %d/%d  %s", terminal.Elapsed(e.Elapsed), e.Round, e.Rounds, e.Workload)
+	s := fmt.Sprintf("%s  round %d/%d  %s", terminal.Elapsed(e.Elapsed), round, e.Rounds, e.Workload)
 	return strings.TrimSpace(s + "  " + strings.Join(how, ", "))
 }
 

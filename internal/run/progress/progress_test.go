@@ -229,6 +229,14 @@ func TestProgressElsewhere(t *testing.T) {
 	if got := pipe.String(); got != "12s  round 1/6  w  ± 12 %, about 1m10s left\nw: done, ± 1 %\n" {
 		t.Errorf("on a pipe: %q", got)
 	}
+	var again bytes.Buffer
+	p := New(&again, Normal, false, 80)
+	for _, counted := range []int{0, 1, 1, 2} {
+		p.Event(run.Event{Kind: run.RoundDone, Workload: "w", Round: counted, Rounds: 2, Elapsed: 12 * time.Second, Trial: boardTrial("a", "w", 1)})
+	}
+	if got, want := again.String(), "12s  round 1/2  w  does not count\n12s  round 1/2  w\n12s  round 2/2  w  does not count\n12s  round 2/2  w\n"; got != want {
+		t.Errorf("rounds that do not count: %q, want %q", got, want)
+	}
 	var verbose bytes.Buffer
 	feed(New(&verbose, Verbose, false, 80))
 	if got := verbose.String(); got != "12s  round 1/6  w  host disk: 1.000k IOPS\nw: done, ± 1 %\n" {
