@@ -72,7 +72,7 @@ var floors = map[string]string{
 	"machine/qemu":       "iotax leftover",
 	"machine/kube":       "iotax agent leftover machine/agent machine/internal/made",
 	"doctor":             "iotax agent fio probe",
-	"ingest":             "iotax fio metric rules rules/lint rules/check",
+	"ingest":             "iotax fio metric report/format rules rules/lint rules/check",
 	"run":                "iotax expect leftover metric plan plan/schedule stat volume rules workload/task",
 	"run/progress":       "iotax report/format run terminal",
 	"run/saved":          "iotax kinds leftover plan rules run secret store",

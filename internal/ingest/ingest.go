@@ -19,6 +19,7 @@ import (
 	"iotax"
 	"iotax/fio"
 	"iotax/internal/metric"
+	"iotax/internal/report/format"
 	"iotax/internal/rules"
 	"iotax/internal/rules/check"
 	"iotax/internal/rules/lint"
@@ -650,26 +651,16 @@ func headline(t *iotax.Trial) string {
 	for _, m := range metrics(t) {
 		v, _ := t.Value(m)
 		d, name, _ := strings.Cut(m, ".")
+		sc := format.ScaleOf(v.Unit, v.Value)
+		amount := format.WithUnit(format.Three(v.Value/sc.Factor)+sc.Prefix, sc.Unit)
 		switch name {
 		case "iops":
-			parts = append(parts, fmt.Sprintf("%s %s IOPS", d, short(v.Value)))
+			parts = append(parts, d+" "+amount+" IOPS")
 		case "bandwidth":
-			parts = append(parts, fmt.Sprintf("%s %s MiB/s", d, short(v.Value/(1<<20))))
+			parts = append(parts, d+" "+amount)
 		default:
-			parts = append(parts, fmt.Sprintf("%s %.3g %s", m, v.Value, v.Unit))
+			parts = append(parts, m+" "+amount)
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-func short(x float64) string {
-	switch {
-	case x >= 1e6:
-		return strconv.FormatFloat(x/1e6, 'f', 2, 64) + "M"
-	case x >= 1e5:
-		return strconv.FormatFloat(x/1e3, 'f', 0, 64) + "k"
-	case x >= 1e3:
-		return strconv.FormatFloat(x/1e3, 'f', 1, 64) + "k"
-	}
-	return strconv.FormatFloat(x, 'g', 3, 64)
 }
