@@ -52,6 +52,14 @@ func Explain(id string) (Rule, bool) {
 	return all[i], true
 }
 
+// Title returns the title of the rule of that id, or the id if there is no such rule.
+func Title(id string) string {
+	if r, ok := Explain(id); ok {
+		return r.Title
+	}
+	return id
+}
+
 // Found returns a finding about a subject that breaks the rule. The format and its arguments are the evidence.
 func (r Rule) Found(about iotax.Subject, format string, args ...any) iotax.Finding {
 	return iotax.Finding{Rule: r.ID, Severity: r.Severity, Subject: about, Evidence: fmt.Sprintf(format, args...), Hint: r.Hint}

@@ -157,7 +157,7 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	return fmt.Sprintf("%s: %s could be up to %s or %s", s, one, words[0].Estimate(format.Lone(lo)), words[0].Estimate(format.Lone(hi)))
 }
 
-// tied returns the worst cell, and then those of the same work that are not told apart from it.
+// tied returns the worst cell, and then those of the same work whose intervals do not separate them from it.
 func tied(worst assessed, cells []assessed) []assessed {
 	out := []assessed{worst}
 	for _, c := range cells {
@@ -303,9 +303,9 @@ func (a *assessing) invalidates(c assessed) *report.Note {
 
 // conditions describe in a sentence why a rule makes a number invalid.
 var conditions = map[string]string{
-	rules.CacheServed.ID:      "a cache answered, not the device",
-	rules.WriteAbsorbed.ID:    "a cache took the writes, not the device",
-	rules.LineRateExceeded.ID: "it is faster than the line to the storage, so a cache answered",
+	rules.CacheServed.ID:      "cached",
+	rules.WriteAbsorbed.ID:    "cached writes",
+	rules.LineRateExceeded.ID: "cached: faster than the line to the storage",
 	rules.TooManyDiscarded.ID: "more than 20 % of the trials are discarded",
 	rules.NoRatio.ID:          "a value has no logarithm",
 }

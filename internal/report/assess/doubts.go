@@ -93,20 +93,20 @@ func (a *assessing) sum(cells []assessed) {
 	for _, note := range slices.Concat(a.General, a.notesInOrder()) {
 		switch note.Severity {
 		case iotax.Invalid:
-			errors = append(errors, note.Rule)
+			errors = append(errors, rules.Title(note.Rule))
 		case iotax.Warning:
-			warnings = append(warnings, note.Rule)
+			warnings = append(warnings, rules.Title(note.Rule))
 		}
 	}
 	errors, warnings = uniq(errors), uniq(warnings)
-	warnings = slices.DeleteFunc(warnings, func(rule string) bool { return slices.Contains(errors, rule) })
+	warnings = slices.DeleteFunc(warnings, func(title string) bool { return slices.Contains(errors, title) })
 	var problems []string
 	for _, x := range []struct {
-		label string
-		ids   []string
+		label  string
+		titles []string
 	}{{"Invalid results: ", errors}, {"Warnings: ", warnings}} {
-		if len(x.ids) > 0 {
-			problems = append(problems, x.label+format.Enumerate(x.ids, format.Listed, "rule")+".")
+		if len(x.titles) > 0 {
+			problems = append(problems, x.label+format.Enumerate(x.titles, format.Listed, "")+".")
 		}
 	}
 	switch {

@@ -152,9 +152,9 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"No target could be compared with %s: see the notes", "answer/not opened", "answer/alone"},
 
 	{"Invalid: %s: %s.", "sentence/invalid", "sentence/only a warning"},
-	{"a cache answered, not the device", "sentence/invalid", "sentence/only a warning"},
-	{"a cache took the writes, not the device", "sentence/writes absorbed", "sentence/invalid"},
-	{"it is faster than the line to the storage, so a cache answered", "sentence/above the line", "sentence/invalid"},
+	{"cached", "sentence/invalid", "sentence/only a warning"},
+	{"cached writes", "sentence/writes absorbed", "sentence/invalid"},
+	{"cached: faster than the line to the storage", "sentence/above the line", "sentence/invalid"},
 	{"more than 20 % of the trials are discarded", "sentence/many discarded", "sentence/no loss"},
 	{"a value has no logarithm", "sentence/no logarithm", "sentence/no loss"},
 	{"%s could not be opened: %s.", "sentence/not opened", "sentence/takes no part"},

@@ -80,7 +80,7 @@ func banner(r *report.Report) (out []string) {
 	var others, names []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
 		if n.Severity == iotax.Invalid && !slices.Contains(inMatrix, n.Rule) {
-			others, names = append(others, format.Capital(title(n.Rule))+": "+strings.Join(n.Sentences(1), "; ")), append(names, title(n.Rule))
+			others, names = append(others, format.Capital(rules.Title(n.Rule))+": "+strings.Join(n.Sentences(1), "; ")), append(names, rules.Title(n.Rule))
 		}
 	}
 	out = append(out, lost(r, "failed", func(t *report.Trial) string { return t.Err })...)
@@ -159,14 +159,6 @@ func (c cell) invalidBy(r *report.Report) string {
 
 // cached reports whether the cell is invalid because a cache answered.
 func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
-
-// title returns what a rule finds, in a few words.
-func title(id string) string {
-	if rule, ok := rules.Explain(id); ok {
-		return rule.Title
-	}
-	return id
-}
 
 // mostLines is the number of lines for a layout's tables in the short document.
 const mostLines = 15
@@ -266,7 +258,7 @@ const mostWarnings = 2
 func warnings(r *report.Report, reported []string) string {
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
-		if t := title(n.Rule); n.Severity == iotax.Warning && !slices.Contains(warned, t) && !slices.Contains(shown, n.Rule) && !slices.Contains(reported, n.Rule) {
+		if t := rules.Title(n.Rule); n.Severity == iotax.Warning && !slices.Contains(warned, t) && !slices.Contains(shown, n.Rule) && !slices.Contains(reported, n.Rule) {
 			warned = append(warned, t)
 		}
 	}
@@ -398,7 +390,7 @@ func reasons(r *report.Report, answer string) (out []block.Block) {
 	for _, n := range inOrder(r) {
 		switch {
 		case !strings.Contains(answer, strings.TrimSuffix(n.Text, ".")):
-			n.Label = format.Capital(title(n.Label))
+			n.Label = format.Capital(rules.Title(n.Label))
 			rest = append(rest, n)
 		case n.Hint != "":
 			out = append(out, block.Paragraph{Text: "→ " + n.Hint, Joined: true})

@@ -12,6 +12,7 @@ import (
 	"iotax/internal/report/assess"
 	"iotax/internal/report/block"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
@@ -250,7 +251,7 @@ func (m *making) cell(target, work string) block.Cell {
 		if c.cached(m.Report) {
 			out.Text = format.Cached
 		} else {
-			out.Notes = append(out.Notes, m.note("Invalid: "+title(rule)+".")...)
+			out.Notes = append(out.Notes, m.note("Invalid: "+rules.Title(rule)+".")...)
 		}
 	case stat.NoResult:
 		out.Text, out.Tone = "failed", block.Bad

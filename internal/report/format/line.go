@@ -20,6 +20,10 @@ func Plural(n int, what string) string {
 // Enumerate joins words: "a, b and c". Words beyond limit are counted.
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
+		if of == "" {
+			words = append(words[:limit:limit], fmt.Sprintf("%d more", n))
+			return strings.Join(words[:limit], ", ") + " and " + words[limit]
+		}
 		if n > 1 {
 			of = strings.TrimSuffix(of, "s") // a plural already: "1 more of its workloads"
 		}
