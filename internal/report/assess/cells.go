@@ -101,6 +101,12 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 		}
 	case judged > 0:
 		out.Kind, out.Text = SaysUnsure, a.undecided(cells, judged, noisy, few)
+	case a.failedAll() != "":
+		out.Text = "Nothing was measured, every trial failed: " + a.failedAll()
+	case counts[stat.NotRanked] > 0 && slices.ContainsFunc(cells, func(c assessed) bool {
+		return c.r.Against != "" && a.Target(c.r.Target).Durability != a.Target(c.r.Against).Durability
+	}):
+		out.Text = fmt.Sprintf("No target can be ranked against %s: a flush does not promise the same there", base)
 	case counts[stat.NotRanked] > 0:
 		out.Text = fmt.Sprintf("No target can be ranked against %s: see the notes", base)
 	default:
@@ -155,6 +161,15 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 		return s
 	}
 	return fmt.Sprintf("%s: %s could be up to %s or %s", s, one, words[0].Estimate(format.Lone(lo)), words[0].Estimate(format.Lone(hi)))
+}
+
+// failedAll returns why the first trial failed if all did, else "".
+func (a *assessing) failedAll() string {
+	if slices.ContainsFunc(a.Trials, func(t *report.Trial) bool { return t.Err == "" }) {
+		return ""
+	}
+	why, _, _ := strings.Cut(a.Trials[0].Err, "\n")
+	return strings.TrimSuffix(why, ".")
 }
 
 // tied returns the worst cell, and then those of the same work whose intervals do not separate them from it.
@@ -411,6 +426,9 @@ func (a *assessing) unlike(cells []assessed) {
 			iotax.DriveCache: "its flushes may end in the cache of the drive", iotax.FlushIgnored: "its flushes are acknowledged and not done",
 			iotax.Volatile: "it is memory", iotax.Durable: "its flushes reach the device",
 		}[k.durability]
+		if k.durability == iotax.Durable {
+			what += ", and those of " + k.against + " do not"
+		}
 		what = cmp.Or(what, "a flush promises something else there")
 		s.Causes = []Cause{{rules.DurabilityDiffers.ID, what}}
 		s.Text = fmt.Sprintf("Not ranked against %s, since %s: %s.", k.against, what, format.Enumerate(uniq(names), format.Listed, "target"))

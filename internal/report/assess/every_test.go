@@ -81,7 +81,19 @@ func answerCases() map[string]assessCase {
 				}
 			}
 		}, want: "No difference found yet against disk. It is too noisy to call."},
-		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: see the notes."},
+		"not ranked": {cells: []reporttest.CellSpec{disk, loss}, change: volatile, want: "No target can be ranked against disk: a flush does not promise the same there."},
+		"without a direction": {cells: []reporttest.CellSpec{disk, loss}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				for i := range t.Values {
+					t.Values[i].Better = iotax.Neither
+				}
+			}
+		}, want: "No target can be ranked against disk: see the notes."},
+		"all failed": {cells: []reporttest.CellSpec{disk, loss}, change: func(_ *iotax.Run, ts []*iotax.Trial) {
+			for _, t := range ts {
+				t.Err, t.Values = "run fio on disk: gone.\nmore", nil
+			}
+		}, want: "Nothing was measured, every trial failed: run fio on disk: gone."},
 		"not opened": {cells: []reporttest.CellSpec{disk}, change: targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo {
 			return append(ts, iotax.TargetInfo{Name: "a", Err: "gone"})
 		}), want: "No target could be compared with disk: see the notes."},
@@ -148,7 +160,11 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%d of %d comparisons are too noisy to call", "answer/some unsure", "answer/all unsure"},
 	{"No verdict yet against %s. Too few %ss for a verdict: %d of %d", "answer/few", "answer/unsure"},
 	{"No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss", "answer/unsure and few", "answer/few"},
-	{"No target can be ranked against %s: see the notes", "answer/not ranked", "answer/loss"},
+	{"No target can be ranked against %s: see the notes", "answer/without a direction", "answer/not ranked"},
+	{"No target can be ranked against %s: a flush does not promise the same there", "answer/not ranked", "answer/without a direction"},
+	{"Nothing was measured, every trial failed: ", "answer/all failed", "answer/no trials"},
+	{", and those of ", "sentence/durable", "sentence/unlike"},
+	{" do not", "sentence/durable", "sentence/unlike"},
 	{"No target could be compared with %s: see the notes", "answer/not opened", "answer/alone"},
 
 	{"Invalid: %s: %s.", "sentence/invalid", "sentence/only a warning"},

@@ -46,7 +46,7 @@ func (c *Comparison) answer() string {
 	case best != nil:
 		s = c.changeSentence(best)
 		if judged > 1 {
-			s += fmt.Sprintf(", the largest gain of %d comparisons, and nothing is lost for sure", judged)
+			s += fmt.Sprintf(", the largest gain of %d comparisons, and no loss is confirmed", judged)
 		}
 	case judged == 0:
 		s = "Nothing can be judged: see the notes"
@@ -56,9 +56,12 @@ func (c *Comparison) answer() string {
 	case unsure == 0:
 		s = fmt.Sprintf("Nothing changed: all %d comparisons are within ± %s", judged, format.Percent(c.Margin))
 	default:
-		s = fmt.Sprintf("No change is sure: %d of %s need more rounds", unsure, format.Plural(judged, "comparison"))
-		if judged == 1 {
-			s = "No change is sure: the one comparison needs more rounds"
+		s = fmt.Sprintf("No change found yet. %d of %d comparisons need more rounds", unsure, judged)
+		switch {
+		case judged == 1:
+			s = "No change found yet: the one comparison needs more rounds"
+		case unsure == judged:
+			s = fmt.Sprintf("No change found yet. All %d comparisons need more rounds", judged)
 		}
 	}
 	var rest []string
@@ -98,7 +101,7 @@ func AnswerOfAll(all []*Comparison) string {
 		}
 	}
 	if worst == nil {
-		return fmt.Sprintf("%s against A: nothing is lost for sure.", format.Plural(len(all), "run"))
+		return fmt.Sprintf("%s against A: no loss is confirmed.", format.Plural(len(all), "run"))
 	}
 	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), format.Plural(len(all), "run"))
 }
@@ -142,7 +145,7 @@ func (c *Comparison) Method() string {
 	if c.Family > 1 {
 		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, format.Percent(1-stat.Confidence))
 	}
-	return s + " The runs were not interleaved: the intervals know the noise inside each run, and not what drifted between them."
+	return s + " The runs were not interleaved: the intervals cover the noise inside each run, not the drift between the runs."
 }
 
 // Gate describes the result of the gate, "" without one.

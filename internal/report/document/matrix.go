@@ -265,12 +265,11 @@ func (m *making) cell(target, work string) block.Cell {
 			return out
 		}
 		out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
-		if !m.compared && r.Value.N > 1 {
-			out.Text = format.Spread(r.Value, s.Unit)
-			return out
-		}
 		if strings.HasSuffix(s.Label, "IOPS") && s.Unit == iotax.PerSecond {
 			out.Text += " IOPS"
+		}
+		if !m.compared && format.Finite(r.Value) {
+			out.Text += strings.TrimPrefix(format.Spread(r.Value, s.Unit), format.Number(r.Value, s.Unit))
 		}
 	}
 	return out

@@ -45,7 +45,7 @@ func TestComparePageOfSeveral(t *testing.T) {
 	if strings.Contains(written, "B against A") {
 		t.Error("several runs are called one")
 	}
-	if got := compare.AnswerOfAll([]*compare.Comparison{{Letter: "B"}, {Letter: "C"}}); got != "2 runs against A: nothing is lost for sure." {
+	if got := compare.AnswerOfAll([]*compare.Comparison{{Letter: "B"}, {Letter: "C"}}); got != "2 runs against A: no loss is confirmed." {
 		t.Error(got)
 	}
 	ids := regexp.MustCompile(`id="n(\d+)"`).FindAllStringSubmatch(written, -1)
