@@ -9,6 +9,7 @@ import (
 type origin struct {
 	key, val *syntax.Node
 	subst    map[*syntax.Node]*syntax.Node
+	axes     []bind.Label
 }
 
 func (o origin) mark(field string) Mark {
@@ -25,6 +26,14 @@ func (o origin) mark(field string) Mark {
 		n = val
 	}
 	return n.Mark()
+}
+
+// Axes returns the name of the plan's entry that the target is a variant of, and its value on each axis of the entry and its machine.
+func (t Target) Axes() (entry string, values []Label) {
+	if t.origin.key == nil {
+		return t.Name, nil
+	}
+	return t.origin.key.Text, t.origin.axes
 }
 
 // Where returns the place of a key of the spec ("path", an option of a job, or "rounds.min" in a nested spec), of

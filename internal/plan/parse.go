@@ -91,7 +91,9 @@ func names(entries []*entry) []string {
 	return out
 }
 
-func (e *entry) origin() origin { return origin{key: e.key, val: e.val, subst: e.Subst} }
+func (e *entry) origin() origin {
+	return origin{key: e.key, val: e.val, subst: e.Subst, axes: e.labels}
+}
 
 var (
 	sectionKeys = []string{"machines", "targets", "workloads", "measure"}
@@ -232,6 +234,7 @@ type parts struct {
 	asked   *syntax.Node // of metrics:
 	section string
 	own     map[string]string // labels
+	lists   []bind.Axis       // labels of several values
 }
 
 // split finds the kind in an entry.
@@ -320,7 +323,16 @@ func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	}
 	before := len(b.Errs)
 	if e.Val.Kind != syntax.NullNode {
-		b.Strings(reflect.ValueOf(&p.own).Elem(), bind.Field{Name: "labels"}, e.Val)
+		words := *e.Val
+		words.Entries = nil
+		for _, l := range e.Val.Entries {
+			if l.Val.Kind == syntax.ListNode {
+				p.lists = append(p.lists, bind.Axis{Key: l.Key.Text, List: l.Val})
+			} else {
+				words.Entries = append(words.Entries, l)
+			}
+		}
+		b.Strings(reflect.ValueOf(&p.own).Elem(), bind.Field{Name: "labels"}, &words)
 	}
 	return len(b.Errs) == before
 }
@@ -328,8 +340,19 @@ func (b *builder) extra(p *parts, e syntax.Pair) bool {
 // variants expands a written entry.
 func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	var out []*entry
-	for _, v := range b.Bind(p.kind, p.kindKey, p.val, room) {
-		out = append(out, &entry{parts: p, name: name.Text, key: name, Variant: v, labels: v.Labels})
+	vars := b.Bind(p.kind, p.kindKey, p.val, room)
+	labels, ok := b.Expand(p.lists, room/max(1, len(vars)))
+	if !ok {
+		return nil
+	}
+	for _, v := range vars {
+		for _, values := range labels {
+			all := slices.Clip(v.Labels)
+			for i, value := range values {
+				all = append(all, bind.Label{Key: p.lists[i].Key, Value: bind.ValueText(value)})
+			}
+			out = append(out, &entry{parts: p, name: name.Text, key: name, Variant: v, labels: all})
+		}
 	}
 	return out
 }

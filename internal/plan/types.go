@@ -28,6 +28,7 @@ type (
 	Options    = bind.Options
 	Option     = bind.Option
 	Part       = bind.Part
+	Label      = bind.Label
 )
 
 // ParseSize is syntax.ParseSize.

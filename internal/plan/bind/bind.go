@@ -115,7 +115,7 @@ func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 		}
 		seen := map[string]bool{}
 		for _, it := range a.List.Items {
-			id := valueText(it)
+			id := ValueText(it)
 			if seen[id] {
 				b.Fail(it, "write it once", "the value %s is given twice in the list of %s", syntax.Quote(id), a.Key)
 				return nil, false
@@ -137,21 +137,21 @@ func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	return combos, true
 }
 
-// valueText formats a value on one line, for a label and a name.
-func valueText(n *syntax.Node) string {
+// ValueText formats a value on one line, for a label and a name.
+func ValueText(n *syntax.Node) string {
 	switch n.Kind {
 	case syntax.ScalarNode:
 		return n.Text
 	case syntax.ListNode:
 		var parts []string
 		for _, it := range n.Items {
-			parts = append(parts, valueText(it))
+			parts = append(parts, ValueText(it))
 		}
 		return "[" + strings.Join(parts, ",") + "]"
 	case syntax.MappingNode:
 		var parts []string
 		for _, e := range n.Entries {
-			parts = append(parts, e.Key.Text+":"+valueText(e.Val))
+			parts = append(parts, e.Key.Text+":"+ValueText(e.Val))
 		}
 		return "{" + strings.Join(parts, ",") + "}"
 	}
@@ -210,7 +210,7 @@ func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 		v := Variant{Spec: k.New(), Subst: map[*syntax.Node]*syntax.Node{}}
 		for i, it := range c {
 			v.Subst[axes[i].List] = it
-			v.Labels = append(v.Labels, Label{axes[i].Key, valueText(it)})
+			v.Labels = append(v.Labels, Label{axes[i].Key, ValueText(it)})
 		}
 		before := len(b.Errs)
 		b.Spec(&v, k, key, val)

@@ -80,7 +80,7 @@ func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schem
 		e.Properties.Set("metrics", axisOf(&jsonschema.Schema{Type: "string", Description: "several such values: the run continues until all of them are precise"}))
 		e.Properties.Set("section", &jsonschema.Schema{Type: "string", Description: "heading above its results in the report", MinLength: one()})
 	}
-	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report", AdditionalProperties: word("")}))
+	e.Properties.Set("labels", nullable(&jsonschema.Schema{Description: "labels of your own, shown in the report, and put into commands for {NAME}; a list makes a variant for each value", AdditionalProperties: axisOf(word(""))}))
 	for _, k := range kinds {
 		name := what + "." + k.Name
 		s.defs[name] = s.kind(k)

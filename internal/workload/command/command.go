@@ -29,7 +29,7 @@ import (
 // target. It and its hooks run in the target's directory, or in an empty one where the target has none; {dir},
 // {device} or {url} in it is the target's place, and {seed} a number that is the same for all targets of a block.
 type Command struct {
-	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round"`
+	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target"`
 	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`
 	Setup    string `yaml:"setup" doc:"shell command to run once on each target, before the first trial"`
 	Prepare  string `yaml:"prepare" doc:"shell command to run before each trial; not timed"`

@@ -107,18 +107,13 @@ func Misplaced(t *iotax.Target, texts ...string) string {
 // command.
 const LabelBuild = "build"
 
-// FillIn puts the place, the seed of the round and the directory of the target's build into a text; quote is applied to what is put in.
+// FillIn puts the place, the seed of the round and the target's labels (its build is one) into a text; quote is applied to what is put in.
 func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
-	r := strings.NewReplacer(Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed), buildOf(t), quote(t.Labels[LabelBuild]))
-	return r.Replace(text)
-}
-
-// buildOf is the placeholder of a target that has a build, else one that is in no text.
-func buildOf(t *iotax.Target) string {
-	if t.Labels[LabelBuild] == "" {
-		return "\x00"
+	pairs := []string{Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed)}
+	for name, value := range t.Labels {
+		pairs = append(pairs, "{"+name+"}", quote(value))
 	}
-	return "{build}"
+	return strings.NewReplacer(pairs...).Replace(text)
 }
 
 func AsItIs(s string) string { return s }
