@@ -82,7 +82,8 @@ var floors = map[string]string{
 	"clean":              "iotax kinds leftover machine machine/host machine/kube machine/pod plan run run/saved store volume workload",
 	"kinds":              "iotax guest machine plan published volume workload",
 	"terminal":           "",
-	"bisect":             "iotax plan stat workload/support",
+	"bisect":             "iotax machine/host plan stat statefile workload/support",
+	"statefile":          "iotax",
 	"trend":              "iotax report report/block report/chart report/compare report/document report/format stat store",
 	"web":                "iotax plan stat store trend report report/block report/chart report/format report/compare report/document report/html report/export",
 }

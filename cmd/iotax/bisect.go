@@ -23,6 +23,7 @@ import (
 	"iotax/internal/run"
 	"iotax/internal/run/saved"
 	"iotax/internal/run/wired"
+	"iotax/internal/statefile"
 	"iotax/internal/store"
 	"iotax/stat"
 )
@@ -133,16 +134,20 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	} else if _, err := exec.LookPath(script[0]); err != nil {
 		return iotax.Usage(&iotax.Error{Op: "find build command", On: script[0], Err: err, Hint: "name a program that is installed, or write a path"})
 	}
-	s, b, subject, err := a.search(ctx, fl, p, script)
+	found, err := a.search(ctx, fl, p, script)
 	if err != nil {
 		return err
 	}
+	defer found.dir.Close()
+	mustUndo() // a build runs processes that it must end
+	s, b, subject := found.Search, found.builder, found.subject
 	db, err := store.Open(ctx, a.store)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	s.Ratios = func(ctx context.Context, id string) ([]float64, error) { return bisectRatios(ctx, db, id) }
+	iotaxVersion := version()
 	s.Measure = func(ctx context.Context, version, id string, enough func([]float64) string) error {
 		twin, err := bisect.Twin(p, kinds.All(), subjectless(s.State.Good), b.Of(s.State.Good), subjectless(version), b.Of(version))
 		if err == nil {
@@ -151,7 +156,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		if err != nil {
 			return err
 		}
-		return a.measureStep(ctx, db, twin, id, enough)
+		return a.measureStep(ctx, db, twin, run.Options{ID: id, Version: iotaxVersion, Enough: enough})
 	}
 	if fl.step {
 		head, err := bisect.Repo{Dir: fl.repo}.Commit(ctx, "HEAD")
@@ -211,11 +216,16 @@ func subjectless(version string) string {
 	return version
 }
 
-// search makes the search and its builder. subject describes a version in a line.
-func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script []string) (*bisect.Search, *bisect.Builder, func(context.Context, string) string, error) {
-	fail := func(err error) (*bisect.Search, *bisect.Builder, func(context.Context, string) string, error) {
-		return nil, nil, nil, err
-	}
+// A bisection is a search with what it works on.
+type bisection struct {
+	*bisect.Search
+	builder *bisect.Builder
+	subject func(ctx context.Context, version string) string // describes a version in a line
+	dir     *statefile.Dir                                   // locked
+}
+
+// search makes the search. The caller closes its directory.
+func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script []string) (_ *bisection, err error) {
 	s := &bisect.Search{Margin: float64(p.Measure.Margin), Least: p.Measure.Rounds.Min, Most: p.Measure.Rounds.Max}
 	b := &bisect.Builder{Script: script, Limit: time.Duration(fl.buildTime)}
 	repo := bisect.Repo{Dir: fl.repo}
@@ -223,7 +233,7 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 	subject := func(_ context.Context, version string) string { return version }
 	if len(fl.versions) > 0 {
 		if fl.step {
-			return fail(iotax.Usage(errors.New("--step is for commits: it cannot be combined with --versions")))
+			return nil, iotax.Usage(errors.New("--step is for commits: it cannot be combined with --versions"))
 		}
 		if bad == "HEAD" {
 			bad = fl.versions[len(fl.versions)-1]
@@ -233,7 +243,6 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 			dir = ".iotax-bisect"
 		}
 	} else {
-		var err error
 		if good, err = repo.Commit(ctx, good); err == nil {
 			bad, err = repo.Commit(ctx, bad)
 		}
@@ -241,7 +250,7 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 			dir, err = repo.StateDir(ctx)
 		}
 		if err != nil {
-			return fail(err)
+			return nil, err
 		}
 		s.Left, b.Checkout, b.Remove = repo.Left, repo.Checkout, repo.Remove
 		subject = func(ctx context.Context, version string) string {
@@ -252,50 +261,64 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 		}
 	}
 	if _, err := s.Left(ctx, []string{good}, bad); err != nil {
-		return fail(iotax.Usage(err))
+		return nil, iotax.Usage(err)
 	}
-	dir, err := filepath.Abs(dir)
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	state, err := statefile.Open(dir, "iotax bisect")
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, state.Close())
+		}
+	}()
 	if b.Dir = filepath.Join(dir, "builds"); fl.reset {
-		old, err := bisect.Load(dir, good, bad, "")
-		if err == nil {
-			for _, v := range append(stepped(old), good, bad) {
-				err = errors.Join(err, b.Clear(ctx, v))
+		var old bisect.State
+		if found, err := state.Read(&old); err == nil && found {
+			for _, v := range append(stepped(&old), old.Good, old.Bad) {
+				if err := b.Clear(ctx, v); err != nil {
+					return nil, err
+				}
 			}
 		}
-		if err := os.RemoveAll(dir); err != nil {
-			return fail(err)
+		if err := state.Clear(); err != nil {
+			return nil, err
 		}
 	}
 	text, err := p.YAML()
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	what := fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(text, "%q %q", script, fl.versions)))
-	if s.State, err = bisect.Load(dir, good, bad, what); err != nil {
-		return fail(err)
+	if s.State, err = bisect.Resume(state, good, bad, what); err != nil {
+		return nil, err
 	}
-	s.Save, s.NewID, s.Build = bisect.Saver(dir), func() string { return store.NewID(time.Now()) }, b.Build
-	s.Note = func(format string, args ...any) {
-		if !a.quiet {
-			fmt.Fprintf(a.err, "iotax: "+format+"\n", args...)
-		}
-	}
+	s.Save, s.NewID, s.Build = func(st *bisect.State) error { return state.Write(st) }, func() string { return store.NewID(time.Now()) }, b.Build
+	s.Note = a.note
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
-		return fail(&iotax.Error{Op: "make directory of builds", On: b.Dir, Err: err, Hint: "name another one: --state DIR"})
+		return nil, &iotax.Error{Op: "make directory of builds", On: b.Dir, Err: err, Hint: "name another one: --state DIR"}
 	}
 	log, err := os.OpenFile(filepath.Join(dir, "build.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in a directory of this program
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	b.Log = log
-	return s, b, subject, nil
+	return &bisection{s, b, subject, state}, nil
+}
+
+// note prints a line about a search, unless quiet.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.err, "iotax: "+format+"\n", args...)
+	}
 }
 
 // measureStep runs the plan of a step.
-func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, id string, enough func([]float64) string) error {
+func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, opts run.Options) error {
+	id := opts.ID
 	work, err := beginWork(id)
 	if err != nil {
 		return err
@@ -303,7 +326,7 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, id
 	defer a.endWork(work)
 	show := a.progress()
 	defer saved.Beat(ctx, db, id)()
-	r, err := run.Run(ctx, p, wired.Deps(db, work, nil, show, a.verbose), run.Options{ID: id, Version: version(), Enough: enough})
+	r, err := run.Run(ctx, p, wired.Deps(db, work, nil, show, a.verbose), opts)
 	show.End()
 	if err != nil && r != nil && len(r.Targets) > 1 && r.Targets[1].Err != "" {
 		return &bisect.BuildError{Err: err} // of this version alone

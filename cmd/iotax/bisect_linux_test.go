@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"iotax"
 	"iotax/internal/bisect"
 	"iotax/internal/testenv/long"
 )
@@ -121,6 +124,24 @@ measure: {cold: false, ramp: 0s}
 		s.iotax(search(0, 7, "--step")...).works(t, status)
 	}
 	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
+}
+
+// Two searches do not work in one directory at the same time.
+func TestBisectTwice(t *testing.T) {
+	s := newStage(t)
+	commits := s.repository(3, 1)
+	pipe := s.path("building")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"bisect", "--repo", "repo", "--good", commits[0], "-w", "command:{build}/tool {seed}", "--", "sh", "-c", "echo >" + iotax.Quote(pipe) + "; sleep 1000"}
+	first := s.start(nil, args...)
+	if _, err := os.ReadFile(pipe); err != nil { // until the build has begun
+		t.Fatal(err)
+	}
+	s.iotax(args...).works(t, exitError, "another iotax bisect works there", "--state DIR")
+	first.send(os.Interrupt)
+	first.wait().works(t, exitInterrupted)
 }
 
 // What cannot be searched is refused before anything is built.

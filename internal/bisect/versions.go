@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"iotax"
+	"iotax/internal/machine/host"
 )
 
 // List is Deps.Left for versions in their order.
@@ -174,16 +175,18 @@ func (b *Builder) Build(ctx context.Context, version string) error {
 	tail := &lastLines{}
 	limited, cancel := context.WithTimeoutCause(ctx, b.Limit, fmt.Errorf("no end within %v", b.Limit))
 	defer cancel()
-	c := exec.CommandContext(limited, b.Script[0], b.Script[1:]...)
-	c.Dir, c.Env = dir, append(os.Environ(), "IOTAX_VERSION="+version)
-	c.Stdout, c.Stderr = io.MultiWriter(tail, b.Log), io.MultiWriter(tail, b.Log)
-	c.WaitDelay = 5 * time.Second
-	if err := c.Run(); err != nil {
+	began := false
+	out := io.MultiWriter(tail, b.Log)
+	err = host.Local().Run(limited, &iotax.Cmd{Args: b.Script, Dir: dir, Env: []string{"IOTAX_VERSION=" + version}, Stdout: out, Stderr: out, Started: func(int) { began = true }})
+	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		if !began {
 			return &iotax.Error{Op: "start build script", On: b.Script[0], Err: err, Hint: "name a program that can be run; it runs in the directory of each version"}
+		}
+		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) { // its output is in tail
+			err = &iotax.ExitError{Args: exit.Args, Code: exit.Code, Signal: exit.Signal}
 		}
 		if cause := context.Cause(limited); cause != nil {
 			err = cause
