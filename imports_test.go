@@ -84,6 +84,7 @@ var floors = map[string]string{
 	"terminal":           "",
 	"bisect":             "iotax machine/host plan stat statefile workload/support",
 	"statefile":          "iotax",
+	"tune":               "iotax stat",
 	"trend":              "iotax report report/block report/chart report/compare report/document report/format stat store",
 	"web":                "iotax plan stat store trend report report/block report/chart report/format report/compare report/document report/html report/export",
 }

@@ -243,7 +243,7 @@ to a block device only if --destroy names it.`,
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "print each trial, its command line, and its output if it fails")
 	cobra.EnableCommandSorting = false
 	root.AddGroup(commandGroups...)
-	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand(), a.bisectCommand())
+	grouped(root, "measure", a.runCommand(), a.planCommand(), a.demoCommand(), a.doctorCommand(), a.lintCommand(), a.tuneCommand(), a.bisectCommand())
 	grouped(root, "results", a.reportCommand(), a.compareCommand(), a.trendCommand(), a.listCommand(), a.showCommand(), a.exportCommand(), a.importCommand(), a.rmCommand(), a.serveCommand())
 	grouped(root, "setup", a.calibrateCommand(), a.cleanCommand(), a.suitesCommand(), a.versionCommand())
 	grouped(root, "advanced", a.labCommand(), a.kernelCommand(), a.schemaCommand())

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"iotax/internal/testenv/long"
+)
+
+// tuned writes a plan with seven options, and the program that they are for. It prints a time: 100 ms with noise of 2 %. b and e make
+// it faster, together more so. With g on, files are in memory.
+func (s *stage) tuned() (memory string) {
+	s.t.Helper()
+	memory, err := os.MkdirTemp("/dev/shm", "e2e-")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { os.RemoveAll(memory) })
+	tool := s.write("tool", `#!/bin/sh
+seed=$(($(echo "$*" | cksum | cut -d' ' -f1) % 1000003))
+exec awk -v seed="$seed" -v b="$3" -v e="$6" 'BEGIN {
+	srand(seed); rand(); n = sqrt(-2*log(1-rand()))*cos(6.2831853*rand()); t = 100*exp(0.02*n)
+	if (b == "on") t /= 1.2; if (e == "on") t /= 1.12; if (b == "on" && e == "on") t /= 1.1
+	printf "took %.4f ms\n", t }'
+`)
+	if err := os.Chmod(tool, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("tune.yaml", fmt.Sprintf(`
+targets:
+  app:
+    dir: {path: [a, %s]}
+    labels: {a: [off, on], b: [off, on], c: [off, on], d: [off, on], e: [off, on], f: [off, on]}
+workloads: {tool: {command: {run: "%s {seed} {a} {b} {c} {d} {e} {f}", values: {took: 'took (?<ms>[0-9.]+)'}}}}
+measure: {cold: false, ramp: 0s}
+`, memory, tool))
+	return memory
+}
+
+// Of seven options in real runs, the two that make the program faster are found with a part of the combinations. Memory is not
+// recommended, but with --allow-weaker. A search that ends at its budget continues with what it has.
+func TestTune(t *testing.T) {
+	long.Test(t)
+	s := newStage(t)
+	memory := s.tuned()
+	type row struct{ Options, Wrong, Why string }
+	var got struct {
+		Changes      []struct{ Key, From, To string }
+		Gain         struct{ Estimate, Lo, Hi float64 }
+		Sure         bool
+		Idle         []string `json:"no_difference"`
+		Refused      []row
+		Trials       int
+		Combinations int
+		Runs         []string
+	}
+	args := []string{"tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--json", "-q"}
+	r := s.iotax(append(args, "--budget", "1h")...)
+	r.works(t, exitOK)
+	read := func(text string) {
+		t.Helper()
+		got.Changes, got.Refused, got.Runs = nil, nil, nil
+		if err := json.Unmarshal([]byte(text), &got); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+	}
+	read(r.stdout)
+	if fmt.Sprint(got.Changes) != "[{b off on} {e off on}]" || !got.Sure || got.Gain.Lo > 1.2*1.12*1.1 || got.Gain.Hi < 1.2*1.12*1.1 {
+		t.Errorf("found %v, %v, sure %v", got.Changes, got.Gain, got.Sure)
+	}
+	if len(got.Refused) != 1 || got.Refused[0].Wrong != "weaker" || !strings.Contains(got.Refused[0].Options, memory) {
+		t.Errorf("refused: %v", got.Refused)
+	}
+	if idle := strings.Join(got.Idle, ""); len(idle) < 2 || strings.Trim(idle, "acdf") != "" || got.Combinations != 128 || got.Trials > 150 {
+		t.Errorf("no difference: %v, %d trials of %d combinations", got.Idle, got.Trials, got.Combinations)
+	}
+	if _, err := os.Stat(s.path("tune")); !os.IsNotExist(err) {
+		t.Errorf("the state is left: %v", err)
+	}
+
+	s.iotax(append(args, "--budget", "1m")...).works(t, exitError, "the budget is spent: the next 32 trials", "--budget continues")
+	begun := s.start(nil, args[:6]...)
+	begun.said("iotax: screening: 16 combinations of 64")
+	s.iotax(args...).works(t, exitError, "another iotax tune works there", "--state DIR")
+	begun.send(os.Interrupt)
+	begun.wait().works(t, exitInterrupted, "the same command continues")
+	s.iotax("tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--allow-weaker").works(t, exitError, "another plan or another metric", "--reset")
+	var state tuneState
+	if text, err := os.ReadFile(s.path("tune/state.json")); err != nil || json.Unmarshal(text, &state) != nil || len(state.Steps) == 0 || !state.Steps[0].Done {
+		t.Fatalf("the state: %s, %v", text, err)
+	}
+	r = s.iotax(args...)
+	r.works(t, exitOK)
+	if read(r.stdout); len(got.Runs) < 3 || got.Runs[0] != state.Steps[0].Runs[0] || len(got.Changes) != 2 {
+		t.Errorf("runs %v, the first search had %v; changes %v", got.Runs, state.Steps, got.Changes)
+	}
+	r = s.iotax("tune", "tune.yaml", "--for", "took", "--state", s.path("tune"), "--allow-weaker", "-q")
+	if r.code != exitOK && r.code != exitIncomplete || strings.Contains(r.stdout, "Not recommended") || !strings.Contains(r.stdout, "e: on    (now off)") {
+		t.Errorf("with --allow-weaker: status %d: %s", r.code, r.stdout)
+	}
+}
+
+// A search that cannot be made is refused before anything is measured.
+func TestTuneRefused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.write("none.yaml", "targets: {here: {dir: a}}\nworkloads: {w: {command: 'true'}}")
+	s.write("two.yaml", "targets: {here: {dir: {path: [a, b]}}}\nworkloads: {w: {command: 'true'}, v: {command: 'true'}}")
+	for want, args := range map[string][]string{
+		"no metric is given":         {"none.yaml"},
+		"here has no list of values": {"none.yaml", "--for", "duration"},
+		"the plan has 2 workloads":   {"two.yaml", "--for", "duration"},
+		"--metric: ":                 {"two.yaml", "--for", "read.iops", "-w", "w"},
+	} {
+		s.iotax(append([]string{"tune"}, args...)...).works(t, exitUsage, want)
+	}
+	if left, _ := filepath.Glob(s.path(".iotax-tune")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

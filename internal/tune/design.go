@@ -1,0 +1,311 @@
+package tune
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// A Factor is an option and its values. The first is the present one.
+type Factor struct {
+	Name   string   `json:"name"`
+	Levels []string `json:"levels"`
+}
+
+// A Combo is the index of a value for each factor. All zero is the present combination.
+type Combo []int
+
+// changed is how many factors differ from the present combination.
+func (c Combo) changed() (n int) {
+	for _, level := range c {
+		if level != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// after reports whether c is o with one more change.
+func (c Combo) after(o Combo) bool {
+	n := 0
+	for f := range c {
+		if c[f] != o[f] {
+			if o[f] != 0 {
+				return false
+			}
+			n++
+		}
+	}
+	return n == 1
+}
+
+// space is the values of each factor that are still considered. Each begins with 0.
+type space [][]int
+
+// size is the number of combinations, at most limit+1.
+func (s space) size(limit int) int {
+	n := 1
+	for _, levels := range s {
+		if n *= len(levels); n > limit {
+			return limit + 1
+		}
+	}
+	return n
+}
+
+// all returns every combination, the present one first. Only the given factors vary.
+func (s space) all(vary func(factor int) bool) []Combo {
+	out := []Combo{make(Combo, len(s))}
+	for f, levels := range s {
+		if !vary(f) {
+			continue
+		}
+		for _, level := range levels[1:] {
+			for _, c := range out[:len(out):len(out)] {
+				if c[f] == 0 {
+					c = slices.Clone(c)
+					c[f] = level
+					out = append(out, c)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// screen returns the combinations of a screening design: an orthogonal array with its foldover, so that the mean effect of a
+// value is not mixed up with the interaction of two others. Factors of two values take a column of a Hadamard matrix (Plackett
+// and Burman 1946), those of more several columns of a regular fraction, some of whose symbols mean the same value (Addelman
+// 1962). The first is the present combination.
+func (s space) screen() []Combo {
+	base := s.array()
+	var out []Combo
+	for _, fold := range []int{0, 1} {
+		for _, row := range base {
+			c := make(Combo, len(s))
+			for f, levels := range s {
+				symbol := row[f]
+				if fold == 1 {
+					symbol = 1<<bits(len(levels)) - 1 - symbol
+				}
+				if symbol >= len(levels) {
+					symbol = 0 // the present value is measured more often
+				}
+				c[f] = levels[symbol]
+			}
+			if !slices.ContainsFunc(out, func(o Combo) bool { return slices.Equal(o, c) }) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// bits is how many columns of two symbols make n.
+func bits(n int) (b int) {
+	for 1<<b < n {
+		b++
+	}
+	return b
+}
+
+// array returns the rows of an orthogonal array with a symbol for each factor. The first row is all 0.
+func (s space) array() [][]int {
+	two := 0
+	for _, levels := range s {
+		if len(levels) > 2 {
+			return s.regular()
+		}
+		two += len(levels) - 1
+	}
+	h := hadamard(two + 1)
+	rows := make([][]int, len(h))
+	for i, row := range h {
+		column := 1 // the first has a single symbol
+		for _, levels := range s {
+			symbol := 0
+			if len(levels) == 2 {
+				symbol = row[column]
+				column++
+			}
+			rows[i] = append(rows[i], symbol)
+		}
+	}
+	return rows
+}
+
+// hadamard is the smallest known Hadamard matrix of at least n rows, as 0 and 1, with 0 in the first row and column: one of Paley's
+// first construction, or a power of 2 of Sylvester's.
+func hadamard(n int) [][]int {
+	order := 4
+	for ; ; order += 4 {
+		if order >= n && (order&(order-1) == 0 || prime(order-1)) {
+			break
+		}
+	}
+	rows := make([][]int, order)
+	for i := range rows {
+		rows[i] = make([]int, order)
+	}
+	if order&(order-1) == 0 {
+		for i := range rows {
+			for j := range rows {
+				rows[i][j] = parity(i & j)
+			}
+		}
+		return rows
+	}
+	q := order - 1 // 3 modulo 4
+	square := make([]bool, q)
+	for i := 1; i < q; i++ {
+		square[i*i%q] = true
+	}
+	for i := range q {
+		for j := range q {
+			if i == j || square[(j-i+q)%q] {
+				rows[i+1][j+1] = 1
+			}
+		}
+	}
+	return rows
+}
+
+func parity(x int) (p int) {
+	for ; x > 0; x &= x - 1 {
+		p ^= 1
+	}
+	return p
+}
+
+func prime(n int) bool {
+	for d := 2; d*d <= n; d++ {
+		if n%d == 0 {
+			return false
+		}
+	}
+	return n > 1
+}
+
+// regular is an array of 2^m rows: the symbol of a factor has the parities of the row's number with a few masks as its bits. No
+// combination of one factor's masks is one of another's, so each two symbols of two factors meet equally often.
+func (s space) regular() [][]int {
+	order := make([]int, len(s)) // of the factors, those with the most values first
+	for f := range order {
+		order[f] = f
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(s[b]) - len(s[a]) })
+	for m := 2; ; m++ {
+		if masks, ok := s.masks(order, m); ok {
+			rows := make([][]int, 1<<m)
+			for i := range rows {
+				for f := range s {
+					symbol := 0
+					for b, mask := range masks[f] {
+						symbol |= parity(i&mask) << b
+					}
+					rows[i] = append(rows[i], symbol)
+				}
+			}
+			return rows
+		}
+	}
+}
+
+// masks chooses those of each factor among the 2^m − 1 that there are.
+func (s space) masks(order []int, m int) (masks [][]int, ok bool) {
+	taken := make([]bool, 1<<m)
+	masks = make([][]int, len(s))
+	for _, f := range order {
+		span := []int{0}
+		for next := 1; len(masks[f]) < bits(len(s[f])); next++ {
+			if next == 1<<m {
+				return nil, false
+			}
+			if slices.Contains(span, next) || slices.ContainsFunc(span, func(x int) bool { return taken[x^next] }) {
+				continue
+			}
+			masks[f] = append(masks[f], next)
+			for _, x := range span {
+				span = append(span, x^next)
+			}
+		}
+		for _, x := range span[1:] {
+			taken[x] = true
+		}
+	}
+	return masks, true
+}
+
+// A term is a column of the linear model: 1 for the combinations with all of its values.
+type term []struct{ factor, level int }
+
+func (t term) of(c Combo) float64 {
+	for _, x := range t {
+		if c[x.factor] != x.level {
+			return 0
+		}
+	}
+	return 1
+}
+
+// mains are the terms of all values but the present ones.
+func (s space) mains() (out []term) {
+	for f, levels := range s {
+		for _, level := range levels[1:] {
+			out = append(out, term{{f, level}})
+		}
+	}
+	return out
+}
+
+// pair are the terms of the interaction of two factors.
+func (s space) pair(f, g int) (out []term) {
+	for _, a := range s[f][1:] {
+		for _, b := range s[g][1:] {
+			out = append(out, term{{f, a}, {g, b}})
+		}
+	}
+	return out
+}
+
+// A fit is a linear model of the means of combinations by least squares.
+type fit struct {
+	effects []float64 // of the terms
+	factors []float64 // variance of each effect, in those of a mean
+	rest    float64   // sum of squares that is left over
+	df      int       // its degrees of freedom
+}
+
+// fitted fits the model with a constant and the terms. ok is false if the combinations do not tell the terms apart.
+func fitted(combos []Combo, means []float64, terms []term) (f fit, ok bool) {
+	n, p := len(combos), len(terms)+1
+	if n < p {
+		return f, false
+	}
+	x := mat.NewDense(n, p, nil)
+	for i, c := range combos {
+		x.Set(i, 0, 1)
+		for j, t := range terms {
+			x.Set(i, j+1, t.of(c))
+		}
+	}
+	var xtx, inverse mat.Dense
+	xtx.Mul(x.T(), x)
+	if err := inverse.Inverse(&xtx); err != nil { // singular, or nearly so
+		return f, false
+	}
+	y := mat.NewVecDense(n, slices.Clone(means))
+	var xty, b, back mat.VecDense
+	xty.MulVec(x.T(), y)
+	b.MulVec(&inverse, &xty)
+	back.MulVec(x, &b)
+	for i, v := range means {
+		f.rest += (v - back.AtVec(i)) * (v - back.AtVec(i))
+	}
+	for j := range terms {
+		f.effects = append(f.effects, b.AtVec(j+1))
+		f.factors = append(f.factors, inverse.At(j+1, j+1))
+	}
+	f.df = n - p
+	return f, true
+}

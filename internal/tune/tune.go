@@ -1,0 +1,571 @@
+// Package tune finds the combination of options that measures best. A screening design estimates what each value does on average. The
+// combinations of those values that do something are then measured against each other in paired rounds, and the worse ones are
+// dropped, until the answer is sure. How combinations are measured is a function of Search.
+package tune
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// Alpha is the largest chance that the finalists' comparison returns one that is not within the margin of the best of them.
+const Alpha = 0.05
+
+const (
+	pilot       = 2    // rounds after which values that cannot be taken are known
+	fewCombos   = 6    // so many are compared directly, without screening
+	maxFinal    = 9    // finalists of which every combination is compared
+	maxHidden   = 3    // interactions that bring further factors into the final
+	effectAlpha = 0.05 // of the test that makes a value one of the final
+	missed      = 0.05 // chance that a value that gains gains times the margin does not get into the final
+	gains       = 1.5
+	hiddenAlpha = 0.01 // of the test for an interaction that the finalists do not have
+)
+
+// A Row is what was measured of a combination.
+type Row struct {
+	D     []float64 // log ratio to the present combination in each round, positive is better; NaN is a round that does not count
+	Wrong Wrong
+	Why   string // of Wrong
+}
+
+// A Wrong is why a combination is never recommended.
+type Wrong string
+
+const (
+	Cached Wrong = "cached" // a cache answered, not the device
+	Weaker Wrong = "weaker" // a flush promises less than with the present combination
+	Failed Wrong = "failed" // it could not be measured
+)
+
+// A Search looks for the best combination. All fields are required.
+type Search struct {
+	Factors []Factor
+	Margin  float64 // differences up to this ratio do not matter
+	Least   int     // rounds of the final
+	Most    int
+
+	// Measure measures combinations for some rounds. The first is the present one. Rounds are paired: what a round has in common
+	// cancels. It returns a Row for each.
+	Measure func(ctx context.Context, combos []Combo, rounds int) ([]Row, error)
+	Note    func(format string, args ...any)
+
+	space  space
+	result Result
+}
+
+// A Result is what a search found.
+type Result struct {
+	Best      Combo    // the present combination if nothing is surely better
+	Sure      bool     // Best is within the margin of the best finalist; else the most rounds were measured
+	Gain      Gain     // of Best, from the rounds of the final
+	Effects   []Effect // in the order of the factors
+	Refused   []Refusal
+	Finalists []Finalist
+	Trials    int
+}
+
+// A Gain is a ratio to the present combination, with its 95 % interval. More than 1 is better.
+type Gain = stat.Interval
+
+// An Effect is the mean gain of a value over the combinations of the screening design.
+type Effect struct {
+	Factor int
+	Level  int
+	Gain   Gain
+	Final  bool // it is one of the finalists' values
+}
+
+// A Refusal is a value that is not taken, or a combination, whatever it gains.
+type Refusal struct {
+	Combo Combo // the single value is that of the only factor that is not 0
+	Wrong Wrong
+	Why   string
+}
+
+// A Finalist is a combination that was compared in the final.
+type Finalist struct {
+	Combo   Combo
+	Gain    Gain
+	Dropped bool // it is surely not the best
+}
+
+// Run searches.
+func (s *Search) Run(ctx context.Context) (Result, error) {
+	s.space, s.result = make(space, len(s.Factors)), Result{}
+	for f, factor := range s.Factors {
+		for level := range factor.Levels {
+			s.space[f] = append(s.space[f], level)
+		}
+	}
+	finalists := s.space.all(func(int) bool { return true })
+	if s.space.size(fewCombos) > fewCombos {
+		var err error
+		if finalists, err = s.screened(ctx); err != nil {
+			return s.result, err
+		}
+	}
+	err := s.final(ctx, finalists, true)
+	return s.result, err
+}
+
+// Name writes what a combination changes: "cache=none iothread=true".
+func (s *Search) Name(c Combo) string {
+	var words []string
+	for f, level := range c {
+		if level != 0 {
+			words = append(words, s.Factors[f].Name+"="+s.Factors[f].Levels[level])
+		}
+	}
+	return cmp.Or(strings.Join(words, " "), "the present options")
+}
+
+func (s *Search) measure(ctx context.Context, combos []Combo, rounds int) ([]Row, error) {
+	rows, err := s.Measure(ctx, combos, rounds)
+	s.result.Trials += len(combos) * rounds
+	if err == nil && rows[0].Wrong != "" {
+		err = &iotax.Error{Op: "tune", On: "the present options", Err: errors.New(rows[0].Why), Hint: map[Wrong]string{
+			Cached: "nothing is better than a cache: use a larger file, or direct I/O", Failed: "measure them alone first: iotax run"}[rows[0].Wrong]}
+	}
+	return rows, err
+}
+
+// screened measures a screening design, and returns the combinations for the final.
+func (s *Search) screened(ctx context.Context) ([]Combo, error) {
+	combos := s.space.screen()
+	s.Note("screening: %d combinations of %d", len(combos), s.space.size(math.MaxInt32))
+	rows, err := s.measure(ctx, combos, pilot)
+	if err != nil {
+		return nil, err
+	}
+	if s.refuse(combos, rows) {
+		if s.space.size(fewCombos) <= fewCombos {
+			return s.space.all(func(int) bool { return true }), nil
+		}
+		return s.screened(ctx)
+	}
+	for _, margins := range []float64{gains, 1} {
+		good, d, err := s.usable(combos, rows)
+		if err != nil {
+			return nil, err
+		}
+		if more := s.needed(good, d, margins) - len(rows[0].D); more > 0 {
+			again, err := s.measure(ctx, good, more)
+			if err != nil {
+				return nil, err
+			}
+			for i := range again {
+				at := slices.IndexFunc(combos, func(c Combo) bool { return slices.Equal(c, good[i]) })
+				again[i].D = append(slices.Clone(rows[at].D), again[i].D...)
+			}
+			combos, rows = good, again
+		}
+		if combos, d, err = s.usable(combos, rows); err != nil {
+			return nil, err
+		}
+		final, many, err := s.finalists(combos, d)
+		if err != nil || !many || margins == 1 {
+			return final, err
+		}
+		rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Wrong != "" })
+	}
+	panic("unreachable")
+}
+
+// refuse takes out the values of which every combination is wrong in the same way. It reports whether there are any.
+func (s *Search) refuse(combos []Combo, rows []Row) (found bool) {
+	for f, levels := range s.space {
+		s.space[f] = slices.DeleteFunc(slices.Clone(levels), func(level int) bool {
+			var wrong Wrong
+			why := ""
+			for i, c := range combos {
+				if c[f] == level {
+					if rows[i].Wrong == "" || wrong != "" && rows[i].Wrong != wrong {
+						return false
+					}
+					wrong, why = rows[i].Wrong, rows[i].Why
+				}
+			}
+			if level == 0 || wrong == "" {
+				return false
+			}
+			c := make(Combo, len(s.space))
+			c[f] = level
+			s.refused(c, wrong, why)
+			found = true
+			return true
+		})
+	}
+	return found
+}
+
+func (s *Search) refused(c Combo, wrong Wrong, why string) {
+	if !slices.ContainsFunc(s.result.Refused, func(r Refusal) bool { return slices.Equal(r.Combo, c) }) {
+		s.result.Refused = append(s.result.Refused, Refusal{c, wrong, why})
+		s.Note("refused: %s: %s", s.Name(c), why)
+	}
+}
+
+// usable returns the combinations that are not wrong, and their log ratios in the rounds that all of them have.
+func (s *Search) usable(combos []Combo, rows []Row) ([]Combo, [][]float64, error) {
+	var good []Combo
+	var d [][]float64
+	for i, row := range rows {
+		if row.Wrong != "" {
+			s.refused(combos[i], row.Wrong, row.Why)
+			continue
+		}
+		good, d = append(good, combos[i]), append(d, slices.Clone(row.D))
+	}
+	for r := len(d[0]) - 1; r >= 0; r-- {
+		if slices.ContainsFunc(d, func(row []float64) bool { return math.IsNaN(row[r]) }) {
+			for i := range d {
+				d[i] = slices.Delete(d[i], r, r+1)
+			}
+		}
+	}
+	if len(d[0]) < 2 {
+		return nil, nil, &iotax.Error{Op: "tune", On: "screening", Err: errors.New("fewer than two rounds count"), Hint: "see the reports of its runs, and remove the cause"}
+	}
+	return good, d, nil
+}
+
+// spread is the standard deviation of one trial about its combination and its round, and its degrees of freedom.
+func spread(d [][]float64) (sd float64, df int) {
+	rounds := len(d[0])
+	mean := func(values func(yield func(float64) bool)) (m float64) {
+		n := 0.0
+		for v := range values {
+			m += v
+			n++
+		}
+		return m / n
+	}
+	row, column, all := make([]float64, len(d)), make([]float64, rounds), 0.0
+	for i := range d {
+		row[i] = mean(slices.Values(d[i]))
+		all += row[i] / float64(len(d))
+	}
+	for r := range rounds {
+		for i := range d {
+			column[r] += d[i][r] / float64(len(d))
+		}
+	}
+	var squares float64
+	for i := range d {
+		for r := range rounds {
+			x := d[i][r] - row[i] - column[r] + all
+			squares += x * x
+		}
+	}
+	df = (len(d) - 1) * (rounds - 1)
+	return math.Sqrt(squares / float64(df)), df
+}
+
+func means(d [][]float64) (out []float64) {
+	for _, row := range d {
+		sum := 0.0
+		for _, x := range row {
+			sum += x
+		}
+		out = append(out, sum/float64(len(row)))
+	}
+	return out
+}
+
+// needed is the number of rounds of the screening in which a value that gains some margins is found with a good chance (Stein 1945).
+func (s *Search) needed(combos []Combo, d [][]float64, margins float64) int {
+	f, ok := fitted(combos, means(d), s.space.mains())
+	if !ok {
+		return s.Most
+	}
+	sd, df := spread(d)
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(df)}
+	one := (t.Quantile(1-effectAlpha/2) + t.Quantile(1-missed)) * sd * math.Sqrt(slices.Max(f.factors)) / (margins * math.Log1p(s.Margin))
+	return min(s.Most, int(math.Ceil(one*one)))
+}
+
+// finalists estimates the effects, and chooses the combinations of the final. many reports that values of which none does much may do so
+// together: then one finalist has all of them that seem to gain.
+func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many bool, err error) {
+	mains, y := s.space.mains(), means(d)
+	f, ok := fitted(combos, y, mains)
+	if !ok {
+		return nil, false, &iotax.Error{Op: "tune", On: "screening", Err: errors.New("too few combinations could be measured to tell the options apart"), Hint: "leave out the values that cannot be measured: " + s.refusals()}
+	}
+	sd, df := spread(d)
+	variance := sd * sd / float64(len(d[0]))
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(df)}.Quantile(1 - effectAlpha/2)
+	s.result.Effects = nil
+	active, worse := map[int]bool{}, map[int]bool{}
+	sweep := make(Combo, len(s.space))
+	best := make([]float64, len(s.space))
+	extra := 0.0 // gain of the sweep beyond the active factors, as estimated
+	for i, m := range mains {
+		half := t * math.Sqrt(variance*f.factors[i])
+		e := f.effects[i]
+		factor, level := m[0].factor, m[0].level
+		s.result.Effects = append(s.result.Effects, Effect{Factor: factor, Level: level, Gain: Gain{Estimate: math.Exp(e), Lo: math.Exp(e - half), Hi: math.Exp(e + half), N: len(d[0])}})
+		active[factor], worse[factor] = active[factor] || e > half, worse[factor] || e < -half
+		if e > best[factor] {
+			best[factor], sweep[factor] = e, level
+		}
+	}
+	model, effects := s.hidden(combos, y, variance, df, active, worse)
+	for factor, e := range best {
+		if !active[factor] {
+			extra += e
+		}
+	}
+	vary := func(factor int) bool { return active[factor] }
+	final = s.space.all(vary)
+	if len(final) > maxFinal {
+		final = path(final, func(c Combo) (sum float64) {
+			for i, t := range model {
+				sum += effects[i] * t.of(c)
+			}
+			return sum
+		})
+	}
+	if many = extra > math.Log1p(s.Margin)/2; many {
+		final = append(final, sweep)
+	}
+	for i := range s.result.Effects {
+		e := &s.result.Effects[i]
+		e.Final = slices.ContainsFunc(final, func(c Combo) bool { return c[e.Factor] == e.Level })
+	}
+	return final, many, nil
+}
+
+// path returns the present combination and those on a path of single changes from there, each the one that adds most by the model.
+func path(all []Combo, expected func(Combo) float64) []Combo {
+	out := all[:1:1]
+	for at := all[0]; ; {
+		next := at
+		for _, c := range all {
+			if c.after(at) && expected(c) > expected(next) {
+				next = c
+			}
+		}
+		if next.changed() == at.changed() {
+			break
+		}
+		at = next
+		out = append(out, at)
+	}
+	best := slices.MaxFunc(all, func(a, b Combo) int { return cmp.Compare(expected(a), expected(b)) })
+	if !slices.ContainsFunc(out, func(c Combo) bool { return slices.Equal(c, best) }) {
+		out = append(out, best)
+	}
+	return out
+}
+
+// hidden adds the factors of interactions that the model of the active ones lacks, as long as the means show that one is missing. It returns
+// the model with its effects.
+func (s *Search) hidden(combos []Combo, y []float64, variance float64, df int, active, worse map[int]bool) (terms []term, effects []float64) {
+	terms = s.space.mains()
+	simple, _ := fitted(combos, y, terms)
+	effects = simple.effects
+	for n := 0; ; n++ {
+		more := s.space.mains()
+		for f := range s.space {
+			for g := range f {
+				if active[f] && active[g] {
+					more = append(more, s.space.pair(g, f)...)
+				}
+			}
+		}
+		now, ok := fitted(combos, y, more)
+		if !ok { // the design does not tell so many interactions apart
+			return terms, effects
+		}
+		terms, effects = more, now.effects
+		if n == maxHidden || now.df == 0 || now.rest/float64(now.df)/variance < (distuv.F{D1: float64(now.df), D2: float64(df)}).Quantile(1-hiddenAlpha) {
+			return terms, effects
+		}
+		var pair []int
+		least, most := now.rest, 0
+		for f := range s.space {
+			for g := range f {
+				if active[f] && active[g] {
+					continue
+				}
+				parents := 0 // of interactions that look the same, that of factors that do something
+				for _, x := range []int{f, g} {
+					if active[x] || worse[x] {
+						parents++
+					}
+				}
+				with, ok := fitted(combos, y, append(slices.Clip(terms), s.space.pair(g, f)...))
+				if ok && (with.rest < 0.999*least || with.rest < 1.001*least && parents > most) {
+					least, most, pair = with.rest, parents, []int{g, f}
+				}
+			}
+		}
+		if pair == nil {
+			return terms, effects
+		}
+		active[pair[0]], active[pair[1]] = true, true
+		s.Note("%s and %s act together", s.Factors[pair[0]].Name, s.Factors[pair[1]].Name)
+	}
+}
+
+func (s *Search) refusals() string {
+	var all []string
+	for _, r := range s.result.Refused {
+		all = append(all, s.Name(r.Combo))
+	}
+	return strings.Join(all, ", ")
+}
+
+// looks are the numbers of rounds after which the final is examined. Each ends a batch, for which the targets are opened anew.
+func (s *Search) looks() (all []int) {
+	for n := s.Least; n < s.Most; n += max(1, n/2) {
+		all = append(all, n)
+	}
+	return append(all, s.Most)
+}
+
+// A contest is the final: what is known of each finalist.
+type contest struct {
+	combos []Combo
+	d      [][]float64 // log ratios by round
+	out    []bool      // refused
+	lost   []bool      // surely not the best
+	margin float64
+	alpha  float64 // of one comparison
+}
+
+// final measures the finalists until one of them is surely within the margin of each other, and none with fewer changes may be so too.
+// With drop, those that are surely not the best are no longer measured.
+func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
+	n := len(combos)
+	// The best one is compared with each other one in both directions. The test is valid however often it is looked at.
+	c := &contest{combos, make([][]float64, n), make([]bool, n), make([]bool, n), s.Margin, Alpha / float64(2*max(1, n-1))}
+	s.result.Best = combos[0]
+	measured := 0
+	for _, look := range s.looks() {
+		var at []int
+		var live []Combo
+		for i, combo := range combos {
+			if i == 0 || !c.out[i] && !(c.lost[i] && drop) {
+				at, live = append(at, i), append(live, combo)
+			}
+		}
+		if len(live) == 1 {
+			s.result.Sure = true // nothing else is left
+			break
+		}
+		s.Note("final: %d combinations, up to round %d", len(live), look)
+		rows, err := s.measure(ctx, live, look-measured)
+		if err != nil {
+			return err
+		}
+		measured = look
+		for k, i := range at {
+			c.d[i] = append(c.d[i], rows[k].D...)
+			if rows[k].Wrong != "" {
+				s.refused(combos[i], rows[k].Wrong, rows[k].Why)
+				c.out[i] = true
+			}
+		}
+		best, sure, done, err := c.decide()
+		if err != nil {
+			return err
+		}
+		s.result.Best, s.result.Sure = combos[best], sure
+		if done {
+			break
+		}
+	}
+	for i, combo := range combos {
+		if !c.out[i] {
+			s.result.Finalists = append(s.result.Finalists, Finalist{Combo: combo, Gain: gain(c.d[i]), Dropped: c.lost[i]})
+		}
+		if slices.Equal(combo, s.result.Best) {
+			s.result.Gain = gain(c.d[i])
+		}
+	}
+	return nil
+}
+
+// gain is the ratio of a finalist to the present combination.
+func gain(d []float64) Gain {
+	d = slices.DeleteFunc(slices.Clone(d), math.IsNaN)
+	if g, err := stat.Hull(d, stat.Options{}); err == nil {
+		return g
+	}
+	return Gain{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+}
+
+// against tests whether finalist i is worse than j: surely so, or surely not by the margin or more.
+func (c *contest) against(i, j int) (worse, near bool, err error) {
+	var diff []float64
+	for r := range min(len(c.d[i]), len(c.d[j])) {
+		if x := c.d[i][r] - c.d[j][r]; !math.IsNaN(x) {
+			diff = append(diff, x)
+		}
+	}
+	if len(diff) < 2 {
+		return false, false, nil
+	}
+	w, err := stat.Slowed(stat.SampleOf(diff), stat.Sample{}, stat.Sample{}, c.margin)
+	return w.Odds >= -math.Log(c.alpha), w.Most <= math.Log(c.alpha), err
+}
+
+// decide looks at the final, and chooses the best so far. sure reports that it is within the margin of the best one, and done that no other
+// will be chosen.
+func (c *contest) decide() (best int, sure, done bool, err error) {
+	var left []int
+	for i := range c.combos {
+		if !c.out[i] {
+			left = append(left, i)
+		}
+	}
+	beat := map[int]bool{} // surely better than the present combination
+	for _, i := range left {
+		for _, j := range left {
+			if i == j || len(c.d[i]) != len(c.d[j]) || c.lost[i] && i != 0 {
+				continue
+			}
+			worse, _, err := c.against(i, j)
+			if err != nil {
+				return 0, false, false, err
+			}
+			c.lost[i] = c.lost[i] || worse
+			beat[j] = beat[j] || worse && i == 0
+		}
+	}
+	left = slices.DeleteFunc(left, func(i int) bool { return c.lost[i] })
+	slices.SortStableFunc(left, func(a, b int) int {
+		return cmp.Or(cmp.Compare(c.combos[a].changed(), c.combos[b].changed()), cmp.Compare(gain(c.d[b]).Estimate, gain(c.d[a]).Estimate))
+	})
+	for _, i := range left {
+		near := i == 0 || beat[i]
+		for _, j := range left {
+			if near && j != i {
+				if _, near, err = c.against(i, j); err != nil {
+					return 0, false, false, err
+				}
+			}
+		}
+		if near {
+			return i, true, c.combos[left[0]].changed() == c.combos[i].changed(), nil
+		}
+	}
+	for _, i := range left { // the best that surely gains something
+		if beat[i] && (best == 0 || gain(c.d[i]).Estimate > gain(c.d[best]).Estimate) {
+			best = i
+		}
+	}
+	return best, false, false, nil
+}
