@@ -265,7 +265,7 @@ func warnings(r *report.Report, reported []string) string {
 	if warned == nil {
 		return ""
 	}
-	return "Warnings: " + strings.Join(format.Cut(warned, mostWarnings, "warning"), ", ") + "."
+	return "Warnings: " + format.Enumerate(warned, mostWarnings, "") + "."
 }
 
 // shown are the rules that other parts of the short document report.
