@@ -151,14 +151,14 @@ func TestBisectRefused(t *testing.T) {
 	commits := s.repository(3, 1)
 	with := func(more ...string) []string { return append([]string{"bisect", "--repo", "repo"}, more...) }
 	for want, args := range map[string][]string{
-		"no build command is given":              with("--good", commits[0], "-w", "command:{build}/tool {dir}"),
-		"no good version is given":               with("-w", "command:{build}/tool {dir}", "--", "make"),
-		"nothing that is built is measured":      with("--good", commits[0], "-w", "command:sleep 1", "--", "sh"),
-		"a step is decided by one":               with("--good", commits[0], "-w", "command:{build}/a", "-w", "randread-4k", "--", "sh"),
-		"the good version contains the bad one":  with("--good", commits[2], "--bad", commits[0], "-w", "command:{build}/tool", "--", "sh"),
-		"it is not in the list":                  with("--versions", "1,2,3", "--good", "4", "-w", "command:{build}/tool", "--", "sh"),
-		"no good version comes before it":        with("--versions", "1,2,3", "--good", "3", "--bad", "2", "-w", "command:{build}/tool", "--", "sh"),
-		"find build command no-such-compiler-21": with("--good", commits[0], "-w", "command:{build}/tool", "--", "no-such-compiler-21"),
+		"no build command is given":                        with("--good", commits[0], "-w", "command:{build}/tool {dir}"),
+		"no good version is given":                         with("-w", "command:{build}/tool {dir}", "--", "make"),
+		"the workload and its target do not use the build": with("--good", commits[0], "-w", "command:sleep 1", "--", "sh"),
+		"a step is decided by one":                         with("--good", commits[0], "-w", "command:{build}/a", "-w", "randread-4k", "--", "sh"),
+		"the good version contains the bad one":            with("--good", commits[2], "--bad", commits[0], "-w", "command:{build}/tool", "--", "sh"),
+		"it is not in the list":                            with("--versions", "1,2,3", "--good", "4", "-w", "command:{build}/tool", "--", "sh"),
+		"no good version is listed before it":              with("--versions", "1,2,3", "--good", "3", "--bad", "2", "-w", "command:{build}/tool", "--", "sh"),
+		"find build command no-such-compiler-21":           with("--good", commits[0], "-w", "command:{build}/tool", "--", "no-such-compiler-21"),
 	} {
 		s.iotax(args...).works(t, exitUsage, want)
 	}

@@ -163,7 +163,7 @@ spec:
 	remove("broken")
 	r = s.start(nil, append(fleet("nowhere"), "--pod-image", "localhost/none:1")...)
 	r.said("shard 0: the image localhost/none:1 cannot be had: ErrImageNeverPull")
-	s.iotax(fleet("nowhere")...).refuses(t, exitError, "it is there already, and measures")
+	s.iotax(fleet("nowhere")...).refuses(t, exitError, "a job with this name is already running")
 	r.send(os.Interrupt)
 	r.wait().refuses(t, exitInterrupted, "removing the job")
 	gone("nowhere", "jobs,pods,configmaps,secrets")

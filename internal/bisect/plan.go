@@ -22,11 +22,11 @@ func Check(p *plan.Plan) error {
 	case err != nil:
 		return err
 	case len(p.Workloads) != 1:
-		return &iotax.Error{Op: "bisect", On: p.Name, Err: fmt.Errorf("the plan has %d workloads, and a step is decided by one", len(p.Workloads)), Hint: "choose one: -w NAME"}
+		return &iotax.Error{Op: "bisect", On: p.Name, Err: fmt.Errorf("the plan has %d workloads, and bisect compares one", len(p.Workloads)), Hint: "choose one: -w NAME"}
 	case len(p.Workloads[0].Metrics) > 1:
-		return &iotax.Error{Op: "bisect", On: p.Name, Err: errors.New("a step is decided by one metric"), Hint: "choose one: --metric NAME"}
+		return &iotax.Error{Op: "bisect", On: p.Name, Err: errors.New("bisect compares one metric"), Hint: "choose one: --metric NAME"}
 	case !strings.Contains(string(text), Placeholder):
-		return &iotax.Error{Op: "bisect", On: p.Name, Err: errors.New("nothing that is built is measured"),
+		return &iotax.Error{Op: "bisect", On: p.Name, Err: errors.New("the workload and its target do not use the build"),
 			Hint: "write " + Placeholder + " for the directory of the build, as in -w 'command:{build}/tool {dir}/file' or, in a plan, kernel: '{build}/bzImage'"}
 	}
 	return nil
@@ -53,7 +53,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 	machines, _, _ := strings.Cut(string(text), "\ntargets:")
 	a, b := out.Targets[len(out.Targets)-1], other.Targets[len(other.Targets)-1]
 	if can := b.Traits(); can.Gather != nil || can.Served != nil && can.Served.Machine != "" {
-		return nil, &iotax.Error{Op: "bisect", On: b.Name, Err: errors.New("a target that is made of several machines or targets cannot be had twice"), Hint: "name a plain target"}
+		return nil, &iotax.Error{Op: "bisect", On: b.Name, Err: errors.New("bisect cannot make a target of several machines or targets twice"), Hint: "name a plain target"}
 	}
 	if strings.Contains(machines, Placeholder) {
 		again := func(name string) string {

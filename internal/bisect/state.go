@@ -15,7 +15,7 @@ func Resume(dir *statefile.Dir, good, bad, what string) (*State, error) {
 		return s, err
 	}
 	if old.Good != good || old.Bad != bad || old.What != what {
-		return nil, &iotax.Error{Op: "resume bisection", On: dir.Path, Err: fmt.Errorf("it is one of other versions, another build script or another measurement (%s to %s)", old.Good, old.Bad),
+		return nil, &iotax.Error{Op: "resume bisection", On: dir.Path, Err: fmt.Errorf("it is of other versions, another build script or another workload (%s to %s)", old.Good, old.Bad),
 			Hint: "give the same arguments to resume it, or start anew with --reset"}
 	}
 	return &old, nil

@@ -34,7 +34,7 @@ func List(versions []string) func(context.Context, []string, string) ([]string, 
 			}
 		}
 		if first < 0 {
-			return nil, &iotax.Error{Op: "bisect", On: bad, Err: errors.New("no good version comes before it"), Hint: "list the versions from the oldest to the newest"}
+			return nil, &iotax.Error{Op: "bisect", On: bad, Err: errors.New("no good version is listed before it"), Hint: "list the versions from the oldest to the newest"}
 		}
 		left := slices.Clone(versions[first+1 : last+1])
 		middle := (len(left) - 1) / 2
@@ -83,7 +83,7 @@ func (r Repo) Commit(ctx context.Context, revision string) (string, error) {
 		return commit, err
 	}
 	if commit, err = r.git(ctx, "rev-list", "-1", "--before="+day.Format(time.DateOnly)+" 23:59:59", "HEAD"); err == nil && commit == "" {
-		err = &iotax.Error{Op: "find commit", On: revision, Err: errors.New("HEAD has no commit that is as old")}
+		err = &iotax.Error{Op: "find commit", On: revision, Err: errors.New("HEAD has no commit before that date")}
 	}
 	return commit, err
 }

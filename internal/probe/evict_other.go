@@ -20,7 +20,7 @@ func Evict(ctx context.Context, _ string) error {
 		return &iotax.Error{Op: "drop caches", On: "of this host", Err: err, Hint: "run as root, or allow `sudo -n` for its user; or measure with warm caches: --warm"}
 	}
 	if runtime.GOOS != "darwin" {
-		return fail(errors.New("there is no way to drop them on " + runtime.GOOS))
+		return fail(errors.New("iotax cannot drop caches on " + runtime.GOOS))
 	}
 	limit, cancel := context.WithTimeout(ctx, purgeTime)
 	defer cancel()

@@ -152,7 +152,7 @@ func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) er
 }
 
 func replaced(path, format string, args ...any) error {
-	return &iotax.Error{Op: "overwrite block device", On: path, Err: fmt.Errorf(format, args...), Hint: "look at what happened to it, and begin anew"}
+	return &iotax.Error{Op: "overwrite block device", On: path, Err: fmt.Errorf(format, args...), Hint: "find out what changed it, and start again"}
 }
 
 func (d *device) Detach(context.Context) error {

@@ -295,7 +295,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	switch {
 	case known && pseudo(fs):
-		return fail(errors.New("this file system holds no files of users"), "use another directory, as in /var/tmp")
+		return fail(errors.New("this file system does not store files of users"), "use another directory, as in /var/tmp")
 	case d.users && !d.create && len(s.Missing) > 0:
 		why := errors.New("it does not exist")
 		if len(s.Missing) > 1 {

@@ -115,11 +115,11 @@ func serveFrom(op string, e Env, of string) (string, error) {
 		return "", &iotax.Error{Op: op, On: of, Err: errors.New("only this host can serve it")}
 	}
 	if e.Of.Kind != iotax.PlaceDir || !strings.HasPrefix(e.Of.Path, "/") {
-		return "", &iotax.Error{Op: op, On: of, Err: errors.New("what it stands on is not a directory of the host"),
+		return "", &iotax.Error{Op: op, On: of, Err: errors.New("the target below it is not a directory of the host"),
 			Hint: "let of: name a target of the host with dir:"}
 	}
 	if e.Of.ReadOnly {
-		return "", &iotax.Error{Op: op, On: of, Err: errors.New("what it stands on is read-only"), Hint: "let of: name a directory that can be written"}
+		return "", &iotax.Error{Op: op, On: of, Err: errors.New("the target below it is read-only"), Hint: "let of: name a directory that can be written"}
 	}
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
@@ -154,7 +154,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 	}
 	d.size = d.size / 512 * 512
 	if d.size < e.Need {
-		return nil, &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(d.size), bytesText(e.Need)),
+		return nil, &iotax.Error{Op: "make disk", On: d.image, Err: fmt.Errorf("a size of %s is less than the %s that the workloads write", bytesText(d.size), bytesText(e.Need)),
 			Hint: "leave size out, or give at least " + bytesText(diskSize(e.Need))}
 	}
 	if s.Preallocation != "off" && s.Preallocation != "metadata" || s.Filesystem == "none" {

@@ -32,7 +32,7 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	case !known:
 		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("its address is not known to %v", m), Hint: "write address: and where it is reached"}
 	case s.Local && (!alike || !u.Local):
-		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("a node of a lab is reached only from nodes of the same lab, and %v is none", m), Hint: "put the target on a node"}
+		return "", &iotax.Error{Op: op, On: server.String(), Err: fmt.Errorf("only nodes of the same lab reach a node of a lab, and %v is not one", m), Hint: "put the target on a node"}
 	}
 	if s.Address == u.Address {
 		return "127.0.0.1", nil

@@ -56,7 +56,7 @@ func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 		return fail(err, "")
 	}
 	if size > free-free/10 {
-		return fail(fmt.Errorf("not enough memory: %s are wanted, %s are free, and a tenth is left to others", bytesText(size), bytesText(free)),
+		return fail(fmt.Errorf("not enough memory: it needs %s, %s are free, and a tenth of that stays unused", bytesText(size), bytesText(free)),
 			"a smaller --size, or a machine with more memory, as in {qemu: {memory: 4GiB}}")
 	}
 	point, source, err := v.mountPoint(ctx, m)

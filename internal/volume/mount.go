@@ -170,7 +170,7 @@ func mountedAs(ctx context.Context, m iotax.Machine, x mounting) bool {
 var freeMemory = agent.New("volume.free memory", func(ctx context.Context, _ none) (int64, error) {
 	v, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("how much memory is free is not known: %w", err)
+		return 0, fmt.Errorf("cannot read how much memory is free: %w", err)
 	}
 	return int64(v.Available), nil
 })

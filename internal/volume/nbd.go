@@ -134,7 +134,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	const step = 1 << 20
 	size = (size + step - 1) / step * step
 	if size < n.env.Need {
-		return none, &iotax.Error{Op: "export over NBD", On: n.env.Server.String(), Err: fmt.Errorf("a size of %s is less than the %s that the workloads put there", bytesText(size), bytesText(n.env.Need)),
+		return none, &iotax.Error{Op: "export over NBD", On: n.env.Server.String(), Err: fmt.Errorf("a size of %s is less than the %s that the workloads write", bytesText(size), bytesText(n.env.Need)),
 			Hint: "leave size out, or give at least " + bytesText(n.env.Need)}
 	}
 	inner := guardedDir(n.env.Server, n.spec.Path, size, n.spec.Network, n.spec.Create)
@@ -213,7 +213,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		}
 		socket := dir + "/nbd.sock"
 		if len(socket) > maxSocket {
-			return fail(fmt.Errorf("the path of its socket would have %d characters, %d are the most", len(socket), maxSocket), "use a shorter path:, or transport: tcp")
+			return fail(fmt.Errorf("the path of its socket has %d characters, more than the limit of %d", len(socket), maxSocket), "use a shorter path:, or transport: tcp")
 		}
 		flag := "--socket=" + socket
 		if s.Server == "nbdkit" {
@@ -302,7 +302,7 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 // disconnectNBD detaches a device if it still is what was noted.
 var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context, x nbdDevice) (_ none, err error) {
 	if _, serr := os.Stat(x.Note + "/" + leftover.NBDFile); serr != nil {
-		err = errors.New("it is not known what it was attached by")
+		err = errors.New("cannot find the process that attached it")
 	} else if device, ok := leftover.Attached(x.Note); ok && device == x.Path {
 		_, err = agent.Exec(ctx, "nbd-client", "-d", x.Path)
 	}

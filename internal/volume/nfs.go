@@ -144,7 +144,7 @@ func (n *nfs) serve(ctx context.Context) error {
 	}
 	n.version = strings.TrimSpace(version[strings.LastIndexByte(version, '=')+1:])
 	if strings.ContainsAny(n.path, "\"\\\n;#") {
-		return fail(errors.New("its configuration cannot hold this path"), "use another directory")
+		return fail(errors.New("ganesha.nfsd does not accept this path"), "use another directory")
 	}
 	dir, err := workDir(e, "nfs", &n.made)
 	if err != nil {

@@ -81,7 +81,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 		return &iotax.Error{Op: "make " + s.Filesystem, On: d.image, Err: err, Hint: hint}
 	}
 	if len(e.Files) == 0 {
-		return nil, fail(errors.New("no workload says which files it reads, and nothing can be written there later"), "use workloads that only read, as in {fio: {rw: randread, …}}")
+		return nil, fail(errors.New("no workload names the files that it reads, and the file system is read-only"), "use workloads that only read, as in {fio: {rw: randread, …}}")
 	}
 	if _, err := agent.Tool(fs.tool); err != nil {
 		return nil, fail(errors.New("this host has no "+fs.tool), "install it: apt install "+fs.pkg)

@@ -195,7 +195,7 @@ func TestServedFrom(t *testing.T) {
 		{"too small an export", "disk", newSpec("disk"), Env{Of: export(64<<20, false), Need: 1 << 30}, "it has 64 MiB, less than the 1 GiB", "{nbd: {size: 1.5 GiB}}"},
 		{"qcow2 on an export", "disk", diskSpec(func(s *DiskSpec) { s.Format = "qcow2" }), Env{Of: export(64<<20, false)}, "raw disk", "format"},
 		{"erofs on an export", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: export(64<<20, false)}, "not a directory", "dir:"},
-		{"no files", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: dir}, "no workload says which files", "randread"},
+		{"no files", "disk", diskSpec(func(s *DiskSpec) { s.Filesystem = "erofs" }), Env{Of: dir}, "no workload names the files", "randread"},
 		{"a wrong id", "disk", newSpec("disk"), Env{Of: dir, ID: "Not/Good"}, "1 to 12", ""},
 		{"no such kind", "disc", newSpec("disk"), Env{Of: dir}, "no kind", "device, dir, disk"},
 		{"another's spec", "disk", newSpec("share"), Env{Of: dir}, "spec is a *volume.ShareSpec", ""},

@@ -291,7 +291,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 		x := &iotax.Error{Op: "open container", On: name, Err: err}
 		if cerrdefs.IsNotFound(err) {
 			x.Err = iotax.Gone(err)
-			x.Hint = engine + " ps lists those there are"
+			x.Hint = engine + " ps lists the containers"
 		}
 		return x
 	}

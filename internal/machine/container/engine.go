@@ -166,7 +166,7 @@ func dockerContext(dir, name string) (where, tls string, err error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
 	fail := func(err error) (string, string, error) {
-		return "", "", &iotax.Error{Op: "read docker context", On: name, Err: err, Hint: "docker context ls lists those there are"}
+		return "", "", &iotax.Error{Op: "read docker context", On: name, Err: err, Hint: "`docker context ls` lists the contexts"}
 	}
 	b, err := iotax.ReadFile(filepath.Join(dir, "contexts/meta", id, "meta.json"), iotax.MaxOutput)
 	if err != nil {

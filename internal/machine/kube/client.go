@@ -64,7 +64,7 @@ func Connect(c Config) (*Client, error) {
 		if c.Context != "" {
 			on += ", context " + c.Context
 		}
-		return nil, &iotax.Error{Op: "read Kubernetes configuration", On: on, Err: err, Hint: "set KUBECONFIG, or kubeconfig: and context: in the plan; kubectl config get-contexts lists those there are"}
+		return nil, &iotax.Error{Op: "read Kubernetes configuration", On: on, Err: err, Hint: "set KUBECONFIG, or kubeconfig: and context: in the plan; `kubectl config get-contexts` lists the contexts"}
 	}
 	for _, file := range rules.GetLoadingPrecedence() {
 		if err := iotax.CheckSize(file, iotax.MaxOutput); err != nil {
@@ -197,7 +197,7 @@ func Refused(op, on string, err error) error {
 		e.Hint = "log in to the cluster again, or use another context:"
 	case apierrors.IsNotFound(err):
 		e.Err = iotax.Gone(e.Err)
-		e.Hint = "kubectl get pods --all-namespaces lists those there are"
+		e.Hint = "`kubectl get pods --all-namespaces` lists the pods"
 	default:
 		e.Hint = "check that kubectl reaches the cluster: kubectl version"
 	}
@@ -232,7 +232,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, &iotax.Error{Op: "list nodes", On: c.Server, Err: fmt.Errorf("none of the %d nodes is ready and takes pods", len(list.Items)), Hint: "kubectl get nodes"}
+		return nil, &iotax.Error{Op: "list nodes", On: c.Server, Err: fmt.Errorf("none of the %d nodes is ready and accepts pods", len(list.Items)), Hint: "kubectl get nodes"}
 	}
 	slices.Sort(names)
 	return names, nil

@@ -130,9 +130,9 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 		case lerr != nil:
 			return lerr
 		case before.labels[label] != job.Labels[label] || before.labels[runLabel] != job.Labels[runLabel]:
-			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("there is a job of that name which is not of this run"), Hint: "choose another --id, or another --kube-namespace"}
+			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("a job with this name belongs to another run"), Hint: "choose another --id, or another --kube-namespace"}
 		case !before.Over:
-			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("it is there already, and measures"), Hint: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
+			return &iotax.Error{Op: "submit job", On: on, Err: errors.New("a job with this name is already running"), Hint: "wait for its end, or remove it: kubectl delete job -n " + ns + " " + j.Name()}
 		}
 		if err = c.RemoveJob(ctx, ns, j.Name()); err == nil {
 			err = create()
@@ -233,7 +233,7 @@ func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration)
 			return pods[0].Name, nil
 		case time.Since(begin) > limit:
 			why := withEvents("it has no pod after "+limit.String(), c.events(ctx, ns, job))
-			return "", &iotax.Error{Op: "start job", On: ns + "/" + job, Err: errors.New(why), Hint: "kubectl describe job tells more; start_timeout: waits longer"}
+			return "", &iotax.Error{Op: "start job", On: ns + "/" + job, Err: errors.New(why), Hint: "`kubectl describe job` shows why; start_timeout: waits longer"}
 		}
 		select {
 		case <-time.After(pollTime):

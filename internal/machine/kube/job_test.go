@@ -306,7 +306,7 @@ func TestSubmitAgain(t *testing.T) {
 	for _, labels := range []map[string]string{nil, {"app": "somebody's"}, Labelled(leftover.Label{Run: "another"}).Labels} {
 		over.Labels = labels
 		a.put(t, at, over)
-		if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "which is not of this run") || !a.has(at) {
+		if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "belongs to another run") || !a.has(at) {
 			t.Errorf("a job with the labels %v: %v", labels, err)
 		}
 	}

@@ -37,7 +37,7 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 		}
 		over := time.Since(begin) > limit
 		if fatal == nil && over {
-			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Hint: "kubectl describe pod tells more; start_timeout: waits longer"}
+			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Hint: "`kubectl describe pod` shows why; start_timeout: waits longer"}
 			if limit == 0 {
 				fatal = &iotax.Error{Err: errors.New("it does not run: " + late), Hint: "kubectl describe pod tells more"}
 			}
@@ -162,7 +162,7 @@ func (c *Client) Gone(ctx context.Context, ns, name, container, began string) er
 	p, err := c.get(ctx, ns, name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return errors.New("the pod is gone: somebody deleted it")
+		return errors.New("the pod was deleted")
 	case err != nil:
 		return nil //nolint:nilerr // the cluster does not answer; what was lost tells more
 	case p.DeletionTimestamp != nil:

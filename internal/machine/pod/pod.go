@@ -150,7 +150,7 @@ const podTime = time.Minute
 
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	if s.Node == AllNodes {
-		return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: errors.New("node: all was not taken apart"), Hint: "name one node"}
+		return nil, &iotax.Error{Op: "open machine", On: o.Name, Err: errors.New("node: all is not replaced by the nodes' names"), Hint: "name one node"}
 	}
 	api, err := kube.Connect(s.Cluster())
 	if err != nil {

@@ -100,7 +100,7 @@ func (v *Virtiofsd) serve(ctx context.Context, s Share) (*process, *Log, error) 
 		return nil, nil, &iotax.Error{Op: "start " + v.Path, On: s.Path, Err: err, Hint: hint}
 	}
 	if !v.Rust && strings.ContainsRune(s.Path, ',') {
-		return fail(errors.New("a comma in the path is beyond this daemon"), "")
+		return fail(errors.New("virtiofsd does not accept a comma in the path"), "")
 	}
 	cmd := exec.Command(v.Path, v.Args(s, os.Geteuid() == 0)...)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -70,7 +70,7 @@ func (k keeper) find(_ context.Context, p leftover.Place) (items []leftover.Item
 // end removes what is noted. The note is forgotten when the program that was to make it has removed it, or does not list it.
 func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	if len(n.How) != 2 {
-		return &iotax.Error{Op: "read", On: n.File, Err: errors.New("it does not say which program was to make it, and where"),
+		return &iotax.Error{Op: "read", On: n.File, Err: errors.New("it does not name the program that made it, and the directory"),
 			Hint: fmt.Sprintf("remove %s by hand, if it is there, and then %s", n.Name, n.File)}
 	}
 	program, home := n.How[0], n.How[1]

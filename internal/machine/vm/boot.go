@@ -320,7 +320,7 @@ func (b *booting) again(ctx context.Context, beside again) (iotax.Machine, error
 	o, root := b.o, beside.root
 	o.Name = b.name + " again"
 	if root != nil && b.spec.Image != "" {
-		return nil, &iotax.Error{Op: "boot", On: o.Name, Err: errors.New("the root of an image of yours is its own"), Hint: "leave image: out"}
+		return nil, &iotax.Error{Op: "boot", On: o.Name, Err: errors.New("an image has its own root file system"), Hint: "leave image: out"}
 	}
 	o.Devices = slices.DeleteFunc(slices.Clone(o.Devices), func(d iotax.Device) bool {
 		return d.Disk != nil && (root == nil || root.Source != "serial:"+d.ID)

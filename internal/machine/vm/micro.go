@@ -82,7 +82,7 @@ func (b *booting) writeRoot(ctx context.Context, tools string) error {
 		return err
 	}
 	if _, err := agent.Exec(ctx, "qemu-img", "convert", "-n", "-f", "raw", "-O", b.root.Format, file, b.root.Path); err != nil {
-		return &iotax.Error{Op: "write the root of", On: b.name, Err: err, Hint: "see that qemu-img is installed there (Debian: qemu-utils)"}
+		return &iotax.Error{Op: "write the root of", On: b.name, Err: err, Hint: "install qemu-img there (Debian: qemu-utils)"}
 	}
 	return nil
 }
