@@ -449,16 +449,17 @@ type File struct {
 // A Trial is one run of one workload on one target, also when it failed. The fields of the first
 // group are set before Workload.Run and say what was asked.
 type Trial struct {
-	Run      string            `json:"run"`
-	Target   string            `json:"target"`
-	Workload string            `json:"workload"`
-	Round    int               `json:"round"` // from 0; one trial of every target for one workload
-	Seq      int               `json:"seq"`   // from 0; order in the run
-	Seed     uint64            `json:"seed"`  // the same for all trials of a round
-	Ramp     time.Duration     `json:"ramp"`
-	Length   time.Duration     `json:"length"` // of the measured window, without the ramp
-	Cold     bool              `json:"cold"`   // caches were dropped first
-	Labels   map[string]string `json:"labels,omitempty"`
+	Run        string            `json:"run"`
+	Target     string            `json:"target"`
+	Workload   string            `json:"workload"`
+	Round      int               `json:"round"`                 // from 0; one trial of every target for one workload
+	Seq        int               `json:"seq"`                   // from 0; order in the run
+	StartIndex int               `json:"start_index,omitempty"` // from 1; a start opens machines, volumes and files anew; 0 is unknown
+	Seed       uint64            `json:"seed"`                  // the same for all trials of a round
+	Ramp       time.Duration     `json:"ramp"`
+	Length     time.Duration     `json:"length"` // of the measured window, without the ramp
+	Cold       bool              `json:"cold"`   // caches were dropped first
+	Labels     map[string]string `json:"labels,omitempty"`
 
 	Start      time.Time          `json:"start"`
 	Took       time.Duration      `json:"took"` // wall time of the whole trial, set-up included

@@ -27,6 +27,7 @@ type kept struct {
 	value  float64 // NaN with only the histogram
 	tail   *Tail   // of a quantile
 	round  int
+	start  int
 	target int32
 	marks  mark
 }
@@ -50,7 +51,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 		i = len(p.targets)
 		p.targets, p.better = append(p.targets, t.Target), append(p.better, "")
 	}
-	k := kept{value: math.NaN(), round: t.Round, target: int32(i)}
+	k := kept{value: math.NaN(), round: t.Round, start: t.StartIndex, target: int32(i)}
 	if t.Discarded != "" {
 		k.marks = discarded
 	} else if t.Err == "" {
@@ -81,14 +82,15 @@ func (p *Pairing) Measured(target string) bool {
 
 // Pairs returns the values for the baseline and for the target as the function Pairs does.
 func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better iotax.Better) {
-	values, _, better := p.Sides(baseline, target)
+	values, _, _, better := p.Sides(baseline, target)
 	return values[0], values[1], better
 }
 
-// Sides returns the values of Pairs, and the tails of a quantile: as many where all rounds have them.
-func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, better iotax.Better) {
+// Sides returns the values of Pairs, the tails of a quantile: as many where all rounds have them, and the start of each pair.
+func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {
+		starts = append(starts, pair[1].start)
 		for side, k := range pair {
 			values[side] = append(values[side], k.value)
 			if k.tail != nil {
@@ -96,7 +98,7 @@ func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2]
 			}
 		}
 	}
-	return values, tails, better
+	return values, tails, starts, better
 }
 
 // Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. The
@@ -117,17 +119,18 @@ func (p *Pairing) LogRatios(baseline, target string) (d []float64, err error) {
 }
 
 func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, rounds int, err error) {
-	values, tails, better := p.Sides(baseline, target)
+	values, tails, starts, better := p.Sides(baseline, target)
+	o.Starts = starts
 	d, err = LogRatios(values, tails, p.quantile, better, o)
 	return d, len(values[0]), err
 }
 
 // LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds,
-// or from their tails if the metric is a quantile and all rounds have them. It sets o.Hidden.
+// or from their tails if the metric is a quantile and all rounds have them. It sets o.Hidden. o.Starts has the start of each
+// round. Where rounds are pooled, they are those of a start, and LogRatios clears o.Starts.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
-		d, o.Hidden, err = PairQuantiles(tails[0], tails[1], quantile)
-		return d, err
+		return PairTails(tails, quantile, o)
 	}
 	return Pair(values[0], values[1], better)
 }

@@ -57,11 +57,10 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 // A quantile is interpolated in its bin as grouped data are, as far as the bin is a small part of the tail beyond. What the
 // bins hide widens the interval on both ends (see logQuantile).
 func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Effect, error) {
-	d, hidden, err := PairQuantiles(Tails(baseline, q), Tails(target, q), q)
+	d, err := PairTails([2][]Tail{Tails(baseline, q), Tails(target, q)}, q, &o)
 	if err != nil {
 		return noEffect(len(d)), err
 	}
-	o.Hidden = hidden
 	return Estimate(d, o)
 }
 
@@ -115,18 +114,20 @@ func Tails(hs []iotax.Histogram, q float64) []Tail {
 // beyond is how many of n I/Os are beyond the quantile, on the side of the nearer tail.
 func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // 0.1·1000 is 100
 
-// PairQuantiles returns the log ratios that QuantileRatio is estimated from, one a group of rounds, and for Options.Hidden how far
-// they may be off because the I/Os are known by bin.
-func PairQuantiles(baseline, target []Tail, q float64) (d []float64, hidden float64, err error) {
+// PairTails returns the log ratios that QuantileRatio is estimated from, one a group of rounds. It sets o.Hidden. If the rounds
+// have several starts (o.Starts) and are pooled, each start is a group: a mood of a start must not count as several. PairTails
+// then clears o.Starts.
+func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) {
+	baseline, target := tails[0], tails[1]
 	if len(baseline) != len(target) {
-		return nil, 0, fmt.Errorf("pair rounds: %d trials of the baseline, %d of the target", len(baseline), len(target))
+		return nil, fmt.Errorf("pair rounds: %d trials of the baseline, %d of the target", len(baseline), len(target))
 	}
 	if !(q > 0 && q < 1) {
-		return nil, 0, fmt.Errorf("quantile %v is not between 0 and 1", q)
+		return nil, fmt.Errorf("quantile %v is not between 0 and 1", q)
 	}
 	rounds := len(baseline)
 	if rounds == 0 {
-		return nil, 0, errors.New("estimate ratio: no round has both the target and the baseline")
+		return nil, errors.New("estimate ratio: no round has both the target and the baseline")
 	}
 	fewest := make([]float64, rounds) // beyond the quantile, on either side
 	for i := range fewest {
@@ -134,19 +135,39 @@ func PairQuantiles(baseline, target []Tail, q float64) (d []float64, hidden floa
 	}
 	groups, err := groupsOf(fewest, q, LeastTrials)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	d = make([]float64, groups)
+	bounds := make([]int, groups+1)
+	for g := range bounds {
+		bounds[g] = g * rounds / groups
+	}
+	if byStart := boundsOf(o.Starts); groups < rounds && len(byStart) > 2 {
+		bounds = byStart
+	}
+	if len(bounds)-1 < rounds {
+		o.Starts = nil
+	}
+	d, o.Hidden = make([]float64, len(bounds)-1), 0
 	for g := range d {
-		from, to := g*rounds/groups, (g+1)*rounds/groups
+		from, to := bounds[g], bounds[g+1]
 		x, hx := together(baseline[from:to], q)
 		y, hy := together(target[from:to], q)
 		if d[g] = x - y; math.IsNaN(d[g]) {
-			return nil, 0, fmt.Errorf("%s is not positive in every round: a ratio needs positive numbers", QuantileName(q))
+			return nil, fmt.Errorf("%s is not positive in every round: a ratio needs positive numbers", QuantileName(q))
 		}
-		hidden += (hx + hy) / float64(groups)
+		o.Hidden += (hx + hy) / float64(len(d))
 	}
-	return d, hidden, nil
+	return d, nil
+}
+
+// boundsOf returns where each start begins in the order of the rounds, and the number of rounds.
+func boundsOf(starts []int) (bounds []int) {
+	for i, s := range starts {
+		if i == 0 || s != starts[i-1] {
+			bounds = append(bounds, i)
+		}
+	}
+	return append(bounds, len(starts))
 }
 
 // groupsOf is into how many groups of successive rounds trials are pooled that have so many I/Os beyond the quantile: each group has

@@ -29,6 +29,8 @@ type Effect struct {
 	P float64
 
 	SD float64 // sample standard deviation of log ratios, not widened; NaN for one round or without pairs
+
+	Starts *StartSpread // by level, if the rounds have several starts; else nil
 }
 
 // A Change is an Effect of Unpaired or EstimateChange. Its interval covers the noise inside each sample. A drift
@@ -44,7 +46,8 @@ func (e Effect) MarshalJSON() ([]byte, error) {
 		N             int          `json:"n"`
 		HodgesLehmann iotax.Number `json:"hodges_lehmann"`
 		P             iotax.Number `json:"p"`
-	}{iotax.Number(e.Estimate), iotax.Number(e.Lo), iotax.Number(e.Hi), e.N, iotax.Number(e.HodgesLehmann), iotax.Number(e.P)})
+		Starts        *StartSpread `json:"starts,omitempty"`
+	}{iotax.Number(e.Estimate), iotax.Number(e.Lo), iotax.Number(e.Hi), e.N, iotax.Number(e.HodgesLehmann), iotax.Number(e.P), e.Starts})
 }
 
 func noEffect(n int) Effect {
@@ -64,8 +67,14 @@ type Options struct {
 	Least int
 
 	// Hidden is the largest error of d, the same for all of d, because observations are known by bin
-	// (PairQuantiles). Both bounds move outwards by it.
+	// (PairTails). Both bounds move outwards by it.
 	Hidden float64
+
+	// Starts has the start of each d, in which it was measured (iotax.Trial.StartIndex). If there are several, the
+	// interval holds over starts, too: the estimate is the mean of the starts' means, and the t interval contains
+	// that of these means and that of the rounds. A mood that a start decides, such as the placement of a file,
+	// lasts until the next, so that rounds alone agree by chance.
+	Starts []int
 }
 
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
@@ -135,7 +144,9 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	if !o.tooFew(len(d)) {
 		p = EffectP(d, 1, o)
 	}
-	return h.effect(hodgesLehmann(d), p), nil
+	e := h.effect(hodgesLehmann(d), p)
+	e.Starts = SpreadByStart(d, o.Starts)
+	return e, nil
 }
 
 // EffectP returns the largest alpha at which the hull of Estimate contains ratio, which is a two-sided p value of
@@ -145,22 +156,35 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // the t test counts: six rounds cannot go below 0.031 by ranks, so that Holm's adjustment over many cells would
 // find nothing. It is NaN with fewer than two rounds, for a d that is not finite, and for a ratio that is not
 // positive. With o.Hidden it is the largest p of any ratio within that distance.
+// With o.Starts it is at least that of the t test over the means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
-	if !(o.Hidden > 0) || len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
-		return effectP(d, mu, o.Autocorrelation)
+	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
+		return math.NaN()
+	}
+	if !(o.Hidden > 0) {
+		return effectP(d, mu, o)
 	}
 	near := func(x float64) float64 { return math.Max(mu-o.Hidden, math.Min(mu+o.Hidden, x)) }
 	m, _ := meanSD(d) // the t test peaks at the mean, the signed-rank test at the median
-	return math.Max(effectP(d, near(m), o.Autocorrelation), effectP(d, near(hodgesLehmann(d)), o.Autocorrelation))
+	if g, _ := groupByStart(d, o.Starts); g != nil {
+		m = g.m
+	}
+	return math.Max(effectP(d, near(m), o), effectP(d, near(hodgesLehmann(d)), o))
 }
 
-func effectP(d []float64, mu, autocorrelation float64) float64 {
-	if len(d) < 2 || notFinite(mu) || !(autocorrelation < 1) || slices.ContainsFunc(d, notFinite) {
+func effectP(d []float64, mu float64, o Options) float64 {
+	g, err := groupByStart(d, o.Starts)
+	if err != nil || !(o.Autocorrelation < 1) {
 		return math.NaN()
 	}
 	m, sd := meanSD(d)
-	p := tTest(m-mu, sd/math.Sqrt(float64(len(d)))*Widening(autocorrelation), float64(len(d)-1))
+	se, off, p := sd/math.Sqrt(float64(len(d)))*Widening(o.Autocorrelation), m-mu, 0.
+	if g != nil {
+		off = math.Max(0, math.Abs(g.m-mu)-math.Abs(g.m-m))
+		p = tTest(g.m-mu, g.se(), g.df())
+	}
+	p = math.Max(p, tTest(off, se, float64(len(d)-1)))
 	if mu < slices.Min(d) || mu > slices.Max(d) {
 		return p
 	}
@@ -232,10 +256,21 @@ func hull(d []float64, o Options) (logHull, error) {
 		return h, errors.New("estimate ratio: no round has both the target and the baseline")
 	}
 	h.mean, h.sd = meanSD(d)
+	rounds := h.mean
+	g, err := groupByStart(d, o.Starts)
+	if err != nil {
+		return h, err
+	}
+	if g != nil {
+		h.mean = g.m
+	}
 	if o.tooFew(len(d)) {
 		return h, nil
 	}
 	h.half = tQuantile(len(d)-1, 1-alpha/2) * (h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation))
+	if g != nil {
+		h.half = math.Max(h.half+math.Abs(h.mean-rounds), tQuantile(len(g.mean)-1, 1-alpha/2)*g.se())
+	}
 	h.lo, h.hi, h.exact = signedRankInterval(d, alpha)
 	h.half, h.lo, h.hi = h.half+o.Hidden, h.lo-o.Hidden, h.hi+o.Hidden
 	return h, nil

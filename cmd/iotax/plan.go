@@ -121,6 +121,9 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	} else {
 		n += " of " + format.Plural(schedule.Trials(p), "trial") + " for all workloads together"
 	}
+	if starts := p.Measure.Starts(); starts > 1 {
+		n += fmt.Sprintf(", divided between %d starts", starts)
+	}
 	under("Trials")
 	line("%s × %s, %s", format.Plural(len(p.Targets), "target"), format.Plural(len(p.Workloads), "workload"), n)
 	if checks := stat.Looks(rounds.Min, rounds.Max); !p.Measure.Fixed() && len(checks) > 1 {

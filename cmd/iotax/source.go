@@ -35,6 +35,7 @@ type planFlags struct {
 	image     string
 	metrics   []string
 	protocol  string
+	restarts  int
 	seed      uint64
 	prepare   string
 	prepareOn string
@@ -81,6 +82,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	override(pf, c, "trial", or("measured window of a trial, as in 30s", d.Trial), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Trial })
 	override(pf, c, "ramp", or("time before the window that is not measured", d.Ramp), plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Ramp })
 	override(pf, c, "rounds", or("rounds of trials: a number, or the least and the most, as in 6..30", d.Rounds), plan.ParseRounds, func(m *plan.Measure) *plan.Rounds { return &m.Rounds })
+	f.IntVar(&pf.restarts, "restarts", 0, "divide the most rounds between this many starts, which boot guests and make volumes and test files anew (default 1, or the plan's)")
 	override(pf, c, "budget", or("time of the whole run: after the first round of each workload, no round starts that would end later", d.Budget),
 		plan.ParseDuration, func(m *plan.Measure) *plan.Duration { return &m.Budget })
 	override(pf, c, "precision", or("stop when the interval of the ratio is this narrow", d.Precision), plan.ParsePercent, func(m *plan.Measure) *plan.Percent { return &m.Precision })
@@ -98,7 +100,7 @@ func (pf *planFlags) add(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
 	group(c, groupWhat, "workload", "metric", "expect", "size", "image", "nodes")
-	group(c, groupHowLong, "trial", "ramp", "rounds", "budget", "precision", "to-precision", "protocol", "scale")
+	group(c, groupHowLong, "trial", "ramp", "rounds", "restarts", "budget", "precision", "to-precision", "protocol", "scale")
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
 	complete(c, "protocol", "adaptive", "fixed:5x60s")
@@ -337,6 +339,9 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	m := &p.Measure
 	for _, set := range pf.overrides {
 		set(m)
+	}
+	if pf.given("restarts") {
+		m.Restarts = pf.restarts
 	}
 	if pf.protocol != "" {
 		m.Protocol = pf.protocol

@@ -234,7 +234,7 @@ func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.
 	}
 	var d []float64
 	if pooled {
-		d, o.Hidden, err = stat.PairQuantiles(tails[0], tails[1], q)
+		d, err = stat.PairTails(tails, q, &o)
 		for k := range d {
 			d[k] = -d[k] // the ratio of the target to the baseline
 		}

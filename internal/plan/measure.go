@@ -56,7 +56,7 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check applies a fixed protocol to Rounds and Trial, and returns contradictions as joined *FieldError values.
+// Check applies a fixed protocol to Rounds and Trial, and restarts to Rounds, and returns contradictions as joined *FieldError values.
 // Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
@@ -79,7 +79,12 @@ func (m *Measure) Check() error {
 	if m.Drop != "" && m.Drop != DropWorst {
 		fail("drop", "write worst", "%s is not a way to drop targets", syntax.Quote(m.Drop))
 	}
-	if m.Drop != "" && (m.Fixed() || m.Rounds.Min >= m.Rounds.Max) {
+	if m.Restarts < 0 || m.Restarts > MaxRestarts {
+		fail("restarts", fmt.Sprintf("write a number up to %d; 6 or more show what a start decides", MaxRestarts), "%d is out of range", m.Restarts)
+	}
+	if m.Drop != "" && m.Restarts > 1 {
+		fail("drop", "remove restarts: or drop:", "restarts measure a fixed number of rounds, which drops no target")
+	} else if m.Drop != "" && (m.Fixed() || m.Rounds.Min >= m.Rounds.Max) {
 		fail("drop", "remove it, or write the least and the most rounds, as in rounds: 6..30", "a fixed number of rounds drops no target")
 	}
 	if g := m.Governor; g != "" && g != "performance" {
@@ -119,8 +124,20 @@ func (m *Measure) Check() error {
 		e.Field = "rounds." + e.Field
 		bad = append(bad, e)
 	}
+	if m.Restarts > 1 {
+		if m.Rounds.Max < m.Restarts {
+			fail("restarts", "use more rounds, or fewer restarts", "%d starts are more than the %d rounds that are divided between them", m.Restarts, m.Rounds.Max)
+		}
+		m.Rounds.Min = m.Rounds.Max // the starts are decided before the noise is known
+	}
 	return errors.Join(bad...)
 }
+
+// MaxRestarts is the largest number of starts.
+const MaxRestarts = 20
+
+// Starts returns the number of starts of the run.
+func (m Measure) Starts() int { return max(1, m.Restarts) }
 
 // MaxTime is the longest trial and run. Sums of such times do not overflow.
 const MaxTime = Duration(366 * 24 * time.Hour)
@@ -172,4 +189,5 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 var against = map[string][]string{
 	"ramp":   {"trial", "protocol"},
 	"budget": {"trial", "protocol", "ramp", "settle"},
+	"drop":   {"restarts"},
 }

@@ -30,3 +30,34 @@ func TestParseRounds(t *testing.T) {
 		}
 	})
 }
+
+// Restarts fix the number of rounds, and need a round each.
+func TestRestarts(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Measure)
+		want   string
+	}{
+		{func(m *Measure) { m.Restarts = 6 }, ""},
+		{func(m *Measure) { m.Restarts, m.Protocol = 5, "fixed:5x10s" }, ""},
+		{func(m *Measure) { m.Restarts = 21 }, "restarts: 21 is out of range"},
+		{func(m *Measure) { m.Restarts = -1 }, "restarts: -1 is out of range"},
+		{func(m *Measure) { m.Restarts, m.Rounds = 7, Rounds{6, 6} }, "restarts: 7 starts are more than the 6 rounds"},
+		{func(m *Measure) { m.Restarts, m.Drop = 2, DropWorst }, "drop: restarts measure a fixed number of rounds"},
+	} {
+		m := Defaults()
+		c.change(&m)
+		err := m.Check()
+		if c.want == "" {
+			if err != nil || m.Rounds.Min != m.Rounds.Max || m.Starts() != m.Restarts {
+				t.Errorf("%+v: %v", m, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	m := Defaults()
+	m.Restarts = 1
+	if err := m.Check(); err != nil || m.Rounds != Defaults().Rounds || m.Starts() != 1 {
+		t.Errorf("one start changes %v, %v", m.Rounds, err)
+	}
+}

@@ -80,8 +80,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		if b.Invalid(base) {
 			return Share{}, false
 		}
-		bs, xs := PairDots(base.Dots, r.Dots, false)
-		i, err := stat.Ratio(bs, xs, s.Better, b.Alpha)
+		i, err := RatioOf(base.Dots, r.Dots, s.Better, stat.Options{Alpha: b.Alpha})
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
 	// Other work: compare the same metric, or the bandwidth of a network with that of the work that used it.

@@ -84,7 +84,7 @@ func (b *builder) dots(c Cell, metric string) (dots []Dot) {
 		if !ok {
 			v.Value = math.NaN()
 		}
-		dot := Dot{Round: t.Round, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]}
+		dot := Dot{Round: t.Round, Start: t.StartIndex, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]}
 		for i := range t.tails {
 			if t.tails[i].metric == metric {
 				dot.tail = &t.tails[i].Tail
@@ -105,7 +105,8 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 	}
 	var values [2][]float64
 	var tails [2][]stat.Tail
-	for _, pair := range pairDots(b.dots(Cell{x.from, e.Workload}, e.Metric), b.dots(Cell{target, e.Workload}, e.Metric), false) {
+	pairs := pairDots(b.dots(Cell{x.from, e.Workload}, e.Metric), b.dots(Cell{target, e.Workload}, e.Metric), false)
+	for _, pair := range pairs {
 		x.rounds++
 		for side, dot := range pair {
 			values[side] = append(values[side], dot.Value)
@@ -115,7 +116,7 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 		}
 	}
 	var err error
-	x.Value, err = e.Interval(values, tails, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	x.Value, err = e.Interval(values, tails, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation(), Starts: startsOf(pairs)})
 	short := len(tails[1]) < x.rounds && slices.ContainsFunc(slices.Concat(values[0], values[1]), math.IsNaN)
 	switch {
 	case x.rounds == 0:

@@ -70,7 +70,7 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	if !takesPart || len(rows) < 2 {
 		return w, false
 	}
-	values := b.common(rows)
+	values, starts := b.common(rows)
 	if w.Rounds = len(values[0]); w.Rounds == 0 {
 		return w, false
 	}
@@ -79,7 +79,7 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 		h := Hop{From: rows[from].Target, To: rows[to].Target, Value: rows[to].Value}
 		d, err := stat.Pair(values[from], values[to], s.Better)
 		if err == nil {
-			h.Ratio, err = stat.Hull(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+			h.Ratio, err = stat.Hull(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation(), Starts: starts})
 		}
 		h.Verdict = b.hopVerdict(h, rows[from], rows[to])
 		h.Notes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows[from].Notes, rows[to].Notes))))
@@ -109,15 +109,15 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	return w, true
 }
 
-// common returns the values of the valid rounds in which every row has one, by row.
-func (b *builder) common(rows []*Row) [][]float64 {
-	seen := map[int]int{}
+// common returns the values of the valid rounds in which every row has one, by row, and the starts of these rounds.
+func (b *builder) common(rows []*Row) (values [][]float64, starts []int) {
+	seen, startOf := map[int]int{}, map[int]int{}
 	byRound := make([]map[int]float64, len(rows))
 	for i, r := range rows {
 		byRound[i] = map[int]float64{}
 		for _, d := range r.Dots {
 			if !d.Discarded {
-				byRound[i][d.Round] = d.Value
+				byRound[i][d.Round], startOf[d.Round] = d.Value, d.Start
 			}
 		}
 		for round := range byRound[i] {
@@ -131,13 +131,16 @@ func (b *builder) common(rows []*Row) [][]float64 {
 		}
 	}
 	slices.Sort(rounds)
+	for _, round := range rounds {
+		starts = append(starts, startOf[round])
+	}
 	out := make([][]float64, len(rows))
 	for i := range rows {
 		for _, round := range rounds {
 			out[i] = append(out[i], byRound[i][round])
 		}
 	}
-	return out
+	return out, starts
 }
 
 // hopVerdict judges one hop. There is no Holm adjustment: a waterfall locates a loss that the table has judged.

@@ -5,6 +5,8 @@ import (
 
 	"iotax"
 	"iotax/internal/metric"
+	"iotax/internal/report/format"
+	"iotax/stat"
 )
 
 // choose makes the requested metrics the headline metrics of all workloads that have them.
@@ -80,6 +82,26 @@ func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 		bs[i], xs[i] = p[0].Value, p[1].Value
 	}
 	return bs, xs
+}
+
+// RatioOf returns the interval of the ratio of two rows, paired by round. It sets o.Starts.
+func RatioOf(base, target []Dot, better iotax.Better, o stat.Options) (stat.Interval, error) {
+	bs, xs := PairDots(base, target, false)
+	d, err := stat.Pair(bs, xs, better)
+	if err != nil {
+		return format.Lone(math.NaN()), err
+	}
+	o.Starts = startsOf(pairDots(base, target, false))
+	return stat.Hull(d, o)
+}
+
+// startsOf returns the start of each pair.
+func startsOf(pairs [][2]*Dot) []int {
+	out := make([]int, len(pairs))
+	for i, p := range pairs {
+		out[i] = p[1].Start
+	}
+	return out
 }
 
 func pairDots(base, target []Dot, discarded bool) [][2]*Dot {

@@ -188,7 +188,7 @@ func (b *referrer) values(c Cell, metric string) (dots []Dot, unit string, bette
 	for _, t := range b.ours[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
 			unit, better = v.Unit, v.Better
-			dots = append(dots, Dot{Round: t.Round, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]})
+			dots = append(dots, Dot{Round: t.Round, Start: t.StartIndex, Value: v.Value, Discarded: b.discarded[c.Workload][t.Round]})
 		}
 	}
 	slices.SortStableFunc(dots, func(x, y Dot) int { return x.Round - y.Round })
@@ -276,12 +276,7 @@ func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 		}
 		return &c.Interval
 	}
-	bs, xs := PairDots(base, dots, false)
-	d, err := stat.Pair(bs, xs, better)
-	if err != nil {
-		return nil
-	}
-	i, err := stat.Hull(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	i, err := RatioOf(base, dots, better, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
 	if err != nil {
 		return nil
 	}

@@ -100,6 +100,7 @@ type Row struct {
 // A Dot is one trial's value.
 type Dot struct {
 	Round, Seq int
+	Start      int // iotax.Trial.StartIndex
 	Value      float64
 	Discarded  bool
 	Tag        stat.Tag
@@ -383,7 +384,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 		if !discarded {
 			r.Counted++
 		}
-		dot := Dot{Round: t.Round, Seq: t.Seq, Discarded: discarded}
+		dot := Dot{Round: t.Round, Seq: t.Seq, Start: t.StartIndex, Discarded: discarded}
 		v, ok := t.Value(s.Metric)
 		if dot.Value = v.Value; ok {
 			r.Dots = append(r.Dots, dot)
@@ -517,7 +518,8 @@ func (b *builder) compare(s *Section, r *Row) {
 		if len(base.tails) >= len(base.Dots) && len(r.tails) >= len(r.Dots) {
 			dots = [2][]Dot{base.tails, r.tails}
 		}
-		for _, pair := range pairDots(dots[0], dots[1], discarded) {
+		pairs := pairDots(dots[0], dots[1], discarded)
+		for _, pair := range pairs {
 			for side, dot := range pair {
 				values[side] = append(values[side], dot.Value)
 				if dot.tail != nil {
@@ -529,6 +531,7 @@ func (b *builder) compare(s *Section, r *Row) {
 			return nil, nil, nil
 		}
 		o := o
+		o.Starts = startsOf(pairs)
 		d, err := stat.LogRatios(values, tails, s.quantile, s.Better, &o)
 		if err != nil {
 			return nil, nil, err

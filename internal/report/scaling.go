@@ -65,9 +65,8 @@ func (b *builder) scalings() {
 			slices.SortStableFunc(points, func(x, y ScalingPoint) int { return cmp.Compare(x.Clients, y.Clients) })
 			points[0].Ratio = format.Lone(math.NaN())
 			for k := 1; k < len(points); k++ {
-				bs, xs := PairDots(rows[points[0].Target].Dots, rows[points[k].Target].Dots, false)
 				var err error
-				if points[k].Ratio, err = stat.Ratio(bs, xs, s.Better, b.Alpha); err != nil {
+				if points[k].Ratio, err = RatioOf(rows[points[0].Target].Dots, rows[points[k].Target].Dots, s.Better, stat.Options{Alpha: b.Alpha}); err != nil {
 					points[k].Ratio = format.Lone(math.NaN())
 				}
 			}

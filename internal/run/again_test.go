@@ -238,7 +238,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 		}
 	}
 	for i, x := range w.saved {
-		if y := seen[i]; y.Target != x.Target || y.Round != x.Round || y.Seq != x.Seq || y.Values[0] != x.Values[0] || y.Values[1] != x.Values[2] {
+		if y := seen[i]; y.Target != x.Target || y.Round != x.Round || y.Seq != x.Seq || y.StartIndex != x.StartIndex || y.Values[0] != x.Values[0] || y.Values[1] != x.Values[2] {
 			t.Errorf("trial %d of %s, round %d, %v: the review has %d of %s, %d, %v", x.Seq, x.Target, x.Round, x.Values, y.Seq, y.Target, y.Round, y.Values)
 		}
 		if x.Raw == nil || x.Facts["engine"] != "psync" || len(x.Values) != 3 || x.Findings[0].Evidence == "" {

@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 	"iotax/internal/rules"
 )
 
@@ -185,6 +186,9 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 	// All checks come before the first preparation: what is missing shows before files are written.
 	for _, l := range r.loads {
 		for _, t := range r.at(l) {
+			if r.earlier != nil && !r.earlier[schedule.Cell{Workload: l.plan.Name, Target: t.Name}] {
+				continue
+			}
 			if err := l.check(ctx, t); err != nil {
 				if err := left(l, t, err); err != nil {
 					return err

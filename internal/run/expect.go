@@ -25,8 +25,8 @@ func (e *engine) undecided(ln *lane) (n int) {
 			if !x.About(t.Name, base) || ln.failed[t.Name] >= failuresInARow || ln.failed[from] >= failuresInARow {
 				continue
 			}
-			values, tails, _ := x.pairing.Sides(from, t.Name)
-			interval, err := x.Interval(values, tails, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()})
+			values, tails, starts, _ := x.pairing.Sides(from, t.Name)
+			interval, err := x.Interval(values, tails, stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation(), Starts: starts})
 			if err != nil || x.Outcome(interval, x.MetricUnit) == expect.Undecided {
 				n++
 			}

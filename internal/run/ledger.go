@@ -21,9 +21,9 @@ type ledger struct {
 }
 
 type entry struct {
-	alike      *iotax.Trial
-	round, seq int
-	numbers    int // where those of its values begin
+	alike             *iotax.Trial
+	round, start, seq int
+	numbers           int // where those of its values begin
 }
 
 // add keeps of t the values of metrics, the values and facts that the review asks for, of its findings the rule and the severity,
@@ -62,7 +62,7 @@ func (l *ledger) add(t *iotax.Trial, metrics []string) {
 		i = len(known)
 		l.alike[cell] = append(known, l.share(shared))
 	}
-	l.entries = append(l.entries, entry{l.alike[cell][i], t.Round, t.Seq, begin})
+	l.entries = append(l.entries, entry{l.alike[cell][i], t.Round, t.StartIndex, t.Seq, begin})
 }
 
 func (l *ledger) share(t iotax.Trial) *iotax.Trial {
@@ -80,7 +80,7 @@ func (l *ledger) trials() []*iotax.Trial {
 	out := make([]*iotax.Trial, len(l.entries))
 	for i, e := range l.entries {
 		t := *e.alike
-		t.Round, t.Seq, t.Values = e.round, e.seq, slices.Clone(t.Values)
+		t.Round, t.StartIndex, t.Seq, t.Values = e.round, e.start, e.seq, slices.Clone(t.Values)
 		for j := range t.Values {
 			t.Values[j].Value = l.numbers[e.numbers+j]
 		}

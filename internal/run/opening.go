@@ -99,13 +99,18 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if r.earlier != nil && r.infos[t.Name].Err != "" {
+			continue
+		}
 		target, err := r.openTarget(ctx, t)
 		if err != nil {
 			if ctx.Err() != nil { // it could not be opened because of nothing else
 				r.describe(run)
 				return context.Cause(ctx)
 			}
-			r.infos[t.Name].Err = err.Error()
+			if r.earlier == nil { // else it has results of the starts before
+				r.infos[t.Name].Err = err.Error()
+			}
 			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) { // targets on one machine share its error
 				errs = append(errs, err)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"iotax"
 	"iotax/internal/plan"
+	"iotax/internal/plan/schedule"
 )
 
 // A rig is everything that stands while a run measures: open machines, places on them, prepared
@@ -23,7 +24,8 @@ type rig struct {
 	targets  []*iotax.Target         // those that opened, in plan order; the baseline first
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
-	known    map[string]map[string]string // facts of workloads from before a resume
+	known    map[string]map[string]string // facts of workloads from before a resume, or an earlier start
+	earlier  map[schedule.Cell]bool       // what the start before this one had; nil in the first
 	undo     []undoStep
 
 	// A machine that is wanted anew for each trial is a rig of its own, with the places on it: it comes and
@@ -50,6 +52,21 @@ func newRig(p *plan.Plan, d Deps) *rig {
 		r.infos[t.Name] = &iotax.TargetInfo{Name: t.Name, Machine: t.On, Labels: t.Labels, Against: t.Against}
 	}
 	return r
+}
+
+// again makes the rig of the next start. What could not be had in this one is left out.
+func (r *rig) again(run *iotax.Run) *rig {
+	next := newRig(r.p, r.d)
+	next.infos, next.known, next.earlier = r.infos, map[string]map[string]string{}, map[schedule.Cell]bool{}
+	for _, w := range run.Workloads {
+		next.known[w.Name] = w.Facts
+	}
+	for _, l := range r.loads {
+		for _, t := range l.targets {
+			next.earlier[schedule.Cell{Workload: l.plan.Name, Target: t.Name}] = true
+		}
+	}
+	return next
 }
 
 // part makes the rig of one machine of r. With a target it has that alone.

@@ -37,6 +37,12 @@ type engine struct {
 	ledger ledger
 	seq    int // of the next trial, as the shard counts
 
+	start       int                                     // the present one, from 1
+	used        bool                                    // the present start has a trial of this process
+	setup       time.Duration                           // until the targets were open
+	reopen      func(ctx context.Context) (*rig, error) // closes everything, and opens it anew
+	notReopened bool                                    // it failed
+
 	from   time.Time                       // when this process began the run: the budget counts from there
 	begun  time.Time                       // of the first trial
 	around map[schedule.Cell]time.Duration // assumed time around a trial
@@ -75,7 +81,7 @@ const (
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {
 	shard, earlier := o.Shard, o.Trials
-	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, enough: o.Enough, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, from: from, around: o.Around, extra: map[string]stat.Timing{}}
+	e := &engine{run: run, p: p, d: d, rig: r, shard: shard, enough: o.Enough, ledger: ledger{reviewValues: d.ReviewValues, reviewFacts: d.ReviewFacts}, start: 1, from: from, around: o.Around, extra: map[string]stat.Timing{}}
 	for _, t := range earlier {
 		var metrics []string
 		for _, l := range r.loads {
@@ -85,6 +91,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 		}
 		e.ledger.add(t, metrics)
 		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
+		e.start = max(e.start, t.StartIndex)
 	}
 	for i, l := range r.loads {
 		if l.plan.Aside {
@@ -156,12 +163,11 @@ func (e *engine) measure(ctx context.Context) error {
 	e.begun = e.d.Now()
 	defer e.cutShort()
 	for {
-		busy := false
+		busy, waiting := false, false
 		for _, ln := range e.lanes {
 			if ln.state != laneOpen {
 				continue
 			}
-			busy = true
 			if e.spent(ln) {
 				most := ""
 				if b := e.p.Measure.Rounds; b.Min < b.Max {
@@ -170,6 +176,11 @@ func (e *engine) measure(ctx context.Context) error {
 				e.stop(ln, laneShort, fmt.Sprintf("the budget of %s was spent after %d of %s%d rounds", e.p.Measure.Budget, ln.valid, most, e.p.Measure.Rounds.Max), "")
 				continue
 			}
+			if e.startOf(ln) > e.start {
+				waiting = true
+				continue
+			}
+			busy = true
 			last, err := e.runRound(ctx, ln)
 			if err != nil {
 				return err
@@ -180,16 +191,56 @@ func (e *engine) measure(ctx context.Context) error {
 			}
 			e.judge(ln)
 		}
-		if !busy {
+		switch {
+		case busy:
+		case !waiting:
 			return nil
+		default:
+			if err := e.restart(ctx); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// startOf is the start in which the next round of ln is measured.
+func (e *engine) startOf(ln *lane) int {
+	return stat.StartOf(ln.valid, e.p.Measure.Rounds.Max, e.p.Measure.Starts())
+}
+
+// restart begins the next start. A process that resumes the run has opened everything just now.
+func (e *engine) restart(ctx context.Context) error {
+	e.start++
+	if !e.used {
+		return nil
+	}
+	which := fmt.Sprintf("start %d of %d", e.start, e.p.Measure.Starts())
+	e.d.Progress(Event{Kind: Opening, Text: which})
+	var err error
+	if e.rig, err = e.reopen(ctx); err != nil {
+		e.notReopened = true
+		return opError("begin", which, err, e.resume()+" measures what is missing")
+	}
+	e.used = false
+	for _, ln := range e.lanes {
+		ln.load = e.rig.loads[ln.index]
+	}
+	return nil
+}
+
+// reopening is how long the starts to come will take to open everything.
+func (e *engine) reopening() time.Duration {
+	return time.Duration(e.p.Measure.Starts()-e.start) * e.setup
 }
 
 // spent reports whether another round of ln would end beyond the budget. The first one is measured however long opening took.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
-	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+e.roundTime(ln) > budget
+	need := e.roundTime(ln)
+	if e.startOf(ln) > e.start && e.used {
+		need += e.setup
+	}
+	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+need > budget
 }
 
 // roundTime is how long the next round of ln will take.
@@ -216,6 +267,7 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 		}
 		t := e.newTrial(ln, target, round, seed)
 		begun := e.d.Now()
+		e.used = true
 		e.d.Progress(e.event(Starting, ln, t))
 		left := e.attempt(ctx, ln, target, t)
 		if ctx.Err() != nil {
@@ -291,7 +343,7 @@ func (e *engine) sinceStart(t *iotax.Trial, m iotax.Machine, placed time.Time) {
 func (e *engine) newTrial(ln *lane, target *iotax.Target, round int, seed uint64) *iotax.Trial {
 	m := e.p.Measure
 	t := &iotax.Trial{Run: e.run.ID, Target: target.Name, Workload: ln.plan.Name,
-		Round: round, Seq: e.shard.seq(e.seq), Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
+		Round: round, Seq: e.shard.seq(e.seq), StartIndex: e.start, Seed: seed, Ramp: time.Duration(m.Ramp), Length: m.Length(ln.plan),
 		Cold: m.Cold, Labels: target.Labels, Facts: e.shard.facts(e.run)}
 	t.Facts[iotax.FactJob] = ln.job
 	if ln.w.Caps().Limit > 0 {
@@ -532,7 +584,7 @@ func (e *engine) resume() string {
 
 // cutShort notes the workloads that stopped early, and how to go on with those that the budget ended.
 func (e *engine) cutShort() {
-	left, b := e.begun.Sub(e.from), e.p.Measure.Rounds // everything is opened again
+	left, b := e.begun.Sub(e.from)+e.reopening(), e.p.Measure.Rounds // everything is opened again
 	for _, ln := range e.lanes {
 		if ln.state == laneShort && ln.hint == "" {
 			left += e.roundTime(ln) * time.Duration(max(0, b.Max-ln.valid))
@@ -573,6 +625,9 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 				ev.Left -= e.each(l, target)
 			}
 		}
+	}
+	if ev.Left > 0 {
+		ev.Left += e.reopening()
 	}
 	if b := time.Duration(e.p.Measure.Budget); b > 0 {
 		ev.Left = min(ev.Left, max(0, b-e.d.Now().Sub(e.from)))

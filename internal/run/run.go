@@ -140,11 +140,11 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if p, err = o.Shard.of(p); err != nil {
 		return nil, err
 	}
-	rig := newRig(p, d)
+	r := newRig(p, d)
 	if o.Resume != nil {
-		rig.known = map[string]map[string]string{}
+		r.known = map[string]map[string]string{}
 		for _, w := range o.Resume.Workloads {
-			rig.known[w.Name] = w.Facts
+			r.known[w.Name] = w.Facts
 		}
 	}
 	var setup time.Duration // until the targets are open
@@ -152,8 +152,8 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		closing := d.Now()
 		d.Progress(Event{Kind: CleaningUp})
 		clean := context.WithoutCancel(ctx)
-		cerr := rig.close(clean)
-		rig.describe(run)
+		cerr := r.close(clean)
+		r.describe(run)
 		if cerr != nil {
 			run.Findings = append(run.Findings, rules.LeftBehind.Found(iotax.AboutRun(), "%s", cerr))
 			err = errors.Join(err, cerr)
@@ -173,7 +173,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if err != nil {
 		return run, err
 	}
-	if err = rig.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
+	if err = r.open(ctx, run, o.KeepGoing || p.Measure.KeepGoing); err == nil {
 		setup = d.Now().Sub(from)
 		err = d.Update(ctx, run)
 	}
@@ -199,7 +199,19 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if run.Calibration != nil && ctx.Err() == nil { // a file more to sync is time before the first trial
 		err = d.Update(ctx, run)
 	}
-	e := newEngine(run, p, d, rig, o, from)
+	e := newEngine(run, p, d, r, o, from)
+	e.setup = setup
+	e.reopen = func(ctx context.Context) (*rig, error) {
+		if err := r.close(context.WithoutCancel(ctx)); err != nil {
+			return r, err
+		}
+		r.describe(run)
+		r = r.again(run)
+		if err := r.open(ctx, run, false); err != nil {
+			return r, err
+		}
+		return r, d.Update(ctx, run)
+	}
 	if err == nil {
 		err = e.measure(ctx)
 	}
@@ -208,6 +220,9 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		run.Status, err = iotax.Interrupted, context.Cause(ctx)
 	case err != nil:
 		run.Status = iotax.Failed
+		if e.notReopened {
+			run.Status = iotax.Incomplete // what it had it still has
+		}
 		explainFailure(run, err)
 	case e.complete():
 		run.Status = iotax.Done

@@ -113,6 +113,9 @@ func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	if p.Measure.Drop != "" {
 		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: errors.New("drop: worst needs all rounds in one process"), Hint: "remove drop: worst, or measure on one host"}
 	}
+	if p.Measure.Starts() > 1 {
+		return nil, &iotax.Error{Op: "divide run", On: "shard " + s.String(), Err: errors.New("restarts need all rounds in one process"), Hint: "remove restarts:, or measure on one host"}
+	}
 	most := p.Measure.Rounds.Max
 	n := s.share(most)
 	if n == 0 {

@@ -189,7 +189,7 @@ func (w *work) iotax(p protocol) outcome {
 	look := func(d []float64) stat.Interval {
 		if w.quantile > 0 {
 			var err error
-			d, opts.Hidden, err = stat.PairQuantiles(stat.Tails(w.histograms[0], w.quantile), stat.Tails(w.histograms[1], w.quantile), w.quantile)
+			d, err = stat.PairTails([2][]stat.Tail{stat.Tails(w.histograms[0], w.quantile), stat.Tails(w.histograms[1], w.quantile)}, w.quantile, &opts)
 			if o.unranked = o.unranked || errors.As(err, new(*stat.TooFewBeyond)); o.unranked {
 				return stat.Interval{Lo: math.NaN(), Hi: math.NaN()}
 			} else if err != nil {

@@ -61,7 +61,7 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 
 // Columns is the header of WriteCSV. A version may only add columns, at the end.
 var Columns = []string{"run", "name", "target", "workload", "round", "seq", "seed", "cold", "start", "took_s",
-	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated"}
+	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated", "start_index"}
 
 // WriteCSV writes a line for each value (tidy data), under the header Columns. A trial without values has one
 // line, so that failures are visible. Values are in base units. Labels are "name=value" joined by ";". Text that a
@@ -82,7 +82,7 @@ func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]
 		}
 		line := []string{plain(t.Run), plain(run.Name), plain(t.Target), plain(t.Workload), strconv.Itoa(t.Round), strconv.Itoa(t.Seq),
 			formatSeed(t.Seed), strconv.FormatBool(t.Cold), start, formatFloat(t.Took.Seconds()),
-			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Discarded), strconv.FormatBool(inEmulated(run, t))}
+			"", "", "", "", plain(joinLabels(t.Labels)), plain(t.Err), plain(t.Discarded), strconv.FormatBool(inEmulated(run, t)), strconv.Itoa(t.StartIndex)}
 		if len(t.Values) == 0 {
 			if err := c.Write(line); err != nil {
 				return err

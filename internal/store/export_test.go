@@ -37,7 +37,7 @@ func TestWriteCSV(t *testing.T) {
 	run.Name = "=cmd|'/c calc'!A1"
 	run.Targets = append(run.Targets, iotax.TargetInfo{Name: "9p", Facts: map[string]string{iotax.FactAccel: "tcg"}})
 	trials := []*iotax.Trial{
-		{Run: "r", Target: "@host", Workload: "4k, \"random\"", Round: 1, Seq: 2, Seed: math.MaxUint64, Cold: true,
+		{Run: "r", Target: "@host", Workload: "4k, \"random\"", Round: 1, Seq: 2, StartIndex: 3, Seed: math.MaxUint64, Cold: true,
 			Start: time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.UTC), Took: 1500 * time.Millisecond, Labels: map[string]string{"b": "2", "a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: 0.1, Unit: "1/s", Better: iotax.Up}, {Name: "+x", Value: -1e21, Unit: "s"}, {Name: "nan", Value: math.NaN()}}},
 		{Run: "r", Target: "9p", Workload: "w", Seq: 3, Err: "-failed\nbadly", Discarded: "failed"},
@@ -52,10 +52,10 @@ func TestWriteCSV(t *testing.T) {
 	}
 	want := []string{
 		strings.Join(Columns, "|"),
-		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|read.iops|0.1|1/s|up|a=1;b=2|||false`,
-		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|'+x|-1e+21|s||a=1;b=2|||false`,
-		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|nan||||a=1;b=2|||false`,
-		"r|'=cmd|'/c calc'!A1|9p|w|0|3|0|false||0||||||'-failed\nbadly|failed|true",
+		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|read.iops|0.1|1/s|up|a=1;b=2|||false|3`,
+		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|'+x|-1e+21|s||a=1;b=2|||false|3`,
+		`r|'=cmd|'/c calc'!A1|'@host|4k, "random"|1|2|18446744073709551615|true|2025-01-02T03:04:05.006Z|1.5|nan||||a=1;b=2|||false|3`,
+		"r|'=cmd|'/c calc'!A1|9p|w|0|3|0|false||0||||||'-failed\nbadly|failed|true|0",
 	}
 	if len(rows) != len(want) {
 		t.Fatalf("%d rows, want %d:\n%s", len(rows), len(want), b.String())

@@ -34,6 +34,8 @@ type parquetRow struct {
 	Err       string     `parquet:"err,dict"`
 	Discarded string     `parquet:"discarded,dict"`
 	Emulated  bool       `parquet:"emulated"`
+
+	StartIndex int32 `parquet:"start_index"`
 }
 
 // rowsPerGroup bounds the memory before a group is written to some tens of MiB.
@@ -58,7 +60,7 @@ func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, er
 			return err // without the footer, no reader takes it for a whole file
 		}
 		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Round: int32(t.Round), Seq: int32(t.Seq),
-			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t)}
+			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t), StartIndex: int32(t.StartIndex)}
 		if !t.Start.IsZero() {
 			at := t.Start.UTC()
 			row.Start = &at

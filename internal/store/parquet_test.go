@@ -18,7 +18,7 @@ func TestWriteParquet(t *testing.T) {
 	start := time.Date(2025, 1, 2, 3, 4, 5, 6e6, time.FixedZone("", 3600))
 	var b bytes.Buffer
 	err := WriteParquet(&b, run, each(
-		&iotax.Trial{Run: "r", Target: "@host", Workload: "4k, \"random\"", Round: 1, Seq: 2, Seed: math.MaxUint64, Cold: true,
+		&iotax.Trial{Run: "r", Target: "@host", Workload: "4k, \"random\"", Round: 1, Seq: 2, StartIndex: 3, Seed: math.MaxUint64, Cold: true,
 			Start: start, Took: 1500 * time.Millisecond, Labels: map[string]string{"b": "2", "a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: .1, Unit: "1/s", Better: iotax.Up}, {Name: "nan", Value: math.NaN()}, {Name: "inf", Value: math.Inf(1)}}},
 		&iotax.Trial{Run: "r", Target: "9p Größe", Workload: "w", Seq: 3, Err: "failed\nbadly", Discarded: "failed"},
@@ -47,7 +47,7 @@ func TestWriteParquet(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	r := rows[0]
-	if r.Name != "=shares" || r.Target != "@host" || r.Workload != "4k, \"random\"" || r.Round != 1 || r.Seq != 2 || r.Seed != math.MaxUint64 || !r.Cold ||
+	if r.Name != "=shares" || r.Target != "@host" || r.Workload != "4k, \"random\"" || r.Round != 1 || r.Seq != 2 || r.StartIndex != 3 || r.Seed != math.MaxUint64 || !r.Cold ||
 		!r.Start.Equal(start) || r.Took != 1.5 || *r.Metric != "read.iops" || *r.Value != .1 || *r.Unit != "1/s" || *r.Better != "up" || r.Labels != "a=1;b=2" {
 		t.Errorf("%+v", r)
 	}

@@ -323,10 +323,10 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 			return s.gone(t.Run) // another process has removed it
 		}
 		var id int64
-		err := tx.QueryRowContext(ctx, `INSERT INTO trials (run, seq, round, target, workload, seed, ramp_ns,
+		err := tx.QueryRowContext(ctx, `INSERT INTO trials (run, seq, round, start_index, target, workload, seed, ramp_ns,
 				length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) RETURNING id`,
-			t.Run, t.Seq, t.Round, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id`,
+			t.Run, t.Seq, t.Round, t.StartIndex, t.Target, t.Workload, formatSeed(t.Seed), int64(t.Ramp), int64(t.Length), t.Cold,
 			formatTime(t.Start), int64(t.Took), string(labels), string(facts), string(findings), text(t.Err), text(t.Discarded)).Scan(&id)
 		if err != nil {
 			return err
@@ -579,7 +579,7 @@ func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection, size int, spare []*iotax.Trial) ([]*iotax.Trial, error) {
 	columns, from := "t.seq", "trials t"
 	if sel.head {
-		columns += ", t.round, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold, t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded"
+		columns += ", t.round, t.start_index, t.target, t.workload, t.seed, t.ramp_ns, t.length_ns, t.cold, t.started, t.took_ns, t.labels, t.facts, t.findings, t.err, t.discarded"
 	}
 	if sel.values || sel.histograms {
 		from += " JOIN measured m ON m.trial = t.id"
@@ -613,7 +613,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 		}
 		into := []any{&t.Seq}
 		if sel.head {
-			into = append(into, &t.Round, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &labels, &facts, &findings, &t.Err, &t.Discarded)
+			into = append(into, &t.Round, &t.StartIndex, &t.Target, &t.Workload, &seed, &t.Ramp, &t.Length, &t.Cold, &start, &t.Took, &labels, &facts, &findings, &t.Err, &t.Discarded)
 		}
 		if sel.values {
 			into = append(into, &metrics, &vals)

@@ -53,7 +53,7 @@ func exampleTrial(run string, seq int) *iotax.Trial {
 	r := rand.New(rand.NewPCG(uint64(seq), 1))
 	t := &iotax.Trial{
 		Run: run, Target: []string{"host disk", "virtio-blk", "virtiofs", "9p"}[seq%4], Workload: "4k random read",
-		Round: seq / 4, Seq: seq, Seed: r.Uint64(), Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
+		Round: seq / 4, Seq: seq, StartIndex: 1 + seq%3, Seed: r.Uint64(), Ramp: 2 * time.Second, Length: 10 * time.Second, Cold: true,
 		Labels: map[string]string{"cache": "none"},
 		Start:  time.Date(2025, 11, 21, 2, 0, 0, 1, time.UTC).Add(time.Duration(seq) * 12 * time.Second), Took: 12345678901,
 		Facts: map[string]string{"fio": "3.33", "engine": "io_uring", "depth": "32", "file": "/var/tmp/iotax/x"},

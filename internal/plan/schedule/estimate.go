@@ -66,7 +66,7 @@ type Cell struct{ Workload, Target string }
 
 // Costs are the times that a run needs in addition to its trials.
 type Costs struct {
-	Open   time.Duration          // before the first trial, and after the last
+	Open   time.Duration          // of each start: before its first trial, and after its last
 	Around map[Cell]time.Duration // for each trial: starting the load generator, reading counters, a machine of its own
 }
 
@@ -91,8 +91,11 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 			comparing = add(comparing, each[i])
 		}
 	}
+	opening := func(n int) time.Duration { // a start begins with its first round
+		return mul(c.Open, stat.StartOf(max(0, n-1), m.Rounds.Max, m.Starts()))
+	}
 	after := func(n int) time.Duration {
-		return add(c.Open, add(mul(all, min(n, m.Rounds.Min)), mul(comparing, max(0, n-m.Rounds.Min))))
+		return add(opening(n), add(mul(all, min(n, m.Rounds.Min)), mul(comparing, max(0, n-m.Rounds.Min))))
 	}
 	budget := time.Duration(m.Budget)
 	rounds = m.Rounds.Max
@@ -102,7 +105,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	most = after(rounds)
 	if rounds < m.Rounds.Max {
 		for i, d := range each { // one more round of some workloads fits
-			if next := add(most, d); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
+			if next := add(most, add(d, opening(rounds+1)-opening(rounds))); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
 				most = next
 			}
 		}

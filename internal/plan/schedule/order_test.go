@@ -127,13 +127,33 @@ func TestEstimate(t *testing.T) {
 			p.Workloads[1].Spec = lasting(2) // 20 s
 			return p
 		}(), 6 * (2*6 + 4*23 + 4*13) * time.Second, 30 * (2*6 + 4*23 + 4*13) * time.Second},
+		{"restarts", func() *plan.Plan { // opening takes 100 s
+			p := samplePlan(2, 1, m)
+			p.Measure.Restarts = 3
+			if err := p.Measure.Check(); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}(), 30*2*13*time.Second + 3*100*time.Second, 30*2*13*time.Second + 3*100*time.Second},
+		{"restarts that the budget ends after the second", func() *plan.Plan {
+			p := samplePlan(2, 1, m)
+			p.Measure.Restarts, p.Measure.Budget = 3, syntax.Duration(20*2*13*time.Second+299*time.Second)
+			if err := p.Measure.Check(); err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}(), 20*2*13*time.Second + 200*time.Second, 20*2*13*time.Second + 200*time.Second},
 		{"huge", func() *plan.Plan {
 			p := samplePlan(1000, 1000, m)
 			p.Measure.Rounds.Max, p.Measure.Trial = plan.MaxRounds, plan.MaxTime
 			return p
 		}(), math.MaxInt64, math.MaxInt64},
 	} {
-		if least, most, _ := Estimate(c.p, Costs{}); least != c.least || most != c.most {
+		costs := Costs{}
+		if c.p.Measure.Restarts > 1 {
+			costs.Open = 100 * time.Second
+		}
+		if least, most, _ := Estimate(c.p, costs); least != c.least || most != c.most {
 			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
 		}
 	}

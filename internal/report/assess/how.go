@@ -198,6 +198,33 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
+// Starts describes how much the ratios vary between starts and between the rounds of a start, by the cell that varies
+// most between starts. It is "" for a run with one start.
+func Starts(r *report.Report) string {
+	var most *stat.StartSpread
+	cell := ""
+	for _, s := range r.Sections {
+		for _, row := range s.Rows {
+			if e := row.Ratio; e != nil && e.Starts != nil && (most == nil || e.Starts.Between > most.Between) {
+				most, cell = e.Starts, format.Clean(row.Target)+" / "+format.Clean(s.Workload)
+			}
+		}
+	}
+	if most == nil {
+		return ""
+	}
+	sd := func(x iotax.Number) string { return format.Percent(math.Expm1(float64(x))) }
+	text := fmt.Sprintf("%d starts; standard deviation of the ratio: between starts %s", most.Starts, sd(most.Between))
+	if !math.IsNaN(float64(most.Within)) {
+		text += ", between rounds " + sd(most.Within)
+	}
+	text += " (" + cell + ")."
+	if most.Starts < stat.LeastTrials {
+		text += fmt.Sprintf(" All of fewer than %d starts may share a mood.", stat.LeastTrials)
+	}
+	return text
+}
+
 // Noise describes the noise floor, or, without calibration, how much single trials of the baseline vary.
 func Noise(r *report.Report) string {
 	if c := r.Run.Calibration; c.Floor() > 0 {

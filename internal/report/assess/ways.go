@@ -40,8 +40,7 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 
 // of returns the ratio of x to y, paired by round, with an interval that misses with probability alpha.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
-	ys, xs := report.PairDots(y.r.Dots, x.r.Dots, false)
-	i, err := stat.Ratio(ys, xs, x.s.Better, alpha)
+	i, err := report.RatioOf(y.r.Dots, x.r.Dots, x.s.Better, stat.Options{Alpha: alpha})
 	return i, err == nil
 }
 

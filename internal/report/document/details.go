@@ -84,6 +84,9 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		how = append(how, s)
 	}
 	how = append(how, assess.Protocol(r)+". "+assess.Method(r), assess.Noise(r))
+	if s := assess.Starts(r); s != "" {
+		how = append(how, s)
+	}
 	if s := assess.Objects(r); s != "" {
 		how = append(how, s)
 	}

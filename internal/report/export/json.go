@@ -88,6 +88,8 @@ type jsonRatio struct {
 	PMargin       *number64      `json:"p_margin,omitempty"` // that the ratio is within the margin; where a verdict was drawn
 	PHolm         *number64      `json:"p_holm,omitempty"`   // p_margin after Holm's adjustment over the run
 	WithDiscarded *stat.Interval `json:"with_discarded,omitempty"`
+
+	Starts *stat.StartSpread `json:"starts,omitempty"` // standard deviations of the log ratio by level; of a run with several starts
 }
 
 type jsonTrials struct {
@@ -126,7 +128,7 @@ func JSON(w io.Writer, r *report.Report) error {
 				Trials: jsonTrials{row.Ran, row.Failed, row.Discarded}, Findings: r.Findings(s, row), Secondary: []jsonFigure{}}
 			if e := row.Ratio; e != nil {
 				c.Ratio = &jsonRatio{Estimate: number64(e.Estimate), Lo: number64(e.Lo), Hi: number64(e.Hi), N: e.N,
-					HodgesLehmann: number64(e.HodgesLehmann), P: number64(e.P)}
+					HodgesLehmann: number64(e.HodgesLehmann), P: number64(e.P), Starts: e.Starts}
 				if h := row.Holm; h != nil {
 					c.Ratio.PMargin, c.Ratio.PHolm = (*number64)(&h.P), (*number64)(&h.Adjusted)
 					if h.Alone != row.Verdict {

@@ -71,6 +71,8 @@ var written = map[reflect.Type]reflect.Type{
 		number
 		HodgesLehmann iotax.Number `json:"hodges_lehmann"`
 		P             iotax.Number `json:"p"`
+
+		Starts *stat.StartSpread `json:"starts,omitempty"`
 	}](),
 	reflect.TypeFor[iotax.Value](): reflect.TypeFor[struct {
 		Name   string       `json:"name"`

@@ -20,7 +20,7 @@ func (s *study) groups() []iotax.Finding {
 			if err != nil {
 				continue // the report shows why there is no ratio
 			}
-			if c := stat.Serial(d); c.Found() {
+			if c := stat.Serial(d); c.Found() && !s.restarted(w) {
 				fs = append(fs, rules.RoundsCorrelated.Without("calibrate", s.run.Calibration != nil).Found(iotax.AboutCell(t, w), "%s: the ratio of %s to that of the round before: correlation %.2f over %d rounds", w, t, c.Lag1, len(d)))
 			}
 			// Search the ratio only if neither side shows two levels by itself.
@@ -30,6 +30,20 @@ func (s *study) groups() []iotax.Finding {
 		}
 	}
 	return fs
+}
+
+// restarted reports whether the trials of a workload have several starts: the interval then allows for what lasts as long as a start.
+func (s *study) restarted(workload string) bool {
+	first := 0
+	for _, t := range s.trials {
+		if t.Workload == workload && first == 0 {
+			first = t.StartIndex
+		}
+		if t.Workload == workload && t.StartIndex != first {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *study) levels(fs *[]iotax.Finding, target, workload, of string, logs []float64) bool {

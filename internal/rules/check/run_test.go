@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/rules"
+	"iotax/stat"
 )
 
 // cleanRun is a run of eight rounds of one workload on the host's disk and on a disk of a guest that
@@ -262,6 +264,25 @@ func kept(run *iotax.Run, trials []*iotax.Trial) {
 		t.Values = slices.DeleteFunc(t.Values, func(v iotax.Value) bool {
 			return !slices.Contains(RunValues(), v.Name) && !slices.Contains(run.Workloads[0].Metrics, v.Name)
 		})
+	}
+}
+
+// What lasts from start to start does not make the interval of several starts too narrow.
+func TestCorrelatedStarts(t *testing.T) {
+	for starts, want := range map[int]bool{1: true, 4: false} {
+		run, trials := cleanRun()
+		most := 0
+		for _, x := range trials {
+			most = max(most, x.Round+1)
+		}
+		for _, x := range trials {
+			x.StartIndex = stat.StartOf(x.Round, most, starts)
+		}
+		each(trials, "guest", func(x *iotax.Trial) { scale(x, 1-0.02*float64(x.Round)) })
+		kept(run, trials)
+		if got := slices.ContainsFunc(Run(run, trials), func(f iotax.Finding) bool { return f.Rule == rules.RoundsCorrelated.ID }); got != want {
+			t.Errorf("%d starts: found %v", starts, got)
+		}
 	}
 }
 

@@ -297,7 +297,11 @@ func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 	if rounds < p.Measure.Rounds.Max {
 		line("the budget of %s ends it after about %s of %d", p.Measure.Budget, format.Plural(rounds, "round"), p.Measure.Rounds.Max)
 	}
-	line("%s to open, prepare and close%s", terminal.Elapsed(c.Open), opening(p))
+	each := ""
+	if n := p.Measure.Starts(); n > 1 {
+		each = fmt.Sprintf(", %d times", n)
+	}
+	line("%s to open, prepare and close%s%s", terminal.Elapsed(c.Open), opening(p), each)
 	var around []time.Duration
 	for i := range p.Workloads {
 		for _, t := range p.Targets {

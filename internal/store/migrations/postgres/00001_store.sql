@@ -30,6 +30,7 @@ CREATE TABLE trials (
     run       TEXT COLLATE "C" NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     seq       BIGINT NOT NULL,
     round     BIGINT NOT NULL,
+    start_index BIGINT NOT NULL, -- from 1; 0 is unknown
     target    TEXT COLLATE "C" NOT NULL,
     workload  TEXT COLLATE "C" NOT NULL,
     seed      TEXT NOT NULL,
@@ -83,7 +84,7 @@ CREATE TABLE runners (
 );
 
 CREATE VIEW measurements AS
-SELECT t.run, t.workload, t.target, t.round, t.seq, t.started, m.value ->> 0 AS metric, (d.vals::JSON ->> (m.at - 1)::INT)::DOUBLE PRECISION AS value,
+SELECT t.run, t.workload, t.target, t.round, t.seq, t.start_index, t.started, m.value ->> 0 AS metric, (d.vals::JSON ->> (m.at - 1)::INT)::DOUBLE PRECISION AS value,
        m.value ->> 1 AS unit, m.value ->> 2 AS better, t.err, t.discarded
 FROM trials t JOIN measured d ON d.trial = t.id, json_array_elements(d.metrics::JSON) WITH ORDINALITY m (value, at);
 

@@ -36,6 +36,7 @@ CREATE TABLE trials (
     run       TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
     seq       INTEGER NOT NULL,
     round     INTEGER NOT NULL,
+    start_index INTEGER NOT NULL, -- from 1; 0 is unknown
     target    TEXT NOT NULL,
     workload  TEXT NOT NULL,
     seed      TEXT NOT NULL,
@@ -85,7 +86,7 @@ CREATE TABLE shards (
 
 -- For people with a SQL prompt.
 CREATE VIEW measurements AS
-SELECT t.run, t.workload, t.target, t.round, t.seq, t.started, m.value ->> 0 AS metric, v.value,
+SELECT t.run, t.workload, t.target, t.round, t.seq, t.start_index, t.started, m.value ->> 0 AS metric, v.value,
        m.value ->> 1 AS unit, m.value ->> 2 AS better, t.err, t.discarded
 FROM trials t JOIN measured d ON d.trial = t.id, json_each(d.metrics) m JOIN json_each(d.vals) v ON v.key = m.key;
 

@@ -1,0 +1,67 @@
+package output
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/export"
+	"iotax/internal/report/text"
+	"iotax/internal/testenv/reporttest"
+	"iotax/stat"
+)
+
+// Moods that last from start to start leave no verdict, in the table, the layers and the expectations, and the details name the levels.
+func TestStarts(t *testing.T) {
+	made := func(starts int) *report.Report {
+		run, trials := reporttest.RunOf(12, nil,
+			reporttest.CellSpec{Target: "disk", Workload: "4k read", Values: map[string]float64{"read.iops": 1000}},
+			reporttest.CellSpec{Target: "guest", Workload: "4k read", Values: map[string]float64{"read.iops": 800}})
+		run.Presentation = &iotax.Presentation{Layers: [][]string{{"disk", "guest"}}, Expect: []iotax.Expectation{{Text: "4k read: read.iops < 95% of baseline"}}}
+		for _, x := range trials {
+			x.StartIndex = 1
+			if starts > 0 {
+				x.StartIndex = stat.StartOf(x.Round, 12, starts)
+			}
+			if x.Target == "guest" && x.Round%12 >= 8 { // the last starts are in another mood
+				x.Values[0].Value *= math.Exp(.25)
+			}
+		}
+		return report.New(run, trials)
+	}
+	details := func(r *report.Report) string {
+		var b bytes.Buffer
+		if err := Text(&b, r, true, text.Options{Width: 400}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	one, six, three := made(0), made(6), made(3)
+	if s := details(one); strings.Contains(s, "between starts") {
+		t.Errorf("a run with one start:\n%s", s)
+	}
+	row := func(r *report.Report) report.Row { return *r.Sections[0].Row("guest") }
+	if a, b := row(one).Ratio, row(six).Ratio; a.Starts != nil || b.Starts == nil || b.Starts.Starts != 6 || !(b.HalfWidth() > 1.1*a.HalfWidth()) || b.P <= a.P {
+		t.Errorf("one start: %+v, six: %+v", a, b)
+	}
+	if a, b := one.Waterfalls[0].Total.Ratio, six.Waterfalls[0].Total.Ratio; !(b.HalfWidth() > 1.1*a.HalfWidth()) {
+		t.Errorf("layers: one start %v, six %v", a, b)
+	}
+	if a, b := one.Expected[0].Value, six.Expected[0].Value; !(b.HalfWidth() > 1.1*a.HalfWidth()) {
+		t.Errorf("expectation: one start %v, six %v", a, b)
+	}
+	s := details(six)
+	if !strings.Contains(s, "6 starts; standard deviation of the ratio: between starts 14 %, between rounds ") || !strings.Contains(s, "(guest / 4k read).") || strings.Contains(s, "may share a mood") {
+		t.Errorf("six starts:\n%s", s)
+	}
+	if s := details(three); !strings.Contains(s, "All of fewer than 6 starts may share a mood.") {
+		t.Errorf("three starts:\n%s", s)
+	}
+	var b bytes.Buffer
+	if err := export.JSON(&b, six); err != nil || !strings.Contains(b.String(), `"between_starts"`) {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}

@@ -1,0 +1,217 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"iotax"
+	"iotax/internal/plan"
+)
+
+// restartsPlan has six rounds of two workloads, divided between three starts.
+func restartsPlan(t *testing.T) *plan.Plan {
+	t.Helper()
+	p := guestPlan("a", "b")
+	p.Measure.Rounds, p.Measure.Restarts = plan.Rounds{Min: 3, Max: 6}, 3
+	if err := p.Measure.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// startsOf is for each start how many trials each cell has in it.
+func startsOf(trials []*iotax.Trial) (out []string) {
+	n := map[string]int{}
+	for _, t := range trials {
+		n[fmt.Sprintf("%d %s", t.StartIndex, t.Cell())]++
+	}
+	for k, v := range n {
+		out = append(out, fmt.Sprintf("%s ×%d", k, v))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Between starts everything is closed in reverse and opened again, and every target is measured after each.
+func TestRestarts(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	d.Progress = func(e Event) {
+		if e.Kind == Starting || e.Kind == Opening && strings.HasPrefix(e.Text, "start ") {
+			w.say("%s %s", e.Kind, e.Text)
+		}
+	}
+	r, err := Run(t.Context(), restartsPlan(t), d, Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done {
+		t.Fatalf("%v, %s", err, r.Status)
+	}
+	opened := []string{
+		`make t0 of ""`, "attach t0 on host", `make t1 of "/t0"`, `make t2 of "/t0"`, "open guest with t1,t2", "attach t1 on guest", "attach t2 on guest",
+		"check a on host", "check a on disk", "check a on share", "check b on host", "check b on disk", "check b on share",
+		"prepare a on host", "prepare a on disk", "prepare a on share", "prepare b on host", "prepare b on disk", "prepare b on share",
+	}
+	measured := slices.Repeat([]string{"starting "}, 2*2*3)
+	closed := []string{
+		"cleanup b on share", "cleanup b on disk", "cleanup b on host", "cleanup a on share", "cleanup a on disk", "cleanup a on host",
+		"detach t2", "detach t1", "close guest", "remove t2", "remove t1", "detach t0", "remove t0",
+	}
+	want := slices.Concat([]string{"begin"}, opened, measured, []string{"opening start 2 of 3"}, closed, opened, measured, []string{"opening start 3 of 3"}, closed, opened, measured, closed)
+	if !slices.Equal(w.log, want) {
+		t.Errorf("order of steps:\n got %q\nwant %q", w.log, want)
+	}
+	if got := startsOf(w.saved); len(got) != 3*6 || slices.ContainsFunc(got, func(s string) bool { return !strings.HasSuffix(s, "×2") }) {
+		t.Errorf("trials by start: %q", got)
+	}
+}
+
+// A round that is discarded is measured again in its start.
+func TestRestartsWithDiscards(t *testing.T) {
+	w := newWorld()
+	w.value = func(tr *iotax.Trial) (float64, error) {
+		if tr.Round == 1 && tr.Target == "disk" && tr.Workload == "a" {
+			return 0, errors.New("a fault")
+		}
+		return 1000, nil
+	}
+	r, err := Run(t.Context(), restartsPlan(t), w.deps(), Options{ID: "r"})
+	if err != nil || r.Status != iotax.Done {
+		t.Fatalf("%v, %s", err, r.Status)
+	}
+	got := startsOf(w.saved)
+	if !slices.Contains(got, "1 disk / a ×3") || !slices.Contains(got, "1 disk / b ×2") || !slices.Contains(got, "3 disk / a ×2") || count(w.log, "open guest with t1,t2") != 3 {
+		t.Errorf("trials by start: %q", got)
+	}
+}
+
+// A resumed run continues in the start that was interrupted, or begins the next one without opening twice.
+func TestRestartsResume(t *testing.T) {
+	for _, c := range []struct {
+		interruptAt, opened int
+		first               string // start of the first trial of the second process
+	}{
+		{5, 3, "1"},         // amid the first start
+		{2*2*3 + 1, 2, "2"}, // before the first trial of the second
+		{2*2*3 + 8, 2, "2"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := newWorld()
+		w.onTrial = func(n int) {
+			if n == c.interruptAt {
+				cancel()
+			}
+		}
+		p := restartsPlan(t)
+		first, err := Run(ctx, p, w.deps(), Options{ID: "r"})
+		if first.Status != iotax.Interrupted {
+			t.Fatalf("%v, %s", err, first.Status)
+		}
+		had := len(w.saved)
+		w.onTrial, w.log = nil, nil
+		again, err := Run(t.Context(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
+		if err != nil || again.Status != iotax.Done {
+			t.Fatalf("%v, %s", err, again.Status)
+		}
+		if n := count(w.log, "open guest with t1,t2"); n != c.opened {
+			t.Errorf("interrupted at trial %d: the resumed run opened the guest %d times, want %d", c.interruptAt, n, c.opened)
+		}
+		if got := fmt.Sprint(w.saved[had].StartIndex); got != c.first {
+			t.Errorf("interrupted at trial %d: resumed in start %s, want %s", c.interruptAt, got, c.first)
+		}
+		last := 0
+		for _, tr := range w.saved {
+			if tr.StartIndex < last || tr.StartIndex > 3 {
+				t.Errorf("start %d after start %d", tr.StartIndex, last)
+			}
+			last = tr.StartIndex
+		}
+	}
+}
+
+// A start that cannot be opened ends the run, which keeps the trials of those before; no target counts as missing.
+func TestRestartFails(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(*world)
+		want  string
+	}{
+		{"guest", func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, "kernel panic"},
+		{"cell", func(w *world) { w.checkErr["disk / b"] = errors.New("no space") }, "no space"},
+		{"closing", func(w *world) { w.detachErr = errors.New("busy") }, "busy"},
+	} {
+		w := newWorld()
+		w.onTrial = func(n int) {
+			if n == 2*2*3 { // the last of the first start
+				c.fault(w)
+			}
+		}
+		r, err := Run(t.Context(), restartsPlan(t), w.deps(), Options{ID: "r", KeepGoing: true})
+		if err == nil || !strings.Contains(err.Error(), "begin: start 2 of 3") && !strings.Contains(err.Error(), "begin start 2 of 3") || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--resume") {
+			t.Errorf("%s: error %v", c.name, err)
+		}
+		if r.Status != iotax.Incomplete || len(w.saved) != 2*2*3 {
+			t.Errorf("%s: status %s, %d trials", c.name, r.Status, len(w.saved))
+		}
+		if slices.ContainsFunc(r.Targets, func(x iotax.TargetInfo) bool { return x.Err != "" }) || len(r.Targets) != 3 {
+			t.Errorf("%s: targets that were measured count as missing: %+v", c.name, r.Targets)
+		}
+		if !slices.ContainsFunc(w.record.Findings, func(f iotax.Finding) bool { return f.Rule == "run-failed" && strings.Contains(f.Evidence, c.want) }) {
+			t.Errorf("%s: findings %+v", c.name, w.record.Findings)
+		}
+	}
+}
+
+// What could not be had in the first start is not tried again.
+func TestRestartsWithoutTheMissing(t *testing.T) {
+	w := newWorld()
+	w.attachErr["t2"], w.checkErr["disk / b"] = errors.New("no such tag"), errors.New("no space")
+	missing := 0
+	d := w.deps()
+	d.Progress = func(e Event) {
+		if e.Kind == Missing {
+			missing++
+		}
+	}
+	r, err := Run(t.Context(), restartsPlan(t), d, Options{ID: "r", KeepGoing: true})
+	if err != nil || r.Status != iotax.Incomplete || missing != 2 {
+		t.Errorf("%v, %s, %d told missing", err, r.Status, missing)
+	}
+	if n := count(w.log, "check b on disk"); n != 1 {
+		t.Errorf("a cell that is missing was checked %d times", n)
+	}
+	if n := count(w.log, "attach t2 on guest"); n != 1 {
+		t.Errorf("a target that is missing was attached %d times", n)
+	}
+	if got := startsOf(w.saved); !slices.Equal(got, []string{
+		"1 disk / a ×2", "1 host / a ×2", "1 host / b ×2", "2 disk / a ×2", "2 host / a ×2", "2 host / b ×2", "3 disk / a ×2", "3 host / a ×2", "3 host / b ×2"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A start that would end beyond the budget does not begin.
+func TestRestartsBudget(t *testing.T) {
+	w := newWorld()
+	p := restartsPlan(t)
+	d := w.deps()
+	open := d.Open
+	d.Open = func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
+		w.now = w.now.Add(time.Minute)
+		return open(ctx, m, on, devices)
+	}
+	// A round of both workloads is 6 trials of 12 s. Three fit with two openings, and no third opening.
+	p.Measure.Budget = plan.Duration(2*time.Minute + 4*6*12*time.Second + 50*time.Second)
+	r, err := Run(t.Context(), p, d, Options{ID: "r"})
+	if err != nil || r.Status != iotax.Incomplete || len(w.saved) != 4*6 || count(w.log, "open guest with t1,t2") != 2 {
+		t.Errorf("%v, %s, %d trials, %d openings", err, r.Status, len(w.saved), count(w.log, "open guest with t1,t2"))
+	}
+}
+
+func TestRestartsAreNotDivided(t *testing.T) {
+	if err := (Shard{0, 2}).Fits(restartsPlan(t)); err == nil || !strings.Contains(err.Error(), "restarts need all rounds in one process") {
+		t.Error(err)
+	}
+}

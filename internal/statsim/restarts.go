@@ -1,0 +1,127 @@
+package statsim
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+
+	"iotax/stat"
+)
+
+// Reopening is the assumed time of a restart, in seconds.
+const Reopening = 15.0
+
+// StartCounts are the numbers of starts that Restarts simulates. The first is a run without restarts.
+var StartCounts = [...]int{1, 2, 3, 4, 6, 8, 12, 20}
+
+// A Restarted is the result of studies with that number of starts.
+type Restarted struct {
+	Model     string  `json:"model"`
+	Starts    int     `json:"starts"`
+	Studies   int     `json:"studies"`
+	Coverage  float64 `json:"coverage"` // share of intervals that contain the true ratio
+	Lo        float64 `json:"lo"`       // its 95 % Wilson interval
+	Hi        float64 `json:"hi"`
+	HalfWidth float64 `json:"half_width"` // root mean square, as a ratio: 0.05 is ± 5 %
+	Alone     float64 `json:"alone"`      // coverage of the interval of the same rounds, with starts ignored
+}
+
+// restarted are the models for Restarts: those in which a start decides something, and quiet ones. In models with
+// "until the next start", a mood lasts as long as the start.
+func restarted() (ms []*Model) {
+	for _, m := range Models() {
+		switch {
+		case strings.HasPrefix(m.Name, "M3 "), m.Sticky > 0, m.Name == "M0 σ=2%", m.Name == "M0 σ=5%", m.Name == "M2 τ=120s σ=5%":
+			ms = append(ms, m)
+		}
+		if m.Sticky > 0 {
+			lasts := *m
+			lasts.Name, lasts.Sticky = strings.Replace(m.Name, " sticky", " until the next start", 1), 1
+			ms = append(ms, &lasts)
+		}
+	}
+	return ms
+}
+
+// restart begins a start: the moods and the ratio of the target are drawn anew.
+func (g *rig) restart() {
+	g.idle(Reopening)
+	g.mood, g.begun = [2]int{}, false
+}
+
+// divided runs a study of rounds that are divided between starts, as the engine does, and returns the interval and
+// that of the rounds alone.
+func (w *work) divided(starts int) (both, alone stat.Interval) {
+	w.d, w.bad = w.d[:0], w.bad[:0]
+	var of []int
+	for n := range most {
+		if s := stat.StartOf(n, most, starts); len(of) == 0 || of[n-1] != s {
+			w.restart()
+		}
+		of = append(of, stat.StartOf(n, most, starts))
+		d, _, _ := w.pair(n, ours, false)
+		w.d = append(w.d, d)
+	}
+	hull := func(o stat.Options) stat.Interval {
+		i, err := stat.Hull(w.d, o)
+		if err != nil {
+			panic(err) // no simulated value is infinite
+		}
+		return i
+	}
+	alone = hull(stat.Options{Alpha: stat.AlphaFixed})
+	return hull(stat.Options{Alpha: stat.AlphaFixed, Starts: of}), alone
+}
+
+// Restarts simulates studies of 30 rounds that are divided between starts. Of o it uses Studies, Seed, Workers and
+// Models. The result does not depend on the number of workers.
+func Restarts(ctx context.Context, o Options) ([]*Restarted, error) {
+	models, err := find("model", restarted(), o.Models, func(m *Model, word string) bool { return strings.HasPrefix(m.Name, word) })
+	if err != nil {
+		return nil, err
+	}
+	if o.Studies < 1 {
+		return nil, fmt.Errorf("%d studies: at least 1 is needed", o.Studies)
+	}
+	if o.Workers < 1 {
+		o.Workers = runtime.NumCPU()
+	}
+	out := make([]*Restarted, len(models)*len(StartCounts))
+	jobs := make(chan int)
+	var all sync.WaitGroup
+	for range o.Workers {
+		all.Go(func() {
+			w := newWork()
+			for i := range jobs {
+				out[i] = w.restarts(ctx, models[i/len(StartCounts)], StartCounts[i%len(StartCounts)], o)
+			}
+		})
+	}
+	for i := range out {
+		jobs <- i
+	}
+	close(jobs)
+	all.Wait()
+	return out, ctx.Err()
+}
+
+func (w *work) restarts(ctx context.Context, m *Model, starts int, o Options) *Restarted {
+	hits, alone, half2 := 0, 0, 0.
+	for i := 0; i < o.Studies && ctx.Err() == nil; i++ {
+		lnRho := math.Log(rhos[i%len(rhos)])
+		w.quantile = 0
+		w.begin(m, seedOf(o.Seed, m), i, lnRho)
+		both, rounds := w.divided(starts)
+		truth := math.Exp(m.truth(lnRho, 0))
+		hits += count(both.Contains(truth))
+		alone += count(rounds.Contains(truth))
+		half := (math.Log(both.Hi) - math.Log(both.Lo)) / 2
+		half2 += half * half
+	}
+	c := stat.Wilson(hits, o.Studies, alpha)
+	return &Restarted{Model: m.Name, Starts: starts, Studies: o.Studies, Coverage: c.Estimate, Lo: c.Lo, Hi: c.Hi,
+		HalfWidth: math.Expm1(math.Sqrt(half2 / float64(o.Studies))), Alone: float64(alone) / float64(o.Studies)}
+}

@@ -1,0 +1,91 @@
+package stat
+
+import (
+	"fmt"
+	"math"
+
+	"iotax"
+)
+
+// A StartSpread has the standard deviations of the log ratios of a run by level, see SpreadByStart.
+type StartSpread struct {
+	Starts  int          `json:"starts"`         // number of starts
+	Between iotax.Number `json:"between_starts"` // beyond what the rounds explain; 0 if they explain all of it
+	Within  iotax.Number `json:"between_rounds"` // of a start; NaN if no start has two
+}
+
+// byStart are sums over the log ratios of each start.
+type byStart struct {
+	starts []int
+	n      []float64
+	mean   []float64
+	within float64 // sum of squares about the means of the starts
+	m, sd  float64 // of the means of the starts
+}
+
+// groupByStart returns nil if all log ratios have the same start.
+func groupByStart(d []float64, starts []int) (*byStart, error) {
+	if len(starts) == 0 {
+		return nil, nil
+	}
+	if len(starts) != len(d) {
+		return nil, fmt.Errorf("estimate ratio: %d log ratios, and the starts of %d", len(d), len(starts))
+	}
+	g := &byStart{}
+	at := map[int]int{}
+	of := make([]int, len(d))
+	for i, s := range starts {
+		k, ok := at[s]
+		if !ok {
+			k = len(g.starts)
+			at[s] = k
+			g.starts, g.n, g.mean = append(g.starts, s), append(g.n, 0), append(g.mean, 0)
+		}
+		of[i] = k
+		g.n[k]++
+		g.mean[k] += d[i]
+	}
+	if len(g.starts) < 2 {
+		return nil, nil
+	}
+	for k := range g.mean {
+		g.mean[k] /= g.n[k]
+	}
+	for i, x := range d {
+		g.within += (x - g.mean[of[i]]) * (x - g.mean[of[i]])
+	}
+	g.m, g.sd = meanSD(g.mean)
+	return g, nil
+}
+
+// se is the standard error of the mean of the starts' means. Its square is an unbiased estimate of the variance
+// of that mean under one-way random effects, for any number of rounds in each start: it has k − 1 degrees of
+// freedom.
+func (g *byStart) se() float64 { return g.sd / math.Sqrt(float64(len(g.mean))) }
+
+func (g *byStart) df() float64 { return float64(len(g.mean) - 1) }
+
+// SpreadByStart splits the variance of the log ratios d, of which starts has the start of each, by the estimators
+// of the analysis of variance of one-way random effects. It returns nil if all have the same start.
+func SpreadByStart(d []float64, starts []int) *StartSpread {
+	g, err := groupByStart(d, starts)
+	if g == nil || err != nil {
+		return nil
+	}
+	k := float64(len(g.n))
+	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN())}
+	if free := float64(len(d)) - k; free > 0 {
+		var inverse float64
+		for _, n := range g.n {
+			inverse += 1 / n / k
+		}
+		within := g.within / free
+		s.Within, s.Between = iotax.Number(math.Sqrt(within)), iotax.Number(math.Sqrt(math.Max(0, g.sd*g.sd-within*inverse)))
+	}
+	return s
+}
+
+// StartOf returns the start, from 1, of the round after n valid ones, if a run divides rounds between starts.
+func StartOf(n, rounds, starts int) int {
+	return max(1, min(starts, 1+n*starts/max(1, rounds)))
+}

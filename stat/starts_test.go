@@ -1,0 +1,174 @@
+package stat
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"iotax"
+)
+
+// startStudy draws log ratios about 0: of each start one effect, by draw, and noise of sd 0.02 in each round.
+func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, starts []int) {
+	for s, n := range rounds {
+		effect := draw()
+		for range n {
+			d, starts = append(d, effect+.02*r.NormFloat64()), append(starts, s+1)
+		}
+	}
+	return d, starts
+}
+
+// The interval holds over starts where that of the rounds alone does not, also if starts have unequal numbers of rounds.
+func TestStartsCoverage(t *testing.T) {
+	const studies = 4000
+	r := rand.New(rand.NewPCG(23, 1))
+	normal := func(sd float64) func() float64 { return func() float64 { return sd * r.NormFloat64() } }
+	both := func(p float64) func() float64 { // a mood of 15 % of either arm
+		slow := math.Log(1 - .15)
+		return func() (x float64) {
+			if r.Float64() < p {
+				x += slow
+			}
+			if r.Float64() < p {
+				x -= slow
+			}
+			return x
+		}
+	}
+	for _, c := range []struct {
+		name       string
+		rounds     []int
+		draw       func() float64
+		aloneBelow float64
+	}{
+		{"quiet, 6 starts", []int{5, 5, 5, 5, 5, 5}, normal(0), 1},
+		{"normal, 2 starts", []int{15, 15}, normal(.05), .3},
+		{"normal, 6 starts", []int{5, 5, 5, 5, 5, 5}, normal(.05), .75},
+		{"normal, unequal", []int{9, 1, 5, 2, 8, 5}, normal(.05), .75},
+		{"small, unequal", []int{9, 1, 5, 2, 8, 5}, normal(.01), .95},
+		{"moods p=0.1", []int{5, 5, 5, 5, 5, 5}, both(.1), .85},
+		{"moods p=0.2", []int{5, 5, 5, 5, 5, 5}, both(.2), .8},
+		{"moods p=0.5", []int{5, 5, 5, 5, 5, 5}, both(.5), .75},
+	} {
+		hit, alone := 0, 0
+		for range studies {
+			d, starts := startStudy(r, c.rounds, c.draw)
+			i, err := Hull(d, Options{Starts: starts})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := Hull(d, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i.Lo > j.Lo*(1+1e-12) || i.Hi < j.Hi*(1-1e-12) {
+				t.Fatalf("%s: %v does not contain %v, the interval of the rounds", c.name, i, j)
+			}
+			if i.Contains(1) {
+				hit++
+			}
+			if j.Contains(1) {
+				alone++
+			}
+		}
+		w := Wilson(hit, studies, .05)
+		t.Logf("%s: %.1f %%, rounds alone %.1f %%", c.name, 100*w.Estimate, 100*float64(alone)/studies)
+		if w.Hi < .945 {
+			t.Errorf("%s: the coverage is %.3f [%.3f, %.3f]", c.name, w.Estimate, w.Lo, w.Hi)
+		}
+		if share := float64(alone) / studies; share > c.aloneBelow {
+			t.Errorf("%s: rounds alone cover %.3f, expected at most %v: the test shows nothing", c.name, share, c.aloneBelow)
+		}
+	}
+}
+
+// The p value is the largest alpha at which the interval contains the ratio.
+func TestStartsP(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 2))
+	for range 200 {
+		d, starts := startStudy(r, []int{4, 2, 5, 1}, func() float64 { return .03 * r.NormFloat64() })
+		for _, o := range []Options{{Starts: starts}, {Starts: starts, Autocorrelation: .2}, {Starts: starts, Hidden: .01}} {
+			ratio := math.Exp(.06 * r.NormFloat64())
+			p := EffectP(d, ratio, o)
+			for _, by := range []float64{.98, 1.02} {
+				if o.Alpha = p * by; p > .5 || p == 0 {
+					continue // narrow intervals by t and by rank need not meet: what is between them has no p value
+				}
+				i, err := Hull(d, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i.Contains(ratio) != (by < 1) {
+					t.Fatalf("ratio %v has p %v, and at alpha %v the interval is %v", ratio, p, o.Alpha, i)
+				}
+			}
+		}
+	}
+}
+
+func TestSpreadByStart(t *testing.T) {
+	// Means 0.1 and 0.3; within each start the variance is 0.0002, so that the means share 0.0001 of their 0.02.
+	s := SpreadByStart([]float64{.09, .11, .29, .31}, []int{1, 1, 2, 2})
+	if s == nil || s.Starts != 2 || math.Abs(float64(s.Between)-math.Sqrt(.02-.0001)) > 1e-12 || math.Abs(float64(s.Within)-math.Sqrt(.0002)) > 1e-12 {
+		t.Errorf("%+v", s)
+	}
+	if s := SpreadByStart([]float64{.1, .3}, []int{1, 2}); s == nil || !math.IsNaN(float64(s.Within)) || math.Abs(float64(s.Between)-math.Sqrt(.02)) > 1e-12 {
+		t.Errorf("one round each: %+v", s)
+	}
+	if s := SpreadByStart([]float64{.1, .3}, []int{2, 2}); s != nil {
+		t.Errorf("one start: %+v", s)
+	}
+	d := []float64{.01, .02, .03, .2, .21, .22}
+	e, err := Estimate(d, Options{Starts: []int{1, 1, 1, 2, 2, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(e)
+	if err != nil || e.Starts == nil || !strings.Contains(string(b), `"starts":{"starts":2,"between_starts":0.13`) {
+		t.Errorf("%s, %v", b, err)
+	}
+	if _, err := Hull(d, Options{Starts: []int{1}}); err == nil || !strings.Contains(err.Error(), "6 log ratios, and the starts of 1") {
+		t.Errorf("starts of other rounds: %v", err)
+	}
+}
+
+// Rounds of a start that are pooled for a quantile are one group.
+func TestStartsPooled(t *testing.T) {
+	h := func(slow float64) iotax.Histogram {
+		return iotax.Histogram{Bins: []iotax.Bin{{Value: 1e-3, Count: 1950}, {Value: slow * .99, Count: 20}, {Value: slow, Count: 30}}}
+	}
+	var base, target []iotax.Histogram
+	var starts []int
+	for s := range 7 {
+		for range 4 {
+			base, target, starts = append(base, h(4e-3)), append(target, h(4e-3*(1+.1*float64(s%2)))), append(starts, s+1)
+		}
+	}
+	o := Options{Starts: starts}
+	d, err := PairTails([2][]Tail{Tails(base, .99), Tails(target, .99)}, .99, &o)
+	if err != nil || len(d) != 7 || o.Starts != nil {
+		t.Fatalf("%d groups, starts %v, %v", len(d), o.Starts, err)
+	}
+	for s, x := range d {
+		if want := -math.Log(1 + .1*float64(s%2)); math.Abs(x-want) > .02 {
+			t.Errorf("start %d: %v, expected about %v", s+1, x, want)
+		}
+	}
+}
+
+// Rounds are divided evenly between starts, and the last start has what comes on top.
+func TestStartOf(t *testing.T) {
+	got := ""
+	for n := range 9 {
+		got += string(rune('0' + StartOf(n, 7, 3)))
+	}
+	if got != "111223333" {
+		t.Error(got)
+	}
+	if StartOf(5, 30, 0) != 1 || StartOf(0, 0, 3) != 1 {
+		t.Error("a run without restarts has one start")
+	}
+}
