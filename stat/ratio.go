@@ -71,8 +71,8 @@ type Options struct {
 	Hidden float64
 
 	// Starts has the start of each d, in which it was measured (iotax.Trial.StartIndex). If there are several, the
-	// interval holds over starts, too: the estimate is the mean of the starts' means, and the t interval contains
-	// that of these means and that of the rounds. A mood that a start decides, such as the placement of a file,
+	// interval holds over starts, too: the estimate is the mean of the starts' means, and the hull is that of both
+	// intervals of these means and both of the rounds. A mood that a start decides, such as the placement of a file,
 	// lasts until the next, so that rounds alone agree by chance.
 	Starts []int
 }
@@ -156,7 +156,7 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // the t test counts: six rounds cannot go below 0.031 by ranks, so that Holm's adjustment over many cells would
 // find nothing. It is NaN with fewer than two rounds, for a d that is not finite, and for a ratio that is not
 // positive. With o.Hidden it is the largest p of any ratio within that distance.
-// With o.Starts it is at least that of the t test over the means of the starts.
+// With o.Starts it is at least that of both tests over the means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
@@ -183,6 +183,9 @@ func effectP(d []float64, mu float64, o Options) float64 {
 	if g != nil {
 		off = math.Max(0, math.Abs(g.m-mu)-math.Abs(g.m-m))
 		p = tTest(g.m-mu, g.se(), g.df())
+		if slices.Min(g.mean) <= mu && mu <= slices.Max(g.mean) {
+			p = math.Max(p, walshP(g.mean, mu))
+		}
 	}
 	p = math.Max(p, tTest(off, se, float64(len(d)-1)))
 	if mu < slices.Min(d) || mu > slices.Max(d) {
@@ -272,6 +275,10 @@ func hull(d []float64, o Options) (logHull, error) {
 		h.half = math.Max(h.half+math.Abs(h.mean-rounds), tQuantile(len(g.mean)-1, 1-alpha/2)*g.se())
 	}
 	h.lo, h.hi, h.exact = signedRankInterval(d, alpha)
+	if g != nil {
+		lo, hi, exact := signedRankInterval(g.mean, alpha)
+		h.lo, h.hi, h.exact = math.Min(h.lo, lo), math.Max(h.hi, hi), h.exact && exact
+	}
 	h.half, h.lo, h.hi = h.half+o.Hidden, h.lo-o.Hidden, h.hi+o.Hidden
 	return h, nil
 }

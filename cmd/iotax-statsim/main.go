@@ -86,7 +86,7 @@ Exit status 3 means that the promised coverage was not reached.`,
 	f.StringVar(&out, "out", "", "also write the page docs/dev/evaluation.md to this file")
 	c.PersistentFlags().Uint64Var(&o.Seed, "seed", 1, "seed of the simulation")
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "print results as JSON")
-	c.AddCommand(replayCommand(&o.Seed, &asJSON))
+	c.AddCommand(replayCommand(&o.Seed, &asJSON), restartsCommand(&o.Seed, &asJSON))
 	return c
 }
 
@@ -135,6 +135,44 @@ better result.`,
 	}
 	c.Flags().IntVar(&studies, "studies", 10_000, "studies of each recording")
 	c.Flags().StringVar(&url, "store", "", "where runs are kept (default: $IOTAX_STORE, or the user's state directory)")
+	return c
+}
+
+func restartsCommand(seed *uint64, asJSON *bool) *cobra.Command {
+	var o statsim.Options
+	var out string
+	c := &cobra.Command{
+		Use:   "restarts",
+		Short: "Simulate studies whose rounds are divided between starts",
+		Long: `restarts simulates studies of 30 rounds that are divided between starts. Each
+start draws the moods of the setup anew. It counts how often the interval
+contains the true ratio.`,
+		Args:    cobra.NoArgs,
+		Example: `  iotax-statsim restarts --models M5-both --studies 2000`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o.Seed = *seed
+			rows, err := statsim.Restarts(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			page := statsim.RestartsMarkdown(rows, o.Seed)
+			if out != "" {
+				if err := os.WriteFile(out, []byte(page), 0o644); err != nil {
+					return err
+				}
+			}
+			return write(*asJSON, struct {
+				Version int                  `json:"version"`
+				Seed    uint64               `json:"seed"`
+				Rows    []*statsim.Restarted `json:"rows"`
+			}{1, o.Seed, rows}, func() string { return page })
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.Studies, "studies", 10_000, "studies of each model with each number of starts")
+	f.StringSliceVar(&o.Models, "models", nil, "noise models, by name prefix (default those with moods and some without)")
+	f.IntVar(&o.Workers, "workers", 0, "goroutines (default one per CPU); the result does not depend on it")
+	f.StringVar(&out, "out", "", "also write the page docs/dev/evaluation-restarts.md to this file")
 	return c
 }
 

@@ -482,6 +482,54 @@ func (s *stage) parse(r result, v any) {
 	}
 }
 
+// A restart boots the guest anew, and makes the directories and test files of all targets anew; an interrupted run continues in its start.
+func TestRestarts(t *testing.T) {
+	long.Test(t)
+	t.Parallel()
+	s := newStage(t)
+	s.write("plan.yaml", `
+machines: {guest: {qemu: {memory: 512MiB}}}
+targets:
+  host:  {dir: a}
+  guest: {on: guest, share: {of: host, type: virtiofs}}
+workloads:
+  read: {fio: {rw: randread, bs: 4k, size: 8MiB}}
+  boot:
+    command:
+      run: 'read -r id < /proc/sys/kernel/random/boot_id; echo boot=$((0x${id%%-*}))'
+      shell: true
+      values: {boot: 'boot=(?<count>[0-9]+)'}
+measure: {trial: 300ms, ramp: 50ms, rounds: 4, restarts: 2, cold: false}
+`)
+	s.iotax("plan", "plan.yaml").works(t, 0, "2 times", "divided between")
+	s.iotax("run", "plan.yaml").works(t, 0, "start 2 of 2")
+	run, trials := s.trials()
+	seen := map[string][]string{} // by target and start: boots, and the directory of the test file
+	for _, tr := range trials {
+		key := fmt.Sprintf("%s %d", tr.Target, tr.StartIndex)
+		v, ok := tr.Value("boot")
+		is := fmt.Sprintf("boot %.0f", v.Value)
+		if !ok {
+			is, _, _ = strings.Cut(strings.TrimPrefix(tr.Facts["command"], "cd "), " ")
+		}
+		if tr.Err != "" || is == "" {
+			t.Errorf("%s: %q, error %q", tr.Cell(), is, tr.Err)
+		}
+		if !slices.Contains(seen[key], is) {
+			seen[key] = append(seen[key], is)
+		}
+	}
+	for target, boots := range map[string]int{"host": 1, "guest": 2} {
+		one, two := seen[target+" 1"], seen[target+" 2"]
+		if all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(one, two)))); len(one) != 2 || len(two) != 2 || len(all) != boots+2 {
+			t.Errorf("%s: start 1 has %q, start 2 %q; want a directory each, and %d boots", target, one, two, boots)
+		}
+	}
+	if run.Status != iotax.Done || len(trials) != 2*2*4 || len(seen) != 4 {
+		t.Errorf("%s, %d trials, %v", run.Status, len(trials), seen)
+	}
+}
+
 func TestInterrupt(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
