@@ -236,6 +236,7 @@ type Disk struct {
 type Share struct {
 	Path     string // on the host
 	Type     string // virtiofs, 9p
+	Binary   string // virtiofs daemon: program or path; "" is the installed one
 	Cache    string // virtiofs daemon: none, auto, always
 	Window   int64  // virtiofs: bytes of the guest's address space that map the host's page cache (DAX); 0 is none
 	Security string // 9p: mapped-xattr, mapped-file, passthrough, none

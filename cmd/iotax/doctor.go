@@ -86,7 +86,7 @@ func (a *app) doctorOptions(work string) doctor.Options {
 			return a.Name + ": " + a.Why, err
 		},
 		Virtiofsd: func(ctx context.Context) (string, error) {
-			v, err := qemu.FindVirtiofsd(ctx)
+			v, err := qemu.FindVirtiofsd(ctx, "")
 			if err != nil {
 				return "", err
 			}

@@ -26,7 +26,7 @@ func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 			}
 		case name == "virtiofsd":
 			t.Find = func(ctx context.Context) error {
-				_, err := qemu.FindVirtiofsd(ctx)
+				_, err := qemu.FindVirtiofsd(ctx, "")
 				return err
 			}
 		}

@@ -80,7 +80,7 @@ type Tool struct {
 
 // Lacking makes one check of the tools: which of them this host lacks, and one line that installs them all.
 func Lacking(ctx context.Context, tools []Tool) Check {
-	var names, lacks, packed []string
+	var names, lacks, packed, paths []string
 	get := map[string]bool{}
 	for _, t := range tools {
 		names = append(names, t.Name)
@@ -96,6 +96,8 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 		}
 		if lacks = append(lacks, t.Name); t.Get != "" {
 			get[t.Get] = true
+		} else if strings.ContainsAny(t.Name, `/\`) {
+			paths = append(paths, t.Name)
 		} else {
 			packed = append(packed, t.Name)
 		}
@@ -104,6 +106,9 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 		return Check{Status: OK, Detail: strings.Join(names, ", ")}
 	}
 	lines := slices.Sorted(maps.Keys(get))
+	if len(paths) > 0 {
+		lines = append(lines, "name a program that exists")
+	}
 	if len(packed) > 0 {
 		lines = append([]string{install(packed...)}, lines...)
 	}

@@ -31,6 +31,7 @@ type NBDSpec struct {
 	Size      plan.Size `yaml:"size" doc:"size of the image; 0 fits the data of the workloads"`
 	Format    string    `yaml:"format" doc:"format of the image" enum:"raw,qcow2"`
 	Server    string    `yaml:"server" doc:"program that exports it" enum:"qemu-nbd,nbdkit"`
+	Binary    string    `yaml:"binary" doc:"the server to start, a program or a path of that machine; empty means the installed one"`
 	Transport string    `yaml:"transport" doc:"transport to the export; auto is a unix socket on one machine, and tcp between two" enum:"auto,tcp,unix"`
 	Cache     string    `yaml:"cache" doc:"use of the serving machine's page cache, and what a flush does; nbdkit supports none and writeback" enum:"none,writeback,writethrough,directsync,unsafe"`
 	AIO       string    `yaml:"aio" doc:"how qemu-nbd does the I/O" enum:"threads,native,io_uring"`
@@ -48,13 +49,16 @@ func (s *NBDSpec) SetScalar(v string) error { s.URL = v; return nil }
 func (s *NBDSpec) Traits() plan.Traits {
 	can := plan.Traits{Directories: []*string{&s.Path}, Served: &plan.Served{Key: "from", Machine: s.From}}
 	if s.URL == "" {
-		can.Tools = append(can.Tools, s.Server)
+		can.Tools = append(can.Tools, s.program())
 		if s.Format == "qcow2" {
 			can.Tools = append(can.Tools, "qemu-img")
 		}
 	}
 	return can
 }
+
+// program is the server to start.
+func (s *NBDSpec) program() string { return cmp.Or(s.Binary, s.Server) }
 
 // Validate refuses what the servers would refuse later.
 func (s *NBDSpec) Validate() error {
@@ -63,8 +67,8 @@ func (s *NBDSpec) Validate() error {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: msg, Hint: hint})
 	}
 	if s.URL != "" {
-		if s.From != "" || s.Path != "" || s.Size != 0 {
-			refuse("url", "an export that exists has no from, path or size", "leave them out, or leave url out")
+		if s.From != "" || s.Path != "" || s.Size != 0 || s.Binary != "" {
+			refuse("url", "an export that exists has no from, path, size or binary", "leave them out, or leave url out")
 		}
 		if u, err := url.Parse(s.URL); err != nil || !strings.HasPrefix(u.Scheme, "nbd") || u.Host == "" && u.Query().Get("socket") == "" {
 			refuse("url", fmt.Sprintf("%q is not an address of an export", s.URL), "as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x")
@@ -121,7 +125,7 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return n.use(ctx, m, p)
 	}
 	pkg := map[string]string{"qemu-nbd": "qemu-utils", "nbdkit": "nbdkit"}[n.spec.Server]
-	if err := has(ctx, n.env.Server, "export over NBD", n.spec.Server, pkg); err != nil {
+	if err := has(ctx, n.env.Server, "export over NBD", n.spec.program(), pkg); err != nil {
 		return none, err
 	}
 	size := int64(n.spec.Size)
@@ -186,14 +190,20 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 	} else if s.Threads > 0 {
 		p.Facts["nbd.threads"] = strconv.Itoa(s.Threads)
 	}
+	binary, err := on(ctx, quick, agent.IdentifyThere.On, n.env.Server, s.program())
+	if err != nil {
+		return fail(err, "name a server that can be started: binary:")
+	}
+	binary.Facts("nbd", p.Facts)
+	p.Facts["nbd.version"] = binary.Version
 	same := n.env.Server == m || iotax.IsLocal(n.env.Server) && iotax.IsLocal(m)
 	start := func(port int, where ...string) (*server, error) {
 		pid := dir + "/ready"
 		var args []string
 		if s.Server == "qemu-nbd" {
-			args = append([]string{"qemu-nbd", "--persistent", "--shared=8", "--format=" + s.Format, "--cache=" + s.Cache, "--aio=" + s.AIO, "--discard=unmap", "--pid-file=" + pid}, append(where, image)...)
+			args = append([]string{s.program(), "--persistent", "--shared=8", "--format=" + s.Format, "--cache=" + s.Cache, "--aio=" + s.AIO, "--discard=unmap", "--pid-file=" + pid}, append(where, image)...)
 		} else {
-			args = append([]string{"nbdkit", "--foreground", "--exit-with-parent", "--pidfile=" + pid}, where...)
+			args = append([]string{s.program(), "--foreground", "--exit-with-parent", "--pidfile=" + pid}, where...)
 			if s.Threads > 0 {
 				args = append(args, "--threads="+strconv.Itoa(s.Threads))
 			}
@@ -206,7 +216,6 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		// Both write this file when they listen.
 		return srv, srv.await(ctx, func(ctx context.Context) bool { return written(ctx, n.env.Server, pid) })
 	}
-	var err error
 	if s.Transport == "unix" || s.Transport == "auto" && n.env.Server == m {
 		if !same {
 			return fail(fmt.Errorf("a unix socket there cannot be reached from %v", m), "use transport: tcp")

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 // ShareSpec is `share: {…}`: a directory of the host that a guest mounts.
 type ShareSpec struct {
 	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
+	Binary   string    `yaml:"binary" doc:"virtiofs only: virtiofsd to start, a program or a path; empty means the installed one"`
 	Cache    string    `yaml:"cache" doc:"virtiofs: cache mode of virtiofsd: none, auto (default) or always; 9p: mount option cache: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
 	DAX      bool      `yaml:"dax" doc:"virtiofs only: map the host's page cache into the guest; QEMU and the guest's kernel must support it"`
 	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message (default 500KiB)"`
@@ -27,7 +29,10 @@ type ShareSpec struct {
 func (s *ShareSpec) Traits() plan.Traits {
 	can := plan.Traits{Of: &s.OfTarget}
 	if s.Type == "virtiofs" {
-		can.Tools = []string{"virtiofsd"}
+		can.Tools = []string{cmp.Or(s.Binary, "virtiofsd")}
+	}
+	if plan.IsPath(s.Binary) {
+		can.HostFiles = []*string{&s.Binary}
 	}
 	return can
 }
@@ -63,6 +68,9 @@ func (s *ShareSpec) Validate() error {
 			s.MSize = 512000
 		}
 		var size error
+		if s.Binary != "" {
+			return &plan.FieldError{Field: "binary", Msg: "9p has no daemon: QEMU serves it", Hint: "leave it out, or name a QEMU with binary: of the machine"}
+		}
 		if s.DAX {
 			return &plan.FieldError{Field: "dax", Msg: "9p has none", Hint: "leave it out, or use type: virtiofs"}
 		}
@@ -120,7 +128,7 @@ func hasDAX(ctx context.Context, e Env) error {
 func (s *share) Caps() iotax.VolumeCaps {
 	d := &iotax.Share{Path: s.path, Type: s.spec.Type, Security: s.spec.Security}
 	if s.spec.Type == "virtiofs" {
-		d.Cache = s.spec.Cache
+		d.Cache, d.Binary = s.spec.Cache, s.spec.Binary
 	}
 	if s.spec.DAX {
 		d.Window = window

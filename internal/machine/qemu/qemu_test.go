@@ -236,13 +236,19 @@ func TestVirtiofsdArgs(t *testing.T) {
 func TestMissing(t *testing.T) {
 	_, err := Config{Binary: "qemu-system-none"}.Look()
 	var ie *iotax.Error
-	if !errors.As(err, &ie) || !strings.Contains(ie.Hint, "apt install") {
-		t.Errorf("without QEMU: %v", err)
+	if !errors.As(err, &ie) || !strings.Contains(ie.Hint, "binary:") {
+		t.Errorf("without the QEMU that is asked for: %v", err)
+	}
+	if _, err = FindVirtiofsd(context.Background(), "/nonexistent/virtiofsd"); !errors.As(err, &ie) || !strings.Contains(ie.Hint, "binary:") {
+		t.Errorf("without the virtiofsd that is asked for: %v", err)
 	}
 	t.Setenv("PATH", "/nonexistent")
+	if _, err = (Config{}).Look(); !errors.As(err, &ie) || !strings.Contains(ie.Hint, "apt install") {
+		t.Errorf("without QEMU: %v", err)
+	}
 	defer func(d []string) { daemons = d }(daemons)
 	daemons = []string{"/nonexistent/virtiofsd"}
-	_, err = FindVirtiofsd(context.Background())
+	_, err = FindVirtiofsd(context.Background(), "")
 	if !errors.As(err, &ie) || !strings.Contains(ie.Hint, "apt install") {
 		t.Errorf("without virtiofsd: %v", err)
 	}

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,15 +25,20 @@ type Virtiofsd struct {
 // daemons are where distributions put it, outside of the PATH.
 var daemons = []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"}
 
-// FindVirtiofsd finds the daemon: in the PATH, then where distributions hide it. An error is an
+// FindVirtiofsd finds the daemon: binary, or "" for the one in the PATH, then where distributions hide it. An error is an
 // *iotax.Error.
-func FindVirtiofsd(ctx context.Context) (*Virtiofsd, error) {
+func FindVirtiofsd(ctx context.Context, binary string) (*Virtiofsd, error) {
 	var places []string
-	if p, err := exec.LookPath("virtiofsd"); err == nil {
+	if p, err := exec.LookPath(cmp.Or(binary, "virtiofsd")); err == nil {
 		places = append(places, p)
+	} else if binary != "" {
+		return nil, &iotax.Error{Op: "share by virtio-fs", On: binary, Err: err, Hint: "binary: must be a virtiofsd of this host"}
+	}
+	if binary == "" {
+		places = append(places, daemons...)
 	}
 	var errs []error
-	for _, p := range append(places, daemons...) {
+	for _, p := range places {
 		if st, err := os.Stat(p); err != nil || st.IsDir() {
 			continue
 		}
@@ -66,6 +72,14 @@ func daemonVersion(out string) (version string, rust bool) {
 		return f[1], rust
 	}
 	return line, rust
+}
+
+// String is the version with the kind of daemon.
+func (v *Virtiofsd) String() string {
+	if v.Rust {
+		return v.Version + " (rust)"
+	}
+	return v.Version
 }
 
 // Args writes the daemon's command line for s. unprivileged daemons in Rust cannot have the sandbox

@@ -27,9 +27,9 @@ const tailLines = 15
 type VM struct {
 	Config  Config
 	Monitor *Monitor
-	Started time.Time // when QEMU was spawned
-	Daemons string    // version of virtiofsd; "" without virtio-fs
-	Plugged time.Time // when QEMU confirmed the last hot disk; zero without one
+	Started time.Time             // when QEMU was spawned
+	Daemons map[string]*Virtiofsd // by share
+	Plugged time.Time             // when QEMU confirmed the last hot disk; zero without one
 
 	console, stderr *Log
 	qemu            *process
@@ -62,6 +62,9 @@ func (c Config) Look() (string, error) {
 		if c.arch() == "arm64" {
 			pkg = "qemu-system-arm"
 		}
+		if c.Binary != "" {
+			return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "binary: must be a QEMU of this host"}
+		}
 		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
 	}
 	return p, nil
@@ -83,7 +86,7 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 	if c.QMP == "" {
 		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: errors.New("no path for its control socket")}
 	}
-	v := &VM{Config: c, console: &Log{line: line}, stderr: &Log{}, daemons: map[string]*process{}, logs: map[string]*Log{}}
+	v := &VM{Config: c, console: &Log{line: line}, stderr: &Log{}, daemons: map[string]*process{}, Daemons: map[string]*Virtiofsd{}, logs: map[string]*Log{}}
 	defer func() {
 		if err != nil {
 			c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -95,14 +98,11 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 		if s.fill().Type != "virtiofs" {
 			continue
 		}
-		d, err := FindVirtiofsd(ctx)
+		d, err := FindVirtiofsd(ctx, s.Binary)
 		if err != nil {
 			return nil, err
 		}
-		v.Daemons = d.Version
-		if d.Rust {
-			v.Daemons += " (rust)"
-		}
+		v.Daemons[s.ID] = d
 		v.files = append(v.files, s.Socket, d.pidFile(s.Socket), s.Socket+".pid")
 		p, log, err := d.serve(ctx, s)
 		if err != nil {

@@ -26,6 +26,6 @@ func (b *booting) probeForImage(ctx context.Context) (qemu.Accelerator, error) {
 	if err != nil {
 		return qemu.Accelerator{}, &iotax.Error{Op: "start machine", On: b.name, Err: err}
 	}
-	return qemu.Probe(ctx, qemu.Config{Memory: minMemory, Kernel: boots.Kernel.Image, Initrd: boots.Initrd,
+	return qemu.Probe(ctx, qemu.Config{Binary: b.spec.Binary, Memory: minMemory, Kernel: boots.Kernel.Image, Initrd: boots.Initrd,
 		Append: commandLine("kvm", guest.Boot{NoTools: true})}, boots.Kernel.Release, b.o.CacheDir, b.dir, isInit)
 }

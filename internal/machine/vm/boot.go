@@ -62,8 +62,8 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 		nodes, _ = parseCPUs(s.PinMemory)
 	}
 	c := qemu.Config{
-		Nodes: nodes,
-		Name:  name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Net: true, Extra: s.Args,
+		Nodes: nodes, Binary: s.Binary,
+		Name: name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Net: true, Extra: s.Args,
 	}
 	if _, err := c.Look(); err != nil {
 		return nil, err
@@ -240,8 +240,7 @@ func (b *booting) start(ctx context.Context) error {
 			return b.failed(err, b.hint(ctx))
 		}
 	}
-	b.describe()
-	return nil
+	return b.describe(ctx)
 }
 
 func (b *booting) limit(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -105,7 +105,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		return fail(errors.New("a guest without a shell cannot mount disks or shares"), "name its disks in image: and args:, and give its target own: {}")
 	}
 	g := &consoleGuest{name: o.Name, command: s.Console.Command, patterns: patterns, timeout: time.Duration(s.BootTimeout), facts: map[string]string{}, storage: extraDurability(s.Args),
-		config: qemu.Config{Name: o.Name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Extra: s.Args, Initrd: s.Initrd}}
+		config: qemu.Config{Binary: s.Binary, Name: o.Name, Machine: s.Machine, CPU: s.CPU, CPUs: s.CPUs, Memory: int64(s.Memory), Extra: s.Args, Initrd: s.Initrd}}
 	if g.timeout == 0 {
 		g.timeout = imageTimeout
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"iotax"
+	session "iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/agent"
 	"iotax/internal/machine/qemu"
@@ -126,7 +127,7 @@ func (g *machine) Close(ctx context.Context) error {
 }
 
 // describe collects the facts that QEMU knows.
-func (b *booting) describe() {
+func (b *booting) describe(ctx context.Context) error {
 	f := b.facts
 	f["qemu"] = b.vm.Monitor.Version
 	c := b.config
@@ -141,9 +142,35 @@ func (b *booting) describe() {
 			f["cpu"] = args[i+1]
 		}
 	}
-	if b.vm.Daemons != "" {
-		f["virtiofsd"] = b.vm.Daemons
+	known := ""
+	for _, id := range slices.Sorted(maps.Keys(b.vm.Daemons)) {
+		d, name := b.vm.Daemons[id], "virtiofsd"
+		if known == d.Path {
+			continue
+		} else if known != "" { // another one
+			name += "." + id
+		}
+		known = d.Path
+		f[name] = d.String()
+		if err := identify(ctx, d.Path, name, f); err != nil {
+			return err
+		}
 	}
+	path, err := c.Look()
+	if err != nil {
+		return err
+	}
+	return identify(ctx, path, "qemu", f)
+}
+
+// identify adds which program was started.
+func identify(ctx context.Context, path, name string, facts map[string]string) error {
+	binary, err := session.Identify(ctx, path)
+	if err != nil {
+		return &iotax.Error{Op: "identify program", On: path, Err: err, Hint: "check that it can be read and started"}
+	}
+	binary.Facts(name, facts)
+	return nil
 }
 
 // describe adds the facts that only the running guest g has.

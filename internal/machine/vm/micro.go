@@ -38,7 +38,7 @@ func (b *booting) micro(ctx context.Context) error {
 	why := "asked for"
 	b.config.Accel = b.spec.Accel
 	if b.spec.Accel == "auto" {
-		probe := qemu.Config{Memory: minMemory, Kernel: kernel.Image, Initrd: boots.Initrd, Machine: b.spec.Machine, CPU: b.spec.CPU,
+		probe := qemu.Config{Binary: b.spec.Binary, Memory: minMemory, Kernel: kernel.Image, Initrd: boots.Initrd, Machine: b.spec.Machine, CPU: b.spec.CPU,
 			Append: commandLine("kvm", guest.Boot{NoTools: true})}
 		a, err := qemu.Probe(ctx, probe, kernel.Release, b.o.CacheDir, b.dir, isInit)
 		if err != nil {

@@ -53,7 +53,7 @@ func outcomeOf(id string) chan outcome {
 
 var (
 	// look finds QEMU on the machine, before what a guest boots is copied there.
-	look = session.New("vm look", func(_ context.Context, name string) (string, error) { return qemu.Config{Name: name}.Look() })
+	look = session.New("vm look", func(_ context.Context, c qemu.Config) (string, error) { return c.Look() })
 
 	// hold starts a guest, and ends it when until ends or the caller disconnects. A guest that ends earlier is an error.
 	hold = session.NewTaker("vm hold", func(ctx context.Context, o order, until io.Reader) (none struct{}, err error) {
@@ -161,7 +161,7 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	if on.link.Program, err = session.Program(ctx, o.On); err != nil {
 		return nil, err
 	}
-	if _, err := look.On(ctx, on, o.Name); err != nil {
+	if _, err := look.On(ctx, on, qemu.Config{Name: o.Name, Binary: s.Binary}); err != nil {
 		return nil, err
 	}
 	boots, err := bring(ctx, on, s, o)

@@ -24,6 +24,7 @@ type Spec struct {
 	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
 	Accel       string        `yaml:"accel" doc:"auto uses kvm or hvf if a guest boots with it, else tcg (emulation); kvm, hvf and tcg allow only that one"`
+	Binary      string        `yaml:"binary" doc:"QEMU to start, a program or a path, as in /opt/qemu-9.2/bin/qemu-system-x86_64; empty means the one in PATH"`
 	Machine     string        `yaml:"machine" doc:"QEMU machine type; empty means q35 or virt"`
 	CPU         string        `yaml:"cpu" doc:"QEMU CPU model; empty means max under emulation, host otherwise"`
 	Image       string        `yaml:"image" doc:"disk image of your own (qcow2 or raw) to boot instead of the micro-guest; it is never written to"`
@@ -42,11 +43,14 @@ type Spec struct {
 
 func (s *Spec) Traits() plan.Traits {
 	can := plan.Traits{
-		Tools:     []string{qemu.Binary()},
+		Tools:     []string{cmp.Or(s.Binary, qemu.Binary())},
 		HostFiles: []*string{&s.Image, &s.Identity, &s.Kernel, &s.Initrd},
 		SetImage:  s.setImage,
 		EachTrial: s.Fresh,
 		Nests:     s.Image == "" && s.Console == (Console{}),
+	}
+	if plan.IsPath(s.Binary) {
+		can.HostFiles = append(can.HostFiles, &s.Binary)
 	}
 	if s.Image != "" {
 		can.Tools = append(can.Tools, "qemu-img", "ssh")

@@ -57,7 +57,7 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	}
 	mark := ""
 	if !support.IsNBD(t.Place) && env.CacheDir != "" && iotax.IsLocal(t.Machine) && st.survey.Key != "" {
-		parts := []string{st.survey.Key, st.tool.Version, path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
+		parts := []string{st.survey.Key, st.tool.Version, strings.Join(st.tool.Argv, " "), path.Dir(t.Place.Path), engine, fmt.Sprint(key.direct, write), string(t.Place.Kind)}
 		for _, k := range slices.Sorted(maps.Keys(t.Place.Facts)) {
 			parts = append(parts, k+"="+t.Place.Facts[k])
 		}

@@ -21,6 +21,7 @@ import (
 
 	"iotax"
 	"iotax/fio"
+	"iotax/internal/agent"
 	"iotax/internal/leftover"
 	"iotax/internal/plan"
 	"iotax/internal/rules"
@@ -52,6 +53,7 @@ type fioJob struct {
 type fioState struct {
 	survey  task.Survey
 	tool    support.Tool
+	binary  agent.Binary // of a tool that was not brought there
 	job     *resolved
 	engine  string
 	engines map[string]error // what was probed; nil works
@@ -92,7 +94,10 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 				return err
 			}
 		}
-		st.tool, err = support.Provide(ctx, t.Machine, st.survey, j.spec.Install, j.env)
+		if st.tool, err = j.provide(ctx, t.Machine, st.survey, support.FillIn(j.spec.Binary, t, 0, support.AsItIs)); err != nil || st.tool.Pushed != "" {
+			return err
+		}
+		st.binary, err = identify(ctx, t.Machine, st.tool.Argv[0])
 		return err
 	}()
 	if err := ctx.Err(); err != nil && st.err != nil {
@@ -102,8 +107,42 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 	return st, st.err
 }
 
+// provide is fio on m: the binary, or else the installed one, or one that is brought there.
+func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, binary string) (support.Tool, error) {
+	if binary == "" {
+		return support.Provide(ctx, m, s, j.spec.Install, j.env)
+	}
+	found, err := identify(ctx, m, binary)
+	if err != nil {
+		return support.Tool{}, err
+	}
+	return support.Tool{Argv: []string{found.Path}, Version: found.Version}, nil
+}
+
+// identify finds out which fio a name or path is.
+func identify(ctx context.Context, m iotax.Machine, name string) (b agent.Binary, err error) {
+	err = support.Limited(ctx, support.GlanceTime, func(ctx context.Context) error {
+		b, err = agent.IdentifyThere.On(ctx, m, name)
+		return err
+	})
+	if err == nil && !strings.HasPrefix(b.Version, "fio-") {
+		err = fmt.Errorf("its version is %q, which is not one of fio", b.Version)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = &iotax.Error{Op: "identify fio on " + m.String(), On: name, Err: err, Hint: "binary: must be a fio there that can be started"}
+	}
+	return b, err
+}
+
 // Look tells whether fio is there, or may be brought there.
 func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
+	if strings.Contains(j.spec.Binary, "{") {
+		return nil // it is another one for each target
+	}
+	if j.spec.Binary != "" {
+		_, err := identify(ctx, m, j.spec.Binary)
+		return err
+	}
 	s, err := j.shared.survey(ctx, m)
 	if err != nil || s.Fio != "" || j.spec.Install {
 		return err
@@ -333,6 +372,8 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	t.Facts[iotax.FactFio] = st.tool.Version
 	if st.tool.Pushed != "" {
 		t.Facts["fio.pushed"] = st.tool.Pushed
+	} else {
+		st.binary.Facts("fio", t.Facts)
 	}
 	return nil
 }
