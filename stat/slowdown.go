@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// A Sample is what a comparison of levels needs of log ratios: their number, their sum and the sum of their squares.
+// A Sample is the sufficient statistic of log ratios: their number, their sum and the sum of their squares.
 type Sample struct {
 	N            int
 	Sum, Squares float64
@@ -19,37 +19,37 @@ func SampleOf(d []float64) (s Sample) {
 	return s
 }
 
-// Plus is the sample of both.
+// Plus returns the union of two samples.
 func (s Sample) Plus(o Sample) Sample { return Sample{s.N + o.N, s.Sum + o.Sum, s.Squares + o.Squares} }
 
-// about is the sum of squares about a level.
+// about returns the sum of squares about a level.
 func (s Sample) about(level float64) float64 {
 	return s.Squares - 2*level*s.Sum + float64(s.N)*level*level
 }
 
-// A Slowdown is what the rounds of a bisection show of a candidate: whether it has the slowdown that some versions have, or is as
-// fast as the reference. Both are logarithms of likelihood ratios, and more than 0 speaks for the slowdown.
+// A Slowdown weighs two hypotheses about a candidate: that it has the slowdown of the slow versions, and that it is as fast as the
+// reference. Both fields are log likelihood ratios; values above 0 support the slowdown.
 type Slowdown struct {
-	Odds float64 // over all sizes of the slowdown, those alike that differ by the same factor
-	Most float64 // for the size that the rounds fit best
+	Odds float64 // averaged over sizes of the slowdown in geometric steps
+	Most float64 // for the most likely size
 }
 
-// MaxSlowdown is the largest slowdown, as a ratio, that Slowed takes into account.
+// MaxSlowdown is the largest slowdown that Slowed considers, as a ratio.
 const MaxSlowdown = 16
 
-// slowdownSizes is how many sizes of slowdowns stand for all.
+// slowdownSizes is the number of sizes in the average.
 const slowdownSizes = 64
 
-// Slowed weighs the log ratios of a candidate to the reference. slow has those of versions with the slowdown, fast those of
-// versions without it, both possibly empty. The slowdown is at least least, a ratio more than 0 (0.05 is 5 %), and the same in
-// all versions that have it. Noise is normal, of one unknown size (its prior is Jeffreys', 1/σ) in all rounds.
+// Slowed tests a candidate by its log ratios to the reference. slow has the log ratios of versions with the slowdown, fast those of
+// versions without it; both may be empty. The slowdown is at least least, a ratio above 0 (0.05 is 5 %), and has the same size in
+// all slow versions. The noise is normal with one unknown σ in all rounds, with Jeffreys' prior 1/σ.
 //
-// If the candidate has no slowdown, the chance that Odds ever reach ln(1/α), however often they are computed, is at most about α
-// (Ville's inequality). If it has one of the given size, the chance that Most ever is ln α or less is at most about α as well.
+// Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is computed (Ville's
+// inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α.
 // TestSlowed and internal/bisect simulate both.
 func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	if !(least > 0 && least < MaxSlowdown-1) {
-		return Slowdown{}, errors.New("weigh a slowdown: the least of interest must be more than 0 and less than 16-fold")
+		return Slowdown{}, errors.New("weigh a slowdown: the least slowdown must be above 0 and below 16-fold")
 	}
 	if candidate.N == 0 {
 		return Slowdown{}, nil
@@ -73,7 +73,7 @@ func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	return Slowdown{Odds: logSumExp(with) - logSumExp(without), Most: most}, nil
 }
 
-// logSumExp is the logarithm of the sum of exponentials.
+// logSumExp returns the logarithm of the sum of exponentials.
 func logSumExp(xs []float64) float64 {
 	most := math.Inf(-1)
 	for _, x := range xs {

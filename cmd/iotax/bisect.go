@@ -28,7 +28,7 @@ import (
 	"iotax/stat"
 )
 
-// bisectRounds are those of a step.
+// bisectRounds is the range of rounds of a step.
 var bisectRounds = plan.Rounds{Min: 6, Max: 300}
 
 // Exit statuses of iotax bisect --step, as git bisect run expects them of its script.
@@ -193,7 +193,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	return nil
 }
 
-// orNil is nil for success.
+// orNil returns nil for success.
 func (e exitCode) orNil() error {
 	if e == exitOK {
 		return nil
@@ -208,7 +208,7 @@ func stepped(s *bisect.State) (all []string) {
 	return all
 }
 
-// subjectless is a version as targets are called: of a commit the first 12 digits.
+// subjectless returns the name of a version for a target: the first 12 digits of a commit.
 func subjectless(version string) string {
 	if len(version) == 40 && strings.Trim(version, "0123456789abcdef") == "" {
 		return version[:12]
@@ -334,7 +334,7 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 	return err
 }
 
-// bisectRatios are the log ratios of a run of two targets. A run that never began has none.
+// bisectRatios returns the log ratios of a run of two targets, none for a run that never began.
 func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
 	r, err := db.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
@@ -358,7 +358,7 @@ func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, e
 	return nil, nil // no round counts
 }
 
-// without reports that there is no slowdown, or that it could not be decided.
+// without prints that there is no slowdown, or that the test could not decide it.
 func (a *app) without(s *bisect.Search, r bisect.Result) string {
 	bad := s.State.Steps[0]
 	if r.None {
@@ -418,7 +418,7 @@ func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Res
 	return err
 }
 
-// slower prints a ratio below 1 as how much longer the same work takes.
+// slower prints a ratio below 1 as the increase of the time for the same work.
 func slower(ratio float64) string {
 	if math.IsNaN(ratio) {
 		return "?"

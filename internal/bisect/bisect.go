@@ -27,7 +27,7 @@ const (
 	Failed Answer = "failed" // it could not be built or measured
 )
 
-// A State is what a bisection has found so far. It is saved after every change, and with the saved runs it is enough to continue.
+// A State is the progress of a bisection. It is saved after every change, and with the saved runs it is enough to continue.
 type State struct {
 	Good   string `json:"good"`
 	Bad    string `json:"bad"`
@@ -47,15 +47,15 @@ type Step struct {
 	Why     string   `json:"why,omitempty"`   // it failed
 }
 
-// Deps are the functions by which a bisection touches the world. All are required.
+// Deps are the functions that a bisection calls to build and measure. All are required.
 type Deps struct {
-	// Left lists the versions of which each may be the first bad one, once those of good are known to be good and bad to be bad. It
-	// begins with the ones to test next: each of these splits the list most evenly. bad is the last.
+	// Left lists the versions that may be the first bad one, given the good versions and the bad one. It begins with the versions
+	// to test next, which split the list most evenly. bad is the last.
 	Left func(ctx context.Context, good []string, bad string) ([]string, error)
-	// Build makes a version ready, if it is not yet. A *BuildError means that it cannot be built.
+	// Build builds a version unless it is built already. A *BuildError means that it cannot be built.
 	Build func(ctx context.Context, version string) error
-	// Measure compares a version with the good one, as the run id, until enough returns why it is: "" means another round. enough gets the
-	// log ratios of all rounds of the run that count; negative ones mean that the version is slower. A *BuildError means that this version
+	// Measure compares a version with the good one in the run id. After each round it calls enough with the log ratios of all rounds
+	// that count (negative: the version is slower), and stops when enough returns a reason. A *BuildError means that the version
 	// cannot be measured.
 	Measure func(ctx context.Context, version, id string, enough func(d []float64) string) error
 	// Ratios returns the log ratios of a run that Measure began.
@@ -65,7 +65,7 @@ type Deps struct {
 	Note   func(format string, args ...any)
 }
 
-// A BuildError is why a version cannot be built or measured. The search continues without it.
+// A BuildError reports why a version cannot be built or measured. The search continues without that version.
 type BuildError struct{ Err error }
 
 func (e *BuildError) Error() string { return e.Err.Error() }
@@ -79,13 +79,13 @@ type Search struct {
 	Least  int     // rounds of a step
 	Most   int
 
-	fast, slow stat.Sample // of the versions of which the answer is known
+	fast, slow stat.Sample // of the versions with an answer
 }
 
-// A Result is what a bisection came to.
+// A Result is the outcome of a bisection.
 type Result struct {
 	None   bool   // the bad version has no slowdown of the margin or more
-	Unsure bool   // whether it has could not be decided
+	Unsure bool   // the test could not decide whether it has one
 	First  string // the first bad version, or one of First and Suspects is
 	// Suspects could not be tested, and may be the first bad version.
 	Suspects []string
@@ -128,7 +128,7 @@ func (s *Search) One(ctx context.Context, version string) (Answer, Result, error
 	return answer, Result{}, err
 }
 
-// begin takes up what earlier steps found, and tests the bad version.
+// begin loads the results of earlier steps and tests the bad version.
 func (s *Search) begin(ctx context.Context) (r Result, err error) {
 	for _, step := range s.State.Steps {
 		if d, err := s.ratios(ctx, step.Runs); err != nil {
@@ -151,7 +151,7 @@ func (s *Search) begin(ctx context.Context) (r Result, err error) {
 	return Result{None: answer == Good, Unsure: answer == Unsure}, err
 }
 
-// left are the versions that may be the first bad one by the answers so far.
+// left returns the versions that may be the first bad one, given the answers so far.
 func (s *Search) left(ctx context.Context) (left, good []string, bad string, err error) {
 	good, bad = []string{s.State.Good}, s.State.Bad
 	for _, step := range s.State.Steps {
@@ -174,11 +174,11 @@ func (s *Search) step(version string) *Step {
 	return &s.State.Steps[i]
 }
 
-// steps is how many answers single out one of n versions.
+// steps returns the number of answers that identify one of n versions.
 func steps(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
 
-// share is the part of the chance of a wrong result that the next of the steps among n versions may take. One share is left over, for
-// steps that are needed because others are unsure. So all steps together never take more than Alpha, however many there are.
+// share returns the probability of a wrong answer that the next step among n versions may have. One share is reserved for the
+// extra steps after an unsure answer, so that all steps together never exceed Alpha, however many there are.
 func (s *Search) share(n int) float64 {
 	rest := Alpha
 	for _, step := range s.State.Steps {
@@ -207,7 +207,7 @@ func (s *Search) ratios(ctx context.Context, runs []string) (all []float64, err 
 	return all, nil
 }
 
-// answer is that of the log ratios d of a version; "" asks for more rounds.
+// answer returns the answer for the log ratios d of a version; "" means that it needs more rounds.
 func (s *Search) answer(step *Step, d []float64) (Answer, error) {
 	if len(d) < s.Least {
 		return "", nil
@@ -231,7 +231,7 @@ func (s *Search) answer(step *Step, d []float64) (Answer, error) {
 	return "", nil
 }
 
-// test answers whether a version is slower than the good one.
+// test determines whether a version is slower than the good one.
 func (s *Search) test(ctx context.Context, version string, alpha float64) (Answer, error) {
 	if s.step(version) == nil {
 		s.State.Steps = append(s.State.Steps, Step{Version: version, Alpha: alpha})
@@ -308,7 +308,7 @@ func (s *Search) measured(ctx context.Context, step *Step) (d []float64, err err
 	return d, nil
 }
 
-// Slowdown is the ratio of the slow versions to the good one, of all their rounds together.
+// Slowdown returns the ratio of the slow versions to the good one over all their rounds.
 func (s *Search) Slowdown(ctx context.Context) (stat.Effect, error) {
 	var all []float64
 	for _, step := range s.State.Steps {

@@ -12,10 +12,10 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Placeholder stands in a plan for the directory of a build.
+// Placeholder is replaced by the directory of a build.
 const Placeholder = "{build}"
 
-// Check finds what keeps p from comparing two builds.
+// Check returns an error if p cannot compare two builds.
 func Check(p *plan.Plan) error {
 	text, err := p.YAML()
 	switch {
@@ -32,8 +32,8 @@ func Check(p *plan.Plan) error {
 	return nil
 }
 
-// Twin is the plan that compares the last target of p with the build in dir, as the target version, with the same of the good build, the
-// baseline good. Machines with Placeholder in them are there twice.
+// Twin returns the plan that compares the last target of p twice: with the build in dir, as the target version, and with the good
+// build, as the baseline good. It duplicates machines that contain Placeholder.
 func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan.Plan, error) {
 	text, err := p.YAML()
 	if err != nil {
@@ -72,7 +72,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 		}
 	}
 	out.Expectations, out.Layers, out.Reference, out.Layout = nil, nil, nil, ""
-	base := out.Targets[:len(out.Targets)-1] // what the target may be on
+	base := out.Targets[:len(out.Targets)-1] // kinds of machines and targets below the target
 	for i, side := range []*plan.Target{&a, &b} {
 		side.Against = nil
 		side.Labels = maps.Clone(side.Labels)
@@ -85,7 +85,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 		}
 	}
 	out.Name, out.Baseline, out.Targets = p.Name+": "+version+" against "+good, a.Name, append([]plan.Target{a, b}, base...)
-	out.Workloads = slices.Clone(p.Workloads) // a command has Placeholder filled in for each target
+	out.Workloads = slices.Clone(p.Workloads) // commands are expanded for each target
 	out.Workloads[0].At = []string{a.Name, b.Name}
 	return out, out.Measure.Check()
 }

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// List is Deps.Left for versions in their order.
+// List returns Deps.Left for versions in their order.
 func List(versions []string) func(context.Context, []string, string) ([]string, error) {
 	return func(_ context.Context, good []string, bad string) ([]string, error) {
 		last, first := slices.Index(versions, bad), -1
@@ -52,10 +52,10 @@ func List(versions []string) func(context.Context, []string, string) ([]string, 
 // A Repo is a git repository.
 type Repo struct{ Dir string }
 
-// gitTime is how long a command of git may take: a checkout of a large repository is the longest.
+// gitTime limits a git command. A checkout of a large repository takes longest.
 const gitTime = 10 * time.Minute
 
-// git runs git there and returns what it prints.
+// git runs git in the repository and returns its output.
 func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, gitTime, fmt.Errorf("no end within %v", gitTime))
 	defer cancel()
@@ -75,7 +75,7 @@ func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Commit is the commit that a revision, or a date (as in 2025-03-01: the last commit before it ends), names.
+// Commit returns the commit of a revision, or the last one before the end of a date (2025-03-01).
 func (r Repo) Commit(ctx context.Context, revision string) (string, error) {
 	commit, err := r.git(ctx, "rev-parse", "--verify", "--end-of-options", revision+"^{commit}")
 	day, notDate := time.Parse(time.DateOnly, revision)
@@ -88,7 +88,7 @@ func (r Repo) Commit(ctx context.Context, revision string) (string, error) {
 	return commit, err
 }
 
-// StateDir is where a bisection keeps its state.
+// StateDir returns the directory for the state of a bisection.
 func (r Repo) StateDir(ctx context.Context) (string, error) {
 	dir, err := r.git(ctx, "rev-parse", "--git-common-dir")
 	if err == nil && !filepath.IsAbs(dir) {
@@ -97,12 +97,12 @@ func (r Repo) StateDir(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "iotax-bisect"), err
 }
 
-// Subject is a commit in one line.
+// Subject describes a commit in one line.
 func (r Repo) Subject(ctx context.Context, commit string) (string, error) {
 	return r.git(ctx, "show", "-s", "--format=%h %ad %s", "--date=short", commit)
 }
 
-// Left is Deps.Left for commits. Git knows which commits contain which.
+// Left implements Deps.Left for commits.
 func (r Repo) Left(ctx context.Context, good []string, bad string) ([]string, error) {
 	text, err := r.git(ctx, append([]string{"rev-list", "--bisect-all", bad, "--not"}, good...)...)
 	if err != nil {
@@ -120,13 +120,13 @@ func (r Repo) Left(ctx context.Context, good []string, bad string) ([]string, er
 	return append(left, bad), nil
 }
 
-// Checkout makes dir the files of a commit. Remove removes it.
+// Checkout creates dir with the files of a commit. Remove removes it.
 func (r Repo) Checkout(ctx context.Context, commit, dir string) error {
 	_, err := r.git(ctx, "worktree", "add", "--force", "--detach", dir, commit)
 	return err
 }
 
-// Remove removes what Checkout made.
+// Remove removes a directory of Checkout.
 func (r Repo) Remove(ctx context.Context, dir string) error {
 	_, err := r.git(ctx, "worktree", "remove", "--force", dir)
 	return err
@@ -143,7 +143,7 @@ type Builder struct {
 	Remove   func(ctx context.Context, dir string) error
 }
 
-// Of is the directory of a version.
+// Of returns the directory of a version.
 func (b *Builder) Of(version string) string {
 	return filepath.Join(b.Dir, strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == ':' {
@@ -153,7 +153,7 @@ func (b *Builder) Of(version string) string {
 	}, version))
 }
 
-// Build is Deps.Build.
+// Build implements Deps.Build.
 func (b *Builder) Build(ctx context.Context, version string) error {
 	dir := b.Of(version)
 	done := dir + ".built"
@@ -208,7 +208,7 @@ func (b *Builder) Clear(ctx context.Context, version string) error {
 		return err
 	}
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil // git forgets a worktree without a directory by itself
+		return nil // git prunes a worktree without a directory by itself
 	}
 	if b.Remove != nil && b.Remove(ctx, dir) == nil {
 		return nil
@@ -216,7 +216,7 @@ func (b *Builder) Clear(ctx context.Context, version string) error {
 	return os.RemoveAll(dir)
 }
 
-// lastLines keeps the end of what is written.
+// lastLines keeps the end of its input.
 type lastLines struct{ text []byte }
 
 func (l *lastLines) Write(p []byte) (int, error) {
@@ -225,7 +225,7 @@ func (l *lastLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the last line that is not empty.
+// last returns the last line that is not empty.
 func (l *lastLines) last() string {
 	text := strings.TrimSpace(string(l.text))
 	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// MountSpec is `mount: {…}`: what a container is given when it is made.
+// MountSpec is `mount: {…}`: a mount that a container gets when it is created.
 type MountSpec struct {
 	Type     string `yaml:"type" doc:"bind: a directory of the engine's host; volume: a directory made by the engine (emptyDir in a pod); tmpfs: memory" enum:"bind,volume,tmpfs"`
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that holds the directory; empty means the baseline"`
@@ -18,7 +18,7 @@ type MountSpec struct {
 // SetScalar takes the type alone: `mount: tmpfs`.
 func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Traits name a target that a bind mount is on; the other types are on none.
+// Traits name the target of a bind mount. The other types have none.
 func (s *MountSpec) Traits() (can plan.Traits) {
 	if s.Type == "bind" {
 		can.Of = &s.OfTarget
@@ -26,7 +26,7 @@ func (s *MountSpec) Traits() (can plan.Traits) {
 	return can
 }
 
-// Validate refuses a target to lie on where there is none.
+// Validate refuses of: for types without a target.
 func (s *MountSpec) Validate() error {
 	if s.OfTarget != "" && s.Type != "bind" {
 		return &plan.FieldError{Field: "of", Msg: "is for type bind", Hint: "leave it out"}
@@ -52,7 +52,7 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 		return nil, err
 	}
 	m.path = dir + "/bind-" + e.ID
-	// The container's user may be another than ours, and the directory above keeps all others out.
+	// The container's user may differ from ours. The parent directory is private.
 	if err := newHostDir(&m.made, "make bind mount", m.path, 0o777); err != nil {
 		return nil, errors.Join(err, m.made.run(ctx))
 	}
@@ -63,7 +63,7 @@ func (m *mount) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: m.tag, Share: &iotax.Share{Path: m.path, Type: m.spec.Type}}}}
 }
 
-// Attach makes a directory on what the container was started with.
+// Attach makes a directory on the mount of the container.
 func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, error) {
 	p, err := m.dirOn(ctx, box, "/mnt/"+m.tag)
 	if err != nil {

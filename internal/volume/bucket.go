@@ -27,8 +27,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// BucketSpec is `bucket: URL`, a bucket of an S3 store; or `bucket: {from: MACHINE}`, a store of the run's own that is
-// started on a machine.
+// BucketSpec is `bucket: URL`, a bucket of an S3 store; or `bucket: {from: MACHINE}`, a store that iotax starts on a machine for
+// the run.
 type BucketSpec struct {
 	URL         string   `yaml:"url" doc:"existing bucket, as in https://s3.example:9000/bucket; iotax touches only objects under its own prefix"`
 	From        string   `yaml:"from" doc:"machine on which a store is started for the run; empty means the target's own"`
@@ -65,7 +65,7 @@ func (s *BucketSpec) Traits() plan.Traits {
 	return can
 }
 
-// Validate refuses what is no bucket, and secrets in a plan.
+// Validate refuses an address that is not a bucket, and secrets in a plan.
 func (s *BucketSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -104,7 +104,7 @@ func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error
 	return &bucket{life: life{env: e}, spec: *s}, nil
 }
 
-// query is what the address of a bucket says of it.
+// query returns the bucket in an address.
 func (s *BucketSpec) query(prefix string) url.Values {
 	q := url.Values{"prefix": {prefix}, "region": {s.Region}, "style": {s.Style}}
 	if s.Versioned {
@@ -113,7 +113,7 @@ func (s *BucketSpec) query(prefix string) url.Values {
 	return q
 }
 
-// existing is the address of the bucket that exists.
+// existing returns the address of an existing bucket.
 func (s *BucketSpec) existing(q url.Values) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *BucketSpec) existing(q url.Values) (string, error) {
 	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil
 }
 
-// Remains returns the place of a bucket that exists, which keeps the leftovers of crashed runs; ok is false for one that goes
-// with the run.
+// Remains returns the place of an existing bucket, which can have leftovers of crashed runs. ok is false for a bucket that is removed
+// with its run.
 func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 	if s.URL == "" {
 		return p, false, nil
@@ -148,11 +148,11 @@ func (b *bucket) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Processes: b.processes, Findings: b.findings}
 }
 
-// ownBucket is the bucket of a store of the run's own.
+// ownBucket is the bucket of a store that iotax starts.
 const ownBucket = "iotax"
 
-// Attach starts the store if it is the run's own, and says where the bucket is. Whether it can be used is for the
-// workload to see, from the machine that uses it.
+// Attach starts the store if the spec has none, and returns the place of the bucket. The workload checks that the machine that uses
+// it can reach it.
 func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	s := b.spec
@@ -227,7 +227,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if len(s.Replicas) > 0 {
 		b.copies = &replicated{}
 		b.attached.push(b.copies.Detach)
-		// Beside what the workloads put there at a time, file systems and stores need some for themselves.
+		// File systems and stores need space in addition to the objects of the workloads.
 		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
 		if err != nil {
 			return own, err
@@ -275,13 +275,13 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	return own, nil
 }
 
-// DefaultStore is the program of a store of the run's own, where the plan names none.
+// DefaultStore is the program of a store that iotax starts, unless the plan names one.
 const DefaultStore = "versitygw"
 
 // stores are the Go modules of the stores, which no distribution packages.
 var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
 
-// beside is the directory of iotax's own program.
+// beside returns the directory of iotax's own program.
 func beside() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -290,8 +290,8 @@ func beside() string {
 	return filepath.Dir(exe)
 }
 
-// BuildStore returns the command that builds the program of a store on this host, into a directory where FindStore looks whatever
-// HOME and PATH are. It is empty for other programs.
+// BuildStore returns the command that builds the program of a store on this host, in a directory that FindStore searches whatever HOME
+// and PATH are. It is empty for other programs.
 func BuildStore(name string) string {
 	if stores[name] == "" {
 		return ""
@@ -299,7 +299,7 @@ func BuildStore(name string) string {
 	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
 }
 
-// FindStore looks for a program on m; on this host also beside iotax itself.
+// FindStore finds a program on m. On this host it also searches the directory of iotax.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
 	if iotax.IsLocal(m) {
@@ -338,7 +338,7 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-// processes are those of the store, and of what keeps copies.
+// processes returns the processes of the store and of its replicas.
 func (b *bucket) processes() map[string][]int {
 	all := b.server.processes()
 	if b.copies != nil {

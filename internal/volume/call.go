@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	quick = 30 * time.Second // a call that only looks or renames
+	quick = 30 * time.Second // a call that reads or renames
 	slow  = 5 * time.Minute  // a call that may wait for a device: mkfs, rm -rf, umount
 )
 
@@ -31,7 +31,7 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 	return out, err
 }
 
-// left adds what is left to the error of removing it, which lacks it if the machine is gone.
+// left adds the name of the leftover to the error of its removal, which lacks it if the machine is gone.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
@@ -42,7 +42,7 @@ func left(op, path string, m iotax.Machine, err error) error {
 
 type none struct{}
 
-// failed is the error of a system call, with a hint where one is known.
+// failed returns the error of a system call, with a hint if there is one.
 func failed(op, on string, err error) error {
 	e := &iotax.Error{Op: op, On: on, Err: err}
 	switch {
@@ -60,7 +60,7 @@ func failed(op, on string, err error) error {
 	return e
 }
 
-// needRoot refuses a plain user: sudo was tried.
+// needRoot refuses a user without root, after sudo failed.
 func needRoot(op, on string) error {
 	if os.Geteuid() <= 0 { // Windows has no ids
 		return nil
@@ -69,7 +69,7 @@ func needRoot(op, on string) error {
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// said is what a failed command wrote on standard error, or the error itself when it wrote nothing.
+// said returns the standard error of a failed command, or its error if that is empty.
 func said(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {
@@ -80,7 +80,7 @@ func said(err error) error {
 	return err
 }
 
-// says reports whether the error contains the text.
+// says reports whether the error contains a text.
 func says(err error, text string) bool {
 	return err != nil && strings.Contains(strings.ToLower(said(err).Error()), text)
 }

@@ -30,7 +30,7 @@ var exportName = regexp.MustCompile(`^([^\s:/,]+|\[[0-9a-fA-F:]+\]):/\S*$`)
 
 func (s *ClaimSpec) Traits() plan.Traits { return plan.Traits{Device: s.Device()} }
 
-// Validate finds what no cluster would take.
+// Validate refuses values that no cluster accepts.
 func (s *ClaimSpec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -50,7 +50,7 @@ func (s *ClaimSpec) Validate() error {
 	return nil
 }
 
-// Device is the path of the raw device, or "" of a file system.
+// Device returns the path of the raw device, or "" for a file system.
 func (s *ClaimSpec) Device() string {
 	switch {
 	case s.Mode != "block":
@@ -61,12 +61,12 @@ func (s *ClaimSpec) Device() string {
 	return strings.TrimSuffix("/dev/claim-"+s.Class, "-")
 }
 
-// leastClaim is what is asked for at least: some provisioners refuse less.
+// leastClaim is the smallest size of a claim: some provisioners refuse less.
 const leastClaim = 1 << 30
 
 func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) {
 	size := int64(s.Size)
-	if size == 0 { // the file system's own needs, and what dir keeps in reserve
+	if size == 0 { // for the metadata of the file system, and the reserve of dir
 		size = max(e.Need+e.Need/4, leastClaim)
 	}
 	return &claim{life: life{env: e}, spec: *s, tag: "iotax-" + e.ID, size: size}, nil
@@ -83,8 +83,8 @@ func (c *claim) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS}}}}
 }
 
-// Attach makes a directory on the file system that the pod was started with, or looks at the raw device. A
-// device of a claim may have been somebody's before: it is written under the same guard as any other.
+// Attach makes a directory on the file system of the pod, or checks the raw device. The device of a claim may hold data of another
+// user, so that the same guard protects it as any other device.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need}
 	if path := c.spec.Device(); path != "" {

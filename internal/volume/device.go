@@ -17,8 +17,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// DeviceSpec is `device: PATH`: a block device that exists on its machine. It is only read, unless the
-// command line gives it up by name: nothing that stands in a plan can.
+// DeviceSpec is `device: PATH`: an existing block device. iotax only reads it unless --destroy names it. A plan cannot permit
+// writing.
 type DeviceSpec struct {
 	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; iotax only reads it unless run --destroy names it"`
 }
@@ -39,11 +39,11 @@ type device struct {
 	path    string
 	destroy bool
 	note    func(format string, args ...any)
-	held    string // the path that is held
+	held    string // that the process holds
 }
 
-// holds are the devices of this host that this process holds exclusively, with how many volumes do: the
-// kernel would refuse a second one of the same process as it does those of others.
+// holds counts the volumes of this process for each device of this host that it opened exclusively. The kernel refuses a second
+// exclusive open, also by the same process.
 var holds = struct {
 	mu    sync.Mutex
 	files map[string]*os.File
@@ -113,11 +113,11 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	return p, nil
 }
 
-// giveUp makes p writable, if writing there can hurt nobody.
+// giveUp makes p writable if writing there is safe.
 func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) error {
 	local := iotax.IsLocal(m)
 	b, err := inspect(ctx, m, guard.Query{Path: p.Path, Held: local && isHeld(p.Path), Read: true})
-	if err == nil && b.Path != p.Path { // the name was turned to another device meanwhile
+	if err == nil && b.Path != p.Path { // the path leads to another device now
 		err = replaced(p.Path, "it has become another: %s", deviceName(b))
 	}
 	if err == nil {

@@ -34,7 +34,7 @@ func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
 // Validate refuses paths that a shell would have expanded, and the root directory.
 func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
 
-// checkPath refuses what cannot be meant as a path.
+// checkPath refuses text that is not a usable path.
 func checkPath(what, path string) error {
 	fail := func(msg, hint string) error { return &plan.FieldError{Field: "path", Msg: msg, Hint: hint} }
 	switch {
@@ -56,7 +56,7 @@ func checkPath(what, path string) error {
 	return nil
 }
 
-// onDrive reports whether a path begins with the drive of Windows: C:\bench, C:/bench.
+// onDrive reports whether a path begins with a drive of Windows: C:\bench, C:/bench.
 func onDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\') && ('a' <= path[0]|0x20 && path[0]|0x20 <= 'z')
 }
@@ -67,9 +67,9 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network, create: s.Create}, nil
 }
 
-// OwnDir makes a directory of iotax's own on m, inside of the directory in or, where that is "", of the machine's own one for
-// such; with the guards, the label and the reserve of space that a `dir:` has, but no reserve where in is "" and need is 0. network
-// lets it lie on a network file system, create makes in if it does not exist. remove removes it with everything in it, and is to be called also after an error.
+// OwnDir makes a new directory on m, inside the directory in or, if in is "", in the machine's default one. It has the guards, the
+// label and the space reserve of a `dir:`, but no reserve if in is "" and need is 0. network permits a network file system, create
+// makes in if it does not exist. The caller must call remove, which removes the directory and its contents, also after an error.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
@@ -77,7 +77,7 @@ func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network
 	return p.Path, d.Detach, err
 }
 
-// guardedDir is where something goes for which the plan may name a directory of m.
+// guardedDir returns the dir for files whose directory on m the plan may name.
 func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *dir {
 	if in == "" {
 		return &dir{want: homeOf(m), need: need, own: true}
@@ -85,39 +85,39 @@ func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *d
 	return &dir{want: in, need: need, users: true, own: true, network: network, create: create}
 }
 
-// dir makes one directory of its own inside want, and never writes anywhere else.
+// dir makes one new directory inside want, and writes nowhere else.
 type dir struct {
 	life
 	want string
 	need int64
 
-	own     bool // it is on the machine's own storage, not on what iotax has attached there
-	users   bool // the user named it; where iotax itself chose, no such care is needed
-	network bool // it may lie on a network
-	create  bool // a directory that the user named is made, too
-	empty   bool // iotax puts nothing there, so no space is kept in reserve
+	own     bool // on the machine's own storage, not on a volume that iotax attached
+	users   bool // the user named the directory, so that it must be checked
+	network bool // a network file system is permitted
+	create  bool // make the directory that the user named
+	empty   bool // no files are written, so no space is reserved
 }
 
-// marker is a file in every directory that iotax makes. It holds a word that only the maker knows, and
-// the label of the run; nothing is removed without it.
+// marker is a file in every directory that iotax makes. It holds a random word and the label of the run. iotax removes no directory
+// without it.
 const marker = leftover.Marker
 
 const useDir = "use directory"
 
-// distrusted is the error for a directory that another user may replace.
+// distrusted returns the error for a directory that another user may replace.
 func distrusted(op, on string, err error) *iotax.Error {
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another user could redirect what root writes there: %w", err),
 		Hint: "use a directory that only root may write, as in /var/tmp/iotax,create=true, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
 }
 
-// An ownDir is a directory of iotax's own.
+// An ownDir is a directory that iotax made.
 type ownDir struct {
 	Path  string
-	Above []string // directories that are made with it, and removed if they are empty, innermost first
-	Word  string   // text of its marker
+	Above []string // parents that iotax makes, and removes if they are empty, innermost first
+	Word  string   // contents of its marker
 	ID    string   // device and inode; "" to compare the marker
 	Trust bool     // refuse a directory that another user may replace
-	Root  bool     // only root makes it, for the user who called sudo
+	Root  bool     // root makes it for the user who called sudo
 }
 
 var (
@@ -126,13 +126,13 @@ var (
 	removeDir = agent.New("volume.remove directory", removeOwn)
 )
 
-// newOwnDir is a directory in base. Its name is drawn here: a call that is cut off before its answer arrives would leave a directory whose
-// name nobody knows.
+// newOwnDir returns a directory in base. The caller chooses its name, because a call whose answer is lost would leave a directory with
+// an unknown name.
 func newOwnDir(base string) ownDir {
 	return ownDir{Path: strings.TrimSuffix(base, "/") + "/iotax-" + randomHex(3), Word: strings.TrimSpace(randomHex(16) + " " + leftover.Current().String())}
 }
 
-// makeOwn returns what identifies the new directory, "" if the system has no such thing.
+// makeOwn returns the identity of the new directory, "" if the system has none.
 func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	if o.Root {
 		if err := needRoot("make directory", o.Path); err != nil {
@@ -141,7 +141,7 @@ func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	}
 	base, mode := path.Dir(o.Path), os.FileMode(0o777)
 	if o.Trust {
-		mode = 0o755 // it must be trusted itself, whatever the umask is
+		mode = 0o755 // private, whatever the umask is
 	}
 	if err := os.MkdirAll(base, mode); err != nil {
 		return "", failed(useDir, base, err)
@@ -178,7 +178,7 @@ func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	return err == nil && strings.TrimRight(string(text), "\n") == o.Word, err
 }
 
-// parent opens the directory above, which no other user may replace if Trust is set.
+// parent opens the parent directory, which no other user may replace if Trust is set.
 func (o ownDir) parent() (*os.Root, error) {
 	if o.Trust {
 		if _, err := os.Lstat(o.Path); err == nil {
@@ -190,7 +190,7 @@ func (o ownDir) parent() (*os.Root, error) {
 	return os.OpenRoot(path.Dir(o.Path))
 }
 
-// checkOwn fails if the path leads to another directory by now.
+// checkOwn fails if the path leads to another directory now.
 func checkOwn(_ context.Context, o ownDir) (none, error) {
 	const op = "write in"
 	root, err := o.parent()
@@ -214,7 +214,7 @@ func checkOwn(_ context.Context, o ownDir) (none, error) {
 	return none{}, nil
 }
 
-// removeOwn removes the directory with everything in it. That it does not exist is no error.
+// removeOwn removes the directory and its contents. A missing directory is not an error.
 func removeOwn(_ context.Context, o ownDir) (none, error) {
 	if err := o.remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return none{}, &iotax.Error{Op: "remove", On: o.Path, Err: err, Hint: "look at it, and remove it by hand"}
@@ -312,7 +312,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, err
 	}
 
-	// Below the deepest level that exists, the names are as they were asked for.
+	// Below the deepest existing level, names are as requested.
 	base := s.Real
 	var made []string // innermost first
 	for _, p := range s.Missing {
@@ -351,8 +351,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return p, nil
 }
 
-// facts are those of the path. They explain a result and decide nothing, so that a machine that
-// cannot tell simply has none.
+// facts returns the facts of the path. They are informative only: a machine that cannot read them has none.
 func facts(ctx context.Context, m iotax.Machine, path string) map[string]string {
 	f, err := probe.Place(ctx, m, path)
 	if err != nil || f == nil {

@@ -90,8 +90,8 @@ func (s *DiskSpec) Validate() error {
 // direct reports whether the host opens the image with O_DIRECT.
 func (s *DiskSpec) direct() bool { return s.Cache == "none" || s.Cache == "directsync" }
 
-// diskSize is the size of a disk that need bytes of files fit on: a quarter more for the file system
-// and its journal, and 256 MiB, in steps of 64 MiB. With need unknown it is 1 GiB.
+// diskSize returns the size of a disk for need bytes of files: a quarter more for the file system and its journal, and 256 MiB, in
+// steps of 64 MiB. It is 1 GiB if need is unknown.
 func diskSize(need int64) int64 {
 	if need <= 0 {
 		return 1 << 30
@@ -100,7 +100,7 @@ func diskSize(need int64) int64 {
 	return (need + need/4 + 256<<20 + step - 1) / step * step
 }
 
-// disk is the image while it exists.
+// disk is an image that exists.
 type disk struct {
 	life
 	spec  DiskSpec
@@ -109,7 +109,7 @@ type disk struct {
 	size  int64
 }
 
-// serveFrom says where on the host the files of a volume go, or why they cannot.
+// serveFrom returns the directory on the host for the files of a volume, or an error.
 func serveFrom(op string, e Env, of string) (string, error) {
 	if e.Host == nil || !iotax.IsLocal(e.Host) {
 		return "", &iotax.Error{Op: op, On: of, Err: errors.New("only this host can serve it")}
@@ -197,10 +197,10 @@ func (d *disk) onExport() error {
 	return nil
 }
 
-// writing is how long n bytes may take to be written: 10 MiB/s at the least.
+// writing returns the time limit for writing n bytes, at 10 MiB/s.
 func writing(n int64) time.Duration { return slow + time.Duration(n/(10<<20))*time.Second }
 
-// hasSpace refuses to put n bytes into a directory of the host that they do not fit into.
+// hasSpace returns an error if n bytes do not fit into a directory of the host.
 func hasSpace(ctx context.Context, op string, e Env, dir string, n int64) error {
 	s, err := on(ctx, quick, surveyDir.On, e.Host, dirQuery{Path: dir})
 	if err != nil {
@@ -209,7 +209,7 @@ func hasSpace(ctx context.Context, op string, e Env, dir string, n int64) error 
 	return s.enough(op, dir, n)
 }
 
-// tryDirect finds a cache mode that the image's file system refuses. tmpfs before Linux 6.6, and some
+// tryDirect returns an error if the image's file system refuses the cache mode. tmpfs before Linux 6.6, and some
 // overlay and FUSE file systems, refuse O_DIRECT; QEMU would report that only when the guest starts.
 func (d *disk) tryDirect() error {
 	if !d.spec.direct() || !refusesDirect(d.image) {
@@ -234,7 +234,7 @@ func (d *disk) Caps() iotax.VolumeCaps {
 // a quarter of a second, and emulation on a busy host multiplies it.
 var appear = 15 * time.Second
 
-// A diskQuery is about a disk that may take Within to appear.
+// A diskQuery identifies a disk that may take Within to appear.
 type diskQuery struct {
 	Serial string
 	Within time.Duration
@@ -355,8 +355,7 @@ func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return d.dirOn(ctx, m, point)
 }
 
-// durability is the weakest promise on the way down: the guest's file system, the disk, and what the
-// image lies on.
+// durability returns the weakest promise of the guest's file system, the disk, and the storage of the image.
 func (d *disk) durability(guest iotax.Durability) iotax.Durability {
 	if d.spec.Cache == "unsafe" || d.spec.NoFlush {
 		return iotax.Weakest(iotax.FlushIgnored, d.env.Of.Durability)

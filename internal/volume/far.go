@@ -18,8 +18,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// addressFor returns where m reaches what server serves: the address that the plan gives, the loopback interface when
-// they are one machine, or what the server says.
+// addressFor returns the address at which m reaches server: that of the plan, the loopback interface if both are one machine, or the
+// one that the server reports.
 func addressFor(op string, server, m iotax.Machine, given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -40,16 +40,16 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	return s.Address, nil
 }
 
-// alone reports whether nobody but iotax works on m, as in a container: any owner and mode of a directory is good enough there.
+// alone reports whether only iotax works on m, as in a container. Then any owner and mode of a directory is acceptable.
 func alone(m iotax.Machine) bool {
 	c := m.Caps()
 	return c.Alone || c.Local && os.Getenv(iotax.AloneVariable) != ""
 }
 
-// homeOf is where files go on m when the plan does not say.
+// homeOf returns the default directory for files on m.
 func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
-// linkFacts tell the line between a server and who uses it.
+// linkFacts returns the facts of the line between a server and its client.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
 	facts["served.by"] = server.String()
 	if address == "127.0.0.1" || address == "" {
@@ -62,12 +62,12 @@ func linkFacts(facts map[string]string, server, m iotax.Machine, address string)
 	}
 }
 
-// somePort draws a port that a server may try. Below 32768 no outgoing connection takes it.
+// somePort returns a random port for a server. Outgoing connections do not use ports below 32768.
 func somePort() int { return 20000 + rand.IntN(12000) }
 
 const portTries = 8
 
-// serveOnPort starts a server on a port of its own: the one asked for, or one that turns out to be free.
+// serveOnPort starts a server on the requested port, or on a free one.
 func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, port int, err error) {
 	for range portTries {
 		if port = asked; port == 0 {
@@ -80,10 +80,10 @@ func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, p
 	return nil, 0, err
 }
 
-// readyTime is how long a server may take until it serves, on a host that is busy.
+// readyTime limits the start of a server on a busy host.
 const readyTime = time.Minute
 
-// await polls ready until it says yes, the server ends, or its time is over.
+// await polls ready until it returns true, the server ends, or the time is over.
 func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
 	defer cancel()
@@ -101,7 +101,7 @@ func (s *server) await(ctx context.Context, ready func(context.Context) bool) er
 	}
 }
 
-// A listener is a process that is to listen on a TCP port.
+// A listener is a process that should listen on a TCP port.
 type listener struct{ PID, Port int }
 
 // listens reports whether the process listens on the port.
@@ -129,7 +129,7 @@ func (s *server) awaitPort(ctx context.Context, port int) error {
 	})
 }
 
-// death is a finding about a server that ended while it was needed.
+// death returns a finding about a server that ended while it was needed.
 func (s *server) death(what string) []iotax.Finding {
 	if s == nil || s.alive() || s.stopped {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// GroupSpec is `group: {…}`: several targets at which the work is done at the same moment, to see what they
-// leave each other of what they share.
+// GroupSpec is `group: {…}`: several targets that work at the same time, to measure how they share a resource.
 type GroupSpec struct {
 	OfTargets []string `yaml:"of" doc:"targets that take part, in order; the name of a target with an axis means all of its variants"`
 	Clients   int      `yaml:"clients" doc:"number of targets that take part, from the first on; a list makes one target per number; 0 means all"`
@@ -33,7 +32,7 @@ func (s *GroupSpec) setTogether(targets []string) error {
 	return nil
 }
 
-// Validate wants a target at least.
+// Validate requires a target.
 func (s *GroupSpec) Validate() error {
 	if len(s.OfTargets) == 0 {
 		return &plan.FieldError{Field: "of", Msg: "it is made of no target", Hint: "of: [one, another]"}
@@ -58,7 +57,7 @@ func (s *NeighbourSpec) Traits() plan.Traits {
 	}}
 }
 
-// setTogether takes the one target that the name stands for.
+// setTogether sets the one target that the name means.
 func (s *NeighbourSpec) setTogether(targets []string) error {
 	if len(targets) != 1 {
 		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}
@@ -67,7 +66,7 @@ func (s *NeighbourSpec) setTogether(targets []string) error {
 	return nil
 }
 
-// Validate wants all three.
+// Validate requires all three fields.
 func (s *NeighbourSpec) Validate() error {
 	for _, f := range []struct {
 		key, hint string
@@ -80,7 +79,7 @@ func (s *NeighbourSpec) Validate() error {
 	return nil
 }
 
-// prepareGathered is never right: a run opens the targets that such a one is made of.
+// prepareGathered always fails: a run opens the members of such a target instead.
 func prepareGathered[S any](context.Context, *S, Env) (iotax.Volume, error) {
 	return nil, errors.New("a target that is made of others has no volume of its own")
 }

@@ -21,7 +21,7 @@ func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 
 func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }
 
-// Validate refuses a size that would not be kept.
+// Validate refuses a size that the file system ignores.
 func (s *MemorySpec) Validate() error {
 	if s.Type == "ramfs" && s.Size != 0 {
 		return &plan.FieldError{Field: "size", Msg: "a ramfs has no limit", Hint: "leave it out, or use type: tmpfs"}
@@ -41,15 +41,15 @@ func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error
 	return &memory{life{env: e}, *s}, nil
 }
 
-// Attach mounts it. What does not fit into the memory that is free would be paid by others, or end the
-// machine: a ramfs is never swapped, and a guest has no swap.
+// Attach mounts the file system. It must fit into free memory: a ramfs is never swapped, and a guest has no swap, so that a larger one
+// would end other processes or the machine.
 func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return iotax.Place{}, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Hint: hint}
 	}
 	size := int64(v.spec.Size)
 	if size == 0 {
-		size = v.env.Need + v.env.Need/8 + 32<<20 // what dir keeps in reserve, and names
+		size = v.env.Need + v.env.Need/8 + 32<<20 // the reserve of dir, and names
 	}
 	free, err := on(ctx, quick, freeMemory.On, m, none{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// A mounting is a file system that root mounts. Point is made, and removed in the end.
+// A mounting is a file system that root mounts on Point, which is made before and removed after.
 type mounting struct{ Type, Source, Point, Options string }
 
 var (
@@ -25,7 +25,7 @@ var (
 	unmount = agent.New("volume.unmount", unmountHere)
 )
 
-// ready makes the mount point, where nothing may be mounted.
+// ready makes the mount point. Nothing may be mounted there.
 func (x mounting) ready(op string) error {
 	if err := needRoot(op, x.Point); err != nil {
 		return err
@@ -72,8 +72,8 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 	return none{}, e
 }
 
-// unmountHere takes away the mount and its point. A mount of something else there is not touched. One that stays busy (a program that was
-// killed and still ends, a writeback that hangs) is detached lazily in the end, for the reason that it returns.
+// unmountHere removes the mount and its point. It does not touch a mount of another source. A mount that stays busy (a killed program
+// that still ends, a writeback that hangs) is detached lazily, and the reason is returned.
 func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	for try := 0; ; try++ {
 		on, err := mountOn(x.Point)
@@ -100,11 +100,11 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 		lazily = err.Error()
 		break
 	}
-	_ = syscall.Rmdir(x.Point) // stays if something is in it
+	_ = syscall.Rmdir(x.Point) // stays if it is not empty
 	return lazily, nil
 }
 
-// rootDir makes a directory of iotax's own in base, which is root's, and pushes what removes it.
+// rootDir makes a directory in base, which root owns, and pushes its removal.
 func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (string, error) {
 	o := newOwnDir(base)
 	o.Root = true
@@ -116,8 +116,8 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 	return o.Path, err
 }
 
-// mountPoint is where a file system of the run's own is mounted on m, and what it is called there: in the run's directory on this
-// host, elsewhere in one that bears the run's label.
+// mountPoint returns the mount point of a file system of the run on m, and its name: in the run's directory on this host, elsewhere in
+// a directory with the run's label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
 	id := l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {
@@ -127,7 +127,7 @@ func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source s
 	return dir + "/" + id, "iotax-" + id, err
 }
 
-// unmountLater pushes what unmounts x, with a finding if that is done lazily.
+// unmountLater pushes the unmount of x, which adds a finding if it is lazy.
 func (l *life) unmountLater(m iotax.Machine, x mounting) {
 	l.attached.push(func(ctx context.Context) error {
 		lazily, err := on(ctx, slow, unmount.AsRoot, m, x)
@@ -138,14 +138,14 @@ func (l *life) unmountLater(m iotax.Machine, x mounting) {
 	})
 }
 
-// mount mounts x on m and pushes what undoes it.
+// mount mounts x on m and pushes the unmount.
 func (l *life) mount(ctx context.Context, m iotax.Machine, x mounting) error {
 	l.unmountLater(m, x)
 	_, err := on(ctx, slow, doMount.AsRoot, m, x)
 	return err
 }
 
-// forceUnmount takes away a mount whose server has ended: every look at it would wait for the server.
+// forceUnmount removes a mount whose server has ended. Every access to it would wait for the server.
 var forceUnmount = agent.New("volume.force unmount", func(ctx context.Context, point string) (none, error) {
 	_, err := agent.Exec(ctx, "umount", "-f", point)
 	if err != nil {
@@ -166,7 +166,7 @@ func mountedAs(ctx context.Context, m iotax.Machine, x mounting) bool {
 	return err == nil && now.Source == x.Source && strings.HasSuffix(now.Type, x.Type)
 }
 
-// freeMemory returns how many bytes programs can get without swapping.
+// freeMemory returns the bytes that programs can allocate without swapping.
 var freeMemory = agent.New("volume.free memory", func(ctx context.Context, _ none) (int64, error) {
 	v, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {

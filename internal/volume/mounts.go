@@ -8,8 +8,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// ownDurability is the class of path on m's own storage: at most that of its file system (zero where it is not known), of a system
-// of that name (of uname), and of what m's disk is.
+// ownDurability returns the durability of path on m's own storage: the weakest of its file system (zero if unknown), of the system with
+// that name (of uname), and of m's disk.
 func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
 	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
 	if weakens := m.Caps().Weakens; weakens != nil && !networked(fs) {
@@ -18,8 +18,8 @@ func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) 
 	return d
 }
 
-// localFUSE are the file systems of FUSE whose data are on this machine's own disks, or on those of the host whose guest it is. What
-// lies below such a one that only passes things on is not known.
+// localFUSE lists FUSE file systems whose data are on this machine's disks, or on those of its host. The storage below a pass-through
+// file system is unknown.
 var localFUSE = []string{
 	"fuse2fs", "ext2", "ext4", "exfat", "exfat-fuse", "ntfs", "ntfs-3g", "lowntfs-3g", "apfs", "apfs-fuse", "zfs", "zfs-fuse", "bcachefs", "dislocker", "ltfs", // disks
 	"fuse-overlayfs", "overlayfs", "mergerfs", "mhddfs", "shfs", "unionfs", "unionfs-fuse", "bindfs", "lxcfs", "catfs", // other directories
@@ -28,8 +28,8 @@ var localFUSE = []string{
 	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // the host's
 }
 
-// lastingInodes reports whether a directory keeps its device and inode as long as it is there; those of FUSE, of networks and of an
-// overlay whose layers are on several file systems may be numbered anew.
+// lastingInodes reports whether a directory keeps its device and inode while it exists. FUSE, network file systems and overlays with
+// layers on several file systems may renumber them.
 func lastingInodes(m probe.Mount) bool {
 	switch m.Type {
 	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs":
@@ -38,8 +38,8 @@ func lastingInodes(m probe.Mount) bool {
 	return false
 }
 
-// networked reports whether a file system is served by another machine. One of FUSE whose kind (fuse.KIND) is not known as local is:
-// new ones for stores elsewhere appear every year. One that names no kind (fuse, fuseblk) is not.
+// networked reports whether another machine serves a file system. It is true for a FUSE kind (fuse.KIND) that is not in localFUSE, as
+// new remote ones appear every year, and false for FUSE without a kind (fuse, fuseblk).
 func networked(m probe.Mount) bool {
 	switch m.Type {
 	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":
@@ -49,7 +49,7 @@ func networked(m probe.Mount) bool {
 	return fuse && !slices.Contains(localFUSE, name)
 }
 
-// pseudo reports whether a file system holds no files of users.
+// pseudo reports whether a file system does not store files of users.
 func pseudo(m probe.Mount) bool {
 	switch m.Type {
 	case "proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs",

@@ -20,8 +20,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// NBDSpec is `nbd: {from: MACHINE}`: a disk image on a machine, exported over NBD and used on the target's; or
-// `nbd: URL`, an export that exists and is only read.
+// NBDSpec is `nbd: {from: MACHINE}`, a disk image on a machine that is exported over NBD to the target's machine; or `nbd: URL`, an
+// existing export, which is only read.
 type NBDSpec struct {
 	From      string    `yaml:"from" doc:"machine that holds the image and exports it; empty means the target's own"`
 	URL       string    `yaml:"url" doc:"existing export, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
@@ -60,7 +60,7 @@ func (s *NBDSpec) Traits() plan.Traits {
 // program is the server to start.
 func (s *NBDSpec) program() string { return cmp.Or(s.Binary, s.Server) }
 
-// Validate refuses what the servers would refuse later.
+// Validate refuses values that the servers would refuse later.
 func (s *NBDSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -108,13 +108,13 @@ func prepareNBD(_ context.Context, s *NBDSpec, e Env) (iotax.Volume, error) {
 
 func newNBD(s *NBDSpec, e Env) *nbd { return &nbd{life{env: e, serves: "the export"}, *s} }
 
-// nbd is the export while it exists.
+// nbd is an export that exists.
 type nbd struct {
 	life
 	spec NBDSpec
 }
 
-// defaultExport is the size of an export for workloads that do not say what they need.
+// defaultExport is the size of an export for workloads of unknown size.
 const defaultExport = 1 << 30
 
 // Attach makes the image, exports it, and attaches it on m.
@@ -167,8 +167,8 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return n.use(ctx, m, p)
 }
 
-// image makes the image, written in full with data that does not compress: what is read later then comes from the
-// disk, and what is written finds its space.
+// image makes the image and fills it with incompressible data, so that later reads reach the disk and later writes need no
+// allocation.
 func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error) {
 	i := image{Path: dir + "/disk." + n.spec.Format, Format: n.spec.Format, Fill: random, Size: size, Convert: []string{"-T", "none", "-t", "none"}}
 	_, err := on(ctx, writing(size), makeImage.On, n.env.Server, i)
@@ -178,7 +178,7 @@ func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error)
 // maxSocket is the longest path of a unix socket.
 const maxSocket = 107
 
-// export starts the server and returns where m finds it.
+// export starts the server and returns its address for m.
 func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (iotax.Place, error) {
 	s, op := n.spec, "export over NBD"
 	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{"nbd": s.Server, "nbd.cache": s.Cache, "nbd.format": s.Format}}
@@ -263,9 +263,9 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 
 // An nbdDevice is a device of the kernel that is attached to an export.
 type nbdDevice struct {
-	Args     []string // of nbd-client: what it is attached to
-	ReadOnly bool     // what the kernel or udev makes of a volume that they find on it is not to be written to it
-	Note     string   // directory that keeps what the device is attached by
+	Args     []string // of nbd-client: the server and export
+	ReadOnly bool     // neither the kernel nor udev may write to a volume that they find on it
+	Note     string   // directory with the record of the attachment
 	Path     string
 }
 
@@ -308,7 +308,7 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 	return fail(why, "see that the export is there and a device is free (nbd-client -c /dev/nbd0), or use attach: engine")
 })
 
-// disconnectNBD detaches a device if it still is what was noted.
+// disconnectNBD detaches a device if it is still attached as recorded.
 var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context, x nbdDevice) (_ none, err error) {
 	if _, serr := os.Stat(x.Note + "/" + leftover.NBDFile); serr != nil {
 		err = errors.New("cannot find the process that attached it")
@@ -321,7 +321,7 @@ var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context,
 	return none{}, err
 })
 
-// use lets fio speak to the export at p, or makes a device of it.
+// use lets fio connect to the export at p, or attaches it as a device.
 func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Place, error) {
 	p.Facts["nbd.attach"] = n.spec.Attach
 	p.Facts["nbd.url"] = p.Path

@@ -11,8 +11,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and another, with a server of
-// iperf3 over there.
+// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and another, on which iperf3 serves.
 type NetworkSpec struct {
 	To      string `yaml:"to" doc:"machine that the target's machine sends to"`
 	Address string `yaml:"address" doc:"address of that machine, if iotax cannot find it"`
@@ -26,7 +25,7 @@ func (s *NetworkSpec) Traits() plan.Traits {
 	return plan.Traits{Tools: []string{"iperf3"}, Served: &plan.Served{Key: "to", Machine: s.To}}
 }
 
-// Validate refuses what is no address.
+// Validate refuses an invalid address.
 func (s *NetworkSpec) Validate() error {
 	if s.To == "" {
 		return &plan.FieldError{Field: "to", Msg: "no machine is named", Hint: "name the machine at the other end"}

@@ -57,9 +57,8 @@ func (s *NFSSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// options are what the mount is given. A client that waits for ever (hard, the default) would hang with
-// a server that died, and everything on its machine that touches the mount; this one gives up
-// (ETIMEDOUT) after three times 30 s, so that the trial fails and says why.
+// options returns the mount options. With hard, the default, the client and every process that touches the mount would hang when the
+// server dies. With these it gives up (ETIMEDOUT) after three times 30 s, so that the trial fails with the reason.
 func (s *NFSSpec) options(host, client string, port int) string {
 	o := fmt.Sprintf("vers=%s,proto=tcp,port=%d,addr=%s,clientaddr=%s", s.Version, port, host, client)
 	if !strings.Contains(s.Options, "hard") && !strings.Contains(s.Options, "soft") {
@@ -71,8 +70,8 @@ func (s *NFSSpec) options(host, client string, port int) string {
 	return o
 }
 
-// ganeshaConf is the whole configuration: NFSv4 on the loopback interface and one export. No grace
-// period, since no client of another boot can reclaim locks here.
+// ganeshaConf returns the configuration: NFSv4 on the loopback interface and one export. It has no grace period, since no client of an
+// earlier boot can reclaim locks.
 const ganeshaConf = `NFS_CORE_PARAM { NFS_Port = %d; Bind_addr = 127.0.0.1; Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }
 NFSV4 { Graceless = true; Minor_Versions = 0,1,2; RecoveryBackend = fs; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
 NFS_KRB5 { Active_krb5 = false; }
@@ -80,7 +79,7 @@ EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /iotax; Access_Type = RW; Squash =
 LOG { Default_Log_Level = EVENT; }
 `
 
-// nfsExport is the path of the export for clients.
+// nfsExport is the path of the export.
 const nfsExport = "/iotax"
 
 type nfs struct {
@@ -108,7 +107,7 @@ func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err er
 	return n, nil
 }
 
-// serveDir makes a directory of a volume's own on the target that it stands on.
+// serveDir makes a directory for a volume on its target.
 func serveDir(op string, e Env, of string, made *undo) (string, error) {
 	dir, err := serveFrom(op, e, of)
 	if err != nil {
@@ -118,8 +117,7 @@ func serveDir(op string, e Env, of string, made *undo) (string, error) {
 	return path, newHostDir(made, op, path, 0o700)
 }
 
-// workDir makes a directory for configuration, logs and sockets, away from what is measured where the
-// run has such a place.
+// workDir makes a directory for configuration, logs and sockets, not on the measured target if the run has another place.
 func workDir(e Env, what string, made *undo) (string, error) {
 	dir := filepath.ToSlash(filepath.Join(cmp.Or(e.WorkDir, e.Of.Path), what+"-"+e.ID))
 	return dir, newHostDir(made, "make", dir, 0o700)
@@ -165,13 +163,13 @@ func (n *nfs) serve(ctx context.Context) error {
 			return fail(err, "")
 		case n.spec.Port != 0:
 			return fail(err, "leave port: out, or name one that nothing listens on")
-		case try == 4: // another process took the port between asking and using it, again and again
+		case try == 4: // other processes took the free port each time
 			return fail(err, "")
 		}
 	}
 }
 
-// portTaken says that something else listens on the server's port.
+// portTaken reports that another process listens on the server's port.
 type portTaken struct {
 	port int
 	err  error
@@ -179,7 +177,7 @@ type portTaken struct {
 
 func (e *portTaken) Error() string { return fmt.Sprintf("port %d is taken: %v", e.port, e.err) }
 
-// freePort asks the system for a port of the loopback interface that nothing listens on.
+// freePort returns a free port of the loopback interface.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -189,7 +187,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// serving is how long the server may take to be ready, on a host that is busy.
+// serving limits the start of the server on a busy host.
 const serving = time.Minute
 
 func (n *nfs) serveAt(ctx context.Context, dir string) error {
@@ -198,7 +196,7 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	if err := errors.Join(os.RemoveAll(dir+"/log"), os.RemoveAll(dir+"/pid"), os.WriteFile(dir+"/conf", []byte(conf), 0o600)); err != nil {
 		return err
 	}
-	// A port that is taken is found here: the server goes on for seconds before it says so.
+	// The server reports a port in use only after seconds.
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
 	if err != nil {
 		return &portTaken{n.port, err}
@@ -227,10 +225,10 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	return nil
 }
 
-// grave matches the lines of a log that tell why the server ends.
+// grave matches the lines of a log with the reason of the end.
 var grave = regexp.MustCompile(`:(CRIT|MAJ|FATAL) :`)
 
-// refused adds what the server's log says to the error of its start.
+// refused adds the server's log to the error of its start.
 func (n *nfs) refused(dir string, err error) error {
 	log, _ := os.ReadFile(dir + "/log") // there may be none yet
 	var lines []string
@@ -260,8 +258,8 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
 				Hint: "mount a file system there yourself, and name it with dir:"}
 		}
-		// The client's address is where the server would call back (delegations, with 4.0); this one
-		// gives none, and behind QEMU's user network it could not be called anyway.
+		// The server calls back to the client's address for delegations of NFS 4.0. This server grants none, and it could not reach a
+		// client behind QEMU's user network.
 		host, client = address, "0.0.0.0"
 	}
 	if iotax.IsLocal(m) && n.env.WorkDir != "" {
@@ -277,8 +275,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	n.attached.push(func(ctx context.Context) error {
 		if !n.server.alive() {
-			// Every look at the mount waits for a server that will not answer. What is left of it when this
-			// fails is the next step's matter.
+			// Every access to the mount waits for a server that does not answer. If this fails, the next step handles the rest.
 			_, _ = on(ctx, quick, forceUnmount.AsRoot, m, point)
 		}
 		return nil
@@ -292,7 +289,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	maps.Copy(p.Facts, map[string]string{
 		"of": n.spec.OfTarget, iotax.FactShareType: "nfs", "nfs.server": "NFS-Ganesha " + n.version, "nfs.port": strconv.Itoa(n.port),
 		"nfs.config": strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(ganeshaConf, n.port, "…", n.path)), "\n", " "),
-		// The server reads and writes through its host's page cache, whatever the client asked for.
+		// The server uses its host's page cache, whatever the client requests.
 		iotax.FactHostDirect: "no",
 	})
 	return p, nil

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// OwnSpec is `own: {}`: nothing is made. A guest without a shell has its file system in its image.
+// OwnSpec is `own: {}`: it makes nothing. A guest without a shell has its file system in its image.
 type OwnSpec struct{ plan.Plain }
 
 type own struct{}
@@ -20,8 +20,7 @@ func prepareOwn(context.Context, *OwnSpec, Env) (iotax.Volume, error) {
 
 func (own) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
-// Attach refuses machines on which a directory of iotax's own can be made: nothing would keep a workload
-// from writing anywhere there.
+// Attach refuses machines on which iotax can make a directory, because a workload could write anywhere there.
 func (own) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
 	if m.Caps().RunOnConsole == nil {
 		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Hint: "name a directory: {dir: /var/tmp}"}

@@ -13,13 +13,13 @@ import (
 	"iotax/internal/agent"
 )
 
-// A program is one to look for: in First, the PATH, and Then.
+// A program is searched in First, the PATH, and Then.
 type program struct {
 	Name        string
 	First, Then []string
 }
 
-// findProgram returns the path of a program, "" if it is not there.
+// findProgram returns the path of a program, "" if it does not exist.
 var findProgram = agent.New("volume.find program", func(_ context.Context, p program) (string, error) {
 	for _, dir := range p.First {
 		if path, err := exec.LookPath(filepath.Join(dir, p.Name)); err == nil {
@@ -38,7 +38,7 @@ var findProgram = agent.New("volume.find program", func(_ context.Context, p pro
 	return "", nil
 })
 
-// has reports whether program is on m, and refuses with how to get it.
+// has returns an error with a hint if a program is missing on m.
 func has(ctx context.Context, m iotax.Machine, op, name, pkg string) error {
 	path, err := on(ctx, quick, findProgram.On, m, program{Name: name})
 	if err == nil && path == "" {
@@ -47,13 +47,13 @@ func has(ctx context.Context, m iotax.Machine, op, name, pkg string) error {
 	return err
 }
 
-// A file is what a server has written so far.
+// A file is the current contents of a file of a server.
 type file struct {
 	Size int64
 	Text string // of a short one
 }
 
-// readFile returns a zero file if it does not exist.
+// readFile returns a zero file if the path does not exist.
 var readFile = agent.New("volume.read file", func(_ context.Context, path string) (f file, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ var makeDirs = agent.New("volume.make directories", func(_ context.Context, path
 	return none{}, nil
 })
 
-// removeLater pushes what removes a file or directory of this host that iotax has made.
+// removeLater pushes the removal of a file or directory that iotax made on this host.
 func removeLater(u *undo, path string) {
 	u.push(func(context.Context) error {
 		if err := os.RemoveAll(path); err != nil {
@@ -95,7 +95,7 @@ func removeLater(u *undo, path string) {
 	})
 }
 
-// newHostDir makes a directory on this host, of that mode whatever the umask is, and pushes what removes it with everything in it.
+// newHostDir makes a directory with that mode on this host, whatever the umask is, and pushes the removal of it and its contents.
 func newHostDir(u *undo, op, path string, mode os.FileMode) error {
 	if err := os.Mkdir(path, mode); err != nil {
 		return failed(op, path, err)

@@ -13,19 +13,18 @@ import (
 	"iotax/internal/agent"
 )
 
-// A replicated is a file system of which several machines have every block: an image on each, exported over NBD, which the
-// block driver quorum of QEMU writes all and reads one of. It is mounted where the server of a store runs. What is
-// written there is on all of the machines when the write returns; so much of a line's rate goes into each copy.
+// A replicated is a file system with a copy of every block on several machines: an image on each, exported over NBD. QEMU's block
+// driver quorum writes all copies and reads one. It is mounted where the server of a store runs. A write returns when all machines
+// have it, so each copy takes its share of the line's rate.
 type replicated struct {
-	life  // its server is the daemon
+	life  // whose server is the daemon
 	parts []*nbd
 }
 
-// Of the copies of a block this many must have it before a write has succeeded.
+// A write succeeds when this many copies have it.
 func majority(copies int) int { return copies/2 + 1 }
 
-// attach makes the copies on m and the peers, each of size bytes, and returns where the file system is mounted on m, below
-// the directory dir.
+// attach makes the copies on m and the peers, each of size bytes, and returns the mount point on m, below dir.
 func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.Machine, workDir, dir string, size int64) (at string, err error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "keep copies of a store", On: m.String(), Err: err, Hint: hint}
@@ -91,7 +90,7 @@ func (r *replicated) findings() []iotax.Finding {
 	return append(all, r.server.death("what keeps the copies of the store")...)
 }
 
-// processes are those of the daemon and of the exports on this host.
+// processes returns the processes of the daemon and of the exports on this host.
 func (r *replicated) processes() map[string][]int {
 	all := map[string][]int{}
 	maps.Copy(all, r.server.processes())

@@ -12,11 +12,9 @@ import (
 	"iotax/internal/agent"
 )
 
-// sealed are the file systems that cannot be written: their images are made on the host, with the files
-// that the workloads read in them.
+// sealed are the read-only file systems. The host makes their images with the files that the workloads read.
 //
-// The large files hold what does not compress, and squashfs would keep them as they are after having tried,
-// which takes most of the time.
+// The large files are incompressible. squashfs would try to compress them, which takes most of the time, and store them unchanged.
 var sealed = map[string]struct {
 	tool, pkg string
 	args      func(files, image string) []string
@@ -29,7 +27,7 @@ var sealed = map[string]struct {
 	}},
 }
 
-// fillFiles writes the files of a read-only file system into a directory. Those that are no copies hold data that does not compress.
+// fillFiles writes the files of a read-only file system into a directory. Files that are not copies have incompressible data.
 func fillFiles(ctx context.Context, dir string, files []iotax.File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

@@ -15,9 +15,9 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A server is a program that runs on the serving machine for as long as a volume exists.
+// A server is a program that runs on the serving machine while a volume exists.
 type server struct {
-	name string // of the program: its label as a cost
+	name string // of the program, as the label of its cost
 	host iotax.Machine
 	pid  int
 
@@ -28,7 +28,7 @@ type server struct {
 	stopped bool // by stop, and not by itself
 }
 
-// startServer starts args on host and returns once its process id, kept in the file at, is known.
+// startServer starts args on host and returns when the file at has its process id.
 func startServer(ctx context.Context, host iotax.Machine, at string, env []string, args ...string) (*server, error) {
 	s := newServer(ctx, host, args[0], func(ctx context.Context) error {
 		return agent.Keep(ctx, host, agent.Kept{Args: args, Env: slices.Concat(env, leftover.Environ()), PIDFile: at})
@@ -71,7 +71,7 @@ func (s *server) alive() bool {
 	}
 }
 
-// ended says how a program ended that should have gone on.
+// ended returns an error about a program that should still run.
 func (s *server) ended() error {
 	err := s.err
 	if err == nil {
@@ -80,7 +80,7 @@ func (s *server) ended() error {
 	return fmt.Errorf("%s ended: %w", s.name, err)
 }
 
-// stop ends the program and waits until it is gone.
+// stop ends the program and waits for its end.
 func (s *server) stop(ctx context.Context) error {
 	s.stopped = s.stopped || s.alive()
 	s.kill()

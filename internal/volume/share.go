@@ -40,8 +40,7 @@ func (s *ShareSpec) Traits() plan.Traits {
 // SetScalar takes the type alone: `share: 9p`.
 func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Validate refuses values that belong to the other type. It fills in what was left open, because the
-// usual values depend on the type.
+// Validate refuses values of another type, and sets the defaults, which depend on the type.
 func (s *ShareSpec) Validate() error {
 	switch s.Type {
 	case "virtiofs":
@@ -104,10 +103,10 @@ func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, er
 	return s, nil
 }
 
-// window is how much of a file system a guest with DAX maps at a time.
+// window is the size of the part of a file system that a guest with DAX maps.
 const window = 4 << 30
 
-// hasDAX says why there is no DAX: no released QEMU has the window that it needs; some vendors' do.
+// hasDAX returns an error if QEMU lacks DAX. No released QEMU has its window, but QEMUs of some vendors do.
 func hasDAX(ctx context.Context, e Env) error {
 	qemu := "qemu-system-" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	ctx, cancel := context.WithTimeout(ctx, quick)
@@ -136,7 +135,7 @@ func (s *share) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: s.tag, Share: d}}, Findings: s.findings}
 }
 
-// options are what the guest's mount is given.
+// options returns the mount options of the guest.
 func (s *share) options() string {
 	if s.spec.DAX {
 		return "dax=always"
@@ -177,13 +176,13 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		p.Facts["share.security"] = s.spec.Security
 		p.Facts["share.msize"] = seenMSize(p.Facts[iotax.FactFilesystemOptions], strconv.FormatInt(int64(s.spec.MSize), 10))
 	}
-	// Neither virtiofsd (without --allow-direct-io) nor QEMU's 9p server passes O_DIRECT on: a direct
-	// read of the guest may come from the host's page cache.
+	// Neither virtiofsd (without --allow-direct-io) nor QEMU's 9p server uses O_DIRECT on the host. A direct read of the guest may
+	// come from the host's page cache.
 	p.Facts[iotax.FactHostDirect] = "no"
 	return p, nil
 }
 
-// seenMSize is the msize that the mount really has: the transport lowers one that is too large.
+// seenMSize returns the actual msize of the mount: the transport lowers a value that is too large.
 func seenMSize(options, asked string) string {
 	for _, o := range strings.Split(options, ",") {
 		if v, ok := strings.CutPrefix(o, "msize="); ok {

@@ -15,9 +15,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts by sshfs over the
-// connection that is there, as Lima's reverse-sshfs does it: the SFTP server runs here, on one channel
-// of it, and over there sshfs -o passive takes that channel for its server.
+// SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts by sshfs over the existing connection, as Lima's
+// reverse-sshfs does. The SFTP server runs here, and sshfs -o passive over there uses a channel of the connection as its server.
 type SSHFSSpec struct {
 	Options  string `yaml:"options" doc:"sshfs options to add, as in dir_cache=no,max_conns=1"`
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
@@ -28,7 +27,7 @@ func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
 
 func (s *SSHFSSpec) Traits() plan.Traits { return plan.Traits{Of: &s.OfTarget} }
 
-// Validate refuses options that would make it another thing.
+// Validate refuses options that change the kind of mount.
 func (s *SSHFSSpec) Validate() error {
 	for o := range strings.SplitSeq(s.Options, ",") {
 		switch key, _, _ := strings.Cut(o, "="); key {
@@ -49,7 +48,7 @@ type sshfs struct {
 	program string // the SFTP server
 }
 
-// sftpServers are where OpenSSH's SFTP server may be: no distribution has it in the PATH.
+// sftpServers lists the paths of OpenSSH's SFTP server. No distribution has it in the PATH.
 var sftpServers = []string{"/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib/ssh", "/usr/libexec", "/usr/lib"}
 
 // prepareSSHFS makes the directory and finds the server.
@@ -84,7 +83,7 @@ var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mou
 	return none{}, x.ready(op)
 })
 
-// mountTime is how long a mount may take to appear, on a guest that is emulated on a busy host.
+// mountTime limits the time until a mount appears in an emulated guest on a busy host.
 const mountTime = 30 * time.Second
 
 // Attach starts both ends and waits for the mount.
@@ -105,7 +104,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	if err != nil {
 		return none, err
 	}
-	// What sshfs asks goes to the server, and what that answers goes to sshfs.
+	// Copy requests of sshfs to the server, and its answers back.
 	asked, ask := io.Pipe()
 	answered, answer := io.Pipe()
 	started := make(chan int, 1)
@@ -173,7 +172,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	return p, nil
 }
 
-// serverSaid is why the server ended early.
+// serverSaid returns why the server ended early.
 func (s *sshfs) serverSaid() error {
 	if s.server.alive() {
 		return nil
@@ -181,7 +180,7 @@ func (s *sshfs) serverSaid() error {
 	return s.server.ended()
 }
 
-// join puts options behind others.
+// join appends options to others.
 func join(options, more string) string {
 	if more == "" {
 		return options

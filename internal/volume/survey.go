@@ -22,26 +22,26 @@ import (
 	"iotax/internal/probe"
 )
 
-// A dirQuery is about the directory Path, which is absolute and clean, with slashes.
+// A dirQuery names the directory Path, which is absolute and clean, with slashes.
 type dirQuery struct {
 	Path  string
 	Trust bool // refuse a directory that another user may replace
 }
 
-// A survey is what was found about a directory, without changing anything.
+// A survey is the result of examining a directory without changes.
 type survey struct {
 	Real       string   // real path of the deepest level that exists
 	Missing    []string // paths of the levels that do not exist, outermost first
-	Size, Free int64    // bytes; 0, -1 where they are not known
+	Size, Free int64    // bytes; 0, -1 if unknown
 	Mountinfo  string   // "" where there is no /proc
 	System     string   // as uname prints it
 	Homes      []string // real paths of the home directories of users
-	Roots      []string // where /home and /Users lead to, if they are links
+	Roots      []string // targets of /home and /Users, if they are links
 }
 
 var surveyDir = agent.New("volume.survey", surveyHere)
 
-// kernel is what this system shows. Tests have others.
+// kernel is the view of this system. Tests replace it.
 var kernel = struct {
 	mountinfo, block, system string
 	usage                    func(ctx context.Context, dir string) (size, free int64)
@@ -102,8 +102,8 @@ func surveyHere(ctx context.Context, q dirQuery) (survey, error) {
 	return s, nil
 }
 
-// homes returns the real home directories of this user and of those of passwd who are people. It follows only links: to enter a directory
-// could mount it, where a system mounts the home of each user who comes.
+// homes returns the real home directories of this user and of the people in passwd. It only follows links: entering a directory could
+// mount it, on systems that mount each home on demand.
 func homes(passwd string) (all []string) {
 	add := func(dir string) {
 		if dir = path.Clean(filepath.ToSlash(dir)); dir != "/" && dir != "." && dir != "/nonexistent" {
@@ -146,7 +146,7 @@ func homes(passwd string) (all []string) {
 	return slices.Compact(all)
 }
 
-// behindLink returns where a symbolic link leads to.
+// behindLink returns the target of a symbolic link.
 func behindLink(link string) (real string, ok bool) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return "", false
@@ -155,16 +155,16 @@ func behindLink(link string) (real string, ok bool) {
 	return real, err == nil
 }
 
-// homeRoots are the directories that hold home directories.
+// homeRoots are the parents of home directories.
 var homeRoots = []string{"/home", "/Users", "/root"}
 
-// isHome reports whether the directory is somebody's home, or holds homes.
+// isHome reports whether the directory is a home directory, or the parent of some.
 func (s survey) isHome() bool {
 	roots, up := slices.Concat(homeRoots, s.Roots), path.Dir(s.Real)
 	return slices.Contains(roots, s.Real) || slices.Contains(roots, up) && up != "/root" || slices.Contains(s.Homes, s.Real)
 }
 
-// enough says whether need bytes fit, and what to do if not.
+// enough returns an error with a hint if need bytes do not fit.
 func (s survey) enough(op, on string, need int64) error {
 	reserve := iotax.Reserve(s.Size)
 	switch {
@@ -178,7 +178,7 @@ func (s survey) enough(op, on string, need int64) error {
 		bytesText(need), bytesText(reserve), bytesText(s.Free)), Hint: "free some space, use another directory, or a smaller --size"}
 }
 
-// bytesText writes a number of bytes with a binary unit.
+// bytesText formats a number of bytes with a binary unit.
 func bytesText(n int64) string {
 	v, unit := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	for v >= 1024 && len(unit) > 1 {
@@ -187,7 +187,7 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64) + " " + unit[0]
 }
 
-// hereMounts lists the mounts that this process sees.
+// hereMounts lists the mounts of this process.
 func hereMounts() ([]probe.Mount, error) {
 	text, err := os.ReadFile(kernel.mountinfo)
 	return probe.ParseMounts(string(text)), err

@@ -9,15 +9,14 @@ import (
 // undoTime bounds undoing after a cancel; otherwise the caller sets the deadline.
 const undoTime = 30 * time.Second
 
-// undo is a stack of what must be taken back. A step is pushed before the action it takes back, so
-// that an action cut off half way is undone as well; each step therefore also succeeds when there is
-// nothing to do.
+// undo is a stack of steps that undo actions. A step is pushed before its action, so that an interrupted action is undone, too. Each
+// step must succeed when there is nothing to do.
 type undo struct{ steps []func(context.Context) error }
 
 func (u *undo) push(f func(context.Context) error) { u.steps = append(u.steps, f) }
 
-// run takes everything back, last first. It goes on after an error and tells them all. When ctx is
-// already done, it has a deadline of its own: undoing is what happens after a cancel.
+// run runs all steps, last first. It continues after an error and returns all errors. If ctx is done, it uses its own deadline, because
+// undoing usually follows a cancel.
 func (u *undo) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc

@@ -1,6 +1,5 @@
-// Package volume makes the places that I/O hits: a directory, a block device, a disk or a share of
-// the host for a guest. Preparing one may need two machines (an image file here, a mount there); each
-// undoes itself, also after a failure half way.
+// Package volume makes the places that I/O goes to: a directory, a block device, a disk or a share of the host for a guest. Preparing
+// one may need two machines (an image file here, a mount there). Each volume undoes its steps, also after a failure.
 package volume
 
 import (
@@ -19,8 +18,8 @@ import (
 type Kind struct {
 	plan.Kind
 
-	// Prepare does what must be done before the using machine starts, on e.Host. spec is what
-	// plan.Kind.New returned, filled. When Prepare fails it has already undone what it did.
+	// Prepare does the steps on e.Host that must precede the start of the using machine. spec is the filled result of
+	// plan.Kind.New. When Prepare fails, it has undone its steps.
 	Prepare func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error)
 }
 
@@ -45,7 +44,7 @@ func Kinds() []Kind {
 	}
 }
 
-// kind is the kind of the volumes that an S describes, on kinds of machines, or on all. A plan starts from a copy of defaults.
+// kind returns the kind of volume that an S describes, on certain kinds of machines or on all. A plan starts from a copy of defaults.
 func kind[S any, P interface {
 	*S
 	plan.Spec
@@ -62,7 +61,7 @@ func kind[S any, P interface {
 	}
 }
 
-// PlanKinds lists the same kinds as package plan wants them.
+// PlanKinds lists the same kinds for package plan.
 func PlanKinds() []plan.Kind {
 	var ks []plan.Kind
 	for _, k := range Kinds() {
@@ -71,26 +70,26 @@ func PlanKinds() []plan.Kind {
 	return ks
 }
 
-// Env is what a volume is made from besides its spec.
+// Env is the environment of a volume.
 type Env struct {
 	Server iotax.Machine   // the machine that serves the spec (plan.Traits.Served); nil for other specs
 	Peers  []iotax.Machine // Peers of plan.Served
 	Host   iotax.Machine   // this host, which serves the volume
-	Of     iotax.Place     // where the target that this one stands on lies on Host, already attached
+	Of     iotax.Place     // place on Host of the target below, already attached
 	ID     string          // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
-	Need   int64           // bytes that the workloads put there; 0 when unknown
+	Need   int64           // bytes that the workloads write; 0 if unknown
 
-	Files []iotax.File // that the workloads read there, where they can say so beforehand
+	Files []iotax.File // that the workloads read, if they are known
 
-	Destroy []string                         // block devices on the using machine that the user gave up by name
-	Note    func(format string, args ...any) // what the user should know now; nil is silence
+	Destroy []string                         // block devices on the using machine that --destroy names
+	Note    func(format string, args ...any) // prints a message for the user; may be nil
 
-	WorkDir string // of this run, on Host: configuration and logs of servers; "" keeps them at Of
+	WorkDir string // of this run, on Host, for configuration and logs of servers; "" means at Of
 }
 
 var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
 
-// Prepare makes the volume of t as far as that goes before its machine runs.
+// Prepare does the part of making t's volume that precedes the start of its machine.
 func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 	if !goodID.MatchString(e.ID) {
 		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("id %q is not 1 to 12 of a-z, 0-9 and -", e.ID)}
@@ -120,7 +119,7 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
-// oneOf checks a field whose words depend on another field. The enum tag of a field has all its words.
+// oneOf checks a field whose valid values depend on another field. The enum tag of a field lists all its values.
 func oneOf(field, value string, allowed ...string) error {
 	for _, a := range allowed {
 		if value == a {
