@@ -109,7 +109,7 @@ func (a *app) printFindings(out io.Writer, l *input.Reader, format string) error
 	return l.Text(out, terminal.Width(out, 100), terminal.Color(out), a.quiet)
 }
 
-// plain are the findings without their lines of text, for JSON: an empty list is one too.
+// plain returns the findings without their source lines, for JSON, where an empty list is [].
 func plain(found []lint.Finding) []iotax.Finding {
 	all := []iotax.Finding{}
 	for _, f := range found {

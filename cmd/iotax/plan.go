@@ -57,7 +57,7 @@ With --yaml it prints the plan file.`,
 	return c
 }
 
-// costs are the costs of p by the runs of the store, if there is one: plan neither makes nor needs a store.
+// costs returns the costs of p by the runs of the store, if it exists. plan does not create a store.
 func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
 	if !store.Exists(a.store) {
 		return estimate.Assumed(p), "", nil
@@ -93,7 +93,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is how much of the schedule is shown.
+// shownSlots is the number of slots of the schedule that plan prints.
 const shownSlots = 12
 
 // printSummary writes how long a run of p takes, what it writes, the order of its trials, and the findings of lint.
@@ -178,7 +178,7 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	return err
 }
 
-// roundTime is how long a round takes, and whether it is the same for all workloads.
+// roundTime returns the time of a round, and whether it is the same for all workloads.
 func roundTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
 		t := schedule.RoundTime(p, &p.Workloads[i])

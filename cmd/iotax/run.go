@@ -134,8 +134,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	return c
 }
 
-// repeatable is the command line of args as a user can repeat it; "" if it may hold the password of an address, which must not
-// get into a report.
+// repeatable returns the command line for args, or "" if it may contain the password of an address, which must not be in a report.
 func repeatable(args []string) string {
 	words := []string{"iotax"}
 	for _, s := range args {
@@ -263,7 +262,7 @@ func (a *app) progress() *progress.Progress {
 	return progress.New(a.err, level, terminal.Is(a.err) && os.Getenv("TERM") != "dumb", 80)
 }
 
-// beginWork labels all that is made from here on as made by the run id, and makes its working directory.
+// beginWork labels everything that is made from now on with the run id, and makes its working directory.
 func beginWork(id string) (dir string, err error) {
 	mustUndo()
 	if _, err = leftover.Begin(id); err == nil {

@@ -41,7 +41,7 @@ func (s *shardFlags) check(resuming bool) (err error) {
 	return nil
 }
 
-// finishPart prints the report once every shard has ended, and turns what became of this one into an exit status.
+// finishPart prints the report when every shard has ended, and returns the exit status of this one.
 func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, s run.Shard, runErr error) error {
 	ctx = context.WithoutCancel(ctx)
 	whole, err := db.Get(ctx, r.ID)

@@ -308,8 +308,8 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	return nil
 }
 
-// choose finds the names that words mean. A name may hold commas, at which the words were parted: so as many words as together are
-// a name are that name.
+// choose finds the names that words mean. A name may contain the comma that separates words, so consecutive words that form a name
+// together are that name.
 func choose(names, words []string) ([]string, error) {
 	var chosen []string
 	for i := 0; i < len(words); {

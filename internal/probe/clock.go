@@ -9,39 +9,37 @@ import (
 	"iotax/internal/agent"
 )
 
-// answerTime is how long a machine may take to answer what is only asked beside a trial.
+// answerTime limits the answers of a machine to questions that are not part of a trial.
 const answerTime = 5 * time.Second
 
 // bootClock is the time since a machine booted.
 var bootClock = agent.New("read the clock", func(context.Context, struct{}) (time.Duration, error) { return sinceBoot() })
 
-// A reading bounds the offset of a machine's clock against this host's, both counted from
-// somewhere: machine = host + offset.
+// A reading bounds the offset of a machine's clock to this host's, both with arbitrary origins: machine = host + offset.
 type reading struct {
 	ok     bool
 	at     time.Time // of the host, monotonic; middle of the reading
-	base   time.Time // what host times are counted from
+	base   time.Time // origin of host times
 	lo, hi float64   // s, bounds of the offset
 }
 
-// readClock asks m for its time until the offset is known well. A machine that has no such clock,
-// or is gone, yields a reading that is not ok.
+// readClock reads the time of m until the offset is precise. The reading is not ok if the machine has no such clock or is gone.
 func readClock(ctx context.Context, m iotax.Machine) reading {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	return readClockOf(func() (time.Duration, error) { return bootClock.On(ctx, m, struct{}{}) })
 }
 
-// readClockOf reads the clock that ask reads. Each answer u was true at some moment between question s and answer r, so that
-// the offset lies in [u − r, u − s] (the bracketing of NTP, RFC 5905). The bounds of several answers intersect.
+// readClockOf reads a clock by ask. Each answer u was true at some moment between the question at s and its arrival at r, so that the
+// offset is in [u − r, u − s] (as in NTP, RFC 5905). The intersection of several answers is the bound.
 func readClockOf(ask func() (time.Duration, error)) reading {
-	if _, err := ask(); err != nil { // the agent may have to start: this answer is not used
+	if _, err := ask(); err != nil { // ignored, because the agent may have to start
 		return reading{}
 	}
 	base := time.Now()
 	var end time.Duration // of the last answer
 	read := reading{base: base, lo: math.Inf(-1), hi: math.Inf(1)}
-	const enough = 60 * time.Millisecond // some round trips over a slow line
+	const enough = 60 * time.Millisecond // a few round trips over a slow line
 	for n := 0; ; n++ {
 		s := time.Since(base)
 		if n >= 3 && (n >= 10 || s > enough || read.hi-read.lo < 0.2e-3) {
@@ -56,7 +54,7 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 		read.hi = min(read.hi, (u - s).Seconds())
 		read.ok, end = true, r
 	}
-	// Bounds that cross say that the clock did not run steadily meanwhile.
+	// Bounds that cross mean that the clock did not run steadily.
 	if read.lo > read.hi {
 		read.lo, read.hi = read.hi, read.lo
 	}
@@ -64,14 +62,14 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 	return read
 }
 
-// compare returns clock.ratio and clock.error between two readings: the ratio is 1 + the change of
-// the offset over the time that passed, and its error the bounds' part of that.
+// compare returns clock.ratio and clock.error between two readings. The ratio is 1 + the change of the offset over the elapsed time,
+// and its error is the uncertainty of the offsets over that time.
 func (a reading) compare(b reading) []iotax.Value {
 	passed := b.at.Sub(a.at).Seconds()
 	if !a.ok || !b.ok || passed <= 0 {
 		return nil
 	}
-	// Both offsets are brought to the same start of counting.
+	// Convert both offsets to the same origin.
 	shift := b.base.Sub(a.base).Seconds()
 	lo, hi := b.lo-shift-a.hi, b.hi-shift-a.lo
 	return []iotax.Value{

@@ -14,7 +14,7 @@ import (
 	"iotax"
 )
 
-// Evict empties the caches of this host: there is no call here that takes a single file out of them.
+// Evict empties the caches of this host, because this system cannot evict a single file.
 func Evict(ctx context.Context, _ string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "drop caches", On: "of this host", Err: err, Hint: "run as root, or allow `sudo -n` for its user; or measure with warm caches: --warm"}
@@ -34,5 +34,5 @@ func Evict(ctx context.Context, _ string) error {
 	return context.Cause(ctx)
 }
 
-// purgeTime is for writing back what is dirty, too.
+// purgeTime includes the writeback of dirty pages.
 const purgeTime = 5 * time.Minute

@@ -13,9 +13,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// SetGovernor sets the frequency governor of all CPUs of this host. undo restores those that were changed;
-// it is not nil as soon as there is something to restore, also beside an error. A host without cpufreq,
-// or without that governor, is left as it is, and a finding says so.
+// SetGovernor sets the frequency governor of all CPUs of this host. undo restores the changed ones. It is not nil if there is
+// something to restore, also with an error. A host without cpufreq or without that governor is not changed, and has a finding.
 func SetGovernor(want string) (undo func() error, found []iotax.Finding, err error) {
 	return thisHost.setGovernor(want)
 }

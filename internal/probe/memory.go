@@ -17,32 +17,30 @@ import (
 const (
 	rssPeriod    = 100 * time.Millisecond
 	rollupPeriod = time.Second // at the least
-	// rollupCost is the share of a core that reading smaps_rollup may take. The kernel walks the page
-	// tables of the process for it, tens of milliseconds with a large guest, and holds a lock on its
-	// memory map meanwhile.
+	// rollupCost is the share of a core that reading smaps_rollup may take. The kernel walks the page tables of the process, which
+	// takes tens of milliseconds for a large guest, and locks its memory map.
 	rollupCost = 0.005
 	maxSamples = 1200 // kept of a series
 )
 
-// listCost is the share of a core that finding out which processes serve the target may take: QEMU's children are
-// looked for behind each of its threads.
+// listCost is the share of a core that finding the serving processes may take: each thread of QEMU is searched for children.
 const listCost = 0.002
 
-// A sampler watches the memory and the CPU of the processes that serve a target while a trial runs, those that begin
-// meanwhile included: a guest that is booted in the trial.
+// A sampler samples the memory and the CPU of the processes that serve a target during a trial, including processes that begin in
+// the trial, as a guest that it boots.
 type sampler struct {
 	fs        system
-	processes func() map[string][]int // asked from the sampler's own goroutine
-	labels    map[string][]int        // what it said last
-	first     map[string][]int        // and at first
+	processes func() map[string][]int // called in the sampler's goroutine
+	labels    map[string][]int        // its last result
+	first     map[string][]int        // its first result
 	begun     time.Time
 	stop      chan struct{}
 	done      chan struct{}
 
 	at     []float64            // s since begun
 	rss    map[string][]float64 // B, by label; "" is all of them
-	used   map[int]float64      // s of CPU of each process, when it was looked at last
-	cpu    []float64            // s of CPU a second of all of them, in the interval that ends then; the first is of none
+	used   map[int]float64      // s of CPU of each process, at its last sample
+	cpu    []float64            // s of CPU a second of all of them, in the interval that ends then; the first is 0
 	uss    float64              // B, the most; 0 when it was not read
 	pss    float64
 	rolls  int
@@ -50,7 +48,7 @@ type sampler struct {
 	cost   time.Duration // CPU of the sampling thread
 }
 
-// sample begins to watch.
+// sample begins to sample.
 func (fs system) sample(ctx context.Context, processes func() map[string][]int) *sampler {
 	s := &sampler{fs: fs, processes: processes, labels: processes(), begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), rss: map[string][]float64{}}
 	s.first = s.labels
@@ -79,13 +77,13 @@ func (s *sampler) loop(ctx context.Context) {
 			roll = now.Add(s.period)
 		}
 		select {
-		case <-ctx.Done(): // nobody asks any more
+		case <-ctx.Done(): // no reader is left
 			return
 		case <-s.stop:
 			s.labels = s.processes()
 			s.read()
 			if !maps.EqualFunc(s.labels, s.first, slices.Equal[[]int]) {
-				s.rollup() // of those that began since, which are the largest now
+				s.rollup() // of processes that began since, which are the largest now
 			}
 			return
 		case <-tick.C:
@@ -94,8 +92,7 @@ func (s *sampler) loop(ctx context.Context) {
 	}
 }
 
-// read takes one sample of the resident memory: of each label and of all, what processes share counted
-// once, as in resident.
+// read samples the resident memory of each label and of all processes. It counts shared memory once, as resident does.
 func (s *sampler) read() {
 	found := false
 	var private, shared, busy float64
@@ -110,7 +107,7 @@ func (s *sampler) read() {
 			found = true
 			if now, ok := s.fs.cpuTime(pid); ok {
 				used[pid] = now
-				busy += max(0, now-s.used[pid]) // one that began since has used all of it since
+				busy += max(0, now-s.used[pid]) // a process that began since has used all of its CPU since
 			}
 			own += rss - min(rss, shmem)
 			common = max(common, min(rss, shmem))
@@ -140,7 +137,7 @@ func (s *sampler) read() {
 	}
 }
 
-// rss reads what is resident of a process, and how much of that is shared memory (proc_pid_status(5)).
+// rss returns the resident and the shared memory of a process (proc_pid_status(5)).
 func (fs system) rss(pid int) (rss, shmem float64, ok bool) {
 	text, err := os.ReadFile(filepath.Join(fs.proc, strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -151,14 +148,13 @@ func (fs system) rss(pid int) (rss, shmem float64, ok bool) {
 	return rss, shmem, ok
 }
 
-// cpuTime is the CPU time of a process in seconds, that of threads that ended included (proc_pid_stat(5)). It comes in
-// ticks of 10 ms.
+// cpuTime returns the CPU time of a process in seconds, including threads that ended, in ticks of 10 ms (proc_pid_stat(5)).
 func (fs system) cpuTime(pid int) (float64, bool) {
 	text, err := os.ReadFile(filepath.Join(fs.proc, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, false
 	}
-	// The name stands in brackets and may hold anything; the state follows, and the times are 11 and 12 words behind it.
+	// The name is in parentheses and may contain any character. The state follows it, and the times are 11 and 12 words further.
 	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(f) < 13 {
 		return 0, false
@@ -168,7 +164,7 @@ func (fs system) cpuTime(pid int) (float64, bool) {
 	return float64(user+system) / userHZ, err1 == nil && err2 == nil
 }
 
-// kilobytes is the number behind a key of a file such as /proc/PID/status, in bytes.
+// kilobytes returns the number after a key of a file such as /proc/PID/status, in bytes.
 func kilobytes(text []byte, key string) (float64, bool) {
 	_, rest, ok := bytes.Cut(text, []byte(key))
 	if !ok {
@@ -187,8 +183,8 @@ func (s *sampler) rollup() {
 	}
 }
 
-// rollup sums the unique and the proportional set sizes of processes, in bytes; ok is false when one of them has
-// ended, or is not ours to read.
+// rollup sums the unique and the proportional set sizes of processes, in bytes. ok is false if one of them has ended or cannot be
+// read.
 func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) {
 	for _, pids := range processes {
 		for _, pid := range pids {
@@ -206,8 +202,8 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// end stops the sampling and tells what was seen: peaks as values, the series, and as facts how often it was looked and
-// what that cost. It tells nothing where nothing was found to serve the target, or its memory cannot be read.
+// end stops the sampling. It returns peaks as values, the series, and the number and the cost of the samples as facts. It returns
+// nothing if no process serves the target, or its memory cannot be read.
 func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)
 	<-s.done
@@ -259,7 +255,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// thin makes one of neighbours where a series is long.
+// thin merges neighbours of a long series.
 func thin(at, v []float64, of func([]float64) float64) ([]float64, []float64) {
 	per := (len(v) + maxSamples - 1) / maxSamples
 	if per <= 1 {

@@ -15,17 +15,17 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Mount is one line of /proc/self/mountinfo, see proc_pid_mountinfo(5). The libraries that parse
-// it read this host's only; these lines come from any machine.
+// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file; these lines come from any
+// machine.
 type Mount struct {
-	Device  string // "major:minor"; major 0 where no block device carries the file system
+	Device  string // "major:minor"; major is 0 without a block device
 	Point   string
 	Type    string // of the file system
 	Source  string
 	Options []string // of the mount point, then those of the file system that are not among them
 }
 
-// ParseMounts reads the text of a mountinfo. Lines it does not understand are left out.
+// ParseMounts parses a mountinfo. It skips lines that it cannot parse.
 func ParseMounts(text string) []Mount {
 	var ms []Mount
 	for line := range strings.Lines(text) {
@@ -67,8 +67,8 @@ func (m Mount) ReadOnly() bool {
 	return ro
 }
 
-// MountOf returns the mount that the absolute path lies on: the one with the longest mount point
-// above it; of several on one point the last, which hides the others.
+// MountOf returns the mount of an absolute path: the one with the longest mount point above it, and of several on one point the last,
+// which hides the others.
 func MountOf(ms []Mount, p string) (Mount, bool) {
 	var best Mount
 	found := false
@@ -80,7 +80,7 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 	return best, found
 }
 
-// Durability is what an acknowledged flush means on the file system, or on the block device that is its source.
+// Durability returns the meaning of an acknowledged flush on the file system, or on the block device that is its source.
 func (m Mount) Durability() iotax.Durability {
 	switch m.Type {
 	case "tmpfs", "ramfs", "rootfs":
@@ -105,8 +105,8 @@ func (m Mount) Durability() iotax.Durability {
 	return iotax.Durable
 }
 
-// SystemDurability is the most that fsync(2) means on the system of that name (of uname). That of macOS leaves data in the cache
-// of the drive, unlike F_FULLFSYNC, which neither fio nor QEMU asks for.
+// SystemDurability returns the strongest meaning of fsync(2) on the system with that name (of uname). On macOS it leaves data in the
+// cache of the drive, unlike F_FULLFSYNC, which neither fio nor QEMU uses.
 func SystemDurability(name string) iotax.Durability {
 	if name == "Darwin" {
 		return iotax.DriveCache
@@ -114,7 +114,7 @@ func SystemDurability(name string) iotax.Durability {
 	return iotax.Durable
 }
 
-// Durability is what an acknowledged flush of a file of this host means.
+// Durability returns the meaning of an acknowledged flush of a file of this host.
 func Durability(file string) iotax.Durability {
 	if runtime.GOOS == "darwin" {
 		return SystemDurability("Darwin")
@@ -134,7 +134,7 @@ func within(p, dir string) bool {
 	return dir == "/" && path.IsAbs(p) || p == dir || strings.HasPrefix(p, dir+"/")
 }
 
-// unescape undoes the octal escapes that the kernel writes for blanks, newlines and backslashes.
+// unescape decodes the octal escapes of blanks, newlines and backslashes.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -224,7 +224,7 @@ func (system) read(path ...string) string {
 	return string(text)
 }
 
-// byNumber is the name of the device with a number, as in "8:1", or "".
+// byNumber returns the name of the device with a number, as in "8:1", or "".
 func (fs system) byNumber(number string) string {
 	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", number)); err == nil {
 		return filepath.Base(real)
@@ -239,7 +239,7 @@ func (fs system) byNumber(number string) string {
 	return ""
 }
 
-// unmounted returns the mount point of an fstab(5) that p is at or below, though p lies on a file system that is mounted above it; or "".
+// unmounted returns the mount point of an fstab(5) at or above p where nothing is mounted, or "".
 func unmounted(fstab, p, mounted string) (point string) {
 	for line := range strings.Lines(fstab) {
 		f := strings.Fields(line)
@@ -253,8 +253,8 @@ func unmounted(fstab, p, mounted string) (point string) {
 	return point
 }
 
-// upper returns the mount that an overlay's changes go to. In a container the upper directory is a
-// path of the host, which means nothing here: then it seems to lie on the overlay itself.
+// upper returns the mount of an overlay's upper directory. In a container that directory is a path of the host, which does not exist
+// here, so that it seems to be on the overlay itself.
 func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	dir, _ := overlay.Option("upperdir")
 	if !path.IsAbs(dir) {
@@ -264,7 +264,7 @@ func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	return m, ok && m.Type != "overlay"
 }
 
-// queueFacts are the files of a disk's queue that facts are made from.
+// queueFacts lists the files of a disk's queue that become facts.
 var queueFacts = []string{"scheduler", "rotational", "write_cache", "nr_requests", "logical_block_size", "physical_block_size", "max_sectors_kb", "read_ahead_kb"}
 
 // device adds the facts of a block device, if it has a name. A partition has the queue and the model of its disk.
@@ -282,7 +282,7 @@ func (fs system) device(facts map[string]string, name string) {
 	for _, k := range queueFacts {
 		set(facts, "queue."+k, fs.read(disk, "queue", k))
 	}
-	if s, ok := facts[iotax.FactQueueScheduler]; ok { // "none [mq-deadline] kyber": the one in brackets is in use
+	if s, ok := facts[iotax.FactQueueScheduler]; ok { // "none [mq-deadline] kyber": the scheduler in brackets is active
 		if _, rest, ok := strings.Cut(s, "["); ok {
 			facts[iotax.FactQueueScheduler], _, _ = strings.Cut(rest, "]")
 		}

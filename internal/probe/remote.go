@@ -11,7 +11,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// counters are those of a machine's own kernel. What it does not have is not OK.
+// counters are the counters of a machine's kernel. Missing ones are not OK.
 type counters struct {
 	CPU    procfs.CPUStat
 	CPUOK  bool
@@ -19,8 +19,7 @@ type counters struct {
 	DiskOK bool
 }
 
-// readCounters reads the counters of the CPUs and of a block device, if one is named. Those of a device whose counting is off
-// are left out.
+// readCounters reads the counters of the CPUs, and of a block device if one is named and counts.
 var readCounters = agent.New("read counters", func(_ context.Context, device string) (counters, error) {
 	return thisHost.counters(device), nil
 })
@@ -44,8 +43,7 @@ func (fs system) counters(device string) (c counters) {
 	return c
 }
 
-// inside is the state of the counters of the target's own machine; a machine that has none (not
-// Linux, gone) yields an empty one.
+// inside returns the counters of the target's own machine. They are empty for a machine without counters (not Linux, gone).
 func inside(ctx context.Context, t *iotax.Target) snapshot {
 	s := snapshot{disks: map[string]diskStat{}}
 	device := t.Place.Facts[iotax.FactDeviceName]
@@ -56,7 +54,7 @@ func inside(ctx context.Context, t *iotax.Target) snapshot {
 	defer cancel()
 	c, err := readCounters.On(ctx, t.Machine, device)
 	if err != nil {
-		return s // what cannot be read is left out
+		return s // omit unreadable ones
 	}
 	s.cpu, s.cpuOK = c.CPU, c.CPUOK
 	if c.DiskOK {
@@ -65,9 +63,8 @@ func inside(ctx context.Context, t *iotax.Target) snapshot {
 	return s
 }
 
-// insideValues are the values of the target's own machine that mean what they say: a guest's CPU time
-// does not (what its virtual CPUs did not get counts as used), but what was stolen is never less than
-// it says.
+// insideValues returns the values of the target's own machine that are reliable. The CPU time of a guest is not, because it includes
+// time that its virtual CPUs did not get. Its steal time is a lower bound.
 func insideValues(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	for _, v := range difference(a, b) {

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadCPU ties the goroutine to its thread; the function returned tells the CPU time that the thread has used
-// since.
+// threadCPU locks the goroutine to its thread. The returned function returns the CPU time of the thread since then.
 func threadCPU() func() time.Duration {
 	runtime.LockOSThread()
 	begun := threadTime()

@@ -4,7 +4,7 @@ package probe
 
 import "golang.org/x/sys/unix"
 
-// uname is what uname(1) prints of system, release, machine and node, a line each.
+// uname returns system, release, machine and node, one per line, as uname(1) prints them.
 func uname() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

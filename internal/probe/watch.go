@@ -18,30 +18,29 @@ import (
 	"iotax/internal/probe/pause"
 )
 
-// A Watch observes one trial. It reads counters when it starts and when it stops, outside of what is
-// measured. In between it only samples the memory and CPU of the processes that serve the target, and tells
-// what that cost.
+// A Watch observes one trial. It reads counters before and after the measured time. In between it only samples the memory and CPU of
+// the processes that serve the target, and reports the cost of that.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
-	devices []string // names in /sys/block of what carries Place.Backing
-	served  bool     // this host does work for the target
+	devices []string // names in /sys/block of the devices below Place.Backing
+	served  bool     // this host works for the target
 	begin   snapshot
-	inside  snapshot // of the target's machine, when it is not this host
+	inside  snapshot // of the target's machine, if it is not this host
 	clock   reading
 	last    map[string]reading // of a Watcher, or nil
 	pauses  pauses             // of a Watcher, or nil
-	memory  *sampler           // nil where nothing serves the target
+	memory  *sampler           // nil if no process serves the target
 	facts   map[string]string
 }
 
-// system is where the counters of this host are read; tests have their own.
+// system has the directories of this host's counters. Tests replace it.
 type system struct{ proc, sys string }
 
-// thisHost has neither directory on systems other than Linux: then there is nothing to read.
+// thisHost has neither directory on systems other than Linux.
 var thisHost = system{"/proc", "/sys"}
 
-// A snapshot is the state of the counters at one moment. What could not be read is absent.
+// A snapshot is the state of the counters at one moment, without those that could not be read.
 type snapshot struct {
 	at        time.Time
 	disks     map[string]diskStat
@@ -52,69 +51,66 @@ type snapshot struct {
 	ownOK     bool
 }
 
-// ioBytes is what processes have asked block devices for (read_bytes and write_bytes of
-// proc_pid_io(5)); what a page cache answered is not in it, and what it took is counted when it was
-// made dirty.
+// ioBytes are the bytes that processes requested from block devices (read_bytes and write_bytes of proc_pid_io(5)). They exclude reads
+// from the page cache, and count writes to it when they make a page dirty.
 type ioBytes struct{ read, written uint64 }
 
-// diskStat is the counters of a device; flushes are counted since Linux 5.5.
+// diskStat has the counters of a device; Linux counts flushes since 5.5.
 type diskStat struct {
 	blockdevice.IOStats
 	Flushes bool
 }
 
-// usage is what one process has used since it began.
+// usage is the resource usage of one process since its start.
 type usage struct {
-	own    float64 // s of CPU, in threads that live or lived
+	own    float64 // s of CPU, including ended threads
 	waited float64 // s of CPU of its children that ended and were waited for
-	peak   uint64  // B, the most that was resident
-	shmem  uint64  // B of that which is shared with other processes, now
+	peak   uint64  // B, peak resident
+	shmem  uint64  // B, currently shared with other processes
 	io     ioBytes
 	ioOK   bool
 }
 
-// A Watcher starts watches, and reads each machine's clock once a trial instead of
-// twice: where a trial follows another within recently, the reading that ended that one begins it.
-// From its first watch on, until the context of that is done, it also tells when iotax itself did not run: the
-// value paused (s) and a fact of that name are of the time between Start and Stop, the fact paused.before is of the
-// time between the watch before and this one. It is used from one goroutine.
+// A Watcher starts watches. It reads each machine's clock once per trial instead of twice: if a trial follows another within recently,
+// it begins with the last reading of that one. From its first watch until the context of that is done, it also reports when iotax
+// itself did not run: the value paused (s) and the fact of that name cover Start to Stop, the fact paused.before covers the time
+// since the previous watch. It must be used from one goroutine.
 type Watcher struct {
 	last   map[string]reading // by the name of the machine
 	pauses pauses
 }
 
-// pauses is a pause.Watcher; tests have their own.
+// pauses is a pause.Watcher. Tests replace it.
 type pauses interface{ Take() []pause.Pause }
 
-// recently bounds how much more than the trial a clock ratio spans.
+// recently limits the time before the trial that a clock ratio covers.
 const recently = 5 * time.Second
 
-// Start begins to watch what happens besides a trial on t:
+// Start begins to observe, during a trial on t:
 //
 //   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes
 //     (B), device.read.ios, device.write.ios, device.flushes (1) and device.busy (share of the time
 //     with I/O under way, of the busiest one),
-//   - the part of that which this trial asked for itself: own.read.bytes and own.write.bytes (B), of
-//     the commands that iotax runs here, or of the processes that serve a guest; not of targets that work together,
-//   - the same counters as the target's own machine has them, when it is not this host:
+//   - the part of that by the trial itself: own.read.bytes and own.write.bytes (B), of the commands that iotax runs here, or of the
+//     processes that serve a guest; not for targets that work together,
+//   - the same counters of the target's own machine, if it is not this host:
 //     machine.device.read.bytes and so on, of the device that the place is on there, and
 //     cpu.machine.steal (share of its CPUs' time),
 //   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
 //     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
-//   - of the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B), the
-//     most that was resident since Start, memory shared between them counted once,
+//   - of the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B), the peak of their resident
+//     memory since Start, with shared memory counted once,
 //   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second, and the series
-//     of that name, sampled each 100 ms, in which the kernel's ticks of 10 ms are seen; the most that was
-//     resident at one time, memory.host.peak, sampled as often, and its series memory.host.rss;
-//     memory.host.uss and memory.host.pss, the largest unique and proportional set sizes, as often as
-//     reading them costs half a percent of a core at most; watch.cost is what the sampling cost, as a
-//     share of a core,
+//     of that name, sampled every 100 ms with the resolution of the kernel's ticks of 10 ms; the peak of the resident memory,
+//     memory.host.peak, sampled as often, and its series memory.host.rss; memory.host.uss and memory.host.pss, the largest unique and
+//     proportional set sizes, sampled so that reading them costs at most half a percent of a core; watch.cost, the cost of the
+//     sampling as a share of a core,
 //   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
 //     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
 //     of the readings.
 //
-// Counters of this host are left out for a machine that has nothing to do with this host. What
-// cannot be read is left out; Start fails only when ctx is done.
+// It omits counters of this host for a machine that does not run on it, and counters that it cannot read. Start fails only when ctx
+// is done.
 func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
 		k.last = map[string]reading{}
@@ -157,11 +153,11 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 	if caps.Processes != nil || len(t.Serving) > 0 || len(t.Together) > 0 {
 		w.memory = fs.sample(ctx, t.Processes)
 	}
-	w.paused(iotax.FactPausedBefore) // the last thing: nothing of the trial is under way yet
+	w.paused(iotax.FactPausedBefore) // last, before the trial begins
 	return w, nil
 }
 
-// paused takes the pauses until now, names them in a fact and returns how long they were, in seconds.
+// paused takes the pauses until now, describes them in a fact, and returns their length in seconds.
 func (w *Watch) paused(fact string) (sum float64) {
 	if w.pauses == nil {
 		return 0
@@ -175,8 +171,8 @@ func (w *Watch) paused(fact string) (sum float64) {
 	return sum
 }
 
-// Stop ends the watch and returns what was seen since Start, also when the trial failed. The facts
-// name the devices that were watched. It fails only when ctx is done.
+// Stop ends the watch and returns the values since Start, also after a failed trial. The facts name the observed devices. It fails only
+// when ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if s := w.paused("paused"); s > 0 {
@@ -201,7 +197,7 @@ func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	return seen, context.Cause(ctx)
 }
 
-// perProcess is the CPU that the processes behind each label used, and all of them, in seconds a second.
+// perProcess returns the CPU usage of the processes of each label, and of all, in seconds per second.
 func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
 	s := b.at.Sub(a.at).Seconds()
 	if s <= 0 || len(a.processes) == 0 || len(b.processes) == 0 {
@@ -259,9 +255,8 @@ func (w *Watch) snapshot() snapshot {
 	return s
 }
 
-// own is what the trial's own processes have asked for until now. Commands that ran here and ended are
-// in the account of this process, which waited for them. Targets that work together have none: fio's servers
-// outlive the trial, and there is no one machine.
+// own returns the I/O of the trial's own processes until now. The account of this process includes commands that it waited for. Targets
+// that work together have none, because fio's servers outlive the trial on several machines.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
 	if len(w.t.Together) > 0 {
@@ -294,7 +289,7 @@ func (fs system) diskStat(disks blockdevice.FS, name string) (diskStat, error) {
 	return diskStat{st, n >= 17}, err
 }
 
-// inBlock is where the device stands under /sys/block: a partition stands under its disk.
+// inBlock returns the path of a device under /sys/block. A partition is below its disk.
 func (fs system) inBlock(name string) string {
 	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "class/block", name)); err == nil {
 		if _, err := os.Stat(filepath.Join(real, "partition")); err == nil {
@@ -304,8 +299,7 @@ func (fs system) inBlock(name string) string {
 	return name
 }
 
-// difference turns two snapshots into values. A counter that went backwards (a device that was
-// replaced) yields no value.
+// difference returns the values between two snapshots. It omits a counter that went backwards (a replaced device).
 func difference(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {

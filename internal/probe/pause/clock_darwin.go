@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slept is by how much CLOCK_MONOTONIC, which goes on here while the host sleeps (clock_gettime(3)), is ahead of Go's
-// clock, which does not.
+// slept returns the lead of CLOCK_MONOTONIC, which runs while the host sleeps (clock_gettime(3)), over Go's clock, which does not.
 func slept(ran time.Duration) time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {

@@ -9,25 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostClock reads clock_gettime(2), whose CLOCK_BOOTTIME goes on while the host sleeps and whose CLOCK_MONOTONIC does not; and
-// the threads' waits in their schedstat (Documentation/scheduler/sched-stats.rst): some 40 µs for 20 threads.
+// hostClock reads CLOCK_BOOTTIME, which runs while the host sleeps, and CLOCK_MONOTONIC, which does not (clock_gettime(2)). It reads
+// the waits of threads from schedstat (Documentation/scheduler/sched-stats.rst), about 40 µs for 20 threads.
 type hostClock struct{}
 
 func newClock() clock { return hostClock{} }
 
-// begin ties the goroutine to its thread, whose wait is known, and which sleeps in the kernel: there nothing delays it but the
-// wait for a CPU.
+// begin locks the goroutine to its thread. The thread sleeps in the kernel, where only the wait for a CPU delays it, and that wait is
+// recorded.
 func (hostClock) begin() { runtime.LockOSThread() }
 func (hostClock) end()   { runtime.UnlockOSThread() }
 
 func (hostClock) sleep(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
-	_ = unix.Nanosleep(&t, nil) // a signal may end it early: then the next tick comes early
+	_ = unix.Nanosleep(&t, nil) // a signal may end the sleep early, and then the next tick is early
 }
 
 func (hostClock) times() (ran, slept time.Duration) {
 	const quick = 10 * time.Millisecond
-	for range 100 { // between the readings of two clocks the thread may have to wait for a CPU, or the host may sleep
+	for range 100 { // the thread may wait for a CPU, or the host may sleep, between the readings of two clocks
 		ran = now(unix.CLOCK_MONOTONIC)
 		slept = now(unix.CLOCK_BOOTTIME) - ran
 		if now(unix.CLOCK_MONOTONIC)-ran < quick {
@@ -74,11 +74,11 @@ func (hostClock) waits() waits {
 	}
 }
 
-// waitOf is the second figure of a thread's schedstat.
+// waitOf returns the second number of a thread's schedstat.
 func waitOf(tasks int, thread string) time.Duration {
 	f, err := unix.Openat(tasks, thread+"/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return 0 // the thread has ended, or the kernel keeps no account
+		return 0 // the thread has ended, or the kernel does not record it
 	}
 	defer unix.Close(f)
 	var text [128]byte

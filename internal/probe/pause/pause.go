@@ -1,5 +1,5 @@
-// Package pause notices when this process did not run: its host was suspended, or it was stopped (by a signal, in a
-// container that was frozen, on a virtual machine that got no CPU).
+// Package pause detects when this process did not run: its host was suspended, or it was stopped (by a signal, in a frozen container,
+// on a virtual machine without CPU time).
 package pause
 
 import (
@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// tick is how often a Watcher looks; what it says of lengths is right to half of it.
+	// tick is the interval of a Watcher. Lengths of pauses are accurate to half of it.
 	tick = 100 * time.Millisecond
 
-	// Least is the length from which on a pause is told; how it was chosen is in docs/dev/method.md.
+	// Least is the shortest pause that is reported. docs/dev/method.md explains the choice.
 	Least = time.Second
 )
 
@@ -20,7 +20,7 @@ const (
 type Pause struct {
 	At        time.Time // about when it began
 	Length    time.Duration
-	Suspended bool // the host slept, which its clocks tell; else the process was stopped
+	Suspended bool // by the clocks, the host slept; else the process was stopped
 }
 
 func (p Pause) String() string {
@@ -35,10 +35,10 @@ func (p Pause) String() string {
 	return fmt.Sprintf("%s for %s, from %s UTC on", what, length, p.At.UTC().Format("15:04:05"))
 }
 
-// A reading is what the clocks say at one moment.
+// A reading is the state of the clocks at one moment.
 type reading struct {
-	ran   time.Duration // since some moment, without the time in which the host slept
-	slept time.Duration // since some moment, in which the host slept
+	ran   time.Duration // since an arbitrary moment, without the time that the host slept
+	slept time.Duration // that the host slept since an arbitrary moment
 	waits waits
 }
 
@@ -49,7 +49,7 @@ type waits struct {
 	others map[int]time.Duration
 }
 
-// A clock is that of this host; tests have their own.
+// A clock reads the clocks of this host. Tests replace it.
 type clock interface {
 	// begin is called once, in the goroutine that ticks.
 	begin()
@@ -59,7 +59,7 @@ type clock interface {
 	waits() waits
 }
 
-// A Watcher notices pauses from its beginning on. Its methods may be called from any goroutine.
+// A Watcher detects pauses. Its methods may be called from any goroutine.
 type Watcher struct {
 	clock clock
 
@@ -70,7 +70,7 @@ type Watcher struct {
 	closed bool
 }
 
-// Watch begins to look out for pauses until Close is called.
+// Watch detects pauses until Close is called.
 func Watch() *Watcher { return watch(newClock()) }
 
 func watch(c clock) *Watcher {
@@ -108,19 +108,19 @@ func (w *Watcher) read() reading {
 	return reading{ran, slept, w.clock.waits()}
 }
 
-// between is what lies between two ticks, if it is a pause. A process that only waits for a CPU is late as well, for
-// seconds where it is nice and others are not; that is none. The thread that ticks then waits itself, or for one that does: Go's
-// scheduler has no more places than there are CPUs, and a thread that waits for a CPU keeps its place.
+// between returns the pause between two ticks, if there was one. A process that waits for a CPU is late, too, by seconds if it is
+// niced; that is not a pause. Then the ticking thread waits itself, or for another thread that does: Go's scheduler runs at most one
+// thread per CPU, and a thread that waits for a CPU keeps its slot.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept
-	// Of the tick a part had passed when the process was stopped: half of it, for all that is known.
+	// A part of the tick had passed when the process was stopped, on average half.
 	stopped := max(0, b.ran-a.ran-(b.waits.own-a.waits.own)-tick/2)
 	var held time.Duration
 	for id, w := range b.waits.others {
 		held = max(held, w-a.waits.others[id])
 	}
 	switch {
-	case slept >= Least: // processes are stopped some time before the host sleeps, and go on some time after
+	case slept >= Least: // processes stop some time before the host sleeps, and continue some time after
 		return Pause{Length: slept + stopped, Suspended: true}, true
 	case stopped-held >= Least:
 		return Pause{Length: stopped}, true
@@ -128,8 +128,8 @@ func between(a, b reading) (p Pause, ok bool) {
 	return Pause{}, false
 }
 
-// Take returns the pauses that ended since it was last called. One that has just ended is among them: where the tick that is
-// to tell of it is late, Take waits for it.
+// Take returns the pauses that ended since its last call, including one that has just ended: if the tick that detects it is late, Take
+// waits for the tick.
 func (w *Watcher) Take() []Pause {
 	w.mu.Lock()
 	defer w.mu.Unlock()
