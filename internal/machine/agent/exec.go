@@ -19,17 +19,17 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// A Run runs a program on a machine, carries its streams, and returns its exit status once it has ended and all its output is
-// written. An error is the reason for which the status is unknown. Once ctx is done, Run leaves the streams and returns, although
-// the program may go on. It may be called from several goroutines at once.
+// A Run runs a program on a machine with its streams, and returns its exit status when it has ended and all output is written. An error
+// means that the status is unknown. When ctx is done, Run abandons the streams and returns, although the program may continue. It may
+// be called from several goroutines.
 type Run = func(ctx context.Context, args []string, s Streams) (code int, err error)
 
-// An Exec is a Transport for what runs a whole program at a time, such as the exec of a container engine.
+// An Exec is a Transport that runs whole programs, such as the exec of a container engine.
 type Exec struct {
 	Name   string
 	Run    Run
 	Hint   string                      // for a machine on which the program is missing or cannot run
-	Remove func(context.Context) error // of what was made for the machine; nil is nothing
+	Remove func(context.Context) error // removes what was made for the machine; may be nil
 }
 
 func (e *Exec) String() string { return e.Name }
@@ -41,12 +41,12 @@ func (e *Exec) Close(ctx context.Context) error {
 	return e.Remove(ctx)
 }
 
-// Start starts argv. What fails shows in the Wait of the program.
+// Start starts argv. Wait of the program returns its failure.
 func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
-	context.AfterFunc(ctx, func() { // wakes what still uses a stream
+	context.AfterFunc(ctx, func() { // wakes users of a stream
 		_ = stdin.CloseWithError(io.ErrClosedPipe)
 		stdout.Close()
 	})
@@ -68,8 +68,8 @@ func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error)
 	return &agent.Running{Stdin: in, Stdout: out, Wait: func() error { <-ended; return failed }, Kill: kill}, nil
 }
 
-// Through is a Run by a command of another machine, such as nsenter(1), docker exec or limactl shell: prefix stands before the
-// words of the program. When the command fails, lost returns the reason if what it leads to has ended, else nil. lost may be nil.
+// Through returns a Run by a command of another machine, such as nsenter(1), docker exec or limactl shell, with prefix before the words
+// of the program. When the command fails, lost returns the reason if its machine has ended, else nil. lost may be nil.
 func Through(on iotax.Machine, prefix []string, lost func(context.Context) error) Run {
 	return func(ctx context.Context, args []string, s Streams) (int, error) {
 		err := on.Run(ctx, &iotax.Cmd{Args: slices.Concat(prefix, args), Stdin: s.In, Stdout: s.Out, Stderr: s.Err})

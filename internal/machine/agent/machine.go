@@ -25,7 +25,7 @@ type Machine struct {
 
 	link     agent.Link
 	over     agent.Transport
-	patience time.Duration // how long the machine may refuse connections before it counts as gone
+	patience time.Duration // time of refused connections after which the machine counts as gone
 
 	mu      sync.Mutex
 	last    *agent.Session
@@ -34,24 +34,24 @@ type Machine struct {
 	closed  bool
 	remade  []string
 
-	identity string // of the agent, "" while it is not known
+	identity string // of the agent, "" if unknown
 	asked    *agent.Session
-	stale    string // identity of the agent before, which may not know yet that its connection broke
+	stale    string // identity of the previous agent, which may not have noticed that its connection broke
 	asking   sync.WaitGroup
 }
 
-// patience is that of New: an SSH server that is started anew refuses for as long. A machine then counts as gone for as long
-// again, because a trial is several commands.
+// patience is the patience of New: a restarting SSH server refuses connections for about that long. A machine then counts as gone for the
+// same time, because a trial has several commands.
 const patience = 10 * time.Second
 
-// New returns the machine behind t, which belongs to it. program is the path of iotax there, or empty where it is to be copied.
+// New returns the machine behind t, and owns t. program is the path of iotax there, or empty to copy it there.
 func New(t agent.Transport, program string) *Machine {
 	m := &Machine{over: t, patience: patience}
 	m.link.Program, m.link.Start = program, m.start
 	return m
 }
 
-// Begin starts the agent, so that what is wrong shows before the first command. log receives what happens, for the user.
+// Begin starts the agent, so that errors appear before the first command. log prints progress for the user.
 func (m *Machine) Begin(ctx context.Context, log func(format string, args ...any)) error {
 	m.link.Log = log
 	_, err := m.link.Session(ctx, m)
@@ -81,12 +81,12 @@ func (m *Machine) System() string {
 	return m.last.System
 }
 
-// Caps has the agent, and reports connections that were made again.
+// Caps has the agent, and reports new connections after a break.
 func (m *Machine) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &m.link, Reconnected: m.reconnected}
 }
 
-// reconnected describes the connections that were made again since the last call.
+// reconnected describes the reconnections since the last call.
 func (m *Machine) reconnected() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ func (m *Machine) reconnected() []string {
 	return all
 }
 
-// start starts the agent, for the first time or after the connection broke. It is never called twice at once.
+// start starts the agent, also after the connection broke. It is not called concurrently.
 func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	m.mu.Lock()
 	last, closed, refused := m.last, m.closed, m.refused
@@ -144,7 +144,7 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	return s, err
 }
 
-// tidy ends what the agent before left, and asks the one of now for its identity.
+// tidy ends the processes of the previous agent, and gets the identity of the current one.
 func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 	m.mu.Lock()
 	stale, asked := m.stale, m.asked == session
@@ -155,7 +155,7 @@ func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 			id, err := agent.Identity.On(context.WithoutCancel(ctx), m, struct{}{})
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			if err == nil && m.last == session { // else the session has ended, and the commands with it or with the next
+			if err == nil && m.last == session { // else the session has ended, and its commands end with it or with the next one
 				m.identity = id
 			}
 		})
@@ -201,10 +201,10 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	return nil, e
 }
 
-// fedTime is how long a reader of the caller may take to give what it was asked for before the command ended.
+// fedTime limits a pending Read of the caller's reader after the command has ended.
 const fedTime = 500 * time.Millisecond
 
-// Run runs cmd. Once ctx is done it closes the call, and the agent answers when the command is gone.
+// Run runs cmd. When ctx is done it closes the call, and the agent answers when the command has ended.
 func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, m.String()); err != nil {
 		return err
@@ -256,7 +256,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		if lost = agent.Receive(call, &r); lost == nil {
 			outputs.Wait()
 		}
-		_ = data.SetWriteDeadline(time.Now()) // wakes a Feed whose command is gone
+		_ = data.SetWriteDeadline(time.Now()) // wakes a Feed whose command has ended
 		close(done)
 	}()
 	fed := make(chan struct{})
@@ -293,7 +293,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	return m.wrap(op, cmd, r, cause, &tail)
 }
 
-// wrap turns a result into the error of Run.
+// wrap converts a result to the error of Run.
 func (m *Machine) wrap(op string, cmd *iotax.Cmd, r agent.Result, cause error, tail *proc.Tail) error {
 	switch {
 	case r.Msg != "" && (cause == nil || !r.Canceled):

@@ -17,26 +17,25 @@ import (
 	"iotax/internal/plan"
 )
 
-// A Machine is one for tests: it runs commands on this host, keeps a log of them, and fails, dies
-// and dawdles as told. Its fields are set before the first Run.
+// A Machine is a machine for tests: it runs commands on this host, logs them, and fails, dies or delays as configured. Its fields are set
+// before the first Run.
 type Machine struct {
 	link agent.Link
 
 	Name  string        // what String returns; "" is "fake"
-	Under iotax.Machine // what really runs the commands; nil is this host
+	Under iotax.Machine // runs the commands; nil is this host
 
-	// Delay passes before every command. Sleep makes it pass; nil is real time.
+	// Delay is the time before every command. Sleep waits for it; nil is real time.
 	Delay time.Duration
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// FailAt may answer an error instead of running the n-th command (from 0).
+	// FailAt may return an error instead of running the n-th command (from 0).
 	FailAt func(n int, c *iotax.Cmd) error
 
-	// DieAt says whether the machine dies under the n-th command (from 0), that is, once it has
-	// started. Commands after it fail.
+	// DieAt reports whether the machine dies during the n-th command (from 0). Later commands fail.
 	DieAt func(n int, c *iotax.Cmd) bool
 
-	// Forgets says that no log is kept: nobody asks for it, and a run may be long.
+	// Forgets disables the log, which grows in a long run.
 	Forgets bool
 
 	mu     sync.Mutex

@@ -1,5 +1,5 @@
-// Package kind says what a kind of machine is: how a plan writes it, and how it is opened. Every room
-// that holds kinds stands on it; package machine lists them.
+// Package kind defines a kind of machine: its spec in a plan, and how it is opened. The packages of kinds import it; package machine lists
+// them.
 package kind
 
 import (
@@ -10,37 +10,35 @@ import (
 	"iotax/internal/plan"
 )
 
-// A Kind is one way to have a machine.
+// A Kind is a kind of machine.
 type Kind struct {
 	plan.Kind
 
-	// Open opens the machine that spec, made by New and filled by the plan, describes. What it
-	// made, it removes again when it fails or ctx ends half way.
+	// Open opens the machine of spec, which New made and the plan filled. If it fails or ctx ends, it removes what it made.
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 }
 
-// Options is what a machine is opened with besides its spec.
+// Options are the options of opening a machine.
 type Options struct {
-	Name     string                           // the plan's name for it; "" when it has none
+	Name     string                           // its name in the plan, or ""
 	On       iotax.Machine                    // the machine that it is on; nil is this host
-	Place    iotax.Place                      // there, of the target that a machine whose Traits have Encloses is around
-	Devices  []iotax.Device                   // what the volumes on it need it to be started with
+	Place    iotax.Place                      // there, of the target inside a machine whose Traits have Encloses
+	Devices  []iotax.Device                   // that the volumes on it need at its start
 	CacheDir string                           // kept between runs: kernels, images
 	WorkDir  string                           // of this run, on this host; removed after it
-	Existing bool                             // make nothing: what is not there is iotax.ErrGone
-	Log      func(format string, args ...any) // what happens, for the user; nil is silence
+	Existing bool                             // make nothing: a missing machine is iotax.ErrGone
+	Log      func(format string, args ...any) // prints progress for the user; may be nil
 	Init     string                           // program that built-in guests boot as /init; "" is the running one
 }
 
-// Logf tells the user what happens, if anyone listens.
+// Logf prints progress for the user if Log is set.
 func (o Options) Logf(format string, args ...any) {
 	if o.Log != nil {
 		o.Log(format, args...)
 	}
 }
 
-// Of is the kind of the machines that an S describes. A plan starts from defaults, of which every spec is a
-// copy; open is handed one in which its Validate finds nothing wrong.
+// Of returns the kind of machine that an S describes. A plan starts from a copy of defaults. open gets a spec that passed Validate.
 func Of[S any, P interface {
 	*S
 	plan.Spec
@@ -60,7 +58,7 @@ func Of[S any, P interface {
 	}
 }
 
-// WithoutDevices is k for machines that are not started for the run: they are given no disks and no shares.
+// WithoutDevices returns k for machines that are not started for the run. They get no disks and no shares.
 func (k Kind) WithoutDevices() Kind {
 	open := k.Open
 	k.Open = func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error) {

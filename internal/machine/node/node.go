@@ -1,4 +1,4 @@
-// Package node is the nodes of labs: network namespaces of this host.
+// Package node opens nodes of labs, which are network namespaces of this host.
 package node
 
 import (
@@ -18,7 +18,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is that of kind node: a node of a lab on this host. On real machines `ssh:` stands in its place.
+// Spec is the spec of kind node: a node of a lab on this host. On real machines a plan has `ssh:` instead.
 type Spec struct {
 	Name string   `yaml:"name" doc:"node of the lab, as in node04"`
 	Lab  string   `yaml:"lab" doc:"name of a lab that is up (iotax lab up); if it does not exist, one is made for the run and removed afterwards"`
@@ -30,14 +30,14 @@ func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "tc", "nsenter"}} }
 
-// defaultRate is that of the published study: 43.8 MiB/s of payload.
+// defaultRate is the rate of the published study: 43.8 MiB/s of payload.
 const defaultRate = 384e6
 
 // Kind is kind node.
 var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with its own link and directory; needs root",
 	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
 
-// index is the number in the node's name, or 0.
+// index returns the number in the node's name, or 0.
 func (s *Spec) index() int {
 	n, err := strconv.Atoi(strings.TrimPrefix(s.Name, "node"))
 	if err != nil || n < 1 || lab.NodeName(n) != s.Name {
@@ -46,7 +46,7 @@ func (s *Spec) index() int {
 	return n
 }
 
-// Validate finds what no lab can have.
+// Validate refuses values that no lab supports.
 func (s *Spec) Validate() error {
 	if s.index() == 0 {
 		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is not a name of a node", s.Name), Hint: "node01, node02, … node99"}
@@ -54,13 +54,13 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// borrowed are the labs that this process made for its runs, with the number of machines that stand on each.
+// borrowed counts the machines on each lab that this process made for its runs.
 var borrowed = struct {
 	sync.Mutex
 	users map[string]int
 }{users: map[string]int{}}
 
-// findLab returns the lab that stands under the spec's name, or makes one for the run.
+// findLab returns the lab with the spec's name, or makes one for the run.
 func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
 	l, err = lab.Get(s.Lab)
 	if err == nil {
@@ -69,7 +69,7 @@ func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours boo
 	if !errors.Is(err, lab.ErrDown) {
 		return nil, false, err
 	}
-	// All nodes of a run meet in one lab. Its name is that of the run's working directory, which no other run has.
+	// All nodes of a run are in one lab, named after the run's working directory, which is unique.
 	name := "r" + strings.TrimPrefix(filepath.Base(o.WorkDir), "iotax-")
 	if borrowed.users[name] > 0 {
 		l, err = lab.Get(name)
@@ -110,7 +110,7 @@ func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return m, nil
 }
 
-// A node runs commands in the network of a node. Their files are those of this host.
+// A node runs commands in the network namespace of a node, with the files of this host.
 type node struct {
 	node lab.Node
 	lab  *lab.Lab
@@ -125,7 +125,7 @@ func (n *node) String() string {
 	return n.name
 }
 
-// Caps are those of this host, whose files a node has, with the network and the directory of the node.
+// Caps returns those of this host, with the network and the directory of the node.
 func (n *node) Caps() iotax.MachineCaps {
 	c := host.Local().Caps()
 	c.Address, c.LinkRate, c.Home = n.node.Address, n.lab.Rate.BytesPerSecond(), n.node.Dir
@@ -134,11 +134,10 @@ func (n *node) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Run puts nsenter(1) before the command, which becomes that command: exit statuses, signals and the process group
-// are the command's own.
+// Run runs the command by nsenter(1), which execs it, so that exit status, signals and process group are those of the command.
 func (n *node) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if cmd == nil || len(cmd.Args) == 0 || cmd.Args[0] == "" {
-		return host.Local().Run(ctx, cmd) // this host knows how to refuse it
+		return host.Local().Run(ctx, cmd) // this host refuses it
 	}
 	args, err := lab.Enter(n.node, cmd.Args)
 	if err != nil {
@@ -160,7 +159,7 @@ func (n *node) Close(ctx context.Context) error {
 	return n.leave(ctx)
 }
 
-// leave removes a lab that was made for the run with its last node.
+// leave removes the run's lab with its last node.
 func (n *node) leave(ctx context.Context) error {
 	if !n.ours {
 		return nil
@@ -172,7 +171,7 @@ func (n *node) leave(ctx context.Context) error {
 	return lab.Down(ctx, n.lab.Name)
 }
 
-// Leftovers finds the labs of died runs: their namespaces, links, mounts and directories go together.
+// Leftovers finds the labs of crashed runs. Their namespaces, links, mounts and directories are removed together.
 func Leftovers() []leftover.Finder {
 	return []leftover.Finder{{Kind: "lab", Plural: "labs", Find: findLabs}}
 }

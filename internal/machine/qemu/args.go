@@ -1,5 +1,5 @@
-// Package qemu starts virtual machines with QEMU: it writes the command line (Args, pure), speaks
-// QMP, and looks after the processes that make up a guest. What runs inside is not its concern.
+// Package qemu starts virtual machines with QEMU: it builds the command line (Args, pure), uses QMP, and manages the processes of a
+// guest. It does not depend on what runs inside.
 package qemu
 
 import (
@@ -23,12 +23,12 @@ type Config struct {
 	CPU     string // "" is max under tcg, host otherwise
 	CPUs    int    // 0 is 1
 	Memory  int64  // bytes, a whole number of MiB
-	Nodes   []int  // NUMA nodes that the memory is taken from; nil leaves it to the host
+	Nodes   []int  // NUMA nodes of the memory; nil lets the host choose
 
 	Kernel, Initrd string // direct boot; "" boots from the first disk
 	Append         string // kernel command line
 
-	Disks  []Disk // attached in this order: the first is vda, and what a firmware boots
+	Disks  []Disk // in this order: the first is vda, which a firmware boots
 	Shares []Share
 	Net    bool // user network
 
@@ -44,8 +44,8 @@ type Port struct{ Name, Socket string }
 type Disk struct {
 	iotax.Disk
 	ID      string // serial number; at most 20 bytes
-	Overlay string // qcow2 file that takes the writes; Path then is only read
-	Shared  bool   // another guest writes to Path: QEMU's lock on it is not asked for
+	Overlay string // qcow2 file for writes; Path is only read then
+	Shared  bool   // another guest writes to Path, so QEMU does not lock it
 }
 
 // A Share is a shared directory with its mount tag.
@@ -55,7 +55,7 @@ type Share struct {
 	Socket string // virtiofs: where its daemon listens
 }
 
-// fill gives a disk the defaults of a plan that says nothing.
+// fill sets the defaults of a disk.
 func (d Disk) fill() Disk {
 	d.Format = cmp.Or(d.Format, "raw")
 	d.Bus = cmp.Or(d.Bus, "virtio-blk")
@@ -71,10 +71,10 @@ func (s Share) fill() Share {
 	return s
 }
 
-// maxSocket is what fits into sun_path with its closing zero; macOS has four bytes less than Linux.
+// maxSocket is the size of sun_path without its terminating zero, on macOS, which has four bytes less than Linux.
 const maxSocket = 103
 
-// Validate reports what the plan of a machine could not show: its devices and numbers were checked there.
+// Validate checks what the plan cannot check; it has checked devices and numbers.
 func (c Config) Validate() error {
 	paths := []string{c.QMP, c.Port.Socket}
 	for _, s := range c.Shares {
@@ -88,10 +88,9 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// smp is the number of virtual CPUs. With a single one, emulation leaves out memory barriers: no other
-// CPU could see the difference. But a vhost-user daemon reads the same memory from its own process,
-// and without the barrier between publishing a request and looking whether a kick is wanted the two
-// may each wait for the other, for ever. Room for a second CPU makes QEMU keep the barriers.
+// smp returns the value of -smp. With a single CPU, emulation omits memory barriers, since no other CPU could see the difference. But a
+// vhost-user daemon reads the same memory from its own process. Without the barrier between publishing a request and checking whether
+// the daemon needs a kick, both may wait for each other forever. A possible second CPU makes QEMU keep the barriers.
 func (c *Config) smp(accel string) string {
 	n := max(1, c.CPUs)
 	if n == 1 && strings.HasPrefix(accel, "tcg") {
@@ -100,8 +99,7 @@ func (c *Config) smp(accel string) string {
 	return strconv.Itoa(n)
 }
 
-// Args writes QEMU's command line, without the name of the program. It is pure: no file is looked
-// at. c should be valid.
+// Args returns QEMU's command line, without the name of the program. It reads no file. c should be valid.
 func (c Config) Args() []string {
 	arm := c.arch() == "arm64"
 	machine := c.Machine
@@ -149,7 +147,7 @@ func (c Config) Args() []string {
 	case nodes != "":
 		a = append(a, "-object", "memory-backend-ram,id=mem,size="+mem+"M"+nodes)
 	}
-	// The console is a pipe to this process: every line can be timed as it is written.
+	// The console is a pipe to this process, so that each line gets a time.
 	a = append(a, "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
 	if c.QMP != "" {
 		a = append(a, "-qmp", "unix:"+esc(c.QMP)+",server=on,wait=off")
@@ -173,7 +171,7 @@ func (c Config) Args() []string {
 	slot := 0
 	for _, d := range c.Disks {
 		if d.Hot {
-			slot++ // the machine's own bus takes no device later
+			slot++ // the root bus does not support hot-plug
 			a = append(a, "-device", fmt.Sprintf("pcie-root-port,id=%s,chassis=%d,slot=%d", d.port(), slot, slot))
 			continue
 		}
@@ -185,10 +183,10 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
-// port is the name of the slot that a hot disk goes into.
+// port is the name of the slot for a hot-plugged disk.
 func (d Disk) port() string { return "p-" + d.ID }
 
-// drive describes what the disk's content is, as -drive and drive_add take it.
+// drive returns the drive of a disk for -drive and drive_add.
 func (d Disk) drive() string {
 	// QEMU's own snapshot=on would ignore flushes.
 	file, format, lock := d.Path, d.Format, ",file.locking=off"
@@ -211,7 +209,7 @@ func (d Disk) drive() string {
 	return drive
 }
 
-// args are the arguments of one disk: what the report prints as its line.
+// args returns the arguments of one disk, which the report prints as its line.
 func (d Disk) args() []string {
 	d = d.fill()
 	a := []string{"-drive", d.drive()}
@@ -232,7 +230,7 @@ func (d Disk) args() []string {
 	return a
 }
 
-// args are the arguments of one share.
+// args returns the arguments of one share.
 func (s Share) args() []string {
 	s = s.fill()
 	if s.Type == "9p" {
@@ -249,10 +247,10 @@ func (s Share) args() []string {
 	return []string{"-chardev", "socket,id=s-" + s.ID + ",path=" + esc(s.Socket), "-device", device}
 }
 
-// Line is what a report says of a device: its arguments as one line.
+// Line returns the arguments of a device as one line, for reports.
 func (d Disk) Line() string { return strings.Join(d.args(), " ") }
 
-// Line is what a report says of a device: its arguments as one line.
+// Line returns the arguments of a device as one line, for reports.
 func (s Share) Line() string {
 	s.Socket = filepath.Base(s.Socket)
 	return strings.Join(s.args(), " ")

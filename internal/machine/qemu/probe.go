@@ -15,23 +15,22 @@ import (
 	"iotax"
 )
 
-// probeDeadline is how long a guest may take to its first sign of life before an accelerator counts
-// as broken. One that works takes a quarter of a second.
+// probeDeadline limits the time to a guest's first console output. After it an accelerator counts as broken. A working one needs a
+// quarter of a second.
 const probeDeadline = 5 * time.Second
 
-// An Accelerator is how guests run here, and why so.
+// An Accelerator is the accelerator of guests on this host, and the reason for it.
 type Accelerator struct {
 	Name string `json:"name"` // kvm, hvf, tcg
 	Why  string `json:"why"`
 }
 
 // Probe finds the fastest accelerator with which a guest really boots: kvm on Linux, hvf on macOS,
-// else tcg, which is emulation and always works. boot is the smallest guest there is; its Accel, QMP
-// and Net are set by Probe. alive tells the line of its console that counts.
+// else tcg, which is emulation and always works. boot is the smallest guest; Probe sets its Accel, QMP and Net. alive detects the line
+// of its console that proves that it runs.
 //
-// Presence is no proof: inside a virtual machine /dev/kvm may be there and crawl or fail. So the
-// guest is booted, within a deadline of 5 s. The answer holds for this QEMU and guest kernel until the
-// host boots anew, and is kept in cacheDir.
+// The presence of /dev/kvm is not enough: inside a virtual machine it may be very slow or fail. So Probe boots the guest within 5 s. The
+// result is kept in cacheDir for this QEMU and guest kernel until the host reboots.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
 	accel, why := mayAccelerate()
 	if accel == "" {
@@ -61,7 +60,7 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 	}
 	known.Key, known.Accelerator = key, found
 	if b, err := json.Marshal(known); err == nil && os.MkdirAll(cacheDir, 0o755) == nil {
-		// Kept for speed only: failing to keep it costs the next run its probe.
+		// The cache only saves time: without it the next run probes again.
 		tmp := fmt.Sprintf("%s.%d", file, os.Getpid())
 		if os.WriteFile(tmp, b, 0o644) == nil {
 			_ = os.Rename(tmp, file)
@@ -76,7 +75,7 @@ func MayAccelerate() (bool, string) {
 	return accel != "", why
 }
 
-// Known returns the accelerator that the last Probe with cacheDir found, else the one that this host may have.
+// Known returns the accelerator of the last Probe with cacheDir, or else the one that this host may have.
 func Known(cacheDir string) string {
 	accel, _ := mayAccelerate()
 	var known Accelerator

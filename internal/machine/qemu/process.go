@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A process is a child that ends when this process does, however that comes about.
+// A process is a child that ends with this process, however that ends.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed once it has ended and all its output is read
+	done chan struct{} // closed when it has ended and all output is read
 	err  error         // of Wait; valid once done is closed
 }
 
-// spawn starts cmd in a process group of its own, where a Ctrl-C on the terminal does not reach it.
+// spawn starts cmd in its own process group, which does not get a Ctrl-C of the terminal.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	setAttr(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}
@@ -39,7 +39,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// end asks the process to go, and kills its group when it has not gone after patience.
+// end terminates the process, and kills its group if it has not ended after patience.
 func (p *process) end(patience time.Duration) {
 	terminate(p.cmd)
 	select {
@@ -49,12 +49,12 @@ func (p *process) end(patience time.Duration) {
 	kill(p.cmd)
 	select {
 	case <-p.done:
-	case <-time.After(patience + 5*time.Second): // stuck in the kernel: nothing ends it
+	case <-time.After(patience + 5*time.Second): // stuck in the kernel
 	}
 }
 
-// A Log keeps the last lines that were written to it, with the time of each, and hands every line on.
-// Its methods may be called from several goroutines.
+// A Log keeps the last lines that were written to it, with their times, and passes every line on. Its methods may be called from several
+// goroutines.
 type Log struct {
 	mu    sync.Mutex
 	lines []string
@@ -62,7 +62,7 @@ type Log struct {
 	line  func(at time.Time, line string)
 }
 
-// keepLines is how many lines a Log remembers.
+// keepLines is the number of lines that a Log keeps.
 const keepLines = 200
 
 func (l *Log) Write(b []byte) (int, error) {
@@ -76,7 +76,7 @@ func (l *Log) Write(b []byte) (int, error) {
 			if len(l.part) < 64<<10 {
 				break
 			}
-			line, rest = l.part, nil // no line at all, and it must not grow for ever
+			line, rest = l.part, nil // not a line, and it must not grow without limit
 		}
 		l.part = rest
 		s := strings.TrimRight(string(line), "\r")
@@ -109,7 +109,7 @@ func (l *Log) Tail(n int) string {
 	return strings.Join(kept[max(0, len(kept)-n):], "\n")
 }
 
-// clean removes what would steer the terminal of whoever reads a console's lines in an error.
+// clean removes terminal sequences, because errors quote console lines.
 func clean(s string) string {
 	var b strings.Builder
 	esc := false

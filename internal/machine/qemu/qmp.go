@@ -26,7 +26,7 @@ type Monitor struct {
 	event  func(Event)
 }
 
-// An Event is what QEMU says unasked.
+// An Event is an event of QEMU.
 type Event struct {
 	Name string          `json:"event"`
 	Data json.RawMessage `json:"data"`
@@ -44,8 +44,8 @@ type reply struct {
 	} `json:"QMP"`
 }
 
-// Dial connects to the control socket, waiting for QEMU to make it until ctx is done. event, if not nil,
-// is called for every event, from one goroutine.
+// Dial connects to the control socket. It waits until QEMU makes it or ctx is done. event, if not nil, is called for every event, from
+// one goroutine.
 func Dial(ctx context.Context, socket string, event func(Event)) (*Monitor, error) {
 	var conn net.Conn
 	for {
@@ -121,8 +121,7 @@ func (m *Monitor) read(r *bufio.Reader) {
 	m.conn.Close()
 }
 
-// Do runs one command. args is marshalled as its arguments, the result unmarshalled into result;
-// both may be nil.
+// Do runs one command with args as its arguments, and unmarshals the result into result. Both may be nil.
 func (m *Monitor) Do(ctx context.Context, command string, args, result any) error {
 	c := make(chan reply, 1)
 	m.mu.Lock()
@@ -163,12 +162,12 @@ func (m *Monitor) Do(ctx context.Context, command string, args, result any) erro
 	}
 }
 
-// Human runs a command of the human monitor, for what QMP itself does not tell.
+// Human runs a command of the human monitor, for information that QMP lacks.
 func (m *Monitor) Human(ctx context.Context, line string) (string, error) {
 	var out string
 	err := m.Do(ctx, "human-monitor-command", map[string]string{"command-line": line}, &out)
 	return out, err
 }
 
-// Close ends the connection. QEMU goes on.
+// Close closes the connection. QEMU continues.
 func (m *Monitor) Close() error { return m.conn.Close() }

@@ -7,15 +7,14 @@ import (
 
 func rdtsc() uint64
 
-// TSCKHz measures how fast this host's time stamp counter runs, in kHz. Under emulation a guest reads that
-// very counter, but finds its rate out by comparison with an emulated timer, which can go
-// badly wrong on a busy host; so it is told (tsc_early_khz).
+// TSCKHz measures the rate of this host's time stamp counter in kHz. An emulated guest reads the same counter, but calibrates it by an
+// emulated timer, which can be badly wrong on a busy host. So the guest gets the rate by tsc_early_khz.
 //
-// /proc/cpuinfo will not do: its MHz follow the governor.
+// The MHz in /proc/cpuinfo follow the governor and cannot be used.
 var TSCKHz = sync.OnceValue(func() int64 { return measureTSC(5 * time.Millisecond) })
 
 func measureTSC(window time.Duration) int64 {
-	// The shortest of a few windows was disturbed least at its ends.
+	// The shortest of a few windows is disturbed least.
 	best, rate := time.Duration(1<<62), 0.0
 	for range 3 {
 		t0, c0 := time.Now(), rdtsc()

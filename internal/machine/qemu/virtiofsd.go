@@ -14,18 +14,18 @@ import (
 	"iotax"
 )
 
-// A Virtiofsd is a virtio-fs daemon of this host. There are two, with different options: the one in C that
-// came with QEMU until version 8, and its successor in Rust.
+// A Virtiofsd is a virtio-fs daemon of this host. There are two with different options: the C one of QEMU before version 8, and its
+// successor in Rust.
 type Virtiofsd struct {
 	Path    string
-	Version string // as the daemon says it
+	Version string // as the daemon prints it
 	Rust    bool
 }
 
-// daemons are where distributions put it, outside of the PATH.
+// daemons lists the paths of distributions, outside of the PATH.
 var daemons = []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"}
 
-// FindVirtiofsd finds the daemon: binary, or "" for the one in the PATH, then where distributions hide it. An error is an
+// FindVirtiofsd finds the daemon: binary, or for "" the one in the PATH, or else in the paths of distributions. An error is an
 // *iotax.Error.
 func FindVirtiofsd(ctx context.Context, binary string) (*Virtiofsd, error) {
 	var places []string
@@ -82,12 +82,11 @@ func (v *Virtiofsd) String() string {
 	return v.Version
 }
 
-// Args writes the daemon's command line for s. unprivileged daemons in Rust cannot have the sandbox
-// that root's have.
+// Args returns the daemon's command line for s. Unprivileged Rust daemons cannot use the sandbox of root.
 func (v *Virtiofsd) Args(s Share, root bool) []string {
 	s = s.fill()
 	if !v.Rust {
-		// Extended attributes and POSIX ACLs stay off, as they are by default in both.
+		// Extended attributes and POSIX ACLs stay off, the default of both.
 		return []string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path, "-o", "cache=" + s.Cache}
 	}
 	cache := s.Cache
@@ -104,7 +103,7 @@ func (v *Virtiofsd) Args(s Share, root bool) []string {
 	return a
 }
 
-// serve starts the daemon for s and returns once it listens.
+// serve starts the daemon for s and returns when it listens.
 func (v *Virtiofsd) serve(ctx context.Context, s Share) (*process, *Log, error) {
 	log := &Log{}
 	fail := func(err error, hint string) (*process, *Log, error) {
@@ -152,7 +151,7 @@ func errOr(err, or error) error {
 	return or
 }
 
-// pidFile is where the daemon in C leaves a lock file behind.
+// pidFile returns the path of the lock file that the C daemon leaves.
 func (v *Virtiofsd) pidFile(socket string) string {
 	if v.Rust {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/leftover"
 )
 
-// tailLines is how much of a console an error quotes.
+// tailLines is the number of console lines in an error.
 const tailLines = 15
 
 // A VM is a running QEMU with the daemons that serve it. Its methods may be called from several
@@ -54,7 +54,7 @@ func (c Config) arch() string { return cmp.Or(c.Arch, runtime.GOARCH) }
 
 func (c Config) binary() string { return cmp.Or(c.Binary, Binary()) }
 
-// Look finds QEMU. The error is an *iotax.Error that says how to get it.
+// Look finds QEMU. The error is an *iotax.Error with a hint.
 func (c Config) Look() (string, error) {
 	p, err := exec.LookPath(c.binary())
 	if err != nil {
@@ -70,11 +70,10 @@ func (c Config) Look() (string, error) {
 	return p, nil
 }
 
-// Start checks c, starts the daemons of its shares and QEMU, and returns once QEMU answers. The
-// guest may not have booted then. line, if not nil, is called for each line of the console, from one
-// goroutine. Sockets that c names are made, and removed by Close.
+// Start checks c, starts the daemons of its shares and QEMU, and returns when QEMU answers. The guest may not have booted then. line, if
+// not nil, is called for each line of the console, from one goroutine. Start makes the sockets in c, and Close removes them.
 //
-// When this process ends, however that comes about, the guest does too (on Linux).
+// On Linux the guest ends with this process, however that ends.
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "use a directory with a shorter path"}
@@ -152,7 +151,7 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 	return v, nil
 }
 
-// plug gives the running machine a disk.
+// plug hot-plugs a disk.
 func (v *VM) plug(ctx context.Context, d Disk) error {
 	said, err := v.Monitor.Human(ctx, "drive_add 0 "+d.drive())
 	if err == nil && strings.TrimSpace(said) != "OK" {
@@ -181,10 +180,10 @@ func (v *VM) event(e Event) {
 	}
 }
 
-// Pid is QEMU's process id.
+// Pid returns QEMU's process id.
 func (v *VM) Pid() int { return v.qemu.cmd.Process.Pid }
 
-// CPU is what QEMU has used in all, once it has ended; 0 before.
+// CPU returns the total CPU time of QEMU after its end; 0 before.
 func (v *VM) CPU() time.Duration {
 	select {
 	case <-v.qemu.done:
@@ -200,8 +199,7 @@ func (v *VM) Done() <-chan struct{} { return v.qemu.done }
 // Tail returns the last n lines of the guest's console.
 func (v *VM) Tail(n int) string { return v.console.Tail(n) }
 
-// Err says why the guest is no more, with the last lines of its console and of what QEMU had to say.
-// It is nil while QEMU runs.
+// Err returns why the guest ended, with the last lines of its console and of QEMU's output. It is nil while QEMU runs.
 func (v *VM) Err() error {
 	select {
 	case <-v.qemu.done:
@@ -211,7 +209,7 @@ func (v *VM) Err() error {
 	v.mu.Lock()
 	why := v.why
 	v.mu.Unlock()
-	// The panic's own line is often further up than what is quoted below.
+	// The line of the panic is often above the quoted lines.
 	if p := lastWith(v.Tail(keepLines), "Kernel panic - "); p != "" {
 		why = panicked + ": " + p
 	}
@@ -223,8 +221,7 @@ func (v *VM) Err() error {
 	return errors.New(why + v.quote())
 }
 
-// Hint is what can be done about the guest's end, as far as its console tells; "" while QEMU runs, and
-// where nothing is known.
+// Hint returns a hint about the guest's end from its console, or "".
 func (v *VM) Hint() string {
 	select {
 	case <-v.qemu.done:
@@ -249,7 +246,7 @@ func (v *VM) panicked() bool {
 
 const panicked = "the guest's kernel panicked"
 
-// lastWith returns what follows mark on the last line that has it.
+// lastWith returns the text after mark on the last line that contains it.
 func lastWith(text, mark string) string {
 	i := strings.LastIndex(text, mark)
 	if i < 0 {
@@ -259,7 +256,7 @@ func lastWith(text, mark string) string {
 	return strings.TrimPrefix(line, "not syncing: ")
 }
 
-// quote is what the guest and those that serve it said last, to follow an error.
+// quote returns the last output of the guest and its servers, to append to an error.
 func (v *VM) quote() string {
 	var b strings.Builder
 	part := func(who, text string) {
@@ -279,9 +276,9 @@ func (v *VM) quote() string {
 	return b.String()
 }
 
-// Fail wraps cause, with which using the guest failed, in an error that quotes its console.
+// Fail wraps cause in an error that quotes the console of the guest.
 func (v *VM) Fail(cause error) error {
-	// A connection often breaks a moment before QEMU is known to have ended.
+	// A connection often breaks shortly before the end of QEMU is known.
 	select {
 	case <-v.qemu.done:
 		return fmt.Errorf("%w: %w", cause, v.Err())
@@ -292,7 +289,7 @@ func (v *VM) Fail(cause error) error {
 
 var forward = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s`)
 
-// hostPort finds the port of 127.0.0.1 that QEMU chose for one of the guest in what `info usernet` prints.
+// hostPort finds, in the output of `info usernet`, the port of 127.0.0.1 that QEMU forwards to a port of the guest.
 func hostPort(usernet string, guest int) (int, error) {
 	for _, m := range forward.FindAllStringSubmatch(usernet, -1) {
 		if m[2] == strconv.Itoa(guest) {
@@ -310,8 +307,7 @@ func (v *VM) forwarded(ctx context.Context, guest int) (int, error) {
 	return hostPort(out, guest)
 }
 
-// Forward returns the port of 127.0.0.1 that leads to a port of the guest, which it makes QEMU forward
-// if it does not yet.
+// Forward returns the port of 127.0.0.1 that leads to a port of the guest. QEMU begins to forward it if it does not yet.
 func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
 	if port, err := v.forwarded(ctx, guest); err == nil {
 		return port, nil
@@ -343,8 +339,8 @@ func (v *VM) Processes() map[string][]int {
 	return all
 }
 
-// Close ends the guest: as a power cut to it, but QEMU writes out what it holds. It then ends the
-// daemons and removes the sockets. It may be called again.
+// Close ends the guest like a power cut, except that QEMU flushes its buffers. It then ends the daemons and removes the sockets. It may be
+// called again.
 func (v *VM) Close(ctx context.Context) error {
 	v.close.Do(func() {
 		if v.qemu != nil {
@@ -364,7 +360,7 @@ func (v *VM) Close(ctx context.Context) error {
 		var wg sync.WaitGroup
 		for _, p := range v.daemons {
 			wg.Go(func() {
-				// The daemon goes by itself when QEMU hangs up.
+				// The daemon exits when QEMU disconnects.
 				select {
 				case <-p.done:
 				case <-time.After(500 * time.Millisecond):
@@ -382,8 +378,8 @@ func (v *VM) Close(ctx context.Context) error {
 	return nil
 }
 
-// SocketPath is a path for a socket called name that is short enough for one, in dir if it is, else in
-// a fresh directory of the system's own, which is then returned too for the caller to remove.
+// SocketPath returns a path for a socket that is short enough: in dir, or else in a new temporary directory, which it returns, too, for
+// the caller to remove.
 func SocketPath(dir, name string) (path, made string, err error) {
 	if path = filepath.Join(dir, name); len(path) <= maxSocket {
 		return path, "", nil

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// asks is who answers the questions of ssh.
+// asks is the way in which questions of ssh are answered.
 type asks int
 
 const (
@@ -35,11 +35,11 @@ const (
 	terminalVariable = "IOTAX_ASKPASS_TERMINAL"
 )
 
-// windowsInput is the console of Windows; what it shows goes elsewhere.
+// windowsInput is the input of the console of Windows.
 const windowsInput = "CONIN$"
 
-// answers returns who answers ssh, and the environment for it. ssh runs without a terminal of its own, so that the signals of the
-// user's are for iotax alone; iotax itself asks there.
+// answers returns the way to answer ssh, and its environment. ssh runs without a controlling terminal, so that only iotax gets the
+// signals of the user's terminal. iotax itself asks there.
 func (s *Spec) answers() (asks, []string, error) {
 	given, err := password(s.PasswordFile)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Spec) answers() (asks, []string, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	// Versions before 8.4 know no SSH_ASKPASS_REQUIRE, and ask the program where there is a DISPLAY and no terminal.
+	// Versions before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program if DISPLAY is set and there is no terminal.
 	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"),
 		terminalVariable + "=" + terminal}
 	switch {
@@ -71,7 +71,7 @@ func (s *Spec) answers() (asks, []string, error) {
 	return asksIotax, append(env, passwordVariable+"="+given), nil
 }
 
-// password returns the value of the environment or the file, "" when there is none. No error shows it.
+// password returns the password of the environment or the file, or "". Errors do not contain it.
 func password(file string) (string, error) {
 	if file == "" {
 		return os.Getenv(passwordVariable), nil
@@ -100,7 +100,7 @@ func Askpass() {
 	answer, err := "", errors.New("no terminal")
 	login := os.Getenv(loginVariable)
 	switch {
-	// Another host on the way may ask too, or a key for its passphrase.
+	// A jump host may ask, too, or a key for its passphrase.
 	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":
@@ -113,7 +113,7 @@ func Askpass() {
 	os.Exit(0)
 }
 
-// askAt asks the user. Only what is no secret is shown while it is typed.
+// askAt asks the user. It does not echo secrets.
 func askAt(terminal, question string) (string, error) {
 	f, err := os.OpenFile(terminal, os.O_RDWR, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package ssh is a host over SSH. The system's ssh makes the connection: its configuration, keys, agents, jumps and known
-// hosts hold because OpenSSH does it.
+// Package ssh opens hosts over SSH. The system's ssh makes the connection, so that its configuration, keys, agents, jumps and known
+// hosts apply.
 package ssh
 
 import (
@@ -21,8 +21,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is that of kind ssh. What it leaves out comes from the user's ssh configuration, and then
-// from OpenSSH's defaults.
+// Spec is the spec of kind ssh. Missing values come from the user's ssh configuration, or else from OpenSSH's defaults.
 type Spec struct {
 	Host           string        `yaml:"host" doc:"name, address or alias of the ssh configuration; user@host:port also works"`
 	User           string        `yaml:"user" doc:"login name"`
@@ -45,7 +44,7 @@ func (s *Spec) Traits() plan.Traits {
 	return plan.Traits{Stays: true, HostFiles: files}
 }
 
-// Validate finds what is wrong without looking at the network.
+// Validate checks the spec without the network.
 func (s *Spec) Validate() error {
 	host, _, port, err := splitHost(s.Host)
 	switch {
@@ -74,8 +73,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// splitHost takes [user@]host[:port] apart; an IPv6 address with a port stands in brackets. A
-// leading ssh:// is allowed.
+// splitHost splits [user@]host[:port]. An IPv6 address with a port is in brackets. A leading ssh:// is allowed.
 func splitHost(s string) (host, user string, port int, err error) {
 	s = strings.TrimSpace(strings.TrimPrefix(s, "ssh://"))
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
@@ -108,8 +106,7 @@ type remote struct {
 	to *transport
 }
 
-// Caps has the address of the host, the server's version where ssh shows it, the hosts on the way, and the agent that the plan
-// names.
+// Caps has the address of the host, the server's version if ssh shows it, the jump hosts, and the agent of the plan.
 func (r *remote) Caps() iotax.MachineCaps {
 	c := r.Machine.Caps()
 	c.Address = r.to.settings["hostname"]
@@ -140,7 +137,7 @@ func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return open(ctx, s, o, max(time.Minute, time.Duration(s.ConnectTimeout)+30*time.Second))
 }
 
-// open is Open with a limit on how long the host may be silent.
+// open is Open with a limit on the silence of the host.
 func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) (iotax.Machine, error) {
 	t, err := newTransport(ctx, s, o.Logf)
 	if err != nil {
@@ -159,7 +156,7 @@ func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) 
 	return r, nil
 }
 
-// homePath is p with the user's home directory in place of ~.
+// homePath returns p with ~ replaced by the user's home directory.
 func homePath(p string) string {
 	if p == "~" || strings.HasPrefix(p, "~/") {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -169,7 +166,7 @@ func homePath(p string) string {
 	return p
 }
 
-// options are the arguments with which ssh reaches the host, as a user would write them, and its name.
+// options returns the arguments of ssh for the host, as a user would write them, and its name.
 func (s *Spec) options() (args []string, host string) {
 	host, user, port, _ := splitHost(s.Host) // Validate has read it
 	add := func(option, value string) {

@@ -22,15 +22,15 @@ import (
 	"iotax/internal/secret"
 )
 
-// A transport starts programs on a host by the system's ssh, each over a connection of its own or the control socket that the
-// user's configuration names.
+// A transport starts programs on a host by the system's ssh, each over its own connection or over the control socket of the user's
+// configuration.
 type transport struct {
 	spec     *Spec
 	log      func(format string, args ...any)
 	program  string
 	args     []string          // before the host
 	host     string            // as the user wrote it
-	settings map[string]string // that ssh -G prints, the first of each
+	settings map[string]string // of ssh -G, the first of each
 	asks     asks
 	env      []string
 
@@ -41,11 +41,11 @@ type transport struct {
 	closed  bool
 }
 
-// askTime is how long ssh -G may take: a Match may run a command.
+// askTime limits ssh -G, which may run the command of a Match.
 const askTime = 30 * time.Second
 
-// newTransport reads the settings of the host. What the user's configuration leaves open, it sets: a dead link must be noticed,
-// and connecting must end.
+// newTransport reads the settings of the host. It sets timeouts that the user's configuration lacks: for connecting, and to detect a
+// dead link.
 func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*transport, error) {
 	t := &transport{spec: s, log: log, settings: map[string]string{}}
 	t.args, t.host = s.options()
@@ -83,7 +83,7 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 			t.settings[key] = value
 		}
 	}
-	// -v shows what the errors need. It is not the user's log level that decides whether there is one.
+	// The errors need the output of -v, whatever log level the user has configured.
 	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes"}, t.args...)
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {
@@ -110,12 +110,12 @@ func (t *transport) String() string {
 	return "ssh://" + strings.TrimPrefix(strings.TrimSpace(t.spec.Host), "ssh://")
 }
 
-// address is where the server listens, for messages.
+// address returns the address of the server, for messages.
 func (t *transport) address() string {
 	return net.JoinHostPort(t.settings["hostname"], t.settings["port"])
 }
 
-// serverVersion is the version of the server that ssh showed last.
+// serverVersion returns the version of the server that ssh printed last.
 func (t *transport) serverVersion() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,11 +135,10 @@ func (t *transport) Close(context.Context) error {
 	return nil
 }
 
-// plain matches words that mean themselves to every login shell, those of Windows too.
+// plain matches words that no login shell interprets, also on Windows.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:\\+-]+$`)
 
-// Start starts argv. Words that a shell could take for something else go over standard input, so that the login shell need
-// only start sh.
+// Start starts argv. Words that a shell could interpret are sent over standard input, so that the login shell only starts sh.
 func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -197,7 +196,7 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, e
 	return &agent.Running{Stdin: in, Stdout: out, Wait: wait, Kill: kill}, nil
 }
 
-// failure is the error of Wait for how ssh ended. 255 is its own failure.
+// failure returns the error of Wait. Status 255 is a failure of ssh itself.
 func (t *transport) failure(argv []string, said *report, err error) error {
 	said.mu.Lock()
 	defer said.mu.Unlock()
@@ -234,7 +233,7 @@ type report struct {
 	signal bool     // ended the command
 }
 
-// maxLines bounds what is kept of a host that prints without end.
+// maxLines limits the output that is kept.
 const maxLines = 50
 
 var (
@@ -286,10 +285,10 @@ func (r *report) line(line string) {
 	}
 }
 
-// hints are what a user can do about a text of ssh. The first that fits counts.
+// hints are hints for messages of ssh. The first match is used.
 var hints = []struct {
 	text, hint  string
-	unreachable bool // which may pass
+	unreachable bool // which may be temporary
 }{
 	{"Too many authentication failures", "name the right key (identity, or IdentityFile with IdentitiesOnly in the ssh configuration)", false},
 	{"Could not resolve hostname", "check the host's name, or give it a HostName in the ssh configuration", false},
@@ -303,7 +302,7 @@ var hints = []struct {
 	{"Connection closed", "make sure that an SSH server listens there and lets this host in: ", true},
 }
 
-// refused is the error of a connection that ssh did not make.
+// refused returns the error of a connection that ssh could not make.
 func (t *transport) refused(said *report, text string) error {
 	e := &iotax.Error{Op: "connect to", On: t.address(), Err: errors.New(text)}
 	key := said.key
@@ -362,7 +361,7 @@ type unreachable struct{ error }
 
 func (unreachable) Is(target error) bool { return target == agent.ErrUnreachable }
 
-// byHand is the line with which a user reaches the same host.
+// byHand returns the command line by which a user reaches the same host.
 func (t *transport) byHand() string {
 	args, host := t.spec.options()
 	return iotax.QuoteAll(slices.Concat([]string{"ssh"}, args, []string{host, "true"}))
