@@ -17,10 +17,10 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// A Machine runs commands by the agent at the other end of a transport. It is still there when the connection has broken:
-// the next call makes it again. Commands under way fail, and their agent ends them.
+// A Machine runs commands by the agent at the other end of a transport. When the connection breaks, running commands fail and their agent
+// ends them. The next call connects again.
 type Machine struct {
-	// Bound is set, before the first call, for a machine that ends with its connection: a second one is not tried.
+	// Bound is set, before the first call, for a machine that ends with its connection, so that no second one is tried.
 	Bound bool
 
 	link     agent.Link

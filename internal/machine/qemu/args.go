@@ -71,7 +71,7 @@ func (s Share) fill() Share {
 	return s
 }
 
-// maxSocket is the size of sun_path without its terminating zero, on macOS, which has four bytes less than Linux.
+// maxSocket is the longest path in sun_path with its terminating zero on macOS, which has four bytes less than Linux.
 const maxSocket = 103
 
 // Validate checks what the plan cannot check; it has checked devices and numbers.

@@ -42,8 +42,8 @@ type reading struct {
 	waits waits
 }
 
-// Waits are how long the threads of this process were ready to run and had no CPU: the one that ticks, and the others by
-// their ids. They are empty where that is not known.
+// waits are the times that threads of this process were runnable without a CPU: the ticking thread, and the others by id. They are
+// empty if unknown.
 type waits struct {
 	own    time.Duration
 	others map[int]time.Duration
