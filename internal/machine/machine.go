@@ -82,7 +82,7 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
-// Leftovers finds what machines of died runs have left on this host outside of processes and directories: containers
+// Leftovers finds what machines of crashed runs have left on this host outside of processes and directories: containers
 // and volumes, at the engines that this user reaches and at those of the machines in plans, instances of Lima and Tart, and labs.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())

@@ -384,7 +384,7 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Caps are those of a container. One that was made for the run ends with it: its bind mounts and volumes are removed from
+// Caps returns those of a container. One that was made for the run ends with it: its bind mounts and volumes are removed from
 // outside.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
@@ -409,7 +409,7 @@ func (b *box) HostPath(p string) string {
 	return ""
 }
 
-// Weakens is the class of the file system of this host on which the file lies, where that is known: the upper directory of an
+// Weakens returns the durability of the file system of this host on which the file lies, where that is known: the upper directory of an
 // overlay may be in memory.
 func (b *box) Weakens(path, _ string) iotax.Durability {
 	if on := b.HostPath(path); on != "" {

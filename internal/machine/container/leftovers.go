@@ -34,7 +34,7 @@ func runLabels() map[string]string {
 	return labels
 }
 
-// Leftovers finds the containers and volumes of died runs, at the engines that this user reaches and at those of the
+// Leftovers finds the containers and volumes of crashed runs, at the engines that this user reaches and at those of the
 // machines in plans.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return []leftover.Finder{

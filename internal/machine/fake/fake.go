@@ -91,7 +91,7 @@ func (f *Machine) Closed() bool {
 	return f.closed
 }
 
-// Caps are those of Under, as of another host. Its session is with an agent in this process, which dies with the machine.
+// Caps returns those of Under, as of another host. Its session is with an agent in this process, which dies with the machine.
 func (f *Machine) Caps() (c iotax.MachineCaps) {
 	if f.Under != nil {
 		c = f.Under.Caps()
@@ -231,7 +231,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Kind is kind fake.
+// Kind is the kind fake.
 var Kind = kind.Of("fake", "this host with scripted faults, for tests", Spec{}, func(_ context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	f := &Machine{Name: o.Name, Delay: time.Duration(s.Delay), Forgets: true}
 	if s.DieAfter > 0 {

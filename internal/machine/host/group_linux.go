@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// alive returns the processes of the command that run. One that has ended and waits to be reaped
-// counts as gone: in a container nobody may ever reap it.
+// alive returns the running processes of the command. Zombies count as ended, because a container may never reap them.
 func (g *group) alive() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -24,7 +23,7 @@ func (g *group) alive() []int {
 		if err != nil {
 			continue
 		}
-		// "pid (name) state ppid pgrp …"; the name may hold anything, so count from its end.
+		// "pid (name) state ppid pgrp …"; the name may contain any character, so parse from its end.
 		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(f) < 3 || f[0][0] == 'Z' || f[0][0] == 'X' {
 			continue

@@ -4,7 +4,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// alive knows only the process group as a whole here.
+// alive only checks the process group as a whole.
 func (g *group) alive() []int {
 	if unix.Kill(-g.id, 0) != nil {
 		return nil

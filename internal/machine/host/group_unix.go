@@ -17,8 +17,8 @@ import (
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// A group is the processes of one command: those of its process group, and those elsewhere that
-// carry its tag in their environment or descend from one of it, as far as the system shows.
+// A group is the processes of one command: its process group, and other processes with its tag in their environment or with an ancestor
+// in the group, as far as the system shows them.
 type group struct {
 	id   int
 	tag  string
@@ -31,8 +31,7 @@ func newGroup(cmd *exec.Cmd, tag string) *group {
 
 func (g *group) release() {}
 
-// end asks the processes to end, kills those that do not, and returns once they are gone. What it
-// returns describes the ones that could not be killed.
+// end terminates the processes, kills those that do not end, and waits. It returns a description of those that it could not kill.
 func (g *group) end() string {
 	start := time.Now()
 	alive := g.alive()
@@ -52,7 +51,7 @@ func (g *group) end() string {
 		case age > proc.Grace+proc.Patience:
 			return describe(alive)
 		case age > proc.Grace:
-			// Each time anew: one of them may have forked since.
+			// List them again, because one may have forked.
 			for _, p := range alive {
 				unix.Kill(p, unix.SIGKILL)
 			}

@@ -18,13 +18,13 @@ func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// A group is the job object that holds a command and everything it starts.
+// A group is the job object of a command and its descendants.
 type group struct {
 	cmd *exec.Cmd
 	job windows.Handle
 }
 
-// newGroup puts the command into a job. Should the system refuse, the command alone is ended.
+// newGroup puts the command into a job. If the system refuses, only the command is ended.
 func newGroup(cmd *exec.Cmd, _ string) *group {
 	g := &group{cmd: cmd}
 	job, err := windows.CreateJobObject(nil, nil)

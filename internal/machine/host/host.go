@@ -1,4 +1,4 @@
-// Package host is this host: its commands, each with all its processes, and how they are ended.
+// Package host runs commands on this host, and ends each with all its processes.
 package host
 
 import (
@@ -21,10 +21,10 @@ import (
 	"iotax/internal/secret"
 )
 
-// Spec is that of kind host; there is nothing to choose.
+// Spec is the spec of kind host. It has no fields.
 type Spec struct{ plan.Plain }
 
-// Kind is kind host.
+// Kind is the kind host.
 var Kind = kind.Of("host", "this host", Spec{}, func(context.Context, *Spec, kind.Options) (iotax.Machine, error) {
 	return Local(), nil
 }).WithoutDevices()
@@ -40,11 +40,10 @@ func (local) Close(context.Context) error { return nil }
 
 func (local) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
-// Run hands files over as they are and starts no goroutine for them: the load generator's output
-// then does not pass through this process. Other readers and writers get a pipe each.
+// Run passes files directly to the command, so that the load generator's output does not go through this process. Other readers and
+// writers get a pipe each.
 //
-// A Stdin that is no file may still be in a Read when Run returns, if the command ended without
-// reading it all and that Read blocks.
+// A Stdin that is not a file may still be in a blocked Read when Run returns, if the command ended without reading all of it.
 func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	if err := proc.Check(c, l.String()); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 		if err == nil {
 			outputs.Go(func() {
 				if _, err := io.Copy(w, r); err != nil {
-					r.Close() // the command learns by SIGPIPE, as from a closed terminal
+					r.Close() // the command gets SIGPIPE, as from a closed terminal
 				}
 			})
 		}
@@ -159,14 +158,14 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 		case <-finished:
 			return l.ended(c, context.Cause(ctx))
 		case <-time.After(time.Second):
-			// Something that is no longer to be recognised as the command's holds its output.
+			// An unidentified process holds the output.
 			out.Shut()
 			errs.Shut()
 			return l.ended(c, context.Cause(ctx))
 		}
 	}
 	if feed != nil {
-		ends.close() // wakes a Feed that writes to a command that is gone
+		ends.close() // wakes a Feed that writes to an ended command
 		select {
 		case <-fed:
 		case <-time.After(100 * time.Millisecond):
@@ -190,7 +189,7 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	return nil
 }
 
-// ended is the error of a command that was ended because of cause.
+// ended returns the error of a command that was ended because of cause.
 func (l local) ended(c *iotax.Cmd, cause error) error {
 	var stream *proc.StreamError
 	if errors.As(cause, &stream) {
@@ -199,7 +198,7 @@ func (l local) ended(c *iotax.Cmd, cause error) error {
 	return cause
 }
 
-// pipes closes what is left of the pipes of one command. Closing twice is harmless.
+// pipes closes the remaining pipes of one command. It may be called twice.
 type pipes []*os.File
 
 func (p *pipes) pipe() (r, w *os.File, err error) {
@@ -216,11 +215,11 @@ func (p *pipes) close() {
 	}
 }
 
-// lookPath finds the program in the PATH that the command will see, as a shell's exec does.
+// lookPath finds the program in the PATH of the command, as a shell's exec does.
 func lookPath(c *iotax.Cmd) (string, error) {
 	name := c.Args[0]
 	if strings.ContainsRune(name, filepath.Separator) {
-		// Relative to Dir; os/exec starts the child there before it looks.
+		// Relative to Dir, because os/exec changes to Dir before the lookup.
 		return name, nil
 	}
 	for i := len(c.Env) - 1; i >= 0; i-- {
@@ -246,8 +245,8 @@ func lookPath(c *iotax.Cmd) (string, error) {
 	return exec.LookPath(name)
 }
 
-// notRun maps a failed start to what a shell would answer: 127 for a missing program, 126 for one
-// that cannot be executed. So a missing fio looks alike on every machine.
+// notRun maps a failed start to the exit status of a shell: 127 for a missing program, 126 for one that cannot be executed. So a missing
+// fio has the same status on every machine.
 func notRun(c *iotax.Cmd, err error) error {
 	e := &iotax.ExitError{Args: c.Args, Code: 126}
 	switch {

@@ -1,5 +1,5 @@
-// Package inside starts containers on other machines: in a guest, on a host over SSH, on this host. An engine starts the
-// container, by the command line that Docker, Podman and nerdctl share. Or the container is a set of namespaces that the agent makes.
+// Package inside starts containers on machines: in a guest, on a host over SSH, on this host. Either an engine starts the container, by
+// the command line of Docker, Podman and nerdctl, or the agent makes a set of namespaces.
 package inside
 
 import (
@@ -22,18 +22,18 @@ import (
 	"iotax/internal/plan"
 )
 
-// namespaces is the engine that is none: the machine's own files, or a directory of it, as the root of a process tree
-// with mounts, processes, IPC and host name of its own, made by unshare(1). It has no control group.
+// namespaces means no engine: unshare(1) makes a process tree with its own mounts, processes, IPC and host name, whose root is the
+// machine's or a directory there. It has no control group.
 const namespaces = "namespaces"
 
-// Spec is that of kind container.
+// Spec is the spec of kind container.
 type Spec struct {
 	Engine string   `yaml:"engine" doc:"command that starts the container there, as in nerdctl, podman, docker or 'sudo nerdctl'; namespaces needs no engine and uses the machine's own files"`
 	Image  string   `yaml:"image" doc:"image with a POSIX shell; for namespaces a directory of the machine, or empty for its root"`
 	Args   []string `yaml:"args" doc:"arguments to add to the engine's run command, as in [--security-opt, seccomp=unconfined]"`
 }
 
-// Kind is kind container.
+// Kind is the kind container.
 var Kind = kind.Of("container", "a container on another machine, around the place of each target, made there by nerdctl, Podman or Docker, or from namespaces",
 	Spec{Engine: namespaces}, open).WithoutDevices()
 
@@ -49,7 +49,7 @@ func (s *Spec) SetScalar(v string) error {
 	return nil
 }
 
-// Validate finds what no container can be made of.
+// Validate refuses a spec of which no container can be made.
 func (s *Spec) Validate() error {
 	switch {
 	case len(s.words()) == 0:
@@ -70,8 +70,7 @@ func (s *Spec) named() bool { return s.Engine != namespaces }
 // words returns the command line of the engine, with more appended.
 func (s *Spec) words(more ...string) []string { return append(strings.Fields(s.Engine), more...) }
 
-// sharesNetwork reports whether the container has the network of its machine. The namespaces that are made without an
-// engine are others than the network's.
+// sharesNetwork reports whether the container has the network of its machine. Without an engine there is no network namespace.
 func (s *Spec) sharesNetwork() bool {
 	if !s.named() {
 		return true
@@ -91,7 +90,7 @@ const (
 	endTime   = 10 * time.Second
 )
 
-// A container is the machine in which the work is done. It lives as long as its agent's session.
+// A container is a machine that exists as long as its agent's session.
 type container struct {
 	*remote.Machine
 	on      iotax.Machine
@@ -101,7 +100,7 @@ type container struct {
 	killed  atomic.Bool // the engine's command was killed, so the container may still run
 }
 
-// Caps are those of its machine but for its boot, its files and, in most containers, its network.
+// Caps returns those of its machine but for its boot, its files and, in most containers, its network.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {

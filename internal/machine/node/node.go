@@ -33,7 +33,7 @@ func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "
 // defaultRate is the rate of the published study: 43.8 MiB/s of payload.
 const defaultRate = 384e6
 
-// Kind is kind node.
+// Kind is the kind node.
 var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with its own link and directory; needs root",
 	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
 

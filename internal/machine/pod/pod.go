@@ -1,4 +1,4 @@
-// Package pod is the pods of Kubernetes that commands run in.
+// Package pod runs commands in pods of Kubernetes.
 package pod
 
 import (
@@ -24,7 +24,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is that of kind k8s: a pod of Kubernetes that runs, or one that is made for the run and removed
+// Spec is the spec of kind k8s: a pod of Kubernetes that runs, or one that is made for the run and removed
 // after it, with the claims that its targets need.
 type Spec struct {
 	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a running pod; it is not changed"`
@@ -53,7 +53,7 @@ func (s *Spec) Traits() plan.Traits {
 	return plan.Traits{Stays: s.Pod != "", HostFiles: []*string{&s.File}}
 }
 
-// Validate finds what is wrong without asking the cluster.
+// Validate checks the spec without asking the cluster.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch ns, name, ok := strings.Cut(s.Pod, "/"); {
@@ -85,20 +85,20 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Cluster is the configuration that s names.
+// Cluster returns the configuration of s.
 func (s *Spec) Cluster() kube.Config {
 	return kube.Config{File: s.File, Context: s.Context, Namespace: s.Namespace}
 }
 
-// AllNodes is the node of a spec that stands for one machine on each node.
+// AllNodes is the node of a spec that means one machine on each node.
 const AllNodes = "all"
 
-// Kind is kind k8s.
+// Kind is the kind k8s.
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
-// Spread is a plan.Kind's Spread, for plans that are to be run: it takes the nodes apart that are written with commas
-// between, and asks the cluster what `node: all` stands for. Pods that are made and name no node get the given ones.
+// Spread is plan.Kind's Spread for plans that will run. It splits lists of nodes, and replaces `node: all` by the cluster's nodes. New
+// pods without a node get the given ones.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -121,7 +121,7 @@ func Spread(given string) func(fields map[string]string) (key string, nodes []st
 	}
 }
 
-// allNodes are those of a cluster that take pods.
+// allNodes returns the nodes of a cluster that accept pods.
 func allNodes(c kube.Config) ([]string, error) {
 	api, err := kube.Connect(c)
 	if err != nil {
@@ -130,7 +130,7 @@ func allNodes(c kube.Config) ([]string, error) {
 	return api.Nodes(context.Background())
 }
 
-// A pod is a container in a pod that commands run in.
+// A pod runs commands in a container of a pod.
 type pod struct {
 	*remote.Machine
 	api       *kube.Client
@@ -145,7 +145,7 @@ type pod struct {
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }
 
-// podTime bounds the removal of a pod, when nothing else does.
+// podTime limits the removal of a pod without another deadline.
 const podTime = time.Minute
 
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
@@ -207,8 +207,7 @@ func (p *pod) gone(ctx context.Context) error {
 	return p.api.Gone(ctx, p.ns, p.name, p.container, p.began)
 }
 
-// create makes the pod. Its claims are its own: Kubernetes makes them with it and removes them after it,
-// also when nobody else can.
+// create makes the pod with ephemeral claims, which Kubernetes creates and removes with it, also if iotax cannot.
 func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	spec, err := s.pod(o)
 	if err != nil {
@@ -233,7 +232,7 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	return nil
 }
 
-// pod is what the cluster is asked for.
+// pod returns the manifest.
 func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	pull := map[string]corev1.PullPolicy{"missing": corev1.PullIfNotPresent, "never": corev1.PullNever, "always": corev1.PullAlways}[s.Pull]
 	no, grace := false, int64(1)
@@ -247,7 +246,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &s.User}
 	}
 	if s.Node != "" {
-		// By a rule and not by name: the scheduler must still look for room and for volumes.
+		// By affinity and not by name, so that the scheduler still checks resources and volumes.
 		spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.Node}}}}}}}}
 	}
@@ -275,8 +274,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	return spec, nil
 }
 
-// resources are what the pod asks for, which is also its limit: what may differ from trial to trial is no
-// part of a comparison.
+// resources returns the requests of the pod, which are also its limits, so that its share does not vary between trials.
 func resources(s *Spec) (r corev1.ResourceRequirements) {
 	list := corev1.ResourceList{}
 	if s.CPUs > 0 {
@@ -328,13 +326,13 @@ func claimSource(c *iotax.Claim) corev1.VolumeSource {
 	return corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{ObjectMeta: meta, Spec: spec}}}
 }
 
-// cutExport takes SERVER:/PATH apart; the server may be an address of IPv6 in brackets.
+// cutExport splits SERVER:/PATH. The server may be an IPv6 address in brackets.
 func cutExport(text string) (server, path string, ok bool) {
 	server, path, ok = strings.Cut(text, ":/")
 	return strings.Trim(server, "[]"), "/" + path, ok
 }
 
-// inspect reads what the cluster tells of the running pod. What it does not tell this user is left out.
+// inspect reads facts of the running pod from the cluster. It omits facts that this user may not read.
 func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Options) error {
 	c := found.Spec.Containers[0]
 	if s.Container != "" {
@@ -411,7 +409,7 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Caps are those of a pod. The files of an NFS export outlive it.
+// Caps returns those of a pod. The files of an NFS export outlive it.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
 	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports

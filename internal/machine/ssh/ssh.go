@@ -97,7 +97,7 @@ func splitHost(s string) (host, user string, port int, err error) {
 	return host, user, port, nil
 }
 
-// Kind is kind ssh.
+// Kind is the kind ssh.
 var Kind = kind.Of("ssh", "a host over SSH, with your ssh configuration", Spec{}, Open).WithoutDevices()
 
 // A remote is a host over SSH.

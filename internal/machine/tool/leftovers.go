@@ -14,10 +14,10 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A keeper is a program that keeps machines in a directory, and no label on them: each is noted in the run's working directory
-// before it is made, with the program and the directory. Another one that is asked later would know nothing of it.
+// A keeper is a program that keeps machines in a directory without labels. iotax records each machine in the run's working directory
+// before it is made, with the program and its directory, because a program with another directory would not list it.
 type keeper struct {
-	kind     string   // of its notes
+	kind     string   // of its records
 	variable string   // of the environment, which names the directory
 	home     string   // which it is without that, in the user's own
 	remove   []string // how a machine is removed
@@ -28,7 +28,7 @@ var (
 	tarts = keeper{"tart", "TART_HOME", ".tart", []string{"delete"}}
 )
 
-// note writes down in dir that t is about to make the machine name.
+// note records in dir that t will make the machine name.
 func (k keeper) note(dir string, t tool, name string) (forget func() error, err error) {
 	program, err := exec.LookPath(t.program)
 	if err == nil {
@@ -48,7 +48,7 @@ func (k keeper) note(dir string, t tool, name string) (forget func() error, err 
 	return leftover.Note(dir, k.kind, name, program, home)
 }
 
-// Leftovers finds the machines that died runs have made with Lima and Tart.
+// Leftovers finds the machines that crashed runs made with Lima and Tart.
 func Leftovers() []leftover.Finder {
 	return []leftover.Finder{
 		{Kind: "Lima instance", Plural: "Lima instances", Find: limas.find},
@@ -67,7 +67,7 @@ func (k keeper) find(_ context.Context, p leftover.Place) (items []leftover.Item
 	return items, err
 }
 
-// end removes what is noted. The note is forgotten when the program that was to make it has removed it, or does not list it.
+// end removes the recorded machine. It removes the record when the program has removed the machine, or does not list it.
 func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	if len(n.How) != 2 {
 		return &iotax.Error{Op: "read", On: n.File, Err: errors.New("it does not name the program that made it, and the directory"),
@@ -77,7 +77,7 @@ func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	t := tool{program: program, env: []string{k.variable + "=" + home}}
 	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
 	for _, needed := range n.How {
-		if _, err := os.Stat(needed); err != nil { // an empty directory in place of one that is not mounted would list nothing
+		if _, err := os.Stat(needed); err != nil { // an empty directory, where the real one is not mounted, would list nothing
 			return &iotax.Error{Op: "find", On: n.Name, Err: err, Hint: hand}
 		}
 	}

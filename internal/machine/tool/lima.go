@@ -20,7 +20,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// Lima is the spec of kind lima: an instance of Lima, made for the run or one that is there.
+// Lima is the spec of kind lima: an instance of Lima that is made for the run, or an existing one.
 type Lima struct {
 	Instance  string    `yaml:"instance" doc:"running instance; without it one is created for the run and deleted afterwards"`
 	Template  string    `yaml:"template" doc:"template of a new instance, as in template://debian, or a file"`
@@ -32,14 +32,14 @@ type Lima struct {
 	Program   string    `yaml:"program" doc:"path of limactl; empty searches the PATH"`
 }
 
-// LimaKind is kind lima.
+// LimaKind is the kind lima.
 var LimaKind = kind.Of("lima", "a Lima instance (limactl): a running one, or one made for the run",
 	Lima{Template: "template://default"}, openLima).WithoutDevices()
 
 // SetScalar takes the name of an instance: `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
 
-// Traits name the template as a file unless it is a URL or a mere name, as limactl sees it.
+// Traits name the template as a file unless limactl takes it as a URL or a name.
 func (s *Lima) Traits() plan.Traits {
 	files := programFile(&s.Program)
 	if !strings.Contains(s.Template, ":") && (plan.IsPath(s.Template) || strings.HasSuffix(s.Template, ".yaml") || strings.HasSuffix(s.Template, ".yml")) {
@@ -48,7 +48,7 @@ func (s *Lima) Traits() plan.Traits {
 	return plan.Traits{Stays: s.Instance != "", HostFiles: files}
 }
 
-// Validate finds what is wrong without asking Lima.
+// Validate checks the spec without asking Lima.
 func (s *Lima) Validate() error {
 	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -69,7 +69,7 @@ func (s *Lima) Validate() error {
 	return nil
 }
 
-// create writes the arguments of limactl create.
+// create returns the arguments of limactl create.
 func (s *Lima) create(name string) []string {
 	a := []string{"create", "--tty=false", "--name=" + name}
 	if s.VMType != "" {
@@ -95,20 +95,20 @@ type limaInstance struct {
 	*remote.Machine
 	lima  tool
 	name  string
-	home  string // where Lima keeps the disks of its instances
+	home  string // directory of the disks of Lima's instances
 	facts map[string]string
 }
 
-// A limaMade is one that was made for the run.
+// A limaMade is an instance that was made for the run.
 type limaMade struct {
 	*limaInstance
 	started time.Time
 	boot    []iotax.Phase
 	mounts  bool         // it has directories of this host
-	forget  func() error // that it was noted
+	forget  func() error // of its record
 }
 
-// Weakens is the class of where the disk lies, or, in a directory that this host shares at the same path, of that directory.
+// Weakens returns the durability of where the disk lies, or, in a directory that this host shares at the same path, of that directory.
 // On macOS neither QEMU nor Virtualization.framework, as Lima starts it, asks the drive to flush its cache.
 func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	switch fs {
@@ -124,7 +124,7 @@ func (m *limaInstance) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Caps are those of an instance that ends with the run. The files of mounts are on this host and stay.
+// Caps returns those of an instance that ends with the run. The files of mounts are on this host and stay.
 func (m *limaMade) Caps() iotax.MachineCaps {
 	c := m.limaInstance.Caps()
 	c.Started, c.Boot, c.Perishes = m.started, m.boot, !m.mounts
@@ -157,7 +157,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	}
 	m := &limaInstance{lima: lima, name: s.Instance, home: limaHome(), facts: map[string]string{"lima.version": version, "lima.instance": s.Instance}}
 	open := func() (err error) {
-		// Without a directory of its own, limactl would try to enter the one that this process is in.
+		// Without --workdir, limactl would enter the working directory of this process.
 		m.Machine, err = lima.into(ctx, cmp.Or(o.Name, m.name), o.Log, m.alive, "shell", "--workdir", "/", m.name)
 		return err
 	}
@@ -205,7 +205,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	return made, nil
 }
 
-// limaHome is where limactl keeps its instances.
+// limaHome returns the directory of limactl's instances.
 func limaHome() string {
 	if dir := os.Getenv("LIMA_HOME"); dir != "" {
 		return dir
@@ -214,11 +214,11 @@ func limaHome() string {
 	return filepath.Join(home, ".lima")
 }
 
-// alive says why the instance cannot be used.
+// alive returns an error if the instance cannot be used.
 func (m *limaInstance) alive(ctx context.Context) error {
 	out, err := m.lima.run(ctx, toolQuick, "list", "--format", "{{.Status}}", m.name)
 	if err != nil {
-		// A name that it does not know is an error like any other.
+		// An unknown name is an error like any other.
 		names, lerr := m.lima.run(ctx, toolQuick, "list", "--quiet")
 		if lerr != nil || slices.Contains(strings.Fields(names), m.name) {
 			return err

@@ -32,7 +32,7 @@ type Tart struct {
 	Program      string    `yaml:"program" doc:"path of tart; empty searches the PATH"`
 }
 
-// TartKind is kind tart.
+// TartKind is the kind tart.
 var TartKind = kind.Of("tart", "a Tart virtual machine on macOS, cloned for the run and deleted afterwards",
 	Tart{User: "admin"}, openTart).WithoutDevices()
 
@@ -46,7 +46,7 @@ func (s *Tart) Traits() plan.Traits {
 	}
 }
 
-// Validate finds what is wrong without asking Tart.
+// Validate checks the spec without asking Tart.
 func (s *Tart) Validate() error {
 	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -72,8 +72,8 @@ func (s *Tart) Validate() error {
 	return nil
 }
 
-// durability is what a flush of the guest means: Virtualization.framework asks the drive to flush its cache in mode full, which is
-// Tart's default, calls fsync(2) in mode fsync, and does nothing in mode none.
+// durability returns the meaning of a flush of the guest. Virtualization.framework flushes the cache of the drive in mode full, Tart's
+// default, calls fsync(2) in mode fsync, and does nothing in mode none.
 func (s *Tart) durability() iotax.Durability {
 	d := iotax.Durable
 	for o := range strings.SplitSeq(s.RootDiskOpts, ",") {
@@ -87,7 +87,7 @@ func (s *Tart) durability() iotax.Durability {
 	return d
 }
 
-// set writes the arguments of tart set, or nothing.
+// set returns the arguments of tart set, or nil.
 func (s *Tart) set(name string) (a []string) {
 	if s.CPUs > 0 {
 		a = append(a, "--cpu", strconv.Itoa(s.CPUs))
@@ -101,7 +101,7 @@ func (s *Tart) set(name string) (a []string) {
 	return append([]string{"set", name}, a...)
 }
 
-// start writes the arguments of tart run.
+// start returns the arguments of tart run.
 func (s *Tart) start(name string) []string {
 	a := []string{"run", "--no-graphics"}
 	if s.RootDiskOpts != "" {
@@ -123,14 +123,14 @@ type tartVM struct {
 	boot   []iotax.Phase
 	dirs   bool               // it has directories of this host
 	disk   iotax.Durability   // of its root disk
-	forget func() error       // that it was noted
+	forget func() error       // of its record
 	known  string             // file of host keys of its own
 	kill   context.CancelFunc // of tart run
 	ended  chan struct{}
 	err    error // of tart run, once ended is closed
 }
 
-// Caps are those of the connection, of a machine that ends with the run. The files of shared directories are on this host and
+// Caps returns those of the connection, of a machine that ends with the run. The files of shared directories are on this host and
 // stay.
 func (v *tartVM) Caps() iotax.MachineCaps {
 	c := v.Machine.Caps()
@@ -138,7 +138,7 @@ func (v *tartVM) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Weakens is the class of the disk's synchronization, and of the Mac's own files in a shared directory.
+// Weakens returns the durability of the disk's synchronization, and of the Mac's own files in a shared directory.
 func (v *tartVM) Weakens(_, fs string) iotax.Durability {
 	if fs == "virtiofs" {
 		return iotax.DriveCache
@@ -149,7 +149,7 @@ func (v *tartVM) Weakens(_, fs string) iotax.Durability {
 // Close stops the machine and deletes it.
 func (v *tartVM) Close(ctx context.Context) error {
 	if v.Machine != nil {
-		_ = v.Machine.Close(ctx) // a connection that broke is no error: the machine goes
+		_ = v.Machine.Close(ctx) // a broken connection is not an error, because the machine is deleted
 	}
 	ctx, cancel := stillCtx(ctx)
 	defer cancel()
@@ -211,7 +211,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	if v.known, err = os.MkdirTemp(o.WorkDir, "iotax-tart-"); err != nil {
 		return nil, err
 	}
-	// Its host key was made with the clone: nobody can know it, and it is kept nowhere else.
+	// Its host key was made with the clone, so that no other file knows it.
 	there := &ssh.Spec{Host: ip, User: s.User, Config: "none", Identity: s.Identity, PasswordFile: s.PasswordFile, AcceptNew: true,
 		KnownHosts: filepath.Join(v.known, "known_hosts")}
 	for until := time.Now().Add(5 * time.Minute); ; {
@@ -235,7 +235,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	return v, nil
 }
 
-// named is a machine under another name.
+// named is a machine with another name.
 type named struct {
 	iotax.Machine
 	name string
@@ -243,7 +243,7 @@ type named struct {
 
 func (n named) String() string { return n.name }
 
-// run starts tart run, which lasts as long as the machine.
+// run starts tart run, which runs as long as the machine.
 func (v *tartVM) run(ctx context.Context, s *Tart) {
 	var run context.Context
 	run, v.kill = context.WithCancel(context.WithoutCancel(ctx))
@@ -254,7 +254,7 @@ func (v *tartVM) run(ctx context.Context, s *Tart) {
 	}()
 }
 
-// why is the reason behind err: how tart run ended, if it has.
+// why returns the cause of err: the end of tart run, if it has ended.
 func (v *tartVM) why(err error) error {
 	select {
 	case <-v.ended:

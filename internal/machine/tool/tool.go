@@ -1,4 +1,4 @@
-// Package tool is the machines of programs that make virtual machines and run commands in them: Lima, Tart, WSL.
+// Package tool opens machines of programs that make virtual machines and run commands in them: Lima, Tart, WSL.
 package tool
 
 import (
@@ -26,7 +26,7 @@ type tool struct {
 	env     []string
 }
 
-// programFile is the program that a plan names, where that is the path of one.
+// programFile returns the program of a plan if it is a path.
 func programFile(program *string) []*string {
 	if !plan.IsPath(*program) {
 		return nil
@@ -35,7 +35,7 @@ func programFile(program *string) []*string {
 }
 
 const (
-	toolQuick = time.Minute      // it only tells or ends something
+	toolQuick = time.Minute      // it only prints or ends something
 	toolSlow  = 10 * time.Minute // it starts or removes a machine
 	toolFetch = time.Hour        // it may download an image
 )
@@ -56,7 +56,7 @@ func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (str
 	return "", e
 }
 
-// look says whether the tool is there, and which version.
+// look returns the version of the tool, or an error if it is missing.
 func (t tool) look(ctx context.Context, name string, version ...string) (string, error) {
 	if _, err := exec.LookPath(t.program); err != nil {
 		return "", &iotax.Error{Op: "open machine", On: name, Err: err, Hint: t.hint}
@@ -67,12 +67,12 @@ func (t tool) look(ctx context.Context, name string, version ...string) (string,
 	return t.run(ctx, toolQuick, version...)
 }
 
-// into opens the machine that the tool runs commands in: prefix stands before their words. When a command fails, lost returns
-// the reason if that machine does not run.
+// into opens the machine in which the tool runs commands, with prefix before their words. When a command fails, lost returns the reason if
+// that machine does not run.
 func (t tool) into(ctx context.Context, name string, log func(string, ...any), lost func(context.Context) error, prefix ...string) (*remote.Machine, error) {
 	through := remote.Through(host.Local(), slices.Concat([]string{t.program}, prefix, []string{"sh", "-c", far.Script}), lost)
 	run := func(ctx context.Context, args []string, s remote.Streams) (int, error) {
-		// The words go over standard input: such tools change some of what a command line may contain.
+		// The words are sent over standard input, because such tools alter some command lines.
 		s.In = io.MultiReader(strings.NewReader(far.Exec(args)), s.In)
 		return through(ctx, nil, s)
 	}
@@ -83,7 +83,7 @@ func (t tool) into(ctx context.Context, name string, log func(string, ...any), l
 	return m, nil
 }
 
-// stillCtx is a context for undoing, with time of its own when ctx has ended.
+// stillCtx returns a context for undoing, with its own deadline if ctx has ended.
 func stillCtx(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return context.WithCancel(ctx)

@@ -21,7 +21,7 @@ type WSL struct {
 	Program      string `yaml:"program" doc:"path of wsl.exe; empty searches the PATH"`
 }
 
-// WSLKind is kind wsl.
+// WSLKind is the kind wsl.
 var WSLKind = kind.Of("wsl", "a distribution of the Windows Subsystem for Linux (wsl.exe)", WSL{}, openWSL).WithoutDevices()
 
 // SetScalar takes the name of a distribution: `wsl: Debian`.
@@ -31,7 +31,7 @@ func (s *WSL) Traits() plan.Traits {
 	return plan.Traits{Stays: true, HostFiles: programFile(&s.Program)}
 }
 
-// Validate finds names that wsl.exe would take for options.
+// Validate refuses names that wsl.exe would take as options.
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
 		if strings.HasPrefix(v, "-") || strings.ContainsAny(v, "\r\n\t\"") {
@@ -41,7 +41,7 @@ func (s *WSL) Validate() error {
 	return nil
 }
 
-// prefix is what stands before a command: --exec keeps the shell of the distribution out of it.
+// prefix returns the words before a command. --exec bypasses the shell of the distribution.
 func (s *WSL) prefix() (a []string) {
 	if s.Distribution != "" {
 		a = append(a, "-d", s.Distribution)
@@ -85,5 +85,5 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 	return m, nil
 }
 
-// narrow reads what wsl.exe itself says, which is UTF-16 unless WSL_UTF8 is set.
+// narrow decodes the messages of wsl.exe, which are UTF-16 unless WSL_UTF8 is set.
 func narrow(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\x00", "")) }

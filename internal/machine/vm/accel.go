@@ -9,8 +9,8 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// Accelerator finds how guests run on this host, by booting one where an accelerator is present; the
-// answer is kept in o.CacheDir. It needs o.WorkDir.
+// Accelerator returns the accelerator of guests on this host. If one is present, it boots a guest to test it, and keeps the result in
+// o.CacheDir. It needs o.WorkDir.
 func Accelerator(ctx context.Context, o kind.Options) (qemu.Accelerator, error) {
 	b := &booting{spec: Kind.New().(*Spec), o: o, dir: o.WorkDir}
 	return b.probeForImage(ctx)

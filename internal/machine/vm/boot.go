@@ -22,11 +22,11 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// again says what is special about a guest that is booted beside the first one of a run.
+// again holds the options of a guest that is booted in addition to the first one of a run.
 type again struct {
 	name  string         // host name of the micro-guest; "" for the first one
-	root  *iotax.Root    // to go on with, or nil
-	begun func(*qemu.VM) // is told once QEMU runs; nil for the first one
+	root  *iotax.Root    // to continue with, or nil
+	begun func(*qemu.VM) // called when QEMU runs; nil for the first one
 }
 
 // boot starts a guest and connects to its agent.
@@ -42,7 +42,7 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 	return m, nil
 }
 
-// spawn starts QEMU, and returns once the init of a micro-guest is ready. boots is nil where this host has what that boots.
+// spawn starts QEMU, and returns when the init of a micro-guest is ready. boots is nil if this host has the files.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning
@@ -50,7 +50,7 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 	notPinned := ""
 	if s.Pin == autoPin {
 		if pinned, err = lastCPUs(s.CPUs); err != nil {
-			notPinned = err.Error() // what was asked for was the best there is
+			notPinned = err.Error() // the best one was requested
 		}
 	} else if s.Pin != "" {
 		cpus, _ := parseCPUs(s.Pin) // Validate has read it
@@ -75,7 +75,7 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 		}
 		o.CacheDir = filepath.Join(user, "iotax")
 	}
-	// Sockets and keys must be this user's alone, and the paths of sockets must be short.
+	// Sockets and keys must be private, and the paths of sockets must be short.
 	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
@@ -116,7 +116,7 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 	return b, b.start(ctx)
 }
 
-// booting is a guest on its way.
+// booting is the state of a guest during its boot.
 type booting struct {
 	spec    *Spec
 	o       kind.Options
@@ -133,15 +133,15 @@ type booting struct {
 	root    *iotax.Disk      // that becomes the root; nil keeps it in memory
 	timeout time.Duration    // of the boot
 
-	identity string // file of the key that an image lets in
+	identity string // key file that an image accepts
 	vm       *qemu.VM
-	up       chan guest.Mark // of the micro-guest, as they come
+	up       chan guest.Mark // of the micro-guest, in order
 	mu       sync.Mutex
 	phases   []iotax.Phase
 	spawned  time.Time
 }
 
-// end ends the guest, as by a power cut, and removes what it has on this host.
+// end ends the guest, as by a power cut, and removes its files on this host.
 func (b *booting) end(ctx context.Context) (err error) {
 	if b.vm != nil {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -157,7 +157,7 @@ func (b *booting) end(ctx context.Context) (err error) {
 	return err
 }
 
-// devices adds what the volumes need.
+// devices adds the devices of the volumes.
 func (b *booting) devices(ctx context.Context) error {
 	for _, d := range b.o.Devices {
 		if d.Disk != nil && d.Disk.Root > 0 && b.beside.root == nil {
@@ -198,7 +198,7 @@ func (b *booting) line(at time.Time, line string) {
 	}
 	b.mu.Lock()
 	if m.Name == "init" {
-		// The kernel itself says nothing; the guest's clock tells when it started.
+		// The kernel prints nothing; its start follows from the guest's clock.
 		b.phases = append(b.phases, iotax.Phase{Name: "kernel", At: max(0, at.Sub(b.spawned)-m.At)})
 	}
 	if slices.Contains([]string{"init", "network", "mount", "root", "pivot"}, m.Name) {
@@ -283,7 +283,7 @@ func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
 		return nil, b.failed(err, hint)
 	}
 	if b.spec.Image != "" {
-		// What still goes on when the SSH server is up would be measured along.
+		// Work that continues after the start of the SSH server would disturb the measurement.
 		if err := settle(ctx, conn); err != nil {
 			_ = conn.Close(ctx)
 			return nil, b.failed(b.vm.Fail(fmt.Errorf("it does not come to rest: %w", err)), "")
@@ -314,7 +314,7 @@ func (b *booting) connect(ctx context.Context) (*agent.Machine, error) {
 	return m, err
 }
 
-// again boots the same guest beside the first one.
+// again boots another instance of the guest.
 func (b *booting) again(ctx context.Context, beside again) (iotax.Machine, error) {
 	o, root := b.o, beside.root
 	o.Name = b.name + " again"

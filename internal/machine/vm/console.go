@@ -22,8 +22,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// Console is how a guest without a shell (a unikernel) is used: its command stands on the kernel's command
-// line, and its results come over the serial port.
+// Console defines the use of a guest without a shell (a unikernel): its command is on the kernel's command line, and its results are on the
+// serial port.
 type Console struct {
 	Command string `yaml:"command" doc:"kernel command line, with {command} for the command to run. With this key the guest has no shell and is booted for each command"`
 	Boot    string `yaml:"boot" doc:"regular expression for the line with the boot time, with a group named after the unit, as in 'Booted up in (?<ms>[0-9.]+) ms'"`
@@ -59,7 +59,7 @@ func (c Console) compile() (p consolePatterns, err error) {
 	return p, nil
 }
 
-// validateConsole finds what does not go together in a guest without a shell.
+// validateConsole refuses combinations that a guest without a shell does not support.
 func (s *Spec) validateConsole() error {
 	_, err := s.Console.compile()
 	switch {
@@ -92,7 +92,7 @@ type consoleGuest struct {
 	vm *qemu.VM // of the command at hand
 }
 
-// openConsole makes ready to boot such a guest; nothing runs yet.
+// openConsole prepares the boot of such a guest. It starts nothing.
 func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	fail := func(err error, hint string) (iotax.Machine, error) {
 		return nil, &iotax.Error{Op: "make ready machine", On: o.Name, Err: err, Hint: hint}
@@ -141,11 +141,11 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		g.facts["device.iotax-image"] = g.config.Disks[0].Line()
 		g.storage = iotax.Weakest(g.storage, probe.Durability(dir))
 	} else if !slices.ContainsFunc(s.Args, disks.MatchString) {
-		g.storage = iotax.Volatile // all it has is its initial RAM disk
+		g.storage = iotax.Volatile // it has only its initial RAM disk
 	}
 	g.config.Accel, g.facts[iotax.FactAccelWhy] = s.Accel, "asked for"
 	if s.Accel == "auto" {
-		// Whether an accelerator works is found with Linux: what a unikernel says on its console is its own matter.
+		// Test the accelerator with Linux, because the console of a unikernel is unknown.
 		if o.CacheDir == "" {
 			user, err := os.UserCacheDir()
 			if err != nil {
@@ -177,7 +177,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 // disks matches arguments of QEMU that give the guest storage.
 var disks = regexp.MustCompile(`^--?(drive|blockdev|hd[abcd]|sd|fsdev|virtfs)$|vhost-user-(blk|fs)|vfio`)
 
-// Weakens is the class of the overlay of its image, and of what args: adds.
+// Weakens returns the durability of the overlay of its image, and of what args: adds.
 func (g *consoleGuest) Weakens(_, _ string) iotax.Durability { return g.storage }
 
 func (g *consoleGuest) String() string { return g.name }
@@ -186,12 +186,12 @@ func (g *consoleGuest) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Facts: g.facts, Weakens: g.Weakens, Processes: g.Processes, RunOnConsole: g.RunOnConsole}
 }
 
-// Run refuses: whoever calls it wants a shell, files, or a status of its own.
+// Run fails, because callers need a shell, files or an exit status.
 func (g *consoleGuest) Run(_ context.Context, cmd *iotax.Cmd) error {
 	return &iotax.Error{Op: "run " + strings.Join(cmd.Args, " "), On: "on " + g.name, Err: errors.New("the guest has no shell: it is booted for one command"), Hint: "use the workload command for it, without shell:"}
 }
 
-// Processes are those of the boot at hand.
+// Processes returns those of the boot at hand.
 func (g *consoleGuest) Processes() map[string][]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -257,7 +257,7 @@ func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iot
 	return out, nil
 }
 
-// A consoleReader takes the results from a console, line by line, from QEMU's goroutine.
+// A consoleReader parses the results on a console, line by line, in QEMU's goroutine.
 type consoleReader struct {
 	p      consolePatterns
 	mu     sync.Mutex
@@ -270,7 +270,7 @@ type consoleReader struct {
 	status int
 }
 
-// consoleLimit is how much of the results is kept.
+// consoleLimit limits the results that are kept.
 const consoleLimit = 16 << 20
 
 func (r *consoleReader) line(_ time.Time, line string) {
@@ -309,7 +309,7 @@ func (r *consoleReader) read() ([]byte, time.Duration) {
 	return slices.Clone(r.out.Bytes()), r.boot
 }
 
-// missing is what should have been on the console and was not.
+// missing returns the expected parts that the console lacks.
 func (r *consoleReader) missing() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,5 +25,5 @@ func parseCPUs(s string) (list []int, err error) {
 	return list, nil
 }
 
-// autoPin asks for a pinning to whichever CPUs there are.
+// autoPin pins to CPUs that iotax chooses.
 const autoPin = "auto"

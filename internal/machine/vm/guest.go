@@ -18,7 +18,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A machine is a guest that runs.
+// A machine is a running guest.
 type machine struct {
 	*agent.Machine
 	vm      *qemu.VM
@@ -29,10 +29,10 @@ type machine struct {
 	again   func(ctx context.Context, beside again) (iotax.Machine, error)
 
 	mu     sync.Mutex
-	beside []*qemu.VM // booted once more, and not known to be gone
+	beside []*qemu.VM // of Restart, still running
 }
 
-// Caps are those of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
+// Caps returns those of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
 // others with the guest.
 func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
@@ -42,7 +42,7 @@ func (g *machine) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Weakens is the class of the disks that no volume gives: an image's overlay, and what args: adds.
+// Weakens returns the durability of the disks that no volume gives: an image's overlay, and what args: adds.
 func (g *machine) Weakens(_, fs string) iotax.Durability {
 	if fs == "9p" || fs == "virtiofs" {
 		return iotax.Durable // of this host's directories
@@ -50,8 +50,8 @@ func (g *machine) Weakens(_, fs string) iotax.Durability {
 	return g.storage
 }
 
-// Processes are those of the guest, and of those that Restart booted beside it, from the start of their QEMU to its
-// end: whoever samples sees how their memory grows while they boot.
+// Processes returns the processes of the guest and of the guests of Restart, from the start of their QEMU to its end, so that samples
+// include their boot.
 func (g *machine) Processes() map[string][]int {
 	all := g.vm.Processes()
 	g.mu.Lock()
@@ -70,7 +70,7 @@ func (g *machine) Processes() map[string][]int {
 	return all
 }
 
-// Restart boots the same guest once more, without the disks of volumes but that of root.
+// Restart boots a second instance of the guest, with the root disk but without the other disks of volumes.
 func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
 	return g.again(ctx, again{name: "again", root: root, begun: func(v *qemu.VM) {
 		g.mu.Lock()
@@ -79,7 +79,7 @@ func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine,
 	}})
 }
 
-// BootFiles are the kernel, the initial RAM disk, and the disks that iotax itself gave the guest.
+// BootFiles returns the kernel, the initial RAM disk, and the disks that iotax added to the guest.
 func (g *machine) BootFiles() []string {
 	var files []string
 	for _, f := range []string{g.vm.Config.Kernel, g.vm.Config.Initrd, g.facts["image"]} {
@@ -95,7 +95,7 @@ func (g *machine) BootFiles() []string {
 	return files
 }
 
-// Forward lets QEMU's user network forward a port that the system chooses.
+// Forward makes QEMU's user network forward a port that the system chooses.
 func (g *machine) Forward(ctx context.Context, port int) (string, error) {
 	host, err := g.vm.Forward(ctx, port)
 	if err != nil {
@@ -104,7 +104,7 @@ func (g *machine) Forward(ctx context.Context, port int) (string, error) {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(host)), nil
 }
 
-// Run runs cmd in the guest. When the guest dies under it, the error quotes the guest's console.
+// Run runs cmd in the guest. If the guest dies meanwhile, the error quotes its console.
 func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	err := g.Machine.Run(ctx, cmd)
 	var exit *iotax.ExitError
@@ -120,13 +120,13 @@ func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 }
 
 func (g *machine) Close(ctx context.Context) error {
-	// The guest ends first, as by a power cut. A connection that breaks is no error then.
+	// The guest ends first, as by a power cut, so that a broken connection is not an error.
 	err := g.end(ctx)
 	_ = g.Machine.Close(ctx)
 	return err
 }
 
-// describe collects the facts that QEMU knows.
+// describe collects the facts of QEMU.
 func (b *booting) describe(ctx context.Context) error {
 	f := b.facts
 	f["qemu"] = b.vm.Monitor.Version
@@ -175,7 +175,7 @@ func identify(ctx context.Context, path, name string, facts map[string]string) e
 
 // describe adds the facts that only the running guest g has.
 func describe(ctx context.Context, g iotax.Machine, facts map[string]string) {
-	if there, err := guest.Describe.On(ctx, g, struct{}{}); err == nil { // without these facts it is still a guest
+	if there, err := guest.Describe.On(ctx, g, struct{}{}); err == nil { // the facts are optional
 		maps.Copy(facts, there)
 	}
 	facts["boot"] = time.Since(g.Caps().Started).Round(time.Millisecond).String()

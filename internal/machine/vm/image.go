@@ -23,7 +23,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// image makes ready to boot an image of the user's.
+// image prepares the boot of a user's image.
 func (b *booting) image(ctx context.Context) error {
 	s := b.spec
 	fail := func(err error, hint string) error {
@@ -86,8 +86,8 @@ func (b *booting) image(ctx context.Context) error {
 	return nil
 }
 
-// overlay makes file, which takes what is written to the image in base. Another guest may be using the image. With an error
-// comes what to do about it, where that is known. QEMU's own snapshot=on would ignore flushes.
+// overlay makes file, an overlay for writes to the image in base, which another guest may use. It returns a hint with an error if it has
+// one. QEMU's snapshot=on is not used because it ignores flushes.
 func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -111,7 +111,7 @@ func overlay(ctx context.Context, base, format, file string) (hint string, err e
 	return "", err
 }
 
-// imageFormat tells qcow2 from raw by its first bytes.
+// imageFormat detects qcow2 by its first bytes; other images are raw.
 func imageFormat(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func imageFormat(path string) (string, error) {
 	return "raw", nil
 }
 
-// writeSeed writes the disk from which cloud-init (data source NoCloud) takes its orders.
+// writeSeed writes the seed disk of cloud-init (data source NoCloud).
 func writeSeed(path, user, key string) error {
 	w, err := iso9660.NewWriter()
 	if err != nil {
@@ -149,8 +149,7 @@ func writeSeed(path, user, key string) error {
 	return errors.Join(w.WriteTo(f, "cidata"), f.Close())
 }
 
-// seedFiles are the files of the seed disk. The instance is a new one at each boot, so that
-// cloud-init does its work again.
+// seedFiles returns the files of the seed disk. Each boot has a new instance id, so that cloud-init runs again.
 func seedFiles(user, key, instance string) map[string]string {
 	var u strings.Builder
 	u.WriteString("#cloud-config\n")
@@ -167,7 +166,7 @@ func seedFiles(user, key, instance string) map[string]string {
 	}
 }
 
-// settle waits until a user's image has booted, where it has a program for that. Whether all went well there is the image's own matter.
+// settle waits until a user's image has booted, if the image has a program for that. It ignores failures inside the image.
 func settle(ctx context.Context, m iotax.Machine) error {
 	for _, args := range [][]string{{"cloud-init", "status", "--wait"}, {"systemctl", "is-system-running", "--wait"}} {
 		var exit *iotax.ExitError

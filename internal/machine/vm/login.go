@@ -31,7 +31,7 @@ func meet(ctx context.Context, p *port) (*agent.Machine, error) {
 	return m, nil
 }
 
-// A port is the way to an agent that runs in a guest from its boot on. It is used once.
+// A port connects to an agent that a guest starts at boot. It is used once.
 type port struct {
 	name string
 	dial func(context.Context) (net.Conn, error)
@@ -62,10 +62,10 @@ func (p *port) Start(ctx context.Context, _ []string) (*session.Running, error) 
 	return &session.Running{Stdin: c, Stdout: c, Wait: wait, Kill: hangup}, nil
 }
 
-// loginConfig is the ssh configuration for images: nothing asks the user, and no other key is tried.
+// loginConfig is the ssh configuration for images: without prompts, and with one key.
 const loginConfig = "BatchMode yes\nIdentitiesOnly yes\n"
 
-// login starts an agent in an image by its SSH server, which may take its time to come up.
+// login starts an agent in an image by its SSH server, which may start late.
 func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 	forwarded, err := b.vm.Forward(ctx, 22)
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 	if err := os.WriteFile(config, []byte(loginConfig), 0o600); err != nil {
 		return nil, err
 	}
-	// QEMU accepts before a server in the guest listens, and what was sent then may be lost. So the first attempts are short.
+	// QEMU accepts connections before the guest listens, and early data may be lost. So the first attempts are short.
 	for patience := 2 * time.Second; ; patience = min(patience*3/2, 30*time.Second) {
 		t, err := ssh.Transport(ctx, &ssh.Spec{Host: "127.0.0.1", Port: forwarded, User: b.spec.User, Identity: b.identity, Config: config,
 			KnownHosts: known, AcceptNew: true, ConnectTimeout: plan.Duration(patience)}, b.o.Logf)
@@ -99,12 +99,12 @@ func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 			return nil, b.vm.Fail(fmt.Errorf("%w: %w", context.Cause(ctx), err))
 		case <-time.After(200 * time.Millisecond):
 		}
-		// Only this QEMU listens on the port, so a key is the image's. A first boot may replace the one that was shown.
+		// Only this QEMU listens on the port, so that any host key is the image's. A first boot may replace the key.
 		_ = os.Remove(known)
 	}
 }
 
-// named is a transport with the name of a guest.
+// named is a transport that prints the name of a guest.
 type named struct {
 	session.Transport
 	name string

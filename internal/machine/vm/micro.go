@@ -21,7 +21,7 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// micro makes ready to boot the built-in guest.
+// micro prepares the boot of the built-in guest.
 func (b *booting) micro(ctx context.Context) error {
 	b.config.Port = qemu.Port{Name: guest.AgentPort, Socket: filepath.Join(b.sockets, "agent")}
 	boots := b.boots
@@ -48,7 +48,7 @@ func (b *booting) micro(ctx context.Context) error {
 	}
 	b.facts[iotax.FactAccel], b.facts[iotax.FactAccelWhy] = b.config.Accel, why
 	modules := b.config.Modules()
-	if r := b.beside.root; r != nil { // that a module is loaded first is not the mount's time
+	if r := b.beside.root; r != nil { // so that a mount does not include the time to load its module
 		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))
 	}
 	b.config.Append = commandLine(b.config.Accel, guest.Boot{Modules: modules,
@@ -87,14 +87,14 @@ func (b *booting) writeRoot(ctx context.Context, tools string) error {
 	return nil
 }
 
-// Boots is what a micro-guest boots: files of one host.
+// Boots are the files of one host that a micro-guest boots.
 type Boots struct {
 	Kernel guest.Kernel
 	Initrd string
 	Tools  string // the tools disk; "" without one
 }
 
-// bootsOf finds or makes what micro-guests boot on this host. A kernel is fetched where there is none.
+// bootsOf finds or makes the files that micro-guests boot on this host. It downloads a kernel if there is none.
 func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, error) {
 	var g errgroup.Group
 	var all Boots
@@ -112,7 +112,7 @@ func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, 
 	return &all, cmp.Or(err, g.Wait())
 }
 
-// isInit recognises the first line of the micro-guest's init.
+// isInit matches the first line of the micro-guest's init.
 func isInit(line string) bool {
 	m, ok := guest.ParseMark(line)
 	return ok && m.Name == "init"
@@ -126,10 +126,10 @@ func commandLine(accel string, boot guest.Boot) string {
 	}
 	// The self-tests of the crypto modules take a fifth of a second under emulation.
 	// panic=-1 with QEMU's -no-reboot ends a guest that panics at once.
-	// As a tmpfs the root might fill half of the memory only, which is too little for iotax in a guest of 256 MiB.
+	// A tmpfs root may use half of the memory, which is too little for iotax in a guest of 256 MiB.
 	w := []string{"console=" + console, "quiet", "panic=-1", "audit=0", "random.trust_cpu=on", "cryptomgr.notests", "rootfstype=ramfs"}
 	if accel == "tcg" {
-		// Defences against the CPU's own leaks are the emulator's matter, not its guest's.
+		// Mitigations of CPU vulnerabilities do not protect an emulated guest.
 		w = append(w, "mitigations=off")
 		if khz := qemu.TSCKHz(); khz > 0 {
 			w = append(w, "no_timer_check", fmt.Sprintf("tsc_early_khz=%d", khz))
@@ -161,7 +161,7 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 			}
 		}
 	}()
-	// QEMU accepts before anyone in the guest listens, and resets the connection then.
+	// QEMU accepts connections before the guest listens, and resets them.
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
@@ -183,11 +183,10 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 	}
 }
 
-// askEvery is the pause between two requests to a program that starts. Under emulation each one costs the
-// guest about half a millisecond, which the program then lacks.
+// askEvery is the pause between two requests to a starting program. Under emulation each one costs the guest about half a millisecond.
 const askEvery = 20 * time.Millisecond
 
-// hint is what can be done about a micro-guest that did not come up.
+// hint returns a hint about a micro-guest that did not start.
 func (b *booting) hint(ctx context.Context) string {
 	switch m := b.vm.Hint(); {
 	case m != "":

@@ -13,21 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pinning keeps a guest on some CPUs of this host and everything that iotax runs beside it (load
-// generators, the servers of its shares, iotax itself) on the others.
+// A pinning keeps a guest on some CPUs of this host, and the other processes of iotax (load generators, servers of shares, iotax itself)
+// on the others.
 type pinning struct {
 	guest, rest, all unix.CPUSet
 	pid              int // of the guest
 }
 
-// pinned are the guests that are pinned now: they are left alone when everything else moves, and the last
-// of them gives the CPUs back.
+// pinned lists the currently pinned guests. They do not move with the other processes, and the last of them releases the CPUs.
 var pinned struct {
 	sync.Mutex
 	guests map[int]bool
 }
 
-// atStart is what this process could use before anything was pinned.
+// atStart is the CPU set of this process before the first pinning.
 var atStart = sync.OnceValues(func() (all unix.CPUSet, err error) {
 	err = unix.SchedGetaffinity(0, &all)
 	return all, err
@@ -53,8 +52,7 @@ func newPinning(cpus []int) (*pinning, error) {
 	return p, nil
 }
 
-// lastCPUs takes the last n CPUs that this process may use: interrupts and other programs are served by the
-// first ones as a rule.
+// lastCPUs returns the last n CPUs that this process may use. Interrupts and other programs usually run on the first ones.
 func lastCPUs(n int) (*pinning, error) {
 	all, err := atStart()
 	if err != nil {
@@ -72,8 +70,7 @@ func lastCPUs(n int) (*pinning, error) {
 	return newPinning(cpus[len(cpus)-n:])
 }
 
-// pin moves the guest's process to its CPUs, and this process with its other children to the rest. What
-// they start later stays where they are.
+// pin moves the guest's process to its CPUs, and this process and its other children to the rest. Their later children inherit that.
 func (p *pinning) pin(guest int) error {
 	pinned.Lock()
 	defer pinned.Unlock()
@@ -88,7 +85,7 @@ func (p *pinning) pin(guest int) error {
 	return moveRest(&p.rest)
 }
 
-// undo gives all CPUs back once the guest is gone and no other is pinned.
+// undo releases all CPUs when the guest has ended and no other is pinned.
 func (p *pinning) undo() error {
 	pinned.Lock()
 	defer pinned.Unlock()

@@ -1,5 +1,4 @@
-// Package vm is the guests of QEMU that are started for a run: the built-in micro-guest, an image of the user's, a
-// guest without a shell.
+// Package vm starts guests of QEMU for a run: the built-in micro-guest, a user's image, or a guest without a shell.
 package vm
 
 import (
@@ -18,8 +17,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is that of kind qemu: a guest that is started for the run and gone after it. Without an
-// image it is the built-in micro-guest.
+// Spec is the spec of kind qemu: a guest that is started for the run and ended after it. Without an image it is the built-in
+// micro-guest.
 type Spec struct {
 	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
@@ -58,20 +57,20 @@ func (s *Spec) Traits() plan.Traits {
 	return can
 }
 
-// Kind is kind qemu.
+// Kind is the kind qemu.
 var Kind = kind.Of("qemu", "a virtual machine started for the run: the built-in micro-guest, or your own image",
 	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open)
 
-// How long a guest may take to boot where boot_timeout is 0; the schema names both.
+// Time limits of a boot if boot_timeout is 0. The schema names both.
 const (
 	microTimeout = time.Minute
 	imageTimeout = 5 * time.Minute
 )
 
-// minMemory is what the micro-guest needs: the kernel holds the initramfs twice while it unpacks it.
+// minMemory is the least memory of the micro-guest. The kernel holds the initramfs twice while it unpacks it.
 const minMemory = 256 << 20
 
-// Validate finds what is wrong without starting anything.
+// Validate checks the spec without starting a guest.
 func (s *Spec) Validate() error {
 	switch {
 	case s.Memory%(1<<20) != 0:
@@ -106,10 +105,10 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// dropsFlushes matches arguments of QEMU that have it acknowledge flushes without doing them.
+// dropsFlushes matches arguments of QEMU that make it acknowledge flushes without doing them.
 var dropsFlushes = regexp.MustCompile(`cache=unsafe|snapshot=on|no-flush"?[=:] *"?(on|true)`)
 
-// extraDurability is the most that a flush means on the disks that args adds.
+// extraDurability returns the strongest meaning of a flush on the disks that args adds.
 func extraDurability(args []string) iotax.Durability {
 	if slices.ContainsFunc(args, dropsFlushes.MatchString) {
 		return iotax.FlushIgnored
@@ -117,7 +116,7 @@ func extraDurability(args []string) iotax.Durability {
 	return iotax.Durable
 }
 
-// setImage takes --image: the command line names a file from the working directory, whatever folder the plan is in.
+// setImage applies --image, whose path is relative to the working directory and not to the plan.
 func (s *Spec) setImage(path string) {
 	s.Image = path
 	if abs, err := filepath.Abs(path); err == nil && path != "" {
