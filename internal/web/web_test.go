@@ -115,9 +115,9 @@ func TestPages(t *testing.T) {
 		{"/runs/nightly-003", 200, []string{"Ratio of each target to the baseline", `class="serve"`, "/compare?run=nightly-002&amp;run=nightly-003", "/trends?name=nightly"}, []string{"Live view"}},
 		{"/runs/nope", 404, []string{"not found"}, nil},
 		{"/runs/nightly-003/live", 200, []string{"Ratio of each target"}, nil}, // it has ended
-		{"/compare?run=nightly-020&run=nightly-003", 200, []string{"kernel", "6.8.0-2-amd64", "× slower", "hold the other against this one"}, nil},
+		{"/compare?run=nightly-020&run=nightly-003", 200, []string{"kernel", "6.8.0-2-amd64", "× slower", "compare the other with this one"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&by=loss", 200, []string{"Judge by value"}, nil},
-		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read is ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "hold the others against this one", "Differences of C and A"}, nil},
+		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read is ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "compare the others with this one", "Differences of C and A"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&base=nightly-020", 200, []string{"base=nightly-003"}, nil},
 		{"/compare?run=nightly-020", 400, []string{"two or more"}, nil},
 		{"/compare?run=nightly-020&run=nightly-020", 400, []string{"not the same"}, nil},

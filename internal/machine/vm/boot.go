@@ -170,8 +170,8 @@ func (b *booting) devices(ctx context.Context) error {
 		if d.Disk != nil {
 			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Shared: b.beside.root != nil}
 			if b.beside.root != nil && !disk.ReadOnly {
-				// Beside another guest, a disk is a copy of what that one has on it now, and is lost. It lies where the disk
-				// does, so that a flush means the same.
+				// A second guest gets a copy of the first one's disk, which is discarded. It is in the same directory, so that a flush
+				// means the same.
 				disk.Overlay = d.Disk.Path + "-" + filepath.Base(b.dir)
 				b.files = append(b.files, disk.Overlay)
 				if hint, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {

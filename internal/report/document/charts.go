@@ -39,7 +39,7 @@ var marks = map[string]chart.Mark{"same": chart.Diamond, "unsure": chart.Hollow,
 
 var verdictKeys = []block.Key{{Tone: "worse", Text: "worse"}, {Tone: "better", Text: "better"}, {Tone: "same",
 	Text: "inside the margin (diamond)"},
-	{Tone: "unsure", Text: "too noisy or not ranked (hollow)"}, {Tone: "invalid", Text: "invalid, as if cached (cross)"}}
+	{Tone: "unsure", Text: "too noisy or not ranked (hollow)"}, {Tone: "invalid", Text: "invalid, for example cached (cross)"}}
 
 const (
 	wideForest   = 860

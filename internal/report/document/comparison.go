@@ -74,9 +74,9 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	}
 	if o.Other != "" {
 		p := block.Paragraph{Tone: block.Quiet, Text: "Verdicts are about the values.",
-			Links: []block.Link{{Text: "Judge by the ratio to the baseline, out of which a change of the host cancels", Href: o.Other}}}
+			Links: []block.Link{{Text: "Judge by the ratio to the baseline, in which a change of the host cancels out", Href: o.Other}}}
 		if loss {
-			p.Text = "Verdicts are about the ratio to the baseline, out of which a change of the host cancels."
+			p.Text = "Verdicts are about the ratio to the baseline, in which a change of the host cancels out."
 			p.Links[0].Text = "Judge by value"
 		}
 		add(p)
@@ -160,7 +160,7 @@ func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
 			it.Links = append(it.Links, block.Link{Text: "report of " + letter, Href: href})
 			if base != "" && letter != "A" {
 				other := strings.TrimSuffix("others", map[bool]string{true: "s"}[len(all) == 1])
-				it.Links = append(it.Links, block.Link{Text: "hold the " + other + " against this one", Href: base})
+				it.Links = append(it.Links, block.Link{Text: "compare the " + other + " with this one", Href: base})
 			}
 		}
 		return it
