@@ -530,7 +530,7 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 	} else {
 		fmt.Fprintf(&b, "\nThis is not sure: another finalist may be better by more than %v. More rounds (--rounds 6..1000) may decide.\n", margin)
 	}
-	fmt.Fprintf(&b, "%s of %s: %s.\n", format.Plural(r.Trials, "trial"), format.Plural(len(t.matrix.targets), "combination"), "all runs: iotax list")
+	fmt.Fprintf(&b, "%s, of %s. iotax list shows the runs.\n", format.Plural(r.Trials, "trial"), format.Plural(len(t.matrix.targets), "combination"))
 	if len(idle) > 0 {
 		fmt.Fprintf(&b, "\nNo difference of %v or more: %s\n", margin, strings.Join(idle, ", "))
 	}
