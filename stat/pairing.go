@@ -27,8 +27,8 @@ type kept struct {
 	value  float64 // NaN with only the histogram
 	tail   *Tail   // of a quantile
 	round  int
-	start  int
 	target int32
+	start  int16
 	marks  mark
 }
 
@@ -51,7 +51,7 @@ func (p *Pairing) Add(t *iotax.Trial) {
 		i = len(p.targets)
 		p.targets, p.better = append(p.targets, t.Target), append(p.better, "")
 	}
-	k := kept{value: math.NaN(), round: t.Round, start: t.StartIndex, target: int32(i)}
+	k := kept{value: math.NaN(), round: t.Round, start: int16(t.StartIndex), target: int32(i)}
 	if t.Discarded != "" {
 		k.marks = discarded
 	} else if t.Err == "" {
@@ -90,7 +90,7 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {
-		starts = append(starts, pair[1].start)
+		starts = append(starts, int(pair[1].start))
 		for side, k := range pair {
 			values[side] = append(values[side], k.value)
 			if k.tail != nil {

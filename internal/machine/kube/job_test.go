@@ -298,7 +298,7 @@ func TestSubmitAgain(t *testing.T) {
 	if err := c.Submit(ctx, "n", j, meta); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "is there already, and measures") || !a.has(at) {
+	if err := c.Submit(ctx, "n", j, meta); err == nil || !strings.Contains(err.Error(), "is already running") || !a.has(at) {
 		t.Errorf("a job that measures: %v", err)
 	}
 	over := &batchv1.Job{TypeMeta: metav1.TypeMeta{Kind: "Job", APIVersion: "batch/v1"}, ObjectMeta: metav1.ObjectMeta{Name: j.Name()},
