@@ -58,8 +58,8 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 		SELECT seq, seq / ?1 AS round, (seq % ?1) / ?3 AS w, (seq % ?1) % ?3 AS t,
 			((seq % ?1) / ?3 % 2) * (SELECT n / 2 FROM real) + (seq / ?1 * 7 + seq % ?1 * 3) % (SELECT n / 2 FROM real) AS i FROM s`, cells, rounds, targets)
 	exec(`DELETE FROM trials`)
-	exec(`INSERT INTO trials (id, run, seq, round, target, workload, seed, ramp_ns, length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
-		SELECT 1000000 + m.seq, r.run, m.seq, m.round, printf('t%03d', m.t), printf('w%d', m.w), r.seed, r.ramp_ns, r.length_ns, r.cold, r.started, r.took_ns,
+	exec(`INSERT INTO trials (id, run, seq, round, start_index, target, workload, seed, ramp_ns, length_ns, cold, started, took_ns, labels, facts, findings, err, discarded)
+		SELECT 1000000 + m.seq, r.run, m.seq, m.round, r.start_index, printf('t%03d', m.t), printf('w%d', m.w), r.seed, r.ramp_ns, r.length_ns, r.cold, r.started, r.took_ns,
 			r.labels, replace(r.facts, '--randseed=', '--randseed=' || m.seq), r.findings, r.err, r.discarded
 		FROM made m JOIN real r ON r.i = m.i ORDER BY m.seq`)
 	for _, table := range []string{"measured (trial, metrics, vals, histograms) SELECT 1000000 + m.seq, x.metrics, x.vals, x.histograms",
