@@ -355,7 +355,11 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 				rounds[trial.Round][i] *= -1
 			}
 		}
-		for _, round := range slices.Sorted(maps.Keys(rounds)) {
+		order := slices.Sorted(maps.Keys(rounds))
+		if r.Status != iotax.Done && r.Status != iotax.Incomplete && len(order) > 0 {
+			order = order[:len(order)-1] // it may lack combinations: the run was interrupted
+		}
+		for _, round := range order {
 			if discarded[round] {
 				continue
 			}
