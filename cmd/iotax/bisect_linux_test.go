@@ -154,7 +154,7 @@ func TestBisectRefused(t *testing.T) {
 		"no build command is given":                        with("--good", commits[0], "-w", "command:{build}/tool {dir}"),
 		"no good version is given":                         with("-w", "command:{build}/tool {dir}", "--", "make"),
 		"the workload and its target do not use the build": with("--good", commits[0], "-w", "command:sleep 1", "--", "sh"),
-		"a step is decided by one":                         with("--good", commits[0], "-w", "command:{build}/a", "-w", "randread-4k", "--", "sh"),
+		"bisect compares one":                              with("--good", commits[0], "-w", "command:{build}/a", "-w", "randread-4k", "--", "sh"),
 		"the good version contains the bad one":            with("--good", commits[2], "--bad", commits[0], "-w", "command:{build}/tool", "--", "sh"),
 		"it is not in the list":                            with("--versions", "1,2,3", "--good", "4", "-w", "command:{build}/tool", "--", "sh"),
 		"no good version is listed before it":              with("--versions", "1,2,3", "--good", "3", "--bad", "2", "-w", "command:{build}/tool", "--", "sh"),

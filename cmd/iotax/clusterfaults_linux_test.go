@@ -253,7 +253,7 @@ measure: {protocol: "fixed:2x10s", ramp: 100ms, keep_going: true}
 	}
 	s.signal("qemu-nbd", syscall.SIGKILL)
 	killed := time.Now()
-	r.wait().works(t, exitOK, "for write on guest", "server-died", "k IOPS")
+	r.wait().works(t, exitOK, "for write on guest", "a server of a target ended while it was needed", "k IOPS")
 	if took := time.Since(killed); took > time.Minute {
 		t.Errorf("it went on for %v", took)
 	}
