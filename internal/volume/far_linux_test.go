@@ -211,9 +211,9 @@ func TestNBD(t *testing.T) {
 			change      func(*NBDSpec)
 			cause, hint string
 		}{
-			{far, here, func(*NBDSpec) {}, "reached only from nodes", "put the target on a node"},
+			{far, here, func(*NBDSpec) {}, "only nodes of the same lab reach", "put the target on a node"},
 			{near, near, func(s *NBDSpec) { s.Size = 1 << 20 }, "less than the 8 MiB", "8 MiB"},
-			{near, near, func(s *NBDSpec) { s.Path = "/proc" }, "no files of users", "another directory"},
+			{near, near, func(s *NBDSpec) { s.Path = "/proc" }, "does not store files of users", "another directory"},
 			{near, near, func(s *NBDSpec) { s.Path, s.Create = "/var/tmp/"+strings.Repeat("long/", 20), true }, "characters", "shorter path"},
 			{near, near, func(s *NBDSpec) { s.Attach = "device" }, "", "attach: engine"},
 		} {

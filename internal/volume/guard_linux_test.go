@@ -491,7 +491,7 @@ func TestGuardTurned(t *testing.T) {
 		t.Fatal(err)
 	}
 	script(t, `ln -sf "$1" "$2"`, other, node)
-	wantError(t, d.giveUp(t.Context(), here, &p), "it has become another", "begin anew")
+	wantError(t, d.giveUp(t.Context(), here, &p), "it has become another", "start again")
 }
 
 // A tool that fails has seen nothing.

@@ -246,7 +246,7 @@ func TestDirRefuses(t *testing.T) {
 		{"a file", file, "is not a directory", "name a directory", 0},
 		{"below a file", file + "/sub", "is not a directory", "name a directory", 0},
 		{"a link to nothing", dangling, "is not a directory", "name a directory", 0},
-		{"no files of users", "/proc/iotax", "holds no files", "another directory", 0},
+		{"no files of users", "/proc/iotax", "does not store files of users", "another directory", 0},
 		{"nothing there", there + "/missing", "it does not exist", "create=true", 0},
 		{"no level of it", there + "/missing/iotax", there + "/missing does not exist", "create: true", 0},
 		{"too little space", t.TempDir(), "not enough space", "--size", 1 << 55},
