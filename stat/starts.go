@@ -10,7 +10,7 @@ import (
 // A StartSpread has the standard deviations of the log ratios of a run by level, see SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`         // number of starts
-	Between iotax.Number `json:"between_starts"` // beyond what the rounds explain; 0 if they explain all of it
+	Between iotax.Number `json:"between_starts"` // not explained by the variation of rounds; 0 if that explains it
 	Within  iotax.Number `json:"between_rounds"` // of a start; NaN if no start has two
 }
 

@@ -42,7 +42,7 @@ measure: {cold: false, ramp: 0s}
 }
 
 // Of seven options in real runs, the two that make the program faster are found with a part of the combinations. Memory is not
-// recommended, but with --allow-weaker. A search that ends at its budget continues with what it has.
+// recommended without --allow-weaker. A search that its budget ended continues with the saved steps.
 func TestTune(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -144,7 +144,7 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	line("# Evaluation of restarts\n")
 	line("How often the interval of a run with `--restarts` holds the true ratio, by simulation.")
 	line("`go run ./cmd/iotax-statsim restarts --studies %d --seed %d --out docs/dev/evaluation-restarts.md` makes this page, the same", rows[0].Studies, seed)
-	line("to the bit on any number of CPUs. The models are those of [the evaluation](evaluation.md#what-is-simulated).\n")
+	line("to the bit on any number of CPUs. The models are described in [the evaluation](evaluation.md#what-is-simulated).\n")
 	line("Each study has %d rounds, divided between the starts. A start draws the moods and the wandering ratio of M3 anew.", most)
 	line("*Until the next start*: a mood lasts as long as the start, as that of a boot or of the placement of a file does.")
 	line("*Sticky*: it may change within the start, too.\n")

@@ -384,7 +384,7 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Caps returns those of a container. One that was made for the run ends with it: its bind mounts and volumes are removed from
+// Caps returns the capabilities of a container. One that was made for the run ends with it: its bind mounts and volumes are removed from
 // outside.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()

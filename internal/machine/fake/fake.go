@@ -91,7 +91,7 @@ func (f *Machine) Closed() bool {
 	return f.closed
 }
 
-// Caps returns those of Under, as of another host. Its session is with an agent in this process, which dies with the machine.
+// Caps returns the capabilities of Under, as if it were another host. The agent of its session runs in this process, and ends with the machine.
 func (f *Machine) Caps() (c iotax.MachineCaps) {
 	if f.Under != nil {
 		c = f.Under.Caps()

@@ -100,7 +100,7 @@ type container struct {
 	killed  atomic.Bool // the engine's command was killed, so the container may still run
 }
 
-// Caps returns those of its machine but for its boot, its files and, in most containers, its network.
+// Caps returns the capabilities of its machine but for its boot, its files and, in most containers, its network.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {

@@ -125,7 +125,7 @@ func (n *node) String() string {
 	return n.name
 }
 
-// Caps returns those of this host, with the network and the directory of the node.
+// Caps returns the capabilities of this host, with the network and the directory of the node.
 func (n *node) Caps() iotax.MachineCaps {
 	c := host.Local().Caps()
 	c.Address, c.LinkRate, c.Home = n.node.Address, n.lab.Rate.BytesPerSecond(), n.node.Dir

@@ -409,7 +409,7 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Caps returns those of a pod. The files of an NFS export outlive it.
+// Caps returns the capabilities of a pod. The files of an NFS export outlive it.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
 	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports

@@ -124,7 +124,7 @@ func (m *limaInstance) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Caps returns those of an instance that ends with the run. The files of mounts are on this host and stay.
+// Caps returns the capabilities of an instance that ends with the run. The files of mounts are on this host and stay.
 func (m *limaMade) Caps() iotax.MachineCaps {
 	c := m.limaInstance.Caps()
 	c.Started, c.Boot, c.Perishes = m.started, m.boot, !m.mounts

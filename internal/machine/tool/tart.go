@@ -130,7 +130,7 @@ type tartVM struct {
 	err    error // of tart run, once ended is closed
 }
 
-// Caps returns those of the connection, of a machine that ends with the run. The files of shared directories are on this host and
+// Caps returns the capabilities of the connection, of a machine that ends with the run. The files of shared directories are on this host and
 // stay.
 func (v *tartVM) Caps() iotax.MachineCaps {
 	c := v.Machine.Caps()

@@ -191,7 +191,7 @@ func (g *consoleGuest) Run(_ context.Context, cmd *iotax.Cmd) error {
 	return &iotax.Error{Op: "run " + strings.Join(cmd.Args, " "), On: "on " + g.name, Err: errors.New("the guest has no shell: it is booted for one command"), Hint: "use the workload command for it, without shell:"}
 }
 
-// Processes returns those of the boot at hand.
+// Processes returns the processes of the current boot.
 func (g *consoleGuest) Processes() map[string][]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -32,7 +32,7 @@ type machine struct {
 	beside []*qemu.VM // of Restart, still running
 }
 
-// Caps returns those of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
+// Caps returns the capabilities of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
 // others with the guest.
 func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
