@@ -82,7 +82,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 			}
 			are := " are the slowest: "
 			if len(tied) == len(targets) {
-				are = " are " + both(len(tied)) + " slower: "
+				are = " are slower: "
 			}
 			out.Text = a.named(names...) + are + than(*worst, func(c format.Contrast, _ stat.Interval) string { return c.Range(ratios) }, "")
 		}

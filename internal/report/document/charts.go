@@ -92,11 +92,15 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 			said = append(said, heading+", "+r.Name+": "+strings.TrimSpace(r.Figure+" "+r.Bounds)+", "+r.Word)
 		}
 	}
+	heads := [3]string{"ratio", "95 % interval", "verdict"}
+	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.Bounds != "" }) {
+		heads[1] = "" // each interval is in its ratio, as in "at least 3×"
+	}
 	axis, percent := chart.Multiples(lo, hi)
 	axis.Label = title + ", logarithmic"
 	return &chart.Rows{Title: title + ", with 95 % intervals, on a logarithmic axis", Desc: strings.Join(said, "; "), Width: width,
 		Rows: rows, Axis: axis, Other: percent, Zero: 1, Band: chart.Band{Lo: 1 / (1 + margin), Hi: 1 + margin},
-		Ends: [2]string{"← worse", "better →"}, Heads: [3]string{"ratio", "95 % interval", "verdict"}}
+		Ends: [2]string{"← worse", "better →"}, Heads: heads}
 }
 
 // Forest returns the plot of all ratios of a report, per workload from the largest loss to the least. It is nil without ratios.
