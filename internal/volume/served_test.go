@@ -213,7 +213,7 @@ func inMemory(t *testing.T, m iotax.Machine, kind string) {
 		t.Fatal(err)
 	}
 	_, err = v.Attach(t.Context(), m)
-	wantError(t, err, "not enough memory: 1.125 TiB", "memory: 4GiB")
+	wantError(t, err, "not enough memory: it needs 1.125 TiB", "memory: 4GiB")
 	if err := v.Detach(t.Context()); err != nil {
 		t.Error(err)
 	}
