@@ -85,7 +85,7 @@ const (
 	// FactJob is the work as a JSON object: the options of the job without those that have their default and those that iotax
 	// sets itself. Trials that do the same have the same.
 	FactJob          FactKey = "job"
-	FactCommand      FactKey = "command" // as a POSIX shell takes it
+	FactCommand      FactKey = "command" // as a POSIX shell takes it, of a trial; of a run what started it, if that holds no name of a user
 	FactFio          FactKey = "fio"     // version
 	FactIOEngine     FactKey = "ioengine"
 	FactDirect       FactKey = "direct"

@@ -27,10 +27,10 @@ const DepthReached = 0.80
 const TooNoisy = "too noisy"
 
 // PlusMinus formats the half width of the interval of a ratio, "± 3 %", with that number of digits and at least
-// 0.1 %, or reports that it is too noisy.
+// 0.1 %, or that it is wider than ± 100 %.
 func PlusMinus(half float64, digits int) string {
 	if !(half <= 1) {
-		return TooNoisy + " (wider than ± 100 %)"
+		return "wider than ± 100 %"
 	}
 	x := max(100*half, .1)
 	if x >= math.Pow10(digits)-.5 { // %g would print an exponent

@@ -24,7 +24,7 @@ cannot be read, demo first downloads one into the cache.`,
 			if err := out.check(a, c); err != nil {
 				return err
 			}
-			fl := runFlags{planFlags: planFlags{scale: 1}, out: out, calibrate: calibrate.Auto}
+			fl := runFlags{planFlags: planFlags{scale: 1}, again: "iotax run " + demoSuite, out: out, calibrate: calibrate.Auto}
 			p, err := fl.load([]string{demoSuite}, a.in)
 			if err != nil {
 				return err
@@ -35,7 +35,6 @@ cannot be read, demo first downloads one into the cache.`,
 			if _, err := a.kernel(c.Context(), true); err != nil {
 				return err
 			}
-			a.typed = "iotax run " + demoSuite
 			return a.run(c.Context(), &fl, []string{demoSuite})
 		},
 	}

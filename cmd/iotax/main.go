@@ -196,7 +196,6 @@ func argumentCount(c *cobra.Command, text string) string {
 // An app holds what all commands share: the streams and the flags of the root.
 type app struct {
 	args     []string
-	typed    string // the command line that measures the run at hand, "" if it is not known
 	in       io.Reader
 	out, err io.Writer
 	store    string

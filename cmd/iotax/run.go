@@ -44,6 +44,7 @@ type runFlags struct {
 	destroy   []string
 	calibrate calibrate.Mode
 	shard     shardFlags
+	again     string // the command line that starts the run anew, "" if it is not known
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -98,9 +99,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 				return iotax.Usage(err)
 			}
 			if !fleet.kubernetes {
-				if !fl.resuming {
-					a.typed = repeatable(a.args)
-				}
+				fl.again = repeatable(a.args)
 				return a.run(c.Context(), &fl, args)
 			}
 			if fl.resuming || fl.shard.text != "" || len(fl.destroy) > 0 {
@@ -157,7 +156,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 		return err
 	}
 	defer db.Close()
-	opts := run.Options{Version: version(), KeepGoing: fl.keepGoing}
+	opts := run.Options{Version: version(), Command: fl.again, KeepGoing: fl.keepGoing}
 	var p *plan.Plan
 	switch {
 	case fl.resuming && len(args) > 0:
@@ -295,7 +294,6 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	if n == 0 && runErr != nil {
 		return runErr
 	}
-	rep.Command = a.typed
 	if i := slices.IndexFunc(out.files, func(path string) bool { return out.formatOf(path) == "html" }); i >= 0 {
 		rep.Page = out.files[i]
 	}

@@ -49,8 +49,7 @@ type Report struct {
 	Reference  *Reference  // comparison with published figures, or nil
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
 
-	Command string // that measured the run, "" if it is not known
-	Page    string // file with this report as HTML, or ""
+	Page string // file with this report as HTML, or ""
 
 	source     Source
 	histograms map[Cell][]*merged

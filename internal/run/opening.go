@@ -88,9 +88,13 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.govern(run); err != nil {
 		return err
 	}
+	command := run.Environment[iotax.FactCommand]
 	var err error
 	if run.Environment, err = r.environment(ctx, r.d.Host); err != nil {
 		return err
+	}
+	if command != "" {
+		run.Environment[iotax.FactCommand] = command
 	}
 
 	var errs []error

@@ -106,7 +106,7 @@ func TestRestartsResume(t *testing.T) {
 			}
 		}
 		p := restartsPlan(t)
-		first, err := Run(ctx, p, w.deps(), Options{ID: "r"})
+		first, err := Run(ctx, p, w.deps(), Options{ID: "r", Command: "iotax run x"})
 		if first.Status != iotax.Interrupted {
 			t.Fatalf("%v, %s", err, first.Status)
 		}
@@ -115,6 +115,9 @@ func TestRestartsResume(t *testing.T) {
 		again, err := Run(t.Context(), p, w.deps(), Options{Resume: first, Trials: slices.Clone(w.saved)})
 		if err != nil || again.Status != iotax.Done {
 			t.Fatalf("%v, %s", err, again.Status)
+		}
+		if c := again.Environment[iotax.FactCommand]; c != "iotax run x" {
+			t.Errorf("the command became %q", c)
 		}
 		if n := count(w.log, "open guest with t1,t2"); n != c.opened {
 			t.Errorf("interrupted at trial %d: the resumed run opened the guest %d times, want %d", c.interruptAt, n, c.opened)

@@ -73,6 +73,7 @@ type Deps struct {
 type Options struct {
 	ID        string         // of the new run
 	Version   string         // of iotax
+	Command   string         // that starts the run anew, "" for none
 	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
 	Resume    *iotax.Run     // the run to go on with
 	Trials    []*iotax.Trial // what Resume has already
@@ -276,9 +277,13 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 	for seed == 0 {
 		seed = rand.Uint64() >> 1 // SQLite keeps signed integers
 	}
+	var env map[iotax.FactKey]string
+	if o.Command != "" {
+		env = map[iotax.FactKey]string{iotax.FactCommand: o.Command}
+	}
 	return &iotax.Run{
 		ID: o.ID, Name: p.Name, Version: o.Version, Plan: text, Seed: seed, Start: d.Now(),
-		Status: iotax.Running, Baseline: p.Baseline,
+		Status: iotax.Running, Baseline: p.Baseline, Environment: env,
 		Precision: float64(p.Measure.Precision), Margin: float64(p.Measure.Margin), Alpha: level,
 		Findings: o.Findings, Presentation: presentation(p),
 	}, nil

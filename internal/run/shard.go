@@ -195,6 +195,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	delete(out.Environment, RunnerKey)
 	delete(out.Environment, ShardKey)
 	delete(out.Environment, FolderKey)
+	delete(out.Environment, iotax.FactCommand)
 	delete(out.Environment, iotax.FactSetupTime)
 	out.Environment[ShardsKey] = strconv.Itoa(count)
 	out.Targets = mergeTargets(parts)

@@ -120,6 +120,9 @@ func Hide(t *iotax.Trial) {
 // HideRun does the same to what a run keeps of commands.
 func HideRun(r *iotax.Run) {
 	hideFindings(r.Findings)
+	for k, v := range r.Environment {
+		r.Environment[k] = Text(v)
+	}
 	for i := range r.Targets {
 		t := &r.Targets[i]
 		t.Err = Text(t.Err)

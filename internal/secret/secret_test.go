@@ -35,9 +35,9 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s became %s, want %s", text, got, want)
 		}
 	}
-	run := &iotax.Run{Findings: []iotax.Finding{{Evidence: "swordfish-11"}}, Targets: []iotax.TargetInfo{{Err: "swordfish-11", Findings: []iotax.Finding{{Hint: "http://a:b@c"}}}}}
+	run := &iotax.Run{Environment: map[string]string{"command": "iotax run http://a:b@c"}, Findings: []iotax.Finding{{Evidence: "swordfish-11"}}, Targets: []iotax.TargetInfo{{Err: "swordfish-11", Findings: []iotax.Finding{{Hint: "http://a:b@c"}}}}}
 	HideRun(run)
-	if run.Findings[0].Evidence != "[$PGPASSWORD]" || run.Targets[0].Err != "[$PGPASSWORD]" || run.Targets[0].Findings[0].Hint != "http://[…]@c" {
+	if run.Findings[0].Evidence != "[$PGPASSWORD]" || run.Environment["command"] != "iotax run http://[…]@c" || run.Targets[0].Err != "[$PGPASSWORD]" || run.Targets[0].Findings[0].Hint != "http://[…]@c" {
 		t.Errorf("%+v", run)
 	}
 	if got, want := string(trial.Raw), "PGPASSWORD=[$PGPASSWORD]\nshort\n/var/lib/iotax.db\n"; got != want {

@@ -22,7 +22,7 @@ type Difference struct {
 }
 
 // passing are facts that differ between any two runs or repeat another fact.
-var passing = []string{"runner", "runners", iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
+var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
 // reported are facts of trials that describe the target's environment. iotax.FactJob has the work.

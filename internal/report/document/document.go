@@ -353,7 +353,7 @@ func steps(r *report.Report, details bool) []block.Step {
 				budget = fmt.Sprintf(" --budget %.0fm", 5*math.Ceil(1.25*took.Minutes()/5))
 			}
 		}
-		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Command, "--trial "+quoted.String()+budget), About: about(took)})
+		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+budget), About: about(took)})
 	}
 	if details {
 		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})
@@ -363,15 +363,19 @@ func steps(r *report.Report, details bool) []block.Step {
 	return steps
 }
 
-// again returns a command with more flags. They go before the arguments of fio.
+var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+`)
+
+// again returns a command with other flags. They go before the arguments of fio.
 func again(command, flags string) string {
-	switch before, job, found := strings.Cut(command, " -- "); {
-	case command == "" || strings.Contains(command, " --trial") || strings.Contains(command, " --budget"):
+	if command == "" {
 		return "the same command with " + flags
-	case found:
-		return before + " " + flags + " -- " + job
 	}
-	return command + " " + flags
+	before, job, found := strings.Cut(command, " -- ")
+	command = replaced.ReplaceAllString(before, "") + " " + flags
+	if found {
+		command += " -- " + job
+	}
+	return command
 }
 
 func about(d time.Duration) string {

@@ -143,3 +143,18 @@ func TestListedTrials(t *testing.T) {
 		t.Errorf("%d listed, %d of them failed", len(listed), failed)
 	}
 }
+
+// The command that is proposed has each flag once, before the arguments of fio.
+func TestAgain(t *testing.T) {
+	const flags = "--trial 10s --budget 20m"
+	for command, want := range map[string]string{
+		"":                                       "the same command with " + flags,
+		"iotax run quick":                        "iotax run quick " + flags,
+		"iotax run /a /b --trial 1s --budget=3m": "iotax run /a /b " + flags,
+		"iotax run --trial 1s /a /b -- fio --name=t --trial 3": "iotax run /a /b " + flags + " -- fio --name=t --trial 3",
+	} {
+		if got := again(command, flags); got != want {
+			t.Errorf("%q became %q, want %q", command, got, want)
+		}
+	}
+}

@@ -159,7 +159,7 @@ func TestNoNumberMisstatesTheData(t *testing.T) {
 				}
 			}
 		}
-		if s := stat.PlusMinus(i.Hi/i.Estimate-1, 1); (i.Hi/i.Estimate-1 > 1) != strings.Contains(s, stat.TooNoisy) {
+		if s := stat.PlusMinus(i.Hi/i.Estimate-1, 1); (i.Hi/i.Estimate-1 > 1) != strings.Contains(s, "wider") {
 			t.Fatalf("%+v: %q", i, s)
 		}
 	})

@@ -352,7 +352,7 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}
 	run := &iotax.Run{ID: "20260612-101500-m8x2", Name: "quick", Version: "0.1.0", Seed: 7, Status: iotax.Incomplete, Baseline: "host disk", Margin: .05, Alpha: .05,
 		Start: time.Date(2026, 6, 12, 10, 15, 0, 0, time.UTC), End: time.Date(2026, 6, 12, 10, 18, 0, 0, time.UTC), Plan: []byte("measure:\n  trial: 1s\n  budget: 3m\n"),
-		Environment: map[string]string{"kernel": "6.1.0-40-amd64", "cpu.model": "AMD EPYC 7B13", "cpu.count": "2"}}
+		Environment: map[string]string{"kernel": "6.1.0-40-amd64", "cpu.model": "AMD EPYC 7B13", "cpu.count": "2", iotax.FactCommand: "iotax run quick"}}
 	for _, name := range names {
 		t := iotax.TargetInfo{Name: name, Machine: "guest", Durability: iotax.Durable, Facts: map[string]string{"accel": "tcg", "accel.why": "no KVM: /dev/kvm does not exist"}}
 		if name == "host disk" {
