@@ -22,13 +22,11 @@ const (
 )
 
 // urls maps schemes of target URLs to the kind of volume.
-var urls = map[string]string{"nbd": "nbd", "http": "bucket", "https": "bucket"}
+var urls = map[string]string{"nbd": "nbd", "http": "bucket", "https": "bucket", "nfs": "nfs"}
 
-// instead has hints for URLs of other programs, which lack the endpoint of a bucket or the mount point of an
-// export.
+// instead has hints for URLs of other programs, which lack the endpoint of a bucket.
 var instead = map[string]string{
-	"s3":  "write the endpoint and the bucket: https://HOST/BUCKET, for AWS https://s3.REGION.amazonaws.com/BUCKET; and a workload for buckets: -w object",
-	"nfs": "mount the export and name the directory: mount -t nfs SERVER:/EXPORT /mnt/nfs, then dir:/mnt/nfs,network=true",
+	"s3": "write the endpoint and the bucket: https://HOST/BUCKET, for AWS https://s3.REGION.amazonaws.com/BUCKET; and a workload for buckets: -w object",
 }
 
 // FromWords makes a plan from command-line words. The first target is the baseline. The default workloads are
@@ -39,6 +37,7 @@ var instead = map[string]string{
 //	qemu:virtio-blk,cache=none,memory=2GiB     a disk of a guest; guests with equal keys are one guest
 //	qemu:virtiofs,cache=auto                   a folder of this host, shared with a guest
 //	https://HOST/BUCKET   nbd://HOST:PORT/NAME a bucket, an NBD export
+//	nfs://HOST[:PORT]/PATH                     an NFS export, mounted on this host
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
 //	docker://debian:12/work[?key=value]        a directory in a running container, or in one made of an image
 //	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container made for the run

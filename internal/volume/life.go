@@ -41,7 +41,11 @@ func (l *life) Close(ctx context.Context) error {
 
 // dirOn makes a directory on what is mounted on a point of m.
 func (l *life) dirOn(ctx context.Context, m iotax.Machine, point string) (iotax.Place, error) {
-	d := &dir{want: point, need: l.env.Need}
+	return l.dirIn(ctx, m, &dir{want: point, need: l.env.Need})
+}
+
+// dirIn makes the directory of d on m.
+func (l *life) dirIn(ctx context.Context, m iotax.Machine, d *dir) (iotax.Place, error) {
 	l.attached.push(func(ctx context.Context) error {
 		if l.server != nil && !l.server.alive() {
 			return nil // what is in it goes with the directory that was served

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,21 +22,53 @@ import (
 	"iotax/internal/plan"
 )
 
-// NFSSpec is `nfs: {…}`: a directory of this host, served by a user-space NFS server of its own on the
-// loopback interface and mounted by the kernel of the machine that uses it.
+// NFSSpec is `nfs: {…}`: an export that the kernel of the machine mounts. It is a directory of this host, served by a user-space NFS
+// server on the loopback interface, or one of an existing server.
 type NFSSpec struct {
 	Version  string `yaml:"version" doc:"NFS version" enum:"4.0,4.1,4.2"`
 	Options  string `yaml:"options" doc:"mount options to add, as in rsize=65536,nconnect=4"`
-	Port     int    `yaml:"port" doc:"port of the server on 127.0.0.1; 0 picks a free one"`
+	Port     int    `yaml:"port" doc:"port of the server; 0 picks a free one of 127.0.0.1, and means 2049 with server:"`
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
+	Server   string `yaml:"server" doc:"export of an existing server to mount, as in nas:/export/bench, in place of a directory of this host; iotax works only in a new iotax-… directory there"`
 }
 
 func (s *NFSSpec) Traits() plan.Traits {
+	if s.Server != "" {
+		return plan.Traits{}
+	}
 	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget}
 }
 
-// SetScalar takes the version alone: `nfs: 4.1`.
-func (s *NFSSpec) SetScalar(v string) error { s.Version = v; return nil }
+// SetScalar takes the version or the export alone: `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
+func (s *NFSSpec) SetScalar(v string) error {
+	u, isURL := strings.CutPrefix(v, "nfs://")
+	switch {
+	case isURL:
+		host, path, _ := strings.Cut(u, "/")
+		if name, port, err := net.SplitHostPort(host); err == nil {
+			n, err := strconv.ParseUint(port, 10, 16)
+			if err != nil || n == 0 {
+				return fmt.Errorf("%q is not a port", port)
+			}
+			host, s.Port = name, int(n)
+			if strings.Contains(name, ":") {
+				host = "[" + name + "]"
+			}
+		}
+		s.Server = host + ":/" + path
+	case strings.Contains(v, ":"):
+		s.Server = v
+	default:
+		s.Version = v
+	}
+	return nil
+}
+
+// host returns the host of an existing server, without the brackets of an IPv6 address, and its export.
+func (s *NFSSpec) host() (host, export string) {
+	host, export, _ = strings.Cut(s.Server, ":/")
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), path.Clean("/" + export)
+}
 
 // ours are the mount options that iotax sets.
 var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}
@@ -44,8 +77,11 @@ var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clien
 func (s *NFSSpec) Validate() error {
 	var errs []error
 	for o := range strings.SplitSeq(s.Options, ",") {
-		if key, _, _ := strings.Cut(o, "="); slices.Contains(oursNFS, key) {
+		switch key, _, _ := strings.Cut(o, "="); {
+		case slices.Contains(oursNFS, key):
 			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Hint: "leave it out; version: says which NFS"})
+		case key == "ro":
+			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax writes its test files there, so that ro cannot be used", Hint: "leave it out"})
 		}
 	}
 	if strings.ContainsAny(s.Options, " \t\n\\") {
@@ -54,13 +90,23 @@ func (s *NFSSpec) Validate() error {
 	if s.Port < 0 || s.Port > 65535 {
 		errs = append(errs, &plan.FieldError{Field: "port", Msg: fmt.Sprintf("%d is not a port", s.Port), Hint: "use 1024 to 65535, or leave it out"})
 	}
+	if s.Server != "" && !exportName.MatchString(s.Server) {
+		errs = append(errs, &plan.FieldError{Field: "server", Msg: fmt.Sprintf("%q is not SERVER:/PATH", s.Server), Hint: "as in nas:/export/bench"})
+	}
+	if s.Server != "" && s.OfTarget != "" {
+		errs = append(errs, &plan.FieldError{Field: "of", Msg: "an existing server has directories of its own", Hint: "leave of: or server: out"})
+	}
 	return errors.Join(errs...)
 }
 
 // options returns the mount options. With hard, the default, the client and every process that touches the mount would hang when the
 // server dies. With these it gives up (ETIMEDOUT) after three times 30 s, so that the trial fails with the reason.
 func (s *NFSSpec) options(host, client string, port int) string {
-	o := fmt.Sprintf("vers=%s,proto=tcp,port=%d,addr=%s,clientaddr=%s", s.Version, port, host, client)
+	proto := "tcp"
+	if strings.Contains(host, ":") {
+		proto = "tcp6"
+	}
+	o := fmt.Sprintf("vers=%s,proto=%s,port=%d,addr=%s,clientaddr=%s", s.Version, proto, port, host, client)
 	if !strings.Contains(s.Options, "hard") && !strings.Contains(s.Options, "soft") {
 		o += ",softerr,timeo=300,retrans=2"
 	}
@@ -90,9 +136,12 @@ type nfs struct {
 	version string
 }
 
-// prepareNFS makes the directory and starts the server.
+// prepareNFS makes the directory and starts the server, if the spec names no existing one.
 func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err error) {
 	n := &nfs{life: life{env: e}, spec: *sp}
+	if sp.Server != "" {
+		return n, nil
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.made.run(ctx))
@@ -249,8 +298,11 @@ func (n *nfs) refused(dir string, err error) error {
 
 // Attach mounts the export on m.
 func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	if n.spec.Server != "" {
+		return n.attachExisting(ctx, m)
+	}
 	var none iotax.Place
-	point := "/mnt/iotax-" + n.env.ID
+	point := n.point(m)
 	host, client := "127.0.0.1", "127.0.0.1"
 	if !iotax.IsLocal(m) {
 		address := m.Caps().HostAddress
@@ -261,9 +313,6 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		// The server calls back to the client's address for delegations of NFS 4.0. This server grants none, and it could not reach a
 		// client behind QEMU's user network.
 		host, client = address, "0.0.0.0"
-	}
-	if iotax.IsLocal(m) && n.env.WorkDir != "" {
-		point = filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
 	}
 	source := host + ":" + nfsExport
 	if err := n.mount(ctx, m, mounting{"nfs4", source, point, n.spec.options(host, client, n.port)}); err != nil {
@@ -292,5 +341,76 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		// The server uses its host's page cache, whatever the client requests.
 		iotax.FactHostDirect: "no",
 	})
+	return p, nil
+}
+
+// point is the mount point on m.
+func (n *nfs) point(m iotax.Machine) string {
+	if iotax.IsLocal(m) && n.env.WorkDir != "" {
+		return filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
+	}
+	return "/mnt/iotax-" + n.env.ID
+}
+
+// A line is a connection that was made to a server: the addresses of both ends.
+type line struct{ Server, Client string }
+
+// reach connects to an address, host:port, and closes the connection.
+var reach = agent.New("volume.reach", func(ctx context.Context, address string) (line, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return line{}, err
+	}
+	defer c.Close()
+	server, _, err := net.SplitHostPort(c.RemoteAddr().String())
+	client, _, lerr := net.SplitHostPort(c.LocalAddr().String())
+	return line{server, client}, errors.Join(err, lerr)
+})
+
+// nfsPort is the port of NFS.
+const nfsPort = 2049
+
+// attachExisting mounts the export of an existing server on m.
+func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
+	host, export := n.spec.host()
+	port := cmp.Or(n.spec.Port, nfsPort)
+	fail := func(err error, hint string) (iotax.Place, error) {
+		return iotax.Place{}, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", n.spec.Server, m), Err: err, Hint: hint}
+	}
+	// mount(8) without the helper of NFS needs addresses, and reports an unreachable server only after minutes.
+	ends, err := on(ctx, quick, reach.On, m, net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return fail(said(err), "check the name of the server, its port (port:), and that its firewall accepts "+m.String())
+	}
+	name := host
+	if strings.Contains(host, ":") {
+		name = "[" + host + "]"
+	}
+	if err := n.mount(ctx, m, mounting{"nfs4", name + ":" + export, n.point(m), n.spec.options(ends.Server, ends.Client, port)}); err != nil {
+		cause := err
+		var x *iotax.Error
+		if errors.As(err, &x) {
+			cause = said(x.Err)
+		}
+		switch {
+		case says(err, "no such file"), says(err, "not exist"):
+			return fail(cause, "check the path of the export. Paths of NFS 4 begin at the root of the server: try "+name+":/")
+		case says(err, "denied"), says(err, "not permitted"):
+			return fail(cause, "let the server export it to "+ends.Client)
+		}
+		return iotax.Place{}, err
+	}
+	p, err := n.dirIn(ctx, m, &dir{want: n.point(m), need: n.env.Need, users: true, network: true})
+	switch {
+	case says(err, "read-only"):
+		return fail(errors.New("the export is read-only"), "let the server export it with rw, or name another export")
+	case says(err, "permission denied"):
+		return fail(said(err), "root of the client may not write there: name a directory of the export that all may write, or export it with no_root_squash")
+	case err != nil:
+		return iotax.Place{}, err
+	}
+	p.Backing = "" // on the server
+	maps.Copy(p.Facts, map[string]string{iotax.FactShareType: "nfs", "nfs.server": n.spec.Server, "nfs.port": strconv.Itoa(port)})
 	return p, nil
 }

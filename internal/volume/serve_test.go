@@ -276,6 +276,8 @@ func TestValidate(t *testing.T) {
 		{shareSpec(func(s *ShareSpec) { s.Type, s.Cache = "9p", "auto" }), "cache", "none, loose, fscache, mmap"},
 		{shareSpec(func(s *ShareSpec) { s.Type, s.MSize = "9p", 100 }), "msize", "4096 or more"},
 		{nfsSpec(func(s *NFSSpec) { s.Options = "hard,nconnect=4" }), "", ""},
+		{nfsSpec(func(s *NFSSpec) { s.OfTarget, s.Server, s.Options = "", "[fd00::1]:/x", "nconnect=4" }), "", ""},
+		{nfsSpec(func(s *NFSSpec) { s.Server, s.Options = "nas", "noatime,ro" }), "options server of", "leave it out"},
 		{&SSHFSSpec{Options: "dir_cache=no"}, "", ""},
 		{&MemorySpec{Type: "ramfs"}, "", ""},
 		{&MemorySpec{Type: "ramfs", Size: 1 << 20}, "size", "leave it out"},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -330,6 +331,183 @@ func TestNFSRefuses(t *testing.T) {
 		if left, _ := os.ReadDir(dir); len(left) > 1 || len(left) == 1 && left[0].Name() != marker {
 			t.Errorf("left in %s: %v", dir, left)
 		}
+	}
+}
+
+// A word can be a version or an export.
+func TestNFSWords(t *testing.T) {
+	for word, want := range map[string]NFSSpec{
+		"4.1":                      {Version: "4.1"},
+		"nas:/export":              {Server: "nas:/export"},
+		"nfs://nas/export":         {Server: "nas:/export"},
+		"nfs://nas:2050/export":    {Server: "nas:/export", Port: 2050},
+		"nfs://[fd00::1]:2050/a/b": {Server: "[fd00::1]:/a/b", Port: 2050},
+		"[fd00::1]:/export":        {Server: "[fd00::1]:/export"},
+		"nfs://nas:70000/export":   {},
+	} {
+		var s NFSSpec
+		if err := s.SetScalar(word); s != want || (err != nil) != (want == NFSSpec{}) {
+			t.Errorf("%s: %+v, %v", word, s, err)
+		}
+	}
+}
+
+// existingServer starts a server with three exports, as of another machine: /rw, /ro, and /squash, where root is another user.
+func existingServer(t *testing.T) (dir string, port int) {
+	dir, work := t.TempDir(), t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := fmt.Sprintf(ganeshaConf, port, work, dir+"/rw")
+	conf = strings.Replace(conf, "Pseudo = /iotax", "Pseudo = /rw", 1)
+	_, export, _ := strings.Cut(conf, "EXPORT {")
+	export, _, _ = strings.Cut(export, "\n")
+	for i, o := range []string{"ro", "squash"} {
+		e := strings.NewReplacer("Export_Id = 1", fmt.Sprintf("Export_Id = %d", i+2), "/rw", "/"+o).Replace(export)
+		switch o {
+		case "ro":
+			e = strings.Replace(e, "Access_Type = RW", "Access_Type = RO", 1)
+		case "squash":
+			e = strings.Replace(e, "No_Root_Squash", "Root_Squash", 1)
+		}
+		conf += "EXPORT {" + e + "\n"
+	}
+	for _, o := range []string{"rw", "ro", "squash"} {
+		if err := os.MkdirAll(dir+"/"+o+"/sub", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+"/"+o+"/theirs", []byte("theirs"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(work+"/conf", []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := startServer(t.Context(), here, work+"/pid", nil, "ganesha.nfsd", "-F", "-f", work+"/conf", "-L", work+"/log", "-p", work+"/lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for {
+		log, _ := os.ReadFile(work + "/log")
+		if strings.Contains(string(log), "NFS SERVER INITIALIZED") {
+			return dir, port
+		}
+		select {
+		case <-s.done:
+			t.Fatalf("%v: %s", s.ended(), log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// tree lists what is below dir, with the contents of files.
+func tree(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			all = append(all, path)
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all = append(all, path+" "+string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The export of an existing server is mounted in a guest. Everything is written in a directory of its own, and nothing is left. Exports
+// that cannot be measured are refused.
+func TestExistingNFS(t *testing.T) {
+	long.Test(t)
+	needs(t, "ganesha.nfsd")
+	dir, port := existingServer(t)
+	before := tree(t, dir)
+	m := bootGuest(t, nil)
+	volume := func(server string, change func(*NFSSpec)) iotax.Volume {
+		spec := newSpec("nfs").(*NFSSpec)
+		spec.Server, spec.Port = server, port
+		if change != nil {
+			change(spec)
+		}
+		v, err := prepare(t, "nfs", spec, Env{ID: "s0", Need: 16 << 20, WorkDir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	host := m.Caps().HostAddress
+	for _, c := range []struct {
+		server, below string
+		change        func(*NFSSpec)
+		options       []string
+	}{
+		{host + ":/rw", "/rw", nil, []string{"vers=4.2", "softerr"}},
+		{"host:/rw/sub/", "/rw/sub", func(s *NFSSpec) { s.Version, s.Options = "4.0", "rsize=65536,nconnect=2,hard" }, []string{"vers=4.0", "rsize=65536", "hard"}},
+	} {
+		v := volume(c.server, c.change)
+		p, err := v.Attach(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s %v", p.Path, p.Facts)
+		for _, o := range append(c.options, "port="+strconv.Itoa(port), "addr="+host) {
+			if !strings.Contains(","+p.Facts["filesystem.options"]+",", ","+o) {
+				t.Errorf("mounted with %s, without %s", p.Facts["filesystem.options"], o)
+			}
+		}
+		if p.Facts["filesystem"] != "nfs4" || p.Facts["share.type"] != "nfs" || p.Facts["nfs.server"] != c.server || p.Backing != "" || p.Guard == nil || p.Guard(t.Context()) != nil {
+			t.Errorf("place %+v", p)
+		}
+		p.Backing = dir // the server's
+		checkIO(t, m, p)
+		own, _ := filepath.Glob(dir + c.below + "/iotax-*")
+		if len(own) != 1 || filepath.Base(own[0]) != filepath.Base(p.Path) {
+			t.Fatalf("on the server: %q, for %s", own, p.Path)
+		}
+		for _, path := range tree(t, dir) {
+			if !strings.HasPrefix(path, own[0]) && !slices.Contains(before, path) {
+				t.Errorf("written beside %s: %s", own[0], path)
+			}
+		}
+		if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range []struct {
+		server      string
+		change      func(*NFSSpec)
+		want, hints string
+	}{
+		{host + ":/ro", nil, "the export is read-only", "with rw"},
+		{host + ":/squash", nil, "ermission denied", "no_root_squash"},
+		{host + ":/missing", nil, "does not exist", "try 10.0.2.2:/"},
+		{host + ":/rw", func(s *NFSSpec) { s.Port = 1 }, "refused", "firewall"},
+		{"nowhere.invalid:/rw", nil, "nowhere.invalid", "name of the server"},
+	} {
+		v := volume(c.server, c.change)
+		_, err := v.Attach(t.Context(), m)
+		wantError(t, err, c.want, c.hints)
+		if err := v.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, _ := iotax.Output(t.Context(), m, "sh", "-c", "grep nfs4 /proc/mounts; ls -d /mnt/iotax-s*"); len(left) > 0 {
+		t.Errorf("left in the guest: %s", left)
+	}
+	if after := tree(t, dir); !slices.Equal(after, before) {
+		t.Errorf("left on the server: %q, there was %q", after, before)
 	}
 }
 
