@@ -240,15 +240,30 @@ func circumstances(r *report.Report) string {
 		if p.LeastRounds != p.MostRounds {
 			rounds = fmt.Sprintf("%d–%s", p.LeastRounds, rounds)
 		}
-		parts = append(parts, rounds)
+		parts = append(parts, rounds+starts(r))
 	}
 	if stolen := steal(r); stolen > 0 {
-		parts = append(parts, "other work took CPU time (steal "+format.Number(format.Lone(stolen), iotax.RatioUnit)+")")
+		parts = append(parts, "other work took "+format.Number(format.Lone(stolen), iotax.RatioUnit)+" CPU")
 	}
 	if r.Reference != nil {
 		parts = append(parts, table.ReferenceTitle(r.Reference)+" (--details)")
 	}
 	return strings.Join(parts, ", ") + "."
+}
+
+// starts returns how often the machines were started for the rounds, "" if there is only this host or it is not known.
+func starts(r *report.Report) string {
+	n := 0
+	for _, t := range r.Trials {
+		n = max(n, t.StartIndex)
+	}
+	if n == 0 || !slices.ContainsFunc(r.Targets(), func(t iotax.TargetInfo) bool { return t.Machine != "host" }) { // plan.Host
+		return ""
+	}
+	if n == 1 {
+		return ", started once"
+	}
+	return fmt.Sprintf(" in %d starts", n)
 }
 
 // mostWarnings is the number of warnings that the short document names.

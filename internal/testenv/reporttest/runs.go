@@ -389,7 +389,7 @@ func Quick() (*iotax.Run, []*iotax.Trial) {
 				if work.unit == iotax.BytesPerSecond {
 					iops /= 1 << 20
 				}
-				t := &iotax.Trial{Run: run.ID, Target: name, Workload: work.name, Round: b, Seq: len(trials), Length: time.Second, Ramp: 200 * time.Millisecond, Cold: true, Start: run.Start, Took: 2400 * time.Millisecond,
+				t := &iotax.Trial{Run: run.ID, Target: name, Workload: work.name, Round: b, Seq: len(trials), StartIndex: 1, Length: time.Second, Ramp: 200 * time.Millisecond, Cold: true, Start: run.Start, Took: 2400 * time.Millisecond,
 					Facts: map[string]string{"fio": "fio-3.33", "ioengine": "io_uring", "direct": "1", "iodepth": asked, "numjobs": "1", iotax.FactJob: `{"size":"268435456"}`},
 					Values: []iotax.Value{{Name: work.metric, Value: rate, Unit: work.unit, Better: iotax.Up}, {Name: "cpu.host.steal", Value: .047, Unit: iotax.RatioUnit},
 						{Name: op + ".latency.mean", Value: depth / iops, Unit: iotax.Seconds, Better: iotax.Down}}}
