@@ -127,6 +127,10 @@ type MachineCaps struct {
 	// this host since the machine was opened. ok is false if that is not known.
 	DeviceBytes func() (read, written uint64, ok bool)
 
+	// DiskTimes returns how long requests at a disk of the machine took so far, by the counters of the virtual machine
+	// monitor. disk is the ID of its Device.
+	DiskTimes func(ctx context.Context, disk string) (Passed, error)
+
 	// Weakens returns the most that an acknowledged flush at path can mean: the image of the machine's disk may be in memory,
 	// or the virtual machine may ignore flushes. fs is the type of the file system; "" is a block device or unknown.
 	Weakens func(path, fs string) Durability
@@ -156,6 +160,13 @@ type MachineCaps struct {
 	// Forward returns the address on this host ("127.0.0.1:40123") that leads to a TCP port of the machine until the machine
 	// is closed.
 	Forward func(ctx context.Context, port int) (addr string, err error)
+}
+
+// Passed are counters of a layer that I/Os pass through, from any start.
+type Passed struct {
+	Time     time.Duration // sum over Requests, of the time that each of them was in this layer or below
+	Requests uint64        // that completed
+	Handed   uint64        // to the layer below: less than Requests where the layer merges them, more where it splits them
 }
 
 // Outside is the machine that m is on, or m if it is on none.
@@ -565,6 +576,28 @@ type Seen struct {
 	Series []Series
 	Facts  map[FactKey]string
 }
+
+// A Stage is a part of the way of an I/O, between two clocks. FactStages has the stages of a trial from the application
+// down. The time of a stage is the difference between the clock above it and its End; the first begins at the application.
+type Stage struct {
+	Name    string `json:"name"`
+	End     string `json:"end,omitempty"`     // the clock below the stage: values ValueStage(End, …); "" is the last stage
+	Missing string `json:"missing,omitempty"` // why End has no values, and what would show the end of the stage
+}
+
+// ValueStage names a value of the clock at the end of a stage: its time below (StageBelow), and the requests that it counted
+// (StageRequests) and handed on (StageHanded).
+func ValueStage(end, what string) ValueName { return "stage." + end + "." + what }
+
+// What a clock at the end of a stage has counted during the trial; see Passed.
+const (
+	StageBelow    = "below"    // s
+	StageRequests = "requests" // 1
+	StageHanded   = "handed"   // 1
+)
+
+// Explains returns the workload that an explained trial belongs to, or "" for any other trial.
+func (t *Trial) Explains() string { return t.Facts[FactExplains] }
 
 // A Bin is Count observations at about Value.
 type Bin struct {

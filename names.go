@@ -104,6 +104,8 @@ const (
 	FactPaused       FactKey = "paused"        // pauses of iotax itself in the trial, in words
 	FactPausedBefore FactKey = "paused.before" // the same since the trial before
 	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
+	FactExplains     FactKey = "explains"      // of an explained trial, whose name of the workload differs: the workload
+	FactStages       FactKey = "stages"        // of an explained trial: a JSON array of Stage
 	// FactMachineOpened is how long opening the trial's own machine took, as in 3.2s.
 	FactMachineOpened FactKey = "machine.opened"
 )

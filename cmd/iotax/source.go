@@ -45,6 +45,7 @@ type planFlags struct {
 	cold      bool
 	warm      bool
 	precisely bool
+	explain   bool
 
 	flags     *pflag.FlagSet
 	names     []string                // of all of them
@@ -96,10 +97,11 @@ func (pf *planFlags) add(c *cobra.Command) {
 	f.BoolVar(&pf.warm, "warm", false, "leave caches as they are")
 	f.StringVar(&pf.prepare, "prepare", "", "shell command to run before each trial, as in 'sync'")
 	choiceFlag(c, &pf.prepareOn, "prepare-on", or("where to run it: both (this host and the target's machine), host or target", "both"), "both", "host", "target")
+	f.BoolVar(&pf.explain, "explain", false, "run an explained trial next to each trial, and show in which stage an I/O spends its time; takes twice as long")
 	f.StringVar(&pf.governor, "governor", "", "set the CPU frequency governor for the run and restore it: performance")
 	c.MarkFlagsMutuallyExclusive("cold", "warm")
 	f.VisitAll(func(f *pflag.Flag) { pf.names = append(pf.names, f.Name) })
-	group(c, groupWhat, "workload", "metric", "expect", "size", "image", "nodes")
+	group(c, groupWhat, "workload", "metric", "expect", "explain", "size", "image", "nodes")
 	group(c, groupHowLong, "trial", "ramp", "rounds", "restarts", "budget", "precision", "to-precision", "protocol", "scale")
 	group(c, groupConditions, "margin", "seed", "cold", "warm", "prepare", "prepare-on", "governor")
 	completeBy(c, "workload", completeWorkloads)
@@ -365,7 +367,7 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	if pf.seed != 0 {
 		m.Seed = pf.seed
 	}
-	m.Precisely = m.Precisely || pf.precisely
+	m.Precisely, m.Explain = m.Precisely || pf.precisely, m.Explain || pf.explain
 	if pf.warm {
 		m.Cold = false
 	} else if pf.cold {

@@ -114,6 +114,7 @@ func (e *examiner) all() []check {
 		{"cpu governor", e.governor},
 		{"cpu turbo", e.turbo},
 		{"clock source", e.clockSource},
+		{"stage clocks", e.stageClocks},
 		{"swap", e.swap},
 		{"load", e.load},
 		{"virtualisation", e.virtualisation},

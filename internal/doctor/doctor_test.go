@@ -192,6 +192,7 @@ func TestHostFiles(t *testing.T) {
 	} {
 		want(t, x.what, x.run(with(x.files))(ctx), x.status, x.words...)
 	}
+	want(t, "no stage clock", (&examiner{Options: Options{TempDir: "/proc"}}).stageClocks(ctx), Warn, "below /proc", "iostats")
 	want(t, "idle", judgeLoad("0.20 0.1 0.1 1/2 3", 4), OK, "0.2 on 4 CPUs")
 	want(t, "busy", judgeLoad("2.10 0.1 0.1 1/2 3", 4), Warn, "2.1 on 4 CPUs")
 	want(t, "no load", judgeLoad("", 4), "")

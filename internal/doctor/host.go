@@ -13,6 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"iotax"
+	"iotax/internal/probe"
 )
 
 // read is the text of a file of the system, "" when there is none.
@@ -73,6 +74,20 @@ func judgeSpace(dir string, free uint64) Check {
 		c.Status, c.Hint = Warn, "free some, or measure with a smaller --size"
 	}
 	return c
+}
+
+// stageClocks reports the clocks that run --explain can read.
+func (e *examiner) stageClocks(context.Context) Check {
+	if runtime.GOOS != "linux" {
+		return Check{Status: Warn, Detail: "run --explain needs Linux"}
+	}
+	const others = "; virtio-fs, 9p and sshfs keep no times of requests"
+	devices := probe.Counting(e.TempDir)
+	if devices == nil {
+		return Check{Status: Warn, Detail: "no block device below " + e.TempDir + " counts the times of its requests, so run --explain does not know the device's part" + others,
+			Hint: "measure on a disk; `cat /sys/block/*/queue/iostats` shows 0 where counting is off"}
+	}
+	return Check{Status: OK, Detail: strings.Join(devices, " ") + " counts the times of its requests" + others}
 }
 
 func (e *examiner) memory(context.Context) Check {

@@ -31,6 +31,7 @@ type Watch struct {
 	last    map[string]reading // of a Watcher, or nil
 	pauses  pauses             // of a Watcher, or nil
 	memory  *sampler           // nil if no process serves the target
+	stages  *stages            // of an explained trial, or nil
 	facts   map[string]string
 }
 
@@ -194,6 +195,9 @@ func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 		}
 	}
 	seen.Values = append(values, seen.Values...)
+	if w.stages != nil {
+		w.stageValues(ctx, &seen)
+	}
 	return seen, context.Cause(ctx)
 }
 

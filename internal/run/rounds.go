@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"iotax"
@@ -66,9 +67,12 @@ type lane struct {
 	failed   map[string]int         // by target, in a row
 	good     map[string]int         // by target: trials that did not fail
 	dropped  map[string]bool        // targets that are surely not the best (plan.Measure.Drop)
-	state    laneState
-	why      string
-	hint     string // of laneShort; "" where the budget ended it
+
+	noLatency bool // an explained trial has shown that the workload has no latency
+
+	state laneState
+	why   string
+	hint  string // of laneShort; "" where the budget ended it
 }
 
 type laneState int
@@ -89,7 +93,9 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 				metrics = l.metrics()
 			}
 		}
-		e.ledger.add(t, metrics)
+		if t.Explains() == "" {
+			e.ledger.add(t, metrics)
+		}
 		e.seq = max(e.seq, shard.localSeq(t.Seq)+1)
 		e.start = max(e.start, t.StartIndex)
 	}
@@ -253,52 +259,91 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	return sum
 }
 
-// runRound runs one trial of every target, in the order that the seed gives, and returns the last.
+// runRound runs one trial of every target, in the order that the seed gives, and returns the last. With Measure.Explain it runs an
+// explained trial next to each, before or after it in turn.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
-	seed := schedule.RoundSeed(e.run.Seed, ln.plan.Name, round)
 	ln.beginRound()
 	defer func() { ln.inRound = nil }()
-	for _, i := range schedule.Order(e.run.Seed+uint64(ln.index), len(ln.targets), round) {
+	for k, i := range schedule.Order(e.run.Seed+uint64(ln.index), len(ln.targets), round) {
 		target := ln.targets[i]
 		if !ln.measures(target.Name) {
 			continue
 		}
-		t := e.newTrial(ln, target, round, seed)
-		begun := e.d.Now()
-		e.used = true
-		e.d.Progress(e.event(Starting, ln, t))
-		left := e.attempt(ctx, ln, target, t)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx) // an interrupted trial is nobody's result
+		order := []bool{false}
+		if e.explains(ln) {
+			order = []bool{(round+k)%2 == 0, (round+k)%2 != 0}
 		}
-		for i := range t.Findings {
-			t.Findings[i].Hint = schedule.Workable(e.p, t.Findings[i].Hint)
+		for _, explained := range order {
+			t, err := e.runOne(ctx, ln, target, round, explained)
+			if err != nil {
+				return nil, err
+			}
+			if !explained {
+				last = t
+			}
 		}
-		// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
-		if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
-			return nil, opError("save trial", t.Cell(), err, "")
-		}
-		if left != nil {
-			return nil, left
-		}
-		e.ledger.add(t, ln.metrics())
-		ln.pair(t)
-		ln.account(t)
-		last = t
-		ln.inRound[target.Name] = true
-		took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
-		ln.measured = true
-		if t.Err == "" {
-			ln.times[target.Name] = ln.times[target.Name].Add(took)
-		}
-		if ln.w.Caps().Limit == 0 && t.Err == "" {
-			e.extra[target.Name] = e.extra[target.Name].Add(took - schedule.TrialTime(e.p, &ln.plan))
-		}
-		e.d.Progress(e.event(Finished, ln, t))
 	}
 	return last, nil
+}
+
+// explains reports whether the workload has explained trials. One whose trials have no latency has nothing that could be divided
+// into stages.
+func (e *engine) explains(ln *lane) bool {
+	return e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency
+}
+
+// runOne runs one trial and saves it.
+func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, round int, explained bool) (*iotax.Trial, error) {
+	t := e.newTrial(ln, target, round, schedule.RoundSeed(e.run.Seed, ln.plan.Name, round))
+	if explained {
+		explain(t)
+	}
+	begun := e.d.Now()
+	e.used = true
+	e.d.Progress(e.event(Starting, ln, t))
+	left := e.attempt(ctx, ln, target, t)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx) // an interrupted trial is nobody's result
+	}
+	for i := range t.Findings {
+		t.Findings[i].Hint = schedule.Workable(e.p, t.Findings[i].Hint)
+	}
+	// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
+	if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
+		return nil, opError("save trial", t.Cell(), err, "")
+	}
+	if left != nil {
+		return nil, left
+	}
+	if explained {
+		ln.noLatency = ln.noLatency || t.Err == "" && !slices.ContainsFunc(t.Values, func(v iotax.Value) bool { return strings.HasSuffix(v.Name, ".latency.mean") })
+		e.d.Progress(e.event(Finished, ln, t))
+		return t, nil
+	}
+	e.ledger.add(t, ln.metrics())
+	ln.pair(t)
+	ln.account(t)
+	ln.inRound[target.Name] = true
+	took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
+	ln.measured = true
+	if t.Err == "" {
+		ln.times[target.Name] = ln.times[target.Name].Add(took)
+	}
+	if ln.w.Caps().Limit == 0 && t.Err == "" {
+		e.extra[target.Name] = e.extra[target.Name].Add(took - schedule.TrialTime(e.p, &ln.plan))
+	}
+	e.d.Progress(e.event(Finished, ln, t))
+	return t, nil
+}
+
+// explain makes t an explained trial. It is of a workload of its own, so that nothing pairs it with the others. It has no ramp,
+// because its clocks count from the first I/O.
+func explain(t *iotax.Trial) {
+	t.Facts[iotax.FactExplains] = t.Workload
+	t.Workload += " (explained)"
+	t.Ramp, t.Length = 0, t.Ramp+t.Length
 }
 
 // attempt fills t, on the machine that stands or on one that is opened for it. An error means that
@@ -607,7 +652,7 @@ func (e *engine) cutShort() {
 }
 
 func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
-	ev := Event{Kind: kind, Target: t.Target, Workload: t.Workload, Round: ln.valid, Rounds: e.p.Measure.Rounds.Max,
+	ev := Event{Kind: kind, Target: t.Target, Workload: ln.plan.Name, Round: ln.valid, Rounds: e.p.Measure.Rounds.Max,
 		Trial: t, Metric: ln.metrics()[0], Elapsed: e.d.Now().Sub(e.begun)}
 	if r := ln.widest; r.N > 0 && r.Bounded() && !math.IsInf(r.HalfWidth(), 0) {
 		ev.HalfWidth = r.HalfWidth()
@@ -637,7 +682,17 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 
 // each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan says or the kind
 // of work is assumed to take, and what comes on top: as at that target in other workloads that have a window, or by assumption.
+//
+// With explained trials it is the time of two.
 func (e *engine) each(l *lane, target string) time.Duration {
+	n := time.Duration(1)
+	if e.explains(l) {
+		n = 2
+	}
+	return n * e.trialTime(l, target)
+}
+
+func (e *engine) trialTime(l *lane, target string) time.Duration {
 	if t := l.times[target]; t.N > 0 {
 		return t.Mean()
 	}

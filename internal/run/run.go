@@ -21,7 +21,7 @@ import (
 	"iotax/stat"
 )
 
-// Deps are the functions through which a run touches the world. All but Calibrate,
+// Deps are the functions through which a run touches the world. All but Calibrate, Explain,
 // Governor and Progress are required.
 type Deps struct {
 	// Host is this host: volumes that serve a guest are prepared on it.
@@ -39,6 +39,8 @@ type Deps struct {
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
 	// Watch starts to observe what else happens during a trial; stop ends that.
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
+	// Explain is Watch for an explained trial (plan.Measure.Explain).
+	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Evict takes the files at a path of this host out of its page cache.
 	Evict func(ctx context.Context, path string) error
 	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The

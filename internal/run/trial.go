@@ -47,7 +47,11 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 				return err
 			}
 		}
-		stop, err := d.Watch(ctx, target)
+		watch := d.Watch
+		if t.Explains() != "" && d.Explain != nil {
+			watch = d.Explain
+		}
+		stop, err := watch(ctx, target)
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}

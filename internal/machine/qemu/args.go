@@ -186,6 +186,9 @@ func (c Config) Args() []string {
 // port is the name of the slot for a hot-plugged disk.
 func (d Disk) port() string { return "p-" + d.ID }
 
+// driveID returns the name of the drive of a disk.
+func driveID(disk string) string { return "d-" + disk }
+
 // drive returns the drive of a disk for -drive and drive_add.
 func (d Disk) drive() string {
 	// QEMU's own snapshot=on would ignore flushes.
@@ -193,7 +196,7 @@ func (d Disk) drive() string {
 	if d.Overlay != "" {
 		file, format, lock = d.Overlay, "qcow2", ",backing.driver="+d.Format+",backing.file.driver=file,backing.file.filename="+esc(d.Path)+",backing.file.locking=off"
 	}
-	drive := "if=none,id=d-" + d.ID + ",file=" + esc(file) + ",format=" + format + ",cache=" + d.Cache + ",aio=" + d.AIO
+	drive := "if=none,id=" + driveID(d.ID) + ",file=" + esc(file) + ",format=" + format + ",cache=" + d.Cache + ",aio=" + d.AIO
 	if d.NoFlush {
 		drive += ",cache.no-flush=on"
 	}
@@ -221,11 +224,11 @@ func (d Disk) args() []string {
 	switch d.Bus {
 	case "virtio-scsi":
 		a = append(a, "-device", "virtio-scsi-pci,id=c-"+d.ID+iothread,
-			"-device", "scsi-hd,bus=c-"+d.ID+".0,drive=d-"+d.ID+",serial="+d.ID)
+			"-device", "scsi-hd,bus=c-"+d.ID+".0,drive="+driveID(d.ID)+",serial="+d.ID)
 	case "nvme":
-		a = append(a, "-device", "nvme,drive=d-"+d.ID+",serial="+d.ID)
+		a = append(a, "-device", "nvme,drive="+driveID(d.ID)+",serial="+d.ID)
 	default:
-		a = append(a, "-device", "virtio-blk-pci,drive=d-"+d.ID+",serial="+d.ID+iothread)
+		a = append(a, "-device", "virtio-blk-pci,drive="+driveID(d.ID)+",serial="+d.ID+iothread)
 	}
 	return a
 }

@@ -339,6 +339,36 @@ func (v *VM) Processes() map[string][]int {
 	return all
 }
 
+// DiskTimes returns the times of the requests at a disk of the guest, flushes included. QEMU counts a request from its start in the
+// device to its end. It counts requests that it merged as one more request each.
+func (v *VM) DiskTimes(ctx context.Context, disk string) (iotax.Passed, error) {
+	var all []struct {
+		Device string `json:"device"`
+		Stats  struct {
+			ReadOps     uint64 `json:"rd_operations"`
+			WriteOps    uint64 `json:"wr_operations"`
+			FlushOps    uint64 `json:"flush_operations"`
+			UnmapOps    uint64 `json:"unmap_operations"`
+			ReadTime    int64  `json:"rd_total_time_ns"`
+			WriteTime   int64  `json:"wr_total_time_ns"`
+			FlushTime   int64  `json:"flush_total_time_ns"`
+			UnmapTime   int64  `json:"unmap_total_time_ns"`
+			ReadMerged  uint64 `json:"rd_merged"`
+			WriteMerged uint64 `json:"wr_merged"`
+		} `json:"stats"`
+	}
+	if err := v.Monitor.Do(ctx, "query-blockstats", nil, &all); err != nil {
+		return iotax.Passed{}, err
+	}
+	for _, b := range all {
+		if s := b.Stats; b.Device == driveID(disk) {
+			n := s.ReadOps + s.WriteOps + s.FlushOps + s.UnmapOps
+			return iotax.Passed{Time: time.Duration(s.ReadTime + s.WriteTime + s.FlushTime + s.UnmapTime), Requests: n, Handed: n - s.ReadMerged - s.WriteMerged}, nil
+		}
+	}
+	return iotax.Passed{}, fmt.Errorf("QEMU has no disk %s", disk)
+}
+
 // Close ends the guest like a power cut, except that QEMU flushes its buffers. It then ends the daemons and removes the sockets. It may be
 // called again.
 func (v *VM) Close(ctx context.Context) error {

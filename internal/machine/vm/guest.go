@@ -38,7 +38,7 @@ func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
 	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes
 	c.Started, c.Boot, c.Restart, c.BootFiles = g.vm.Started, g.boot, g.Restart, g.BootFiles
-	c.HostAddress, c.Forward = guest.Gateway, g.Forward
+	c.HostAddress, c.Forward, c.DiskTimes = guest.Gateway, g.Forward, g.vm.DiskTimes
 	return c
 }
 

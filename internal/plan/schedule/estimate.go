@@ -33,14 +33,22 @@ func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
 
 // RoundTime returns the duration of a round of w.
 func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
-	return mul(TrialTime(p, w), len(targetsOf(p, w)))
+	return mul(TrialTime(p, w), trialsEach(p, w)*len(targetsOf(p, w)))
+}
+
+// trialsEach returns the number of trials of w at one target in a round: 2 with an explained trial.
+func trialsEach(p *plan.Plan, w *plan.Workload) int {
+	if p.Measure.Explain && w.Assumed == 0 {
+		return 2
+	}
+	return 1
 }
 
 // Trials counts the trials of one round of every workload.
 func Trials(p *plan.Plan) int {
 	n := 0
 	for i := range p.Workloads {
-		n += len(targetsOf(p, &p.Workloads[i]))
+		n += trialsEach(p, &p.Workloads[i]) * len(targetsOf(p, &p.Workloads[i]))
 	}
 	return n
 }
@@ -86,6 +94,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 		for _, t := range at {
 			each[i] = add(each[i], c.Around[Cell{w.Name, t}])
 		}
+		each[i] = mul(each[i], trialsEach(p, w))
 		all = add(all, each[i])
 		if lone[i] = len(at) < 2 && !m.Fixed() && p.Expected(w.Name) == nil; !lone[i] {
 			comparing = add(comparing, each[i])

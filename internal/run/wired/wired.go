@@ -53,18 +53,12 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 			return workload.New(w, e)
 		},
 		Environment: probe.Environment,
-		Watch: func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
-			settle()
-			w, err := watcher.Start(ctx, t)
-			if err != nil {
-				return nil, err
-			}
-			return w.Stop, nil
-		},
-		Evict:    probe.Evict,
-		Governor: probe.SetGovernor,
-		Check:    check.Trial,
-		Review:   check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
+		Watch:       watching(settle, watcher.Start),
+		Explain:     watching(settle, watcher.Explain),
+		Evict:       probe.Evict,
+		Governor:    probe.SetGovernor,
+		Check:       check.Trial,
+		Review:      check.Run, ReviewValues: check.RunValues(), ReviewFacts: check.RunFacts,
 		Begin: func(ctx context.Context, r *iotax.Run) error { return db.Create(ctx, saved.Sign(r)) },
 		Save: func(ctx context.Context, t *iotax.Trial) error {
 			secret.Hide(t)
@@ -86,6 +80,18 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 				return nil
 			}
 		},
+	}
+}
+
+// watching returns Watch or Explain. first is called before each watch.
+func watching(first func(), start func(context.Context, *iotax.Target) (*probe.Watch, error)) func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+	return func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
+		first()
+		w, err := start(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		return w.Stop, nil
 	}
 }
 

@@ -1,0 +1,325 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/procfs"
+	"github.com/prometheus/procfs/blockdevice"
+
+	"iotax"
+	"iotax/internal/agent"
+)
+
+// A passage is what a layer has counted of one direction; see iotax.Passed.
+type passage struct{ Time, Requests, Handed float64 }
+
+// passages are those of reads, writes and everything else. The kernel's block layer counts the time of a request once, also if
+// it carries several merged I/Os (Once).
+type passages struct {
+	By   [3]passage
+	Once bool
+}
+
+// since returns what the layer counted since a. share is the part of each direction that belongs to the trial.
+func (b passages) since(a passages, share [3]float64) (sum passage) {
+	for i, y := range b.By {
+		x := a.By[i]
+		d := passage{y.Time - x.Time, y.Requests - x.Requests, y.Handed - x.Handed}
+		if d.Requests <= 0 {
+			continue
+		}
+		if b.Once && d.Handed > 0 {
+			d.Time *= d.Requests / d.Handed
+		}
+		sum.Time, sum.Requests, sum.Handed = sum.Time+share[i]*d.Time, sum.Requests+share[i]*d.Requests, sum.Handed+share[i]*d.Handed
+	}
+	return sum
+}
+
+// ofDisk returns the passages of a block device. Flushes are not added: a flush is also counted as the write that asked for it.
+func ofDisk(d blockdevice.IOStats) passages {
+	by := func(ios, merges, ticks uint64) passage {
+		return passage{float64(ticks) / 1000, float64(ios + merges), float64(ios)}
+	}
+	return passages{[3]passage{by(d.ReadIOs, d.ReadMerges, d.ReadTicks), by(d.WriteIOs, d.WriteMerges, d.WriteTicks), by(d.DiscardIOs, d.DiscardMerges, d.DiscardTicks)}, true}
+}
+
+// Clocks at the ends of stages.
+const (
+	clockBlock  = "block"      // block layer of the target's machine
+	clockClient = "nfs-client" // requests of the NFS client
+	clockServer = "nfs-server" // the same from their transmission to the reply
+	clockQEMU   = "qemu"       // requests at the disk, as QEMU counts them
+	clockDevice = "device"     // block layer of the machine that has the device
+)
+
+// A clockQuery names what readClocks reads. An empty name is not read.
+type clockQuery struct{ Device, Mount string }
+
+// theirClocks are the clocks of a target's machine. A missing one is nil.
+type theirClocks struct{ Block, Client, Server *passages }
+
+// readClocks reads the clocks of a machine's kernel.
+var readClocks = agent.New("read clocks", func(_ context.Context, q clockQuery) (theirClocks, error) {
+	return thisHost.clocks(q), nil
+})
+
+func (fs system) clocks(q clockQuery) (c theirClocks) {
+	if st := fs.counters(q.Device); q.Device != "" && st.DiskOK {
+		p := ofDisk(st.Disk.IOStats)
+		c.Block = &p
+	}
+	if q.Mount == "" {
+		return c
+	}
+	proc, err := procfs.NewFS(fs.proc)
+	if err != nil {
+		return c
+	}
+	self, err := proc.Proc(os.Getpid())
+	if err != nil {
+		return c
+	}
+	mounts, err := self.MountStats()
+	if err != nil {
+		return c
+	}
+	for _, m := range mounts {
+		nfs, ok := m.Stats.(*procfs.MountStatsNFS)
+		if !ok || m.Mount != q.Mount {
+			continue
+		}
+		client, server := passages{}, passages{}
+		for _, o := range nfs.Operations {
+			n := float64(o.Requests)
+			for _, x := range []struct {
+				to *passages
+				ms uint64
+			}{{&client, o.CumulativeTotalRequestMilliseconds}, {&server, o.CumulativeTotalResponseMilliseconds}} {
+				p := &x.to.By[2]
+				p.Time, p.Requests, p.Handed = p.Time+float64(x.ms)/1000, p.Requests+n, p.Handed+n
+			}
+		}
+		c.Client, c.Server = &client, &server // the last one hides those before it
+	}
+	return c
+}
+
+// stages reads the clocks on the way of a target's I/Os.
+type stages struct {
+	all   []iotax.Stage
+	query clockQuery
+	disk  string               // of DiskTimes, or ""
+	begin map[string]*passages // by clock
+}
+
+// Counting returns the block devices of this host whose counters see the I/O on path, or nil.
+func Counting(path string) []string { return thisHost.devices(path) }
+
+// Explain is Start for an explained trial: the fact stages has the stages of its I/Os, and each clock that could be read the values
+// iotax.ValueStage. All clocks are counters that the kernels and QEMU keep anyway; each is read once before and once after the
+// trial, so that they must not have a ramp.
+func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
+	w, err := k.Start(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	w.stages = w.wayOf(t)
+	w.stages.begin = w.readStages(ctx)
+	return w, nil
+}
+
+// wayOf returns the stages of I/Os at t.
+func (w *Watch) wayOf(t *iotax.Target) *stages {
+	s := &stages{}
+	add := func(name, end, missing string) {
+		s.all = append(s.all, iotax.Stage{Name: name, End: end, Missing: missing})
+	}
+	facts := t.Place.Facts
+	caps := t.Machine.Caps()
+	guest := caps.Facts[iotax.FactAccel] != "" || caps.DiskTimes != nil
+	at := ""
+	if guest {
+		at = "guest "
+	}
+	if len(t.Together) > 0 {
+		add("everything", "", "the clocks of targets that work at the same moment are not read")
+		return s
+	}
+	device := "the place is in memory"
+	switch {
+	case len(w.devices) > 0:
+		device = ""
+	case t.Place.Durability != iotax.Volatile:
+		device = "no counter of a block device below the place was found"
+	}
+	switch share := facts[iotax.FactShareType]; {
+	case share == "nfs" || strings.HasPrefix(facts[iotax.FactFilesystem], "nfs"):
+		s.query.Mount = facts[iotax.FactFilesystemMount]
+		add(at+"above the NFS client", clockClient, "")
+		add("NFS client", clockServer, "")
+		if t.Place.Backing == "" {
+			add("network and NFS server", "", "")
+			return s
+		}
+		add("network, NFS server and its file system", clockDevice, device)
+	case share != "":
+		server := map[string]string{"virtiofs": "virtiofsd", "9p": "QEMU's 9p server", "sshfs": "sftp-server"}[share]
+		if server == "" {
+			server = "the server of " + share
+		}
+		add(at+"file system", "fuse", "Linux keeps no times of the requests of "+share+"; tracing them in the guest would show the end of this stage")
+		add("queue and wake-up", "serving", server+" counts no times; tracing its system calls would show when it begins")
+		add(server+" and its file system", clockDevice, device)
+	case guest:
+		s.query.Device, s.disk = facts[iotax.FactDeviceName], facts[iotax.FactDiskSerial]
+		bus := facts[iotax.FactDiskBus]
+		missing := ""
+		switch {
+		case s.disk == "":
+			missing = "the disk is not one that iotax made, so its counters in QEMU are not known"
+		case caps.DiskTimes == nil:
+			missing = "the counters of its QEMU cannot be reached"
+		}
+		if bus == "" {
+			bus = "disk"
+		}
+		add("guest above the block layer", clockBlock, noDevice(s.query.Device))
+		add(bus+" queue and wake-up", clockQEMU, missing)
+		add("QEMU and its file system", clockDevice, device)
+	case w.served || caps.HostPath != nil: // this host's kernel does the I/O
+		top := facts[iotax.FactDeviceName]
+		if top != "" && len(w.devices) > 0 && !slices.Contains(w.devices, top) && caps.Local {
+			s.query.Device = top
+			add("above the block layer", clockBlock, "")
+			add(top+" and the file below it", clockDevice, "")
+			break
+		}
+		add("above the block layer", clockDevice, device)
+	default:
+		s.query.Device = facts[iotax.FactDeviceName]
+		add("above the block layer", clockBlock, noDevice(s.query.Device))
+	}
+	add("device", "", "")
+	return s
+}
+
+func noDevice(name string) string {
+	if name != "" {
+		return ""
+	}
+	return "no block device of the target's machine is known for the place"
+}
+
+// readStages reads the clocks.
+func (w *Watch) readStages(ctx context.Context) map[string]*passages {
+	s := w.stages
+	out := map[string]*passages{}
+	if s.query != (clockQuery{}) {
+		limit, cancel := context.WithTimeout(ctx, answerTime)
+		c, err := readClocks.On(limit, w.t.Machine, s.query)
+		cancel()
+		s.lacks(clockBlock, err)
+		s.lacks(clockClient, err)
+		s.lacks(clockServer, err)
+		out[clockBlock], out[clockClient], out[clockServer] = c.Block, c.Client, c.Server
+	}
+	if times := w.t.Machine.Caps().DiskTimes; s.disk != "" && times != nil {
+		limit, cancel := context.WithTimeout(ctx, answerTime)
+		p, err := times(limit, s.disk)
+		cancel()
+		s.lacks(clockQEMU, err)
+		if err == nil {
+			out[clockQEMU] = &passages{By: [3]passage{2: {p.Time.Seconds(), float64(p.Requests), float64(p.Handed)}}}
+		}
+	}
+	if len(w.devices) > 0 {
+		var sum passages
+		for _, d := range w.devices {
+			disks, err := blockdevice.NewFS(w.fs.proc, w.fs.sys)
+			var st diskStat
+			if err == nil {
+				st, err = w.fs.diskStat(disks, d)
+			}
+			if err != nil {
+				s.lacks(clockDevice, err)
+				return out
+			}
+			for i, p := range ofDisk(st.IOStats).By {
+				x := &sum.By[i]
+				x.Time, x.Requests, x.Handed = x.Time+p.Time, x.Requests+p.Requests, x.Handed+p.Handed
+			}
+		}
+		sum.Once = true
+		out[clockDevice] = &sum
+	}
+	return out
+}
+
+// lacks notes why a clock cannot be read.
+func (s *stages) lacks(clock string, err error) {
+	for i := range s.all {
+		if x := &s.all[i]; err != nil && x.End == clock && x.Missing == "" {
+			x.Missing = err.Error()
+		}
+	}
+}
+
+// stageValues adds what the clocks counted since Explain. Values of the watch show how much of the device's work was the trial's own.
+func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
+	s := w.stages
+	end := w.readStages(ctx)
+	for i := range s.all {
+		x := &s.all[i]
+		a, b := s.begin[x.End], end[x.End]
+		if x.End == "" || x.Missing != "" {
+			continue
+		}
+		if a == nil || b == nil {
+			x.Missing = "its counters could not be read"
+			continue
+		}
+		share := [3]float64{1, 1, 1}
+		if x.End == clockDevice {
+			share = ownShare(seen.Values)
+		}
+		p := b.since(*a, share)
+		for _, v := range []struct {
+			what, unit string
+			value      float64
+		}{{iotax.StageBelow, iotax.Seconds, p.Time}, {iotax.StageRequests, iotax.Count, p.Requests}, {iotax.StageHanded, iotax.Count, p.Handed}} {
+			seen.Values = append(seen.Values, iotax.Value{Name: iotax.ValueStage(x.End, v.what), Value: v.value, Unit: v.unit})
+		}
+	}
+	text, err := json.Marshal(s.all)
+	if err != nil {
+		panic(fmt.Sprint("stages: ", err)) // of strings: it cannot fail
+	}
+	seen.Facts[iotax.FactStages] = string(text)
+}
+
+// ownShare returns the parts of the device's reads and writes that the trial itself requested, by their bytes. A part that is not known
+// is all of it.
+func ownShare(values []iotax.Value) [3]float64 {
+	get := func(name string) (float64, bool) {
+		i := slices.IndexFunc(values, func(v iotax.Value) bool { return v.Name == name })
+		if i < 0 {
+			return 0, false
+		}
+		return values[i].Value, true
+	}
+	share := [3]float64{1, 1, 1}
+	for i, direction := range []string{"read", "write"} {
+		own, known := get("own." + direction + ".bytes")
+		device, counted := get("device." + direction + ".bytes")
+		if known && counted && device > 0 {
+			share[i] = min(1, own/device)
+		}
+	}
+	return share
+}

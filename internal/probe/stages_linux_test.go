@@ -1,0 +1,174 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs/blockdevice"
+
+	"iotax"
+)
+
+// A merged request counts for each of its I/Os, and the part of the device's work that is not the trial's own does not count.
+func TestPassages(t *testing.T) {
+	a := ofDisk(blockdevice.IOStats{ReadIOs: 100, ReadMerges: 5, ReadTicks: 70, WriteIOs: 10, WriteTicks: 10, TimeSpentFlushing: 3})
+	b := ofDisk(blockdevice.IOStats{ReadIOs: 300, ReadMerges: 205, ReadTicks: 270, WriteIOs: 20, WriteTicks: 40, TimeSpentFlushing: 9000})
+	if got, want := b.since(a, [3]float64{1, 1, 1}), (passage{.43, 410, 210}); fmt.Sprintf("%.6f", got) != fmt.Sprintf("%.6f", want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got, want := b.since(a, [3]float64{.5, 0, 1}), (passage{.2, 200, 100}); fmt.Sprintf("%.6f", got) != fmt.Sprintf("%.6f", want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := a.since(b, [3]float64{1, 1, 1}); got != (passage{}) {
+		t.Errorf("backwards: %v", got)
+	}
+	of := func(own, device float64) [3]float64 {
+		return ownShare([]iotax.Value{{Name: "own.read.bytes", Value: own}, {Name: "device.read.bytes", Value: device}})
+	}
+	if of(10, 40)[0] != .25 || of(40, 10)[0] != 1 || of(0, 0)[0] != 1 || of(10, 40)[1] != 1 {
+		t.Error("own share")
+	}
+}
+
+const mountstats = `device /dev/vda1 mounted on / with fstype ext4
+device 10.0.2.2:/export mounted on /mnt/nfs with fstype nfs4 statvers=1.1
+	opts:	rw,vers=4.2,rsize=262144
+	age:	25
+	impl_id:	name='',domain='',date='0,0'
+	caps:	caps=0x3ffbffff,wtmult=512,dtsize=262144,bsize=0,namlen=255
+	nfsv4:	bm0=0xfdffbfff,bm1=0xf9be3e,bm2=0x800,acl=0x0,sessions,pnfs=not configured,lease_time=90,lease_expired=0
+	sec:	flavor=1,pseudoflavor=1
+	events:	1 2 0 0 3 4 8 0 0 2 0 0 0 1 0 3 0 0 3 0 0 0 0 0 0 0 0
+	bytes:	0 0 8388608 0 8388608 0 0 0
+	RPC iostats version: 1.1  p/v: 100003/4 (nfs)
+	xprt:	tcp 0 0 1 0 24 2100 2100 0 2101 0 2 0 0
+	per-op statistics
+	        NULL: 1 1 0 44 24 0 5 6 0
+	        READ: 2000 2000 0 432000 8568000 100 3000 3300 0
+	       WRITE: 100 100 0 43200 856800 20 400 500 0
+`
+
+// The clocks of an NFS mount are those of all its operations.
+func TestNFSClocks(t *testing.T) {
+	fs := system{proc: t.TempDir()}
+	dir := filepath.Join(fs.proc, fmt.Sprint(os.Getpid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "mountstats"), []byte(mountstats), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := fs.clocks(clockQuery{Mount: "/mnt/nfs"})
+	if c.Client == nil || c.Server == nil || fmt.Sprintf("%.3f", c.Client.By[2]) != "{3.806 2101.000 2101.000}" || fmt.Sprintf("%.3f", c.Server.By[2]) != "{3.405 2101.000 2101.000}" {
+		t.Errorf("%+v %+v", c.Client, c.Server)
+	}
+	if c := fs.clocks(clockQuery{Mount: "/"}); c.Client != nil || c.Server != nil || c.Block != nil {
+		t.Errorf("another mount: %+v", c)
+	}
+}
+
+// stagesOf returns the stages and values of a trial in which do runs.
+func stagesOf(t *testing.T, target *iotax.Target, do func()) (stages []iotax.Stage, values map[string]float64) {
+	t.Helper()
+	var k Watcher
+	w, err := k.Explain(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do()
+	seen, err := w.Stop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(seen.Facts[iotax.FactStages]), &stages); err != nil {
+		t.Fatal(err, seen.Facts)
+	}
+	return stages, byName(seen.Values)
+}
+
+func names(stages []iotax.Stage) string {
+	var all []string
+	for _, s := range stages {
+		all = append(all, s.Name+" > "+s.End)
+	}
+	return strings.Join(all, " | ")
+}
+
+// On a loop device there are its clock and that of the device below its file.
+func TestStagesOfThisHost(t *testing.T) {
+	dir, device := loopMount(t, false)
+	facts, err := Place(t.Context(), here, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stages, v := stagesOf(t, &iotax.Target{Machine: here, Place: iotax.Place{Path: dir, Backing: dir, Facts: facts}}, func() { writeDirect(t, filepath.Join(dir, "x"), 4<<20) })
+	want := "above the block layer > block | " + filepath.Base(device) + " and the file below it > device | device > "
+	if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 { // its file is in memory
+		want = "above the block layer > device | device > "
+	}
+	if names(stages) != want {
+		t.Errorf("%s, want %s", names(stages), want)
+	}
+	if first := stages[0].End; !(v[iotax.ValueStage(first, iotax.StageBelow)] > 0) || !(v[iotax.ValueStage(first, iotax.StageRequests)] > 0) {
+		t.Errorf("%v", v)
+	}
+	memory := &iotax.Target{Machine: here, Place: iotax.Place{Path: "/dev/shm", Backing: "/dev/shm", Durability: iotax.Volatile}}
+	if stages, _ := stagesOf(t, memory, func() {}); names(stages) != "above the block layer > device | device > " || stages[0].Missing != "the place is in memory" {
+		t.Errorf("%+v", stages)
+	}
+}
+
+// A guest is this host with the capabilities of a guest whose disk has these times.
+type guest struct {
+	iotax.Machine
+	times func() (iotax.Passed, error)
+}
+
+func (g guest) Caps() iotax.MachineCaps {
+	c := iotax.MachineCaps{Facts: map[string]string{iotax.FactAccel: "kvm"}}
+	if g.times != nil {
+		c.DiskTimes = func(context.Context, string) (iotax.Passed, error) { return g.times() }
+	}
+	return c
+}
+
+// In a guest the clocks are its block layer's, QEMU's and the device's. One that cannot be read is named with the reason.
+func TestStagesOfGuests(t *testing.T) {
+	n := uint64(0)
+	counting := guest{there, func() (iotax.Passed, error) {
+		n += 100
+		return iotax.Passed{Time: time.Duration(n) * time.Millisecond, Requests: n, Handed: n / 2}, nil
+	}}
+	disk := map[string]string{iotax.FactDeviceName: "none-such", iotax.FactDiskSerial: "t1", iotax.FactDiskBus: "virtio-blk"}
+	stages, v := stagesOf(t, &iotax.Target{Machine: counting, Place: iotax.Place{Facts: disk}}, func() {})
+	if names(stages) != "guest above the block layer > block | virtio-blk queue and wake-up > qemu | QEMU and its file system > device | device > " {
+		t.Error(names(stages))
+	}
+	if v[iotax.ValueStage(clockQEMU, iotax.StageBelow)] != .1 || v[iotax.ValueStage(clockQEMU, iotax.StageRequests)] != 100 || v[iotax.ValueStage(clockQEMU, iotax.StageHanded)] != 50 {
+		t.Errorf("%v", v)
+	}
+	if stages[0].Missing == "" || stages[1].Missing != "" || stages[2].Missing == "" {
+		t.Errorf("%+v", stages)
+	}
+	failing := guest{there, func() (iotax.Passed, error) { return iotax.Passed{}, errors.New("QEMU does not answer") }}
+	if stages, _ = stagesOf(t, &iotax.Target{Machine: failing, Place: iotax.Place{Facts: disk}}, func() {}); stages[1].Missing != "QEMU does not answer" {
+		t.Errorf("%+v", stages)
+	}
+	share := map[string]string{iotax.FactShareType: "virtiofs"}
+	stages, _ = stagesOf(t, &iotax.Target{Machine: counting, Place: iotax.Place{Facts: share}}, func() {})
+	if names(stages) != "guest file system > fuse | queue and wake-up > serving | virtiofsd and its file system > device | device > " || !strings.Contains(stages[1].Missing, "tracing its system calls") {
+		t.Errorf("%+v", stages)
+	}
+	nfs := map[string]string{iotax.FactShareType: "nfs", iotax.FactFilesystemMount: "/none"}
+	stages, _ = stagesOf(t, &iotax.Target{Machine: counting, Place: iotax.Place{Facts: nfs, Backing: "/"}}, func() {})
+	if !strings.HasPrefix(names(stages), "guest above the NFS client > nfs-client | NFS client > nfs-server | network, NFS server") || stages[0].Missing != "its counters could not be read" {
+		t.Errorf("%+v", stages)
+	}
+}
