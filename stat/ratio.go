@@ -134,6 +134,13 @@ func Hull(d []float64, o Options) (Interval, error) {
 	return h.exp(), err
 }
 
+// Mean returns the mean of d within the interval of Hull, for amounts that add up where ratios do not: the differences between
+// two targets in the same rounds. The mean of a sum is the sum of the means.
+func Mean(d []float64, o Options) (Interval, error) {
+	h, err := hull(d, o)
+	return Interval{h.mean, math.Min(h.mean-h.half, h.lo), math.Max(h.mean+h.half, h.hi), h.n}, err
+}
+
 // Estimate returns the Effect of the log ratios d, as Pair returns them, in any order.
 func Estimate(d []float64, o Options) (Effect, error) {
 	h, err := hull(d, o)

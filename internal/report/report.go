@@ -45,6 +45,8 @@ type Report struct {
 	Protocol Protocol
 	Trials   []*Trial // in the order in which they ran
 
+	Explanations []Explanation // of each workload with explained trials
+
 	Waterfalls []Waterfall // of each chain of layers, one for each section that measured it
 	Reference  *Reference  // comparison with published figures, or nil
 	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
@@ -175,6 +177,7 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 		Report: &Report{Run: run, Baseline: run.Baseline, Margin: run.Margin, source: src, histograms: map[Cell][]*merged{},
 			index: index{byCell: map[Cell][]*Trial{}, discarded: map[string]map[int]bool{}, refs: map[*Note]map[*Row]bool{}}},
 		byWorkload: map[string][]*Trial{},
+		explained:  map[string][]*Trial{},
 		notes:      map[noteKey]*Note{},
 		metrics:    metrics,
 	}
@@ -202,6 +205,7 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	b.general(run.Findings)
 	b.number()
 	b.waterfalls()
+	b.explanations()
 	b.holdPlanned()
 	if p := run.Presentation; p != nil && slices.Contains(iotax.Layouts, p.Layout) {
 		b.Layout = p.Layout
@@ -212,6 +216,7 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 type builder struct {
 	*Report
 	byWorkload map[string][]*Trial
+	explained  map[string][]*Trial // explained trials, which are in no other list
 	notes      map[noteKey]*Note
 	loads      map[string]openLoad
 	metrics    []string // requested ones

@@ -137,12 +137,11 @@ func (b *builder) read(src Source) error {
 	slices.SortStableFunc(trials, func(x, y *iotax.Trial) int { return x.Seq - y.Seq })
 	trials = stat.SetAside(trials)
 	kept := make([]Trial, len(trials))
-	b.Trials = make([]*Trial, len(trials))
+	b.Trials = make([]*Trial, 0, len(trials))
 	r := reader{builder: b, bySeq: make(map[int]*Trial, len(trials)), shapes: map[string][]*outline{}}
 	var twice map[int][]*Trial // imported results may share a number
 	for i, t := range trials {
 		kept[i].Trial = t
-		b.Trials[i] = &kept[i]
 		if r.bySeq[t.Seq] != nil {
 			if twice == nil {
 				twice = map[int][]*Trial{}
@@ -150,6 +149,11 @@ func (b *builder) read(src Source) error {
 			twice[t.Seq] = append(twice[t.Seq], &kept[i])
 		} else {
 			r.bySeq[t.Seq] = &kept[i]
+		}
+		if of := t.Explains(); of != "" {
+			b.explained[of] = append(b.explained[of], &kept[i])
+		} else {
+			b.Trials = append(b.Trials, &kept[i])
 		}
 	}
 	for _, t := range b.Trials {
@@ -176,6 +180,9 @@ func (b *builder) read(src Source) error {
 			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
 		}
 		r.take(t, m.Values)
+		if t.Explains() != "" {
+			continue
+		}
 		for _, h := range m.Histograms {
 			key := [2]string{t.Workload, h.Name}
 			quantiles, known := headlines[key]

@@ -38,6 +38,7 @@ const (
 	SaysSum     SentenceKind = "sum"          // counts of verdicts, and problems that checks found
 	SaysMemory  SentenceKind = "memory"       // the baseline is memory, not a device
 	SaysLoss    SentenceKind = "loss"         // a target is worse
+	SaysStages  SentenceKind = "stages"       // where an I/O takes longer
 	SaysInvalid SentenceKind = "invalid"      // invalid results
 	SaysFailed  SentenceKind = "failed"       // a target without a number
 	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed
@@ -52,7 +53,7 @@ const (
 	SaysNoise   SentenceKind = "noise"        // values that vary between trials
 )
 
-var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise}
+var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysStages, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise}
 
 // A Figure is a number in a sentence.
 type Figure struct {
@@ -109,6 +110,7 @@ func Of(r *report.Report) Assessment {
 	a.sum(cells)
 	a.memory(cells)
 	a.compared(cells)
+	a.stages()
 	a.invalid(cells)
 	a.failed(cells)
 	a.unsure(cells)

@@ -49,6 +49,12 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 			out = append(out, block.Paragraph{Text: s, Joined: true})
 		}
 	}
+	for _, x := range r.Explanations {
+		out = append(out, p.with(stagesChart(x), titled(table.Stages(x)))...)
+		for _, s := range table.StagesFoot(x, r.Counted()) {
+			out = append(out, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
+		}
+	}
 	for _, w := range r.Waterfalls {
 		out = append(out, p.with(waterfallChart(w, r.Counted()), titled(table.Waterfall(w)))...)
 		out = append(out, block.Paragraph{Text: table.WaterfallFoot(w, r.Counted()), Tone: block.Quiet, Joined: true})

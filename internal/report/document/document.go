@@ -184,6 +184,7 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 	}
 	found, reported := insights(a)
 	d.Blocks = append(d.Blocks, found...)
+	d.Blocks = append(d.Blocks, stageLines(r)...)
 	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r), Tone: block.Quiet, Joined: true})
 	if s := assess.Job(r); s != "" {
 		d.Blocks = append(d.Blocks, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
@@ -207,7 +208,7 @@ func insights(a assess.Assessment) (out []block.Block, reported []string) {
 			for _, c := range s.Causes[:min(len(s.Causes), mostInsights-len(items))] {
 				items, reported = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."}), append(reported, c.Rule)
 			}
-		case assess.SaysMemory, assess.SaysUneven, assess.SaysPath, assess.SaysBest, assess.SaysLazy, assess.SaysShare:
+		case assess.SaysStages, assess.SaysMemory, assess.SaysUneven, assess.SaysPath, assess.SaysBest, assess.SaysLazy, assess.SaysShare:
 			items = append(items, block.Item{Text: s.Text})
 		}
 		if len(items) == mostInsights {

@@ -35,20 +35,21 @@ func assessment(r *report.Report, a assess.Assessment) []jsonSentence {
 const Version = 1
 
 type jsonReport struct {
-	Version     int                 `json:"version"`
-	Run         jsonRun             `json:"run"`
-	Environment map[string]string   `json:"environment"`
-	Answer      string              `json:"answer"`
-	Banner      string              `json:"banner,omitempty"`   // a caveat about the whole report
-	Emulated    []string            `json:"emulated,omitempty"` // targets in emulated guests
-	Assessment  []jsonSentence      `json:"assessment"`
-	Expected    []jsonExpected      `json:"expectations,omitempty"`
-	Cells       []jsonCell          `json:"cells"`
-	Waterfalls  []report.Waterfall  `json:"waterfalls,omitempty"`
-	Clients     []report.Scaling    `json:"clients,omitempty"`
-	Reference   *report.Reference   `json:"reference,omitempty"`
-	Layout      *jsonLayout         `json:"layout,omitempty"`
-	Objects     []report.ObjectFact `json:"objects,omitempty"` // how the bytes of objects were kept from harm
+	Version     int                  `json:"version"`
+	Run         jsonRun              `json:"run"`
+	Environment map[string]string    `json:"environment"`
+	Answer      string               `json:"answer"`
+	Banner      string               `json:"banner,omitempty"`   // a caveat about the whole report
+	Emulated    []string             `json:"emulated,omitempty"` // targets in emulated guests
+	Assessment  []jsonSentence       `json:"assessment"`
+	Expected    []jsonExpected       `json:"expectations,omitempty"`
+	Cells       []jsonCell           `json:"cells"`
+	Waterfalls  []report.Waterfall   `json:"waterfalls,omitempty"`
+	Stages      []report.Explanation `json:"stages,omitempty"` // of the I/Os of workloads with explained trials
+	Clients     []report.Scaling     `json:"clients,omitempty"`
+	Reference   *report.Reference    `json:"reference,omitempty"`
+	Layout      *jsonLayout          `json:"layout,omitempty"`
+	Objects     []report.ObjectFact  `json:"objects,omitempty"` // how the bytes of objects were kept from harm
 }
 
 // jsonRun is the run without its environment, which is a field of the document.
@@ -112,7 +113,7 @@ type number64 = iotax.Number
 // JSON writes the report as one JSON object, the contract that scripts rely on. A bound or estimate that does not exist is null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
-	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
+	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Stages: r.Explanations, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},
 		Run: jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}}
 	if out.Environment == nil {
 		out.Environment = map[string]string{}

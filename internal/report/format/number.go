@@ -229,3 +229,14 @@ func Ticks(lo, hi float64) []float64 {
 	}
 	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
 }
+
+// Around prints the estimate with the larger half width: "260 ± 30 µs".
+func Around(i stat.Interval, unit string) string {
+	if !Finite(i) || i.Estimate == 0 {
+		return Number(i, unit)
+	}
+	sc := ScaleOf(unit, math.Max(math.Abs(i.Estimate), Half(i)))
+	x, half := i.Estimate/sc.Factor, math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo)/sc.Factor
+	p := Places(x, half)
+	return WithUnit(Fixed(x, p)+sc.Prefix+" ± "+Fixed(half, min(p, Places(half, math.NaN())+1))+sc.Prefix, sc.Unit)
+}

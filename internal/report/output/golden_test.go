@@ -44,6 +44,14 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
+func TestGoldenExplained(t *testing.T) {
+	r := report.New(reporttest.Explained(8))
+	for name, write := range map[string]func(io.Writer) error{"explained-80.txt": inText(r, 80), "explained-short-80.txt": shortIn(r, 80), "explained.md": func(w io.Writer) error { return Write(w, r, "md", true) },
+		"explained.json": func(w io.Writer) error { return export.JSON(w, r) }, "explained.html": bare(func(w io.Writer) error { return HTML(w, r) })} {
+		t.Run(name, func(t *testing.T) { reporttest.Golden(t, name, write) })
+	}
+}
+
 func TestGoldenLayouts(t *testing.T) {
 	for _, layout := range iotax.Layouts {
 		r := report.New(reporttest.LaidOut(layout, reporttest.Fixture))

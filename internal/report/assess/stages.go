@@ -1,0 +1,56 @@
+package assess
+
+import (
+	"slices"
+
+	"iotax"
+	"iotax/internal/report"
+	"iotax/internal/report/format"
+	"iotax/stat"
+)
+
+// mostStages is the number of stages that a sentence names.
+const mostStages = 3
+
+// ruleStages is the rule of a cause that explained trials show.
+const ruleStages = "stages"
+
+// stages names the stages in which an I/O takes longer than at the baseline. It names a stage only if its difference is surely above 0.
+func (a *assessing) stages() {
+	for _, x := range a.Explanations {
+		for _, e := range x.Targets {
+			if text := longer(e); text != "" {
+				a.say(Sentence{Kind: SaysStages, Text: e.Target + ", " + x.Workload + ": " + text + ".",
+					Figures: []Figure{{Target: e.Target, Workload: x.Workload, Metric: "latency.mean", Against: e.Against}},
+					Causes:  []Cause{{ruleStages, text}}})
+			}
+		}
+	}
+}
+
+func longer(e report.Explained) string {
+	if !e.Known() || !(e.Difference.Lo > 0) {
+		return ""
+	}
+	sure := slices.DeleteFunc(slices.Clone(e.Stages), func(s report.Stage) bool { return !(s.Difference.Lo > 0) })
+	slices.SortStableFunc(sure, func(a, b report.Stage) int {
+		if a.Difference.Estimate > b.Difference.Estimate {
+			return -1
+		}
+		return 1
+	})
+	text := "of the " + format.Number(e.Difference, iotax.Seconds) + " that an I/O takes longer than on " + e.Against + ", "
+	var parts []string
+	in := " are in “"
+	for _, s := range sure[:min(len(sure), mostStages)] {
+		parts = append(parts, format.Around(s.Difference, iotax.Seconds)+in+s.Name+"”")
+		in = " in “"
+	}
+	if parts == nil {
+		return text + "no stage has a sure part"
+	}
+	if r := e.RestMore; r.N > 0 && -r.Estimate > stat.SteadyRange/2*e.Difference.Estimate {
+		parts = append(parts, format.Number(r, iotax.Seconds)+" are not explained")
+	}
+	return text + format.Enumerate(parts, len(parts), "stage")
+}

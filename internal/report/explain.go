@@ -1,0 +1,297 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"iotax"
+	"iotax/stat"
+)
+
+// An Explanation divides the mean latency of one workload's I/Os into stages, from the application to the device. It is from
+// explained trials, which no ratio of the report uses.
+type Explanation struct {
+	Workload string      `json:"workload"`
+	Targets  []Explained `json:"targets"` // the baseline first
+}
+
+// Explained is one target in an Explanation. All times are seconds per I/O of the application: its reads, writes and trims. The time
+// of its flushes is added to them. A mean is over the rounds, so that the stages and the rest add up to the total.
+//
+// The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its layer; divided
+// by the application's I/Os, that is the time of an I/O only if it waits for its requests one after the other. So a request that
+// carries several merged I/Os counts for each of them (Passed.Handed), but requests that are under way for one I/O at the same
+// time (a split one), or that no I/O waits for (read-ahead, write-back), make the clock too large: the stage above it has a
+// negative time, which is Rest.
+type Explained struct {
+	Target     string        `json:"target"`
+	Against    string        `json:"against,omitempty"` // the target that differences are to, "" for none
+	Unknown    string        `json:"unknown,omitempty"` // why there are no stages
+	Rounds     int           `json:"rounds"`            // explained trials that count
+	Total      stat.Interval `json:"total"`
+	Difference stat.Interval `json:"difference"` // to Against, paired by round
+	Stages     []Stage       `json:"stages,omitempty"`
+	Rest       stat.Interval `json:"rest"` // not explained: the sum of the stages whose time is negative; N is 0 without any
+	RestMore   stat.Interval `json:"rest_difference"`
+	Missing    []Missing     `json:"missing,omitempty"` // clocks that could not be read, from the application down
+	Speed      stat.Interval `json:"speed"`             // of the explained trials to the others, by the first metric; higher is faster
+}
+
+// A Stage is a part of an I/O's way.
+type Stage struct {
+	Name       string        `json:"name"`
+	Time       stat.Interval `json:"time"`
+	Difference stat.Interval `json:"difference"` // to the same part of Against's way, paired by round
+	Requests   iotax.Number  `json:"requests"`   // that enter the stage for each I/O; NaN if they are not counted
+	Last       bool          `json:"last"`
+}
+
+// Missing is a clock that could not be read, so that two stages are one.
+type Missing struct {
+	Stage string `json:"stage"` // whose end it is
+	Why   string `json:"why"`
+}
+
+// Known reports whether the total is divided into stages.
+func (e Explained) Known() bool { return e.Unknown == "" }
+
+// Explanation returns the stages of a cell, or nil if it has none.
+func (r *Report) Explanation(c Cell) *Explained {
+	for i := range r.Explanations {
+		if x := &r.Explanations[i]; x.Workload == c.Workload {
+			for j := range x.Targets {
+				if t := &x.Targets[j]; t.Target == c.Target && t.Known() {
+					return t
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// A way has the times of an I/O's stages in one trial.
+type way struct {
+	total    float64
+	names    []string
+	times    []float64
+	requests []float64 // that enter the stage for each I/O of the application
+	missing  []Missing
+}
+
+// wayOf returns the stages of an explained trial. A stage whose end has no clock is joined with the next.
+func wayOf(t *Trial) (way, error) {
+	var w way
+	var all []iotax.Stage
+	if err := json.Unmarshal([]byte(t.Facts[iotax.FactStages]), &all); err != nil || len(all) == 0 {
+		return w, fmt.Errorf("the trial has no stages")
+	}
+	get := func(name string) float64 {
+		if v, ok := t.Value(name); ok {
+			return v.Value
+		}
+		return math.NaN()
+	}
+	ios, sum := 0., 0.
+	for _, d := range []string{"read", "write", "trim", "sync"} {
+		n := get(d + ".ios")
+		if math.IsNaN(n) {
+			continue
+		}
+		mean := get(d + ".latency.mean")
+		if math.IsNaN(mean) {
+			return w, fmt.Errorf("the workload does not report the latency of its I/Os")
+		}
+		sum += n * mean
+		if d != "sync" {
+			ios += n
+		}
+	}
+	if !(ios > 0) {
+		return w, fmt.Errorf("the workload does not report the latency of its I/Os")
+	}
+	w.total = sum / ios
+	above, carried, entering, name := w.total, 1., 1., ""
+	for i, s := range all {
+		if name != "" {
+			name += " + "
+		}
+		name += s.Name
+		below, requests, handed := 0., math.NaN(), math.NaN()
+		if i < len(all)-1 {
+			if below = get(iotax.ValueStage(s.End, iotax.StageBelow)); s.Missing != "" || math.IsNaN(below) {
+				w.missing = append(w.missing, Missing{s.Name, s.Missing})
+				continue
+			}
+			requests, handed = get(iotax.ValueStage(s.End, iotax.StageRequests)), get(iotax.ValueStage(s.End, iotax.StageHanded))
+			below *= carried / ios
+			if handed > 0 && handed < requests {
+				carried *= requests / handed
+			}
+		}
+		w.names, w.times, w.requests = append(w.names, name), append(w.times, above-below), append(w.requests, entering)
+		above, entering, name = below, requests/ios, ""
+	}
+	return w, nil
+}
+
+// explanations computes those of every workload.
+func (b *builder) explanations() {
+	for _, w := range b.workloads {
+		if len(b.explained[w.Name]) == 0 {
+			continue
+		}
+		x := Explanation{Workload: w.Name}
+		for _, t := range b.targets {
+			if e, ok := b.explain(w, t); ok {
+				x.Targets = append(x.Targets, e)
+			}
+		}
+		b.Explanations = append(b.Explanations, x)
+	}
+}
+
+// explain divides one cell. It returns false if the cell has no explained trial.
+func (b *builder) explain(w iotax.WorkloadInfo, target iotax.TargetInfo) (Explained, bool) {
+	against := target.Reference(b.Run.BaselineOf(w.Name), func(name string) bool {
+		return slices.ContainsFunc(b.explained[w.Name], func(t *Trial) bool { return t.Target == name })
+	})
+	e := Explained{Target: target.Name, Against: against, Total: none(), Difference: none(), Rest: none(), RestMore: none(), Speed: none()}
+	own, starts, why := b.ways(w.Name, target.Name)
+	if starts == nil && why == "" {
+		return e, false
+	}
+	e.Unknown = why
+	if len(own) == 0 {
+		return e, true
+	}
+	rounds := slices.Sorted(maps.Keys(own))
+	first := own[rounds[0]]
+	rounds = slices.DeleteFunc(rounds, func(r int) bool { return !slices.Equal(own[r].names, first.names) })
+	e.Rounds, e.Missing = len(rounds), first.missing
+	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
+	mean := func(rounds []int, of func(round int) float64) stat.Interval {
+		o := o
+		var xs []float64
+		for _, r := range rounds {
+			xs, o.Starts = append(xs, of(r)), append(o.Starts, starts[r])
+		}
+		i, err := stat.Mean(xs, o)
+		if err != nil {
+			return none()
+		}
+		return i
+	}
+	e.Total = mean(rounds, func(r int) float64 { return own[r].total })
+	base, _, _ := b.ways(w.Name, against)
+	both := slices.DeleteFunc(slices.Clone(rounds), func(r int) bool { _, ok := base[r]; return !ok })
+	e.Difference = mean(both, func(r int) float64 { return own[r].total - base[r].total })
+	var negative []int
+	for i, name := range first.names {
+		s := Stage{Name: name, Last: i == len(first.names)-1, Requests: iotax.Number(first.requests[i])}
+		s.Time = mean(rounds, func(r int) float64 { return own[r].times[i] })
+		if s.Time.Estimate < 0 {
+			negative = append(negative, i)
+			continue
+		}
+		s.Difference = mean(both, func(r int) float64 { return own[r].times[i] - counterpart(base[r], first, i) })
+		s.Requests = iotax.Number(stat.Median(of(rounds, func(r int) float64 { return own[r].requests[i] })).Estimate)
+		e.Stages = append(e.Stages, s)
+	}
+	if negative != nil {
+		sum := func(r int) (x float64) {
+			for _, i := range negative {
+				x += own[r].times[i]
+			}
+			return x
+		}
+		e.Rest = mean(rounds, sum)
+		e.RestMore = mean(both, func(r int) (x float64) {
+			for _, i := range negative {
+				x -= counterpart(base[r], first, i)
+			}
+			return x + sum(r)
+		})
+	}
+	e.Speed = b.speed(w, target.Name)
+	return e, true
+}
+
+func none() stat.Interval { return stat.Interval{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()} }
+
+func of(rounds []int, value func(int) float64) (xs []float64) {
+	for _, r := range rounds {
+		xs = append(xs, value(r))
+	}
+	return xs
+}
+
+// counterpart returns the time of the part of the way base that stage i of w is held against. Stages of base have the counterpart
+// of the same name; without one, its last stage belongs to the last one of w, and others to the first. So the differences of all
+// stages add up to that of the totals.
+func counterpart(base, w way, i int) (sum float64) {
+	for k, name := range base.names {
+		at := slices.Index(w.names, name)
+		if at < 0 && k == len(base.names)-1 {
+			at = len(w.names) - 1
+		}
+		if max(at, 0) == i {
+			sum += base.times[k]
+		}
+	}
+	return sum
+}
+
+// ways returns the stages of a target's explained trials that count, by round, and their starts. why is the reason if no trial counts.
+func (b *builder) ways(workload, target string) (ways map[int]way, starts map[int]int, why string) {
+	ways = map[int]way{}
+	for _, t := range b.explained[workload] {
+		if t.Target != target {
+			continue
+		}
+		if starts == nil {
+			starts = map[int]int{}
+		}
+		switch w, err := wayOf(t); {
+		case t.Err != "":
+			why = "its explained trials failed: " + strings.TrimSuffix(Brief(t.Err), ".")
+		case t.Discarded != "":
+			why = "its explained trials are discarded: " + t.Discarded
+		case err != nil:
+			why = err.Error()
+		default:
+			ways[t.Round], starts[t.Round] = w, t.StartIndex
+		}
+	}
+	if len(ways) > 0 {
+		why = ""
+	}
+	return ways, starts, why
+}
+
+// speed returns the ratio of a target's explained trials to the others, by the workload's first metric.
+func (b *builder) speed(w iotax.WorkloadInfo, target string) stat.Interval {
+	if len(w.Metrics) == 0 {
+		return none()
+	}
+	p := stat.Pairing{Metric: w.Metrics[0]}
+	add := func(t *Trial, side string) {
+		if v, ok := t.Value(p.Metric); ok && t.Target == target {
+			p.Add(&iotax.Trial{Target: side, Round: t.Round, StartIndex: t.StartIndex, Err: t.Err, Discarded: t.Discarded, Values: []iotax.Value{v}})
+		}
+	}
+	for _, t := range b.byWorkload[w.Name] {
+		add(t, "plain")
+	}
+	for _, t := range b.explained[w.Name] {
+		add(t, "explained")
+	}
+	i, _, err := p.Interval("plain", "explained", stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	if err != nil {
+		return none()
+	}
+	return i
+}
