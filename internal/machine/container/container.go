@@ -1,4 +1,5 @@
-// Package container is the containers of Docker and Podman: their engines, what they limit, what died runs left there.
+// Package container opens containers of Docker and Podman as machines. It also reads their limits and finds the
+// containers of crashed runs.
 package container
 
 import (
@@ -29,8 +30,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// Spec is that of kinds docker and podman: a container that exists, or one that is made from an
-// image for the run and removed after it.
+// Spec is the spec of the kinds docker and podman: an existing container, or one that iotax makes from an image for the
+// run and removes afterwards.
 type Spec struct {
 	Ref       string `yaml:"ref" doc:"name of a running container, else of an image"`
 	Container string `yaml:"container" doc:"name or id of a running container; it is not changed"`
@@ -57,7 +58,7 @@ func (s *Spec) Traits() plan.Traits {
 	return plan.Traits{Stays: s.Container != "" || s.Ref != ""}
 }
 
-// Validate finds what is wrong without asking the engine.
+// Validate checks the spec without asking the engine.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -93,7 +94,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// The two engines are used alike.
+// Docker and Podman are the two kinds of machines. They differ only in the engine that they connect to.
 var (
 	Docker = of("docker", "a Docker container: a running one, or one made from an image for the run")
 	Podman = of("podman", "a Podman container, over Podman's Docker-compatible socket (podman system service)")
@@ -111,19 +112,19 @@ type box struct {
 	api     *link
 	id      string
 	user    string
-	local   bool // its engine is on this host
+	local   bool // the engine runs on this host
 	started string
 	ours    bool
-	volumes []string // made for it
+	volumes []string // volumes made for the container
 	facts   map[string]string
-	roots   []hostPath // where its paths lie on this host, the longest first
+	roots   []hostPath // paths of this host that hold its files, the longest inside first
 
-	pid int // of its first process, on the engine's host
+	pid int // the container's first process, on the engine's host
 }
 
 type hostPath struct{ inside, outside string }
 
-// engineTime is how long any answer of the engine may take that should be prompt.
+// engineTime limits requests that the engine should answer promptly.
 const engineTime = 30 * time.Second
 
 func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
@@ -161,7 +162,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	if err := b.inspect(ctx, engine, name); err != nil {
 		return nil, err
 	}
-	if b.ours { // Podman's answers leave the limits of devices out
+	if b.ours { // Podman's inspect omits device limits
 		for name, n := range map[string]int{"limit.read.iops": s.ReadIOPS, "limit.write.iops": s.WriteIOPS} {
 			if n > 0 {
 				b.facts[name] = fmt.Sprintf("%d on %s", n, s.LimitOn)
@@ -176,7 +177,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	return b, nil
 }
 
-// resolve says which of the two the ref of s is.
+// resolve decides whether the ref of s names a container or an image.
 func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
 	if s.Ref == "" {
 		return s, nil
@@ -194,7 +195,7 @@ func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, err
 	return &r, r.Validate()
 }
 
-// fetchImage makes sure that the image is there.
+// fetchImage pulls the image if the engine lacks it or s.Pull asks for it.
 func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.Options) error {
 	if s.Pull != "always" {
 		_, err := api.ImageInspect(ctx, s.Image)
@@ -221,7 +222,7 @@ func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.O
 	return nil
 }
 
-// create makes the container and starts it. It sleeps until it is removed.
+// create makes and starts a container that sleeps until it is removed.
 func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options) error {
 	name := made.Name()
 	labels := runLabels()
@@ -250,7 +251,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		case d.Share.Type == "volume":
 			m.Type, m.Source = mount.TypeVolume, name+"-"+d.ID
 			b.volumes = append(b.volumes, m.Source)
-			// By itself: Podman forgets the labels of one that is made with its container.
+			// Created separately: Podman drops the labels of a volume that it creates together with a container.
 			if _, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.Source, Labels: labels}); err != nil {
 				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Hint: "try it by hand: " + engine + " volume create"}
 			}
@@ -284,7 +285,7 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 	return nil
 }
 
-// inspect reads what the engine tells of the running container.
+// inspect reads the facts and limits of the running container from the engine.
 func (b *box) inspect(ctx context.Context, engine, name string) error {
 	res, err := b.api.ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if err != nil {
@@ -326,7 +327,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 		for _, o := range h.SecurityOpt {
 			if v, ok := strings.CutPrefix(o, "seccomp="); ok {
 				f["seccomp"] = v
-				if len(v) > 40 { // a whole profile stands there
+				if len(v) > 40 { // the option holds a whole profile
 					f["seccomp"] = "a profile of its own"
 				}
 			}
@@ -384,16 +385,16 @@ func stateOf(s *container.State) string {
 	}
 }
 
-// Caps returns the capabilities of a container. One that was made for the run ends with it: its bind mounts and volumes are removed from
-// outside.
+// Caps returns the capabilities of a container. Removing a container that was made for the run also removes the files
+// in it. Its bind mounts and volumes are removed from outside.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
 	c.Alone, c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = true, b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
 	return c
 }
 
-// HostPath returns the path on this host under which p, a path in the container, has its bytes, or ""
-// when that is not known or there is none.
+// HostPath returns the path on this host that holds the bytes of p, a path in the container. It returns "" if there is
+// no such path or it is unknown.
 func (b *box) HostPath(p string) string {
 	p = path.Clean(p)
 	for _, r := range b.roots {
@@ -409,8 +410,8 @@ func (b *box) HostPath(p string) string {
 	return ""
 }
 
-// Weakens returns the durability of the file system of this host on which the file lies, where that is known: the upper directory of an
-// overlay may be in memory.
+// Weakens returns the durability of this host's file system that holds the file, if HostPath finds it: the upper
+// directory of an overlay may be in memory.
 func (b *box) Weakens(path, _ string) iotax.Durability {
 	if on := b.HostPath(path); on != "" {
 		return probe.Durability(on)
@@ -418,7 +419,7 @@ func (b *box) Weakens(path, _ string) iotax.Durability {
 	return iotax.Durable
 }
 
-// exec is a remote.Run.
+// exec implements remote.Run.
 func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, error) {
 	x, err := b.api.ExecCreate(ctx, b.id, client.ExecCreateOptions{Cmd: args, User: b.user, AttachStdin: true, AttachStdout: true, AttachStderr: true})
 	if err != nil {
@@ -430,7 +431,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	}
 	defer at.Close()
 	go func() {
-		_, _ = io.Copy(at.Conn, s.In) // a program need not read what it is given
+		_, _ = io.Copy(at.Conn, s.In) // a program may exit without reading its input
 		_ = at.CloseWrite()
 	}()
 	copied := make(chan error, 1)
@@ -441,8 +442,8 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	select {
 	case err = <-copied:
 		if errors.Is(err, syscall.ECONNRESET) {
-			// The engine closed its end with input unread, after the program's own end; a Unix socket has
-			// delivered all output before it says so.
+			// The program exited without reading all input, and the engine then closed the connection. A Unix socket delivers
+			// all output before it reports this error.
 			err = nil
 		}
 	case <-ctx.Done():
@@ -456,8 +457,8 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 			return 0, b.why(ctx, cmp.Or(err, ierr))
 		}
 		if !in.Running {
-			// The container's end looks like the program's: its first process is killed, and all others with
-			// it (137), or the runtime cannot enter it any more (126). The engine takes a moment to notice.
+			// When a container ends, its first process and all others are killed (137), or the runtime can no longer enter it
+			// (126). Both look like exit codes of the program. The engine takes a moment to notice.
 			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
 					return 0, gone
@@ -477,7 +478,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	}
 }
 
-// gone returns an error when the container has ended since it was opened.
+// gone returns an error if the container ended or was restarted after it was opened.
 func (b *box) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()
@@ -493,7 +494,7 @@ func (b *box) gone(ctx context.Context) error {
 	return nil
 }
 
-// why returns the container's end as the reason for err, if that is it.
+// why returns the error of gone if the container ended, else err.
 func (b *box) why(ctx context.Context, err error) error {
 	if gone := b.gone(ctx); gone != nil && ctx.Err() == nil {
 		return gone
@@ -501,7 +502,7 @@ func (b *box) why(ctx context.Context, err error) error {
 	return err
 }
 
-// remove removes the container if it was made for the run.
+// remove removes the container and its volumes if they were made for the run.
 func (b *box) remove(ctx context.Context) error {
 	defer b.api.Close()
 	var errs []error

@@ -13,7 +13,7 @@ import (
 
 const testImage = "localhost/iotax-test:1"
 
-// TestContainers runs the suite of all machines in containers of the engines that there are.
+// TestContainers runs the machine test suite in containers of each installed engine.
 func TestContainers(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
 		t.Run(name, func(t *testing.T) {

@@ -19,13 +19,13 @@ import (
 	"iotax/internal/machine/ssh"
 )
 
-// A link is a client of an engine, and the host that it is reached by if it is one behind SSH.
+// A link is a connection to an engine, directly or through a host over SSH.
 type link struct {
 	*client.Client
-	way iotax.Machine // nil is none
+	way iotax.Machine // the SSH host; nil for a direct connection
 }
 
-// Close ends the connections to the engine, and then the way there.
+// Close closes the connections to the engine, then the SSH host.
 func (l *link) Close() error {
 	err := l.Client.Close()
 	if l.way == nil {
@@ -36,8 +36,8 @@ func (l *link) Close() error {
 	return errors.Join(err, l.way.Close(ctx))
 }
 
-// behind opens the host of ssh://[USER@]HOST[:PORT][/SOCKET], and returns the command that joins its streams with the
-// engine there: the one that Docker's own client uses.
+// behind opens the host of ssh://[USER@]HOST[:PORT][/SOCKET]. It returns the command that connects its standard streams
+// to the engine there, the one that Docker's own client uses.
 func behind(ctx context.Context, engine, where string) (iotax.Machine, []string, error) {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -58,8 +58,8 @@ func behind(ctx context.Context, engine, where string) (iotax.Machine, []string,
 	return m, append(argv, "system", "dial-stdio"), err
 }
 
-// dialer makes a connection of each run of the command on m. A connection ends with its command, and lives as long as
-// the link and not only as the call that made it.
+// dialer returns a dial function. Each connection is one run of argv on m and ends with it. A connection outlives the
+// context of the dial call: it lasts until the link is closed.
 func dialer(m iotax.Machine, argv []string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		ctx, end := context.WithCancel(context.Background())
@@ -82,7 +82,7 @@ func dialer(m iotax.Machine, argv []string) func(context.Context, string, string
 	}
 }
 
-// A commandConn is a connection over the streams of a command.
+// A commandConn is a net.Conn over the standard streams of a command.
 type commandConn struct {
 	io.Writer
 	io.Reader
@@ -105,5 +105,5 @@ type commandAddr string
 func (a commandAddr) Network() string { return "command" }
 func (a commandAddr) String() string  { return string(a) }
 
-// isSSH reports whether the engine is on a host that is reached over SSH.
+// isSSH reports whether the address of an engine is an SSH URL.
 func isSSH(where string) bool { return strings.HasPrefix(where, "ssh://") }

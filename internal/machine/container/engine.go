@@ -17,8 +17,8 @@ import (
 	"iotax"
 )
 
-// dialEngine connects to the engine as its own command line would: host, DOCKER_HOST (or CONTAINER_HOST),
-// the context, the usual sockets.
+// dialEngine connects to the engine. It looks for the address where the engine's command line does: the host,
+// DOCKER_HOST (or CONTAINER_HOST), the context, the usual sockets. local reports whether the address is a Unix socket.
 func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local bool, err error) {
 	where, tls, err := engineAddress(engine, s)
 	if err != nil {
@@ -26,7 +26,7 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 	}
 	fail := func(err error) (*link, bool, error) {
 		shown := redacted(where)
-		if shown != where { // the library repeats the address
+		if shown != where { // errors of the library contain the address
 			err = errors.New(strings.ReplaceAll(err.Error(), where, shown))
 		}
 		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + shown, Err: err, Hint: engineHint(engine, where)}
@@ -39,7 +39,7 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 		if l.way, argv, err = behind(ctx, engine, where); err != nil {
 			return fail(err)
 		}
-		opts = []client.Opt{client.WithHost("tcp://engine"), client.WithDialContext(dialer(l.way, argv)), client.WithAPIVersionFromEnv()} // the name is not looked up
+		opts = []client.Opt{client.WithHost("tcp://engine"), client.WithDialContext(dialer(l.way, argv)), client.WithAPIVersionFromEnv()} // the dialer ignores this address
 	case tls != "":
 		opts = append(opts, client.WithTLSClientConfig(filepath.Join(tls, "ca.pem"), filepath.Join(tls, "cert.pem"), filepath.Join(tls, "key.pem")))
 	case s.Context == "":
@@ -60,7 +60,7 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 	return l, strings.HasPrefix(where, "unix://"), nil
 }
 
-// Version returns the version and the address of the engine that answers when a plan names no other.
+// Version returns the version and the address of the engine that a plan without host and context uses.
 func Version(ctx context.Context, engine string) (string, error) {
 	api, _, err := dialEngine(ctx, engine, &Spec{})
 	if err != nil {
@@ -75,7 +75,7 @@ func Version(ctx context.Context, engine string) (string, error) {
 	return v.Version + " at " + redacted(where), err
 }
 
-// redacted is an address without its password.
+// redacted returns an address without its password.
 func redacted(where string) string {
 	if u, err := url.Parse(where); err == nil {
 		return u.Redacted()
@@ -98,7 +98,7 @@ func engineHint(engine, where string) string {
 	return "start Docker, or name its address: DOCKER_HOST, host: or context:"
 }
 
-// engineAddress finds where the engine listens and, for a context with TLS, the directory of its keys.
+// engineAddress returns the address of the engine and, for a context with TLS, the directory of its keys.
 func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	if s.Host != "" {
 		if _, err := url.Parse(s.Host); err != nil || !strings.Contains(s.Host, "://") {
@@ -148,7 +148,7 @@ func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	return dockerContext(dir, name)
 }
 
-// currentContext is what `docker context use` chose.
+// currentContext returns the context that `docker context use` selected.
 func currentContext(dir string) string {
 	var c struct {
 		CurrentContext string `json:"currentContext"`
@@ -160,8 +160,8 @@ func currentContext(dir string) string {
 	return c.CurrentContext
 }
 
-// dockerContext reads a context as Docker's own command keeps it: in a directory named by the SHA-256 of
-// the context's name.
+// dockerContext reads a context from Docker's configuration, where its directory is named by the SHA-256 of the
+// context's name.
 func dockerContext(dir, name string) (where, tls string, err error) {
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// An engine is found where its own command line finds it.
+// iotax finds an engine at the address that the engine's own command line uses.
 func TestEngineAddress(t *testing.T) {
 	config, run := t.TempDir(), t.TempDir()
 	write := func(text string, at ...string) {
@@ -47,7 +47,7 @@ func TestEngineAddress(t *testing.T) {
 	}
 	type vars = map[string]string
 	for _, c := range []struct {
-		name, engine, current string // current is what `docker context use` chose
+		name, engine, current string // current is the context that `docker context use` selected
 		spec                  Spec
 		env                   vars
 		where, tls, fails     string

@@ -18,14 +18,14 @@ import (
 	"iotax/internal/plan"
 )
 
-// The labels of what iotax makes at a container engine.
+// Labels of the containers and volumes that iotax makes.
 const (
 	madeLabel   = "iotax"        // "machine"
 	runLabel    = "iotax.run"    // id of the run
-	runnerLabel = "iotax.runner" // the process that carries it out, as leftover.Runner writes it
+	runnerLabel = "iotax.runner" // the process that measures it, formatted by leftover.Runner
 )
 
-// runLabels are the labels of this process's run.
+// runLabels returns the labels for containers and volumes of this process's run.
 func runLabels() map[string]string {
 	labels := map[string]string{madeLabel: "machine"}
 	if l := leftover.Current(); l.Run != "" {
@@ -34,8 +34,8 @@ func runLabels() map[string]string {
 	return labels
 }
 
-// Leftovers finds the containers and volumes of crashed runs, at the engines that this user reaches and at those of the
-// machines in plans.
+// Leftovers returns finders for containers and volumes of crashed runs. They search the default engines of this user
+// and the engines that plans name.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return []leftover.Finder{
 		{Kind: "container", Plural: "containers", Find: atEngines(plans, leftContainers)},
@@ -49,7 +49,7 @@ type engineAt struct {
 	spec *Spec
 }
 
-// ask connects for one question: what is found and what is removed may be minutes apart.
+// ask connects for a single request, because minutes may pass between finding and removing a leftover.
 func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error) error {
 	api, _, err := dialEngine(ctx, e.name, e.spec)
 	if err != nil {
@@ -61,7 +61,8 @@ func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error
 	return do(ctx, api)
 }
 
-// answers says whether anything listens at where, as far as that is a socket of this host.
+// answers reports whether a process listens at where. It is true for addresses other than Unix sockets, which it does
+// not try.
 func answers(ctx context.Context, where string) bool {
 	file, ok := strings.CutPrefix(where, "unix://")
 	if !ok {
@@ -74,15 +75,15 @@ func answers(ctx context.Context, where string) bool {
 	return err == nil
 }
 
-// atEngines asks each engine with find. One whose socket is missing, closed to this user or dead is passed over: most
-// hosts have none, and one that does not run cannot be asked.
+// atEngines calls find for each engine. It skips an engine whose socket is missing, denied to this user or dead: most
+// hosts have no engine, and a stopped one cannot be asked.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {
 			return nil, nil
 		}
 		var errs []error
-		engines := map[string]engineAt{} // by address: what is said for Docker may lead to Podman's socket
+		engines := map[string]engineAt{} // by address, because Docker's settings may point to Podman's socket
 		add := func(name string, s *Spec) {
 			where, _, err := engineAddress(name, s)
 			if err != nil {
@@ -138,7 +139,7 @@ func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err er
 	return items, err
 }
 
-// ours selects what runs have made.
+// ours selects containers and volumes that runs made.
 func ours() client.Filters { return make(client.Filters).Add("label", runnerLabel) }
 
 func (e engineAt) failed(op string, err error) error {
@@ -148,7 +149,7 @@ func (e engineAt) failed(op string, err error) error {
 	return &iotax.Error{Op: op, On: e.name, Err: err}
 }
 
-// add appends an item if its labels name a run. remove may find that it is gone.
+// add appends an item if its labels name a run. A container or volume that is already gone counts as removed.
 func (e engineAt) add(items []leftover.Item, name, detail string, labels map[string]string, remove func(context.Context, *link) error) []leftover.Item {
 	label, ok := leftover.ParseLabel("run=" + labels[runLabel] + " runner=" + labels[runnerLabel])
 	if !ok {

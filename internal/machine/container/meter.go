@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// DeviceBytes returns what the container's control group has asked block devices for: its processes end
-// with each command, the group stays.
+// DeviceBytes returns the bytes that the container's control group transferred to and from block devices. It reads the
+// group because processes, and their counters, end with each command.
 func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if !b.local || b.pid == 0 {
 		return 0, 0, false
@@ -21,9 +21,8 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	return deviceBytes(string(groups), "/sys/fs/cgroup")
 }
 
-// deviceBytes reads the counters of the control group that groups, in the form of cgroup(7)'s
-// /proc/PID/cgroup, names: io.stat of version 2, or the throttling counters of version 1, which count
-// with every I/O scheduler.
+// deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
+// Version 2 has io.stat. Of version 1 it reads the throttling counters, which count with every I/O scheduler.
 func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -46,8 +45,8 @@ func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	return 0, 0, false
 }
 
-// bytesIn adds up the counters in lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192" (io.stat) or
-// "8:0 Read 1459200" (version 1).
+// bytesIn sums the counters in lines such as "8:0 rbytes=1459200 wbytes=314773504 rios=192" (io.stat) or "8:0 Read
+// 1459200" (version 1).
 func bytesIn(file string) (read, written uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The counters are found in both versions of control groups, and summed over all devices.
+// deviceBytes finds the counters in both versions of control groups and sums them over all devices.
 func TestDeviceBytes(t *testing.T) {
 	for name, c := range map[string]struct{ groups, file, text string }{
 		"version 2": {"0::/box\n", "box/io.stat", "8:0 rbytes=1000 wbytes=30 rios=192 wios=5\n7:0 rbytes=500 wbytes=12 dbytes=9\n"},
