@@ -1,6 +1,5 @@
-// Package kube talks to a Kubernetes cluster as its own command would: the same configuration, contexts and
-// credentials. It runs commands in pods, waits for pods and says why they do not come, and finds what
-// runs have left.
+// Package kube is a client of a Kubernetes cluster with kubectl's configuration, contexts and credentials. It runs
+// commands in pods, waits for pods, explains why they do not start, and finds leftovers of runs.
 package kube
 
 import (
@@ -31,11 +30,11 @@ import (
 	remote "iotax/internal/machine/agent"
 )
 
-// Config says which cluster is meant, and as whom.
+// Config selects a cluster, a context and a namespace.
 type Config struct {
-	File      string // kubeconfig; "" is KUBECONFIG, then ~/.kube/config, then the pod that this process runs in
-	Context   string // of that file; "" is the current one
-	Namespace string // "" is the context's
+	File      string // kubeconfig; "" means KUBECONFIG, then ~/.kube/config, then the service account of this process's pod
+	Context   string // of that file; "" means the current one
+	Namespace string // "" means the context's
 }
 
 // A Client is a connection to one cluster.
@@ -43,16 +42,16 @@ type Client struct {
 	Core      Core
 	REST      *rest.Config
 	Namespace string // of the configuration
-	Server    string // where it is
+	Server    string // address of the API server
 }
 
-// answerTime is how long an answer of the cluster may take that should be prompt.
+// answerTime limits requests that the cluster should answer promptly.
 const answerTime = 30 * time.Second
 
-// Connect reads the configuration. It asks the cluster nothing.
+// Connect reads the configuration. It sends no request to the cluster.
 func Connect(c Config) (*Client, error) {
-	// What the library would say of connections goes to standard error, where the progress stands; what
-	// matters of it comes back as an error.
+	// The library logs connection problems to standard error, where they would break the progress display. Errors that
+	// matter are also returned.
 	klog.SetLogger(logr.Discard())
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.File
@@ -87,8 +86,8 @@ func Connect(c Config) (*Client, error) {
 	return &Client{Core: core, REST: conf, Namespace: ns, Server: conf.Host}, nil
 }
 
-// Exec returns what runs programs in a container of a pod. gone returns why the pod is not what it was, or nil: its end shows
-// in many forms, and this is the one that explains them.
+// Exec returns a function that runs programs in a container of a pod. gone returns why the container no longer runs, or
+// nil. The end of a pod causes various errors, and the one from gone explains them.
 func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) remote.Run {
 	return func(ctx context.Context, args []string, s remote.Streams) (int, error) {
 		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
@@ -97,7 +96,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		if err != nil {
 			return 0, err
 		}
-		wanted, done := context.WithCancel(ctx) // until the caller has ended the input
+		wanted, done := context.WithCancel(ctx) // canceled at the end of the input
 		defer done()
 		err = run.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: &input{s.In, done}, Stdout: s.Out, Stderr: s.Err})
 		switch {
@@ -113,7 +112,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		var exit clientexec.CodeExitError
 		var network net.Error
 		switch {
-		case err == nil: // so it reports a connection that broke between its own parts
+		case err == nil: // a connection that broke inside the cluster ends without an error
 			return 0, unreachable{errors.New("the cluster ended the connection")}
 		case errors.As(err, &exit):
 			return exit.Code, nil
@@ -125,7 +124,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 	}
 }
 
-// input reports its end.
+// input calls end when reading fails, also at the end of the input.
 type input struct {
 	io.Reader
 	end func()
@@ -139,12 +138,13 @@ func (i *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unreachable is the error of a connection that can be made again.
+// unreachable is an error of a connection that can be restored.
 type unreachable struct{ error }
 
 func (unreachable) Is(target error) bool { return target == agent.ErrUnreachable }
 
-// noticeTime is how long the end of a pod may take to show. An agent's session waits a little longer for the reason.
+// noticeTime limits the wait for the cluster to report the end of a pod. The agent's session waits a little longer for
+// the reason.
 const noticeTime = 3 * time.Second
 
 func noticed(ctx context.Context, gone func(context.Context) error) error {
@@ -162,7 +162,7 @@ func noticed(ctx context.Context, gone func(context.Context) error) error {
 	}
 }
 
-// executor prefers WebSockets and falls back to SPDY, for clusters and proxies that know no better.
+// executor uses WebSockets, and falls back to SPDY for old clusters and proxies.
 func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 	ws, err := remotecommand.NewWebSocketExecutor(c.REST, "GET", req.URL().String())
 	if err != nil {
@@ -177,10 +177,10 @@ func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 	})
 }
 
-// Manifest is where the rights that iotax needs are written down.
+// Manifest is the file with the access rights that iotax needs.
 const Manifest = "packaging/kubernetes/rbac.yaml"
 
-// Refused is the error of something that the cluster refused, with the hint that fits.
+// Refused wraps an error of the cluster in an iotax.Error with a hint that fits it.
 func Refused(op, on string, err error) error {
 	e := &iotax.Error{Op: op, On: on, Err: Plain(err)}
 	text := err.Error()
@@ -204,7 +204,7 @@ func Refused(op, on string, err error) error {
 	return e
 }
 
-// Plain is err without the words of the library around it.
+// Plain returns the message of an API error without the library's wrapping. Other errors are returned unchanged.
 func Plain(err error) error {
 	var s *apierrors.StatusError
 	if errors.As(err, &s) && s.ErrStatus.Message != "" {
@@ -213,7 +213,7 @@ func Plain(err error) error {
 	return err
 }
 
-// Nodes lists the names of the nodes that take new pods.
+// Nodes returns the names of the nodes that accept new pods.
 func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -238,10 +238,10 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// An event is a warning of the cluster.
-type event struct{ of, reason, message string } // of: what it is about, where that is not plain
+// An event is a warning that the cluster recorded.
+type event struct{ of, reason, message string } // of: the object, if it is not the one asked about
 
-// withEvents adds to why what events tell beyond it: a message once, however often and of whatever it was said.
+// withEvents appends the events to why. It omits messages that the text already contains.
 func withEvents(why string, events []event) string {
 	told, said := why, ""
 	for _, e := range events {
@@ -261,7 +261,8 @@ func withEvents(why string, events []event) string {
 	return why + " (events: " + strings.TrimPrefix(said, "; ") + ")"
 }
 
-// events are the last warnings of the cluster about an object, the newest last; none where they may not be read.
+// events returns the last three different warnings about an object, the newest last, or nil if this user may not read
+// them.
 func (c *Client) events(ctx context.Context, ns, name string) []event {
 	list, err := c.Core.Events(ns).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The plan's file, context and namespace go before what the file says is current, and the file before KUBECONFIG.
+// The plan's file, context and namespace override the file's current ones, and the file overrides KUBECONFIG.
 func TestConnect(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "config"), filepath.Join(dir, "other")
@@ -75,7 +75,8 @@ contexts: [{name: c, context: {cluster: three, user: u, namespace: third}}]
 	}
 }
 
-// Who may not read nodes and volumes, which takes a cluster role, is told so in the facts, and not refused.
+// Without the cluster role that allows reading nodes and volumes, the facts record why they are missing, and no call
+// fails.
 func TestFactsWithoutTheClusterRole(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)

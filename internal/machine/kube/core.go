@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Core is the client of the core group. The clientsets of the library bring the objects of all groups along, half
-// as much again as all of iotax.
+// A Core is a client of the core API group. The library's clientsets link the objects of all groups, which would make
+// the iotax binary half as large again.
 type Core struct{ rest rest.Interface }
 
 var (
@@ -25,7 +25,7 @@ func newCore(conf *rest.Config) (Core, error) {
 	return Core{client}, err
 }
 
-// groupClient is the client of one group of the cluster's objects.
+// groupClient returns a client of one API group.
 func groupClient(conf *rest.Config, path string, version schema.GroupVersion) (rest.Interface, error) {
 	c := rest.CopyConfig(conf)
 	c.APIPath, c.GroupVersion = path, &version
@@ -37,7 +37,7 @@ func init() {
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			panic(err) // of types that the library was built with
+			panic(err) // the library's own types are valid
 		}
 	}
 }

@@ -2,7 +2,7 @@ package kube
 
 import "testing"
 
-// What the cluster says of a pod and of each of its claims is often one and the same.
+// The events of a pod and of its claims often repeat one message.
 func TestWithEvents(t *testing.T) {
 	full := event{reason: "FailedScheduling", message: "0/2 nodes are available"}
 	claim := event{"claim data", "ProvisioningFailed", "no such class"}

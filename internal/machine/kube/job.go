@@ -19,19 +19,19 @@ import (
 	"iotax"
 )
 
-// A Job is a run that an Indexed Job of the cluster measures: a pod a shard, each of them iotax itself.
+// A Job is an Indexed Job that measures one run: each pod runs iotax for one shard.
 type Job struct {
-	Run    string // its id, which names the Job too
+	Run    string // the run's id, which is also in the Job's name
 	Plan   []byte // the resolved plan
-	Store  string // address of the store, as the pods reach it; it goes into a Secret
+	Store  string // the store's address as the pods reach it; it goes into a Secret
 	Shards int
-	Flags  []string // of `iotax run` in the pods, beside those that divide the run
+	Flags  []string // further flags of `iotax run` in the pods
 
-	// Template is what the user wants of the pods: image, claims, nodes, resources. Its first container is iotax's;
-	// what the run itself needs is put into it.
+	// Template is the user's pod template: image, claims, nodes, resources. Objects adds to its first container what the
+	// run needs.
 	Template corev1.PodTemplateSpec
 
-	// Refusals are the exit statuses of iotax that another attempt does not change.
+	// Refusals are the exit statuses of iotax after which a retry is pointless.
 	Refusals []int32
 }
 
@@ -41,20 +41,20 @@ const (
 	planFile    = "plan.yaml"
 	indexLabel  = "batch.kubernetes.io/job-completion-index"
 	nameLabel   = "batch.kubernetes.io/job-name"
-	attempts    = 2           // of a shard, after the first
-	graceTime   = time.Minute // that iotax has, when its pod is removed, to end what it measures and to save it
-	keptSeconds = 24 * 3600   // that a Job is there after its end, so that its logs can be read
+	attempts    = 2           // retries of a shard
+	graceTime   = time.Minute // for iotax to stop measuring and save when its pod is removed
+	keptSeconds = 24 * 3600   // lifetime of a finished Job, so that its logs can be read
 )
 
-// Name is that of all that the Job has in the cluster.
+// Name returns the name of the Job and of its ConfigMap and Secret.
 func (j Job) Name() string { return "iotax-" + strings.ToLower(noName.Replace(j.Run)) }
 
 var noName = strings.NewReplacer("_", "-", ".", "-")
 
-// Objects are what the Job consists of. The plan and the address of the store are the Job's: they go with it.
+// Objects returns the Job, and the ConfigMap and the Secret that hold its plan and the store's address.
 func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *corev1.Secret) {
 	meta.Name, meta.Labels = j.Name(), maps.Clone(meta.Labels)
-	meta.Labels[label] = "job" // iotax clean looks for what single machines left; a Job goes by itself
+	meta.Labels[label] = "job" // not "machine", which iotax clean looks for: the cluster removes finished Jobs
 	pod := *j.Template.DeepCopy()
 	pod.Labels = merged(meta.Labels, pod.Labels)
 	pod.Annotations = merged(meta.Annotations, pod.Annotations)
@@ -66,9 +66,9 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 		c.Command = []string{"iotax"}
 	}
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
-	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // its volumes may be writable by every user
+	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // every user may be able to write to its volumes
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
-	if c.TerminationMessagePolicy == "" { // the last words of a shard that fails stand in its state, where no right to read logs is needed
+	if c.TerminationMessagePolicy == "" { // puts the log's last lines into the pod's status, which needs no right to read logs
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
@@ -77,7 +77,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 	}
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: planVolume, MountPath: planDir, ReadOnly: true})
 	if pod.Spec.Affinity == nil {
-		// Two shards that measure on one node at the same time measure each other.
+		// Two shards that measure on one node at the same time would disturb each other.
 		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{label: meta.Labels[label], runLabel: meta.Labels[runLabel]}}}}}}
 	}
@@ -92,7 +92,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 		&corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"IOTAX_STORE": j.Store}}
 }
 
-// merged has what either has, and a's where both do.
+// merged returns the entries of a and b. Entries of a take precedence.
 func merged(a, b map[string]string) map[string]string {
 	out := maps.Clone(b)
 	if out == nil {
@@ -102,7 +102,7 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-// batch is the client of the group of Jobs.
+// batch returns a client of the batch group, which has the Jobs.
 func (c *Client) batch() (rest.Interface, error) {
 	client, err := groupClient(c.REST, "/apis", batchv1.SchemeGroupVersion)
 	if err != nil {
@@ -111,7 +111,8 @@ func (c *Client) batch() (rest.Interface, error) {
 	return client, nil
 }
 
-// Submit makes the Job, and what it needs as its own. After a failure nothing of it is left.
+// Submit creates the Job, its ConfigMap and its Secret, which the Job owns. If that fails, it removes them. It replaces
+// an earlier Job of the same run that has ended.
 func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.ObjectMeta) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -124,7 +125,7 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	made := &batchv1.Job{}
 	create := func() error { return batch.Post().Namespace(ns).Resource("jobs").Body(job).Do(ctx).Into(made) }
 	err = create()
-	if apierrors.IsAlreadyExists(err) { // the run goes on: what its Job of before has saved counts
+	if apierrors.IsAlreadyExists(err) { // a resumed run; the store has the results of its earlier Job
 		before, lerr := c.Look(ctx, ns, j)
 		switch {
 		case lerr != nil:
@@ -159,8 +160,8 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 	return nil
 }
 
-// RemoveJob removes a Job with its pods, its plan and its secret, and waits until the pods are gone: iotax in them saves what it
-// has.
+// RemoveJob removes a Job with its pods, its ConfigMap and its Secret. It waits until the pods are gone, because iotax
+// in them first saves its results.
 func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()
@@ -198,7 +199,7 @@ func (c *Client) podsOf(ctx context.Context, ns, job string) ([]corev1.Pod, erro
 	return list.Items, nil
 }
 
-// MakeJob makes a Job of one pod, which is not tried again. Its error is the cluster's own.
+// MakeJob creates a Job of one pod without retries. It returns the cluster's error unchanged.
 func (c *Client) MakeJob(ctx context.Context, ns string, meta metav1.ObjectMeta, spec corev1.PodSpec) error {
 	batch, err := c.batch()
 	if err != nil {
@@ -210,7 +211,7 @@ func (c *Client) MakeJob(ctx context.Context, ns string, meta metav1.ObjectMeta,
 		Template: corev1.PodTemplateSpec{ObjectMeta: pod, Spec: spec}}}).Do(ctx).Error()
 }
 
-// jobs lists the Jobs that make pods of runs.
+// jobs lists the Jobs that MakeJob made.
 func (c *Client) jobs(ctx context.Context, ns string) ([]batchv1.Job, error) {
 	batch, err := c.batch()
 	if err != nil {
@@ -221,8 +222,8 @@ func (c *Client) jobs(ctx context.Context, ns string) ([]batchv1.Job, error) {
 	return list.Items, err
 }
 
-// OfJob waits for the pod that a Job makes, and returns its name. That none comes within limit is an error, with what
-// the events of the Job say.
+// OfJob waits for the pod of a Job and returns its name. If there is no pod after limit, it returns an error with the
+// Job's events.
 func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration) (string, error) {
 	for begin := time.Now(); ; {
 		pods, err := c.podsOf(ctx, ns, job)
@@ -243,18 +244,17 @@ func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration)
 	}
 }
 
-// Progress is how far a Job has come.
+// Progress is the state of a Job.
 type Progress struct {
 	Running, Done int  // shards
-	Failed        int  // pods: a shard is tried more than once
-	Over          bool // nothing more will happen
-	Lost          bool // and not every shard has ended well
+	Failed        int  // pods, including those of shards that were retried
+	Over          bool // the Job has ended
+	Lost          bool // the Job ended, and at least one shard failed
 	Why           string
 	labels        map[string]string // of the Job
 }
 
-// Look asks how far a Job has come. Why tells what keeps shards from running, or why they failed, in the cluster's
-// own words.
+// Look reads the progress of a Job. Why is the cluster's reason why shards do not run or have failed.
 func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -269,7 +269,7 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	}
 	p.labels = job.Labels
 	p.Running, p.Done, p.Failed = int(job.Status.Active), int(job.Status.Succeeded), int(job.Status.Failed)
-	if job.Status.Ready != nil { // the active ones count those that wait for a node, too
+	if job.Status.Ready != nil { // Active includes pods that wait for a node
 		p.Running = int(*job.Status.Ready)
 	}
 	for _, x := range job.Status.Conditions {
@@ -299,7 +299,7 @@ func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 		}
 	}
 	slices.Sort(said)
-	said = slices.Compact(said) // a shard that was tried again failed as before
+	said = slices.Compact(said) // retries of a shard fail with the same message
 	if len(said) > 3 {
 		said = append(said[:3], fmt.Sprintf("and %d others", len(said)-3))
 	}

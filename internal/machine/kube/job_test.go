@@ -60,11 +60,11 @@ func TestJobObjects(t *testing.T) {
 	}
 }
 
-// An api is as much of a cluster as a Job needs: it keeps what it is given, by path.
+// An api is a fake API server with what a Job needs: it stores objects by path.
 type api struct {
 	mu      sync.Mutex
 	objects map[string]map[string]any
-	refuse  string // a resource that may be neither made nor read
+	refuse  string // a resource that can be neither created nor read
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +156,7 @@ func (a *api) has(at string) bool {
 	return a.objects[at] != nil
 }
 
-// cluster is a client of an api.
+// cluster returns a client of a new api.
 func cluster(t *testing.T) (*Client, *api) {
 	t.Helper()
 	a := &api{objects: map[string]map[string]any{}}
@@ -174,7 +174,7 @@ func cluster(t *testing.T) (*Client, *api) {
 	return c, a
 }
 
-// What a job needs is its own; where that cannot be made, the job goes again.
+// The Job owns its ConfigMap and Secret. If one cannot be created, Submit removes the Job.
 func TestSubmit(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
@@ -191,7 +191,7 @@ func TestSubmit(t *testing.T) {
 	if !strings.Contains(owner, "kind:Job") || !strings.Contains(owner, "uid:uid-of-jobs") {
 		t.Errorf("the secret belongs to %s", owner)
 	}
-	for range 2 { // one that is gone is no error
+	for range 2 { // the second removal finds no job, which is not an error
 		if err := c.RemoveJob(ctx, "n", j.Name()); err != nil || a.has(job) {
 			t.Errorf("withdraw: %v", err)
 		}
@@ -229,7 +229,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// A Job of one pod is found by its pod, and the absence of one is explained.
+// OfJob finds the pod of a Job, and the error about a missing pod has the reason.
 func TestJobOfOnePod(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
@@ -254,11 +254,11 @@ func TestJobOfOnePod(t *testing.T) {
 	}
 }
 
-// A pod that names the Job of others as its owner does not take that with it.
+// iotax clean does not remove a foreign Job that a pod of a run names as its owner.
 func TestLeftOfForeignJob(t *testing.T) {
 	c, a := cluster(t)
 	l := leftover.Label{Run: "r", Runner: leftover.Self()}
-	l.Runner.Start++ // it has ended
+	l.Runner.Start++ // the process no longer exists
 	jobs, pods := "/apis/batch/v1/namespaces/n/jobs/", "/api/v1/namespaces/n/pods/"
 	yes := true
 	for name, meta := range map[string]metav1.ObjectMeta{"own": Labelled(l), "foreign": {}, "live": Labelled(leftover.Label{Run: "live", Runner: leftover.Self()})} {
@@ -272,7 +272,7 @@ func TestLeftOfForeignJob(t *testing.T) {
 	if err != nil || len(items) != 4 {
 		t.Fatalf("%+v, %v", items, err)
 	}
-	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own comes last: the fake lists all pods as its Job's
+	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own last, because the fake lists all pods as pods of its Job
 	for _, i := range items {
 		if i.State == leftover.Alive {
 			continue
@@ -288,7 +288,7 @@ func TestLeftOfForeignJob(t *testing.T) {
 	}
 }
 
-// A run that goes on takes the place of its job that has ended, and of no other.
+// A resumed run replaces its own Job that has ended, and no other Job.
 func TestSubmitAgain(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)

@@ -14,8 +14,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// What everything that a run makes carries: labels to find it by, and the run's own label as an annotation,
-// because the name of its runner has more in it than Kubernetes takes for a label.
+// Every object of a run has labels, which iotax clean searches for, and the run's label as an annotation: the name of
+// the runner has characters that Kubernetes does not allow in a label.
 const (
 	label      = "iotax"
 	runLabel   = "iotax.run"
@@ -25,7 +25,7 @@ const (
 
 var noLabel = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// Labelled is the metadata of what a run makes.
+// Labelled returns the metadata for objects that a run creates.
 func Labelled(l leftover.Label) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Labels: map[string]string{label: "machine", "app.kubernetes.io/managed-by": "iotax"}, Annotations: map[string]string{}}
 	if l.Run != "" {
@@ -35,13 +35,13 @@ func Labelled(l leftover.Label) metav1.ObjectMeta {
 	return m
 }
 
-// NotMade reports whether an error of a creation means for certain that nothing was made.
+// NotMade reports whether err means that the cluster has created no object for certain.
 func NotMade(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
 
-// Left finds the pods, Jobs and claims of runs in a namespace. A Job goes with its pod, and claims that belong to a pod
-// which is there go with it. Who may not list Jobs (most who make none) is not told of them.
+// Left finds the pods, Jobs and claims of runs in a namespace. Removing a pod also removes its Job and its claims, so
+// these are not listed separately. Jobs are omitted if this user may not list them.
 func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -66,7 +66,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 		}
 		names[p.Name] = true
 		remove, name := c.Remove, p.Name
-		// A Job would make another pod, and goes if it is of the same run: a pod can name any Job as its owner.
+		// A Job would replace its pod, so it is removed with it. It must be of the same run, because a pod can name any Job
+		// as its owner.
 		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" && labels[o.Name] == p.Annotations[annotation] {
 			remove, name = c.RemoveJob, o.Name
 			jobs[name] = true
@@ -100,7 +101,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 	return items, nil
 }
 
-// Around tells of the node and the cluster what explains a result, as far as this user may know it.
+// Around returns facts about a node that help to explain a result. Facts that this user may not read have the reason as
+// their value.
 func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -120,7 +122,7 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	return f
 }
 
-// untold is the value of a fact that could not be read.
+// untold returns the value of a fact that could not be read.
 func untold(err error) string {
 	if apierrors.IsForbidden(err) {
 		return "not told: this user may not read it"
@@ -128,7 +130,7 @@ func untold(err error) string {
 	return "not told: " + Plain(err).Error()
 }
 
-// ClaimFacts tells what a claim was bound to.
+// ClaimFacts returns facts about a claim and its volume.
 func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -156,7 +158,7 @@ func (c *Client) ClaimFacts(ctx context.Context, ns, name string) map[string]str
 	switch s := v.Spec.PersistentVolumeSource; {
 	case s.CSI != nil:
 		f[iotax.FactClaimType], f["claim.provisioner"] = "csi", s.CSI.Driver
-		if a := s.CSI.VolumeAttributes; a["server"] != "" { // csi-driver-nfs, and others of its kind
+		if a := s.CSI.VolumeAttributes; a["server"] != "" { // csi-driver-nfs and similar drivers
 			f[iotax.FactClaimServer] = a["server"] + ":" + a["share"]
 		}
 	case s.NFS != nil:

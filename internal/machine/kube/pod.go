@@ -17,12 +17,13 @@ import (
 	"iotax/internal/machine/internal/made"
 )
 
-// pollTime is the pause between two looks at a pod: one pod a few times a second is nothing to a cluster,
-// and needs no right to watch.
+// pollTime is the interval between checks of a pod. Polling costs the cluster little and does not need the right to
+// watch.
 const pollTime = 200 * time.Millisecond
 
-// Await waits until the container of a pod runs. A pod that cannot run yields an error that says why, in
-// the words of its events; one that is only late is waited for up to limit, and note hears why.
+// Await waits until the container of a pod runs. If the pod cannot run, it returns an error with the reason and the
+// pod's events. It waits up to limit for a pod that may still start, and reports through note why the pod is not
+// scheduled.
 func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration, note func(string, ...any)) (*corev1.Pod, error) {
 	on := ns + "/" + name
 	begin, told := time.Now(), ""
@@ -74,7 +75,7 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 	}
 }
 
-// noteTime is how long a pod may wait for its node and its claims before that is worth a word.
+// noteTime is how long a pod may wait for a node and claims before that is reported.
 const noteTime = 5 * time.Second
 
 const unschedulable = "no node takes it"
@@ -85,7 +86,7 @@ func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) 
 	return c.Core.Pods(ns).Get(ctx, name, metav1.GetOptions{})
 }
 
-// trouble says what keeps a pod from running: late is what may pass, fatal what does not.
+// trouble returns why a pod does not run: late if that may change, fatal if it will not.
 func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	if p.DeletionTimestamp != nil {
 		return "", &iotax.Error{Err: errors.New("somebody deletes it"), Hint: "look who does, and begin anew"}
@@ -127,7 +128,7 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	return "it is " + strings.ToLower(cmp.Or(string(p.Status.Phase), "pending")), nil
 }
 
-// lastWords are the end of what a container has said: the message of an iotax in it, or the last lines.
+// lastWords returns the end of a container's output: the error message of an iotax in it, or the last three lines.
 func lastWords(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	from := max(0, len(lines)-3)
@@ -139,7 +140,7 @@ func lastWords(text string) string {
 	return strings.Join(lines[from:], " ")
 }
 
-// ended is the error of a container that is no more.
+// ended returns the error for a terminated container.
 func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	how := fmt.Sprintf("%s, exit status %d", cmp.Or(t.Reason, "ended"), t.ExitCode)
 	if t.Message != "" {
@@ -157,14 +158,14 @@ func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	return e
 }
 
-// Gone returns why the container of a pod is not the one that started at began any more, or nil.
+// Gone returns why the container that was started as began no longer runs, or nil.
 func (c *Client) Gone(ctx context.Context, ns, name, container, began string) error {
 	p, err := c.get(ctx, ns, name)
 	switch {
 	case apierrors.IsNotFound(err):
 		return errors.New("the pod was deleted")
 	case err != nil:
-		return nil //nolint:nilerr // the cluster does not answer; what was lost tells more
+		return nil //nolint:nilerr // the cluster does not answer; the caller's own error explains more
 	case p.DeletionTimestamp != nil:
 		return errors.New("the pod is being deleted")
 	case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
@@ -186,24 +187,24 @@ func (c *Client) Gone(ctx context.Context, ns, name, container, began string) er
 	return nil
 }
 
-// Began tells one start of a container from another.
+// Began returns an id that differs between starts of a container.
 func Began(s corev1.ContainerStatus) string { return s.ContainerID }
 
-// Remove deletes a pod and waits until it is gone, with the claims that it owns.
+// Remove deletes a pod and waits until it is gone.
 func (c *Client) Remove(ctx context.Context, ns, name string) error {
 	grace := int64(1) // its main process sleeps
 	err := c.Core.Pods(ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	return gone(ctx, ns, name, "pod", "pod", err, func() error { _, err := c.get(ctx, ns, name); return err })
 }
 
-// RemoveClaim waits until a claim is gone that its pod owned; when nobody else removes it, it is deleted.
+// RemoveClaim deletes a claim and waits until it is gone.
 func (c *Client) RemoveClaim(ctx context.Context, ns, name string) error {
 	claims := c.Core.PersistentVolumeClaims(ns)
 	err := claims.Delete(ctx, name, metav1.DeleteOptions{})
 	return gone(ctx, ns, name, "claim", "pvc", err, func() error { _, err := claims.Get(ctx, name, metav1.GetOptions{}); return err })
 }
 
-// gone waits until get no longer finds an object, whose removal ended with err.
+// gone waits until get returns NotFound. err is the error of the deletion.
 func gone(ctx context.Context, ns, name, what, kind string, err error, get func() error) error {
 	on := ns + "/" + name
 	if err != nil && !apierrors.IsNotFound(err) {
