@@ -8,7 +8,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program is also the agent in what the tests open.
+// The test binary is also the agent that the tests start in pods.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	os.Exit(m.Run())

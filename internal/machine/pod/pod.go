@@ -24,8 +24,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is the spec of kind k8s: a pod of Kubernetes that runs, or one that is made for the run and removed
-// after it, with the claims that its targets need.
+// Spec is the spec of kind k8s: an existing pod, or one that iotax makes for the run, with the claims of its targets,
+// and removes afterwards.
 type Spec struct {
 	Pod       string `yaml:"pod" doc:"NAMESPACE/NAME of a running pod; it is not changed"`
 	Container string `yaml:"container" doc:"container of that pod; empty means its first"`
@@ -90,15 +90,15 @@ func (s *Spec) Cluster() kube.Config {
 	return kube.Config{File: s.File, Context: s.Context, Namespace: s.Namespace}
 }
 
-// AllNodes is the node of a spec that means one machine on each node.
+// AllNodes as the node of a spec means one machine on each node.
 const AllNodes = "all"
 
 // Kind is the kind k8s.
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
-// Spread is plan.Kind's Spread for plans that will run. It splits lists of nodes, and replaces `node: all` by the cluster's nodes. New
-// pods without a node get the given ones.
+// Spread returns plan.Kind's Spread for plans that will run. It splits lists of nodes, and replaces `node: all` with
+// the cluster's nodes. New pods without a node get the given ones.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -130,17 +130,17 @@ func allNodes(c kube.Config) ([]string, error) {
 	return api.Nodes(context.Background())
 }
 
-// A pod runs commands in a container of a pod.
+// A pod is a machine that runs commands in a container of a pod.
 type pod struct {
 	*remote.Machine
 	api       *kube.Client
 	ns, name  string
-	job       string // that the pod is of; "" is none
+	job       string // the Job that made the pod; "" without a Job
 	container string
 	began     string
 	ours      bool
-	claims    []string // that it owns
-	exports   bool     // it mounts directories of NFS servers
+	claims    []string // claims made for the pod
+	exports   bool     // it mounts exports of NFS servers
 	facts     map[string]string
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }
@@ -207,7 +207,7 @@ func (p *pod) gone(ctx context.Context) error {
 	return p.api.Gone(ctx, p.ns, p.name, p.container, p.began)
 }
 
-// create makes the pod with ephemeral claims, which Kubernetes creates and removes with it, also if iotax cannot.
+// create makes the pod with ephemeral claims: Kubernetes creates and removes them with the pod, even if iotax cannot.
 func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	spec, err := s.pod(o)
 	if err != nil {
@@ -216,7 +216,7 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	p.ns, p.name = p.api.Namespace, made.Name()
 	meta := kube.Labelled(leftover.Current())
 	meta.Name = p.name
-	p.ours = true // also when the answer is lost
+	p.ours = true // even if the cluster's answer is lost
 	if s.Job {
 		p.job = p.name
 		o.Logf("Kubernetes starts the job %s/%s of %s", p.ns, p.job, s.Image)
@@ -232,7 +232,7 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	return nil
 }
 
-// pod returns the manifest.
+// pod returns the spec of the pod to create.
 func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	pull := map[string]corev1.PullPolicy{"missing": corev1.PullIfNotPresent, "never": corev1.PullNever, "always": corev1.PullAlways}[s.Pull]
 	no, grace := false, int64(1)
@@ -246,7 +246,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &s.User}
 	}
 	if s.Node != "" {
-		// By affinity and not by name, so that the scheduler still checks resources and volumes.
+		// Affinity and not nodeName, so that the scheduler still checks resources and volumes.
 		spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.Node}}}}}}}}
 	}
@@ -274,7 +274,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	return spec, nil
 }
 
-// resources returns the requests of the pod, which are also its limits, so that its share does not vary between trials.
+// resources returns equal requests and limits, so that the pod's share does not vary between trials.
 func resources(s *Spec) (r corev1.ResourceRequirements) {
 	list := corev1.ResourceList{}
 	if s.CPUs > 0 {

@@ -17,7 +17,7 @@ import (
 
 const testImage = "localhost/iotax-test:1"
 
-// pods opens pods of a cluster of the tests.
+// pods opens a pod in the test cluster.
 func pods(t *testing.T, c *kube.Cluster, change func(*Spec)) (iotax.Machine, error) {
 	t.Helper()
 	s := &Spec{Image: testImage, Pull: "never", File: c.Config, Patience: plan.Duration(2 * time.Minute)}
@@ -27,8 +27,7 @@ func pods(t *testing.T, c *kube.Cluster, change func(*Spec)) (iotax.Machine, err
 	return Kind.Open(t.Context(), s, kind.Options{Name: "pod", Log: t.Logf})
 }
 
-// TestPods runs the suite of all machines in a pod, and loses pods and connections in the ways in which
-// that happens.
+// TestPods runs the machine test suite in a pod, and breaks pods and connections in ways that occur in practice.
 func TestPods(t *testing.T) {
 	long.Test(t)
 	c := kube.Start(t, 1, kube.Image{Name: testImage})
@@ -87,7 +86,7 @@ func TestPods(t *testing.T) {
 		defer m.Close(context.Background())
 		go m.Run(context.Background(), iotax.Command("sleep", "1010"))
 		awaitSleeps(t, m, 1)
-		c.Proxy.Deaf(true) // nobody comes back to end it
+		c.Proxy.Deaf(true) // no new connection can end the command
 		c.Proxy.Cut()
 		inside := func() int {
 			return strings.Count(c.Inside(t, "ps", "-e", "-o", "args"), "sleep 1010")

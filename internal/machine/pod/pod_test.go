@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Nodes are taken apart wherever they are named, and those of the command line are for pods that name none.
+// Spread splits lists of nodes. The nodes of the command line apply only to new pods without a node.
 func TestSpread(t *testing.T) {
 	for _, c := range []struct {
 		given  string

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// What the targets of a pod need becomes its volumes.
+// The claims and shares of a pod's targets become its volumes.
 func TestVolumes(t *testing.T) {
 	s := &Spec{Image: "busybox", Pull: "never", Node: "n1", User: 1000}
 	spec, err := s.pod(kind.Options{Devices: []iotax.Device{
