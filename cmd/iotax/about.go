@@ -16,11 +16,11 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Set by the linker: the release, and the commit it was built from (the Makefile does).
+// The linker sets the release and the commit (see the Makefile).
 var release, builtFrom string
 
-// commit names what this program was built from, as git abbreviates it, with +dirty when files had changed. It is ""
-// without the linker's flags and Go's own stamp (go build -buildvcs=false).
+// commit returns the commit that this program was built from, as git abbreviates it, with +dirty for changed files. It
+// returns "" if neither the linker nor Go (go build -buildvcs=false) recorded one.
 func commit() string {
 	if builtFrom != "" {
 		return builtFrom
@@ -43,7 +43,7 @@ func commit() string {
 	return rev[:min(12, len(rev))] + dirty
 }
 
-// version names this build in one word: a release, or the commit it was built from.
+// version returns the release or, for other builds, the commit.
 func version() string {
 	switch c := commit(); {
 	case release != "":
@@ -54,7 +54,7 @@ func version() string {
 	return "devel"
 }
 
-// about is the line of --version and of the command version.
+// about returns the output of --version and of the command version.
 func about() string {
 	c := commit()
 	if c == "" {

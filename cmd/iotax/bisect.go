@@ -28,10 +28,10 @@ import (
 	"iotax/stat"
 )
 
-// bisectRounds is the range of rounds of a step.
+// bisectRounds limits the rounds of one step.
 var bisectRounds = plan.Rounds{Min: 6, Max: 300}
 
-// Exit statuses of iotax bisect --step, as git bisect run expects them of its script.
+// Exit statuses of iotax bisect --step, as git bisect run defines them.
 const (
 	gitGood  = 0
 	gitBad   = 1
@@ -128,7 +128,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		return iotax.Usage(err)
 	}
 	if full, err := filepath.Abs(script[0]); err == nil && strings.Contains(script[0], "/") {
-		if _, err := os.Stat(full); err == nil { // else it is in the checkout
+		if _, err := os.Stat(full); err == nil { // a file that does not exist here is in the checkout
 			script[0] = full
 		}
 	} else if _, err := exec.LookPath(script[0]); err != nil {
@@ -139,7 +139,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		return err
 	}
 	defer found.dir.Close()
-	mustUndo() // a build runs processes that it must end
+	mustUndo() // builds start processes, which iotax must end
 	s, b, subject := found.Search, found.builder, found.subject
 	db, err := store.Open(ctx, a.store)
 	if err != nil {
@@ -193,7 +193,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 	return nil
 }
 
-// orNil returns nil for success.
+// orNil returns nil for exitOK.
 func (e exitCode) orNil() error {
 	if e == exitOK {
 		return nil
@@ -208,7 +208,7 @@ func stepped(s *bisect.State) (all []string) {
 	return all
 }
 
-// subjectless returns the name of a version for a target: the first 12 digits of a commit.
+// subjectless returns a version as a target's name: of a commit the first 12 digits.
 func subjectless(version string) string {
 	if len(version) == 40 && strings.Trim(version, "0123456789abcdef") == "" {
 		return version[:12]
@@ -216,15 +216,15 @@ func subjectless(version string) string {
 	return version
 }
 
-// A bisection is a search with what it works on.
+// A bisection is a search with its builder and its state directory.
 type bisection struct {
 	*bisect.Search
 	builder *bisect.Builder
-	subject func(ctx context.Context, version string) string // describes a version in a line
-	dir     *statefile.Dir                                   // locked
+	subject func(ctx context.Context, version string) string // returns one line about a version
+	dir     *statefile.Dir                                   // locked until the search ends
 }
 
-// search makes the search. The caller closes its directory.
+// search prepares the search of fl, or resumes it from its state directory. The caller closes the directory.
 func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script []string) (_ *bisection, err error) {
 	s := &bisect.Search{Margin: float64(p.Measure.Margin), Least: p.Measure.Rounds.Min, Most: p.Measure.Rounds.Max}
 	b := &bisect.Builder{Script: script, Limit: time.Duration(fl.buildTime)}
@@ -301,7 +301,7 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
 		return nil, &iotax.Error{Op: "make directory of builds", On: b.Dir, Err: err, Hint: "name another one: --state DIR"}
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "build.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // in a directory of this program
+	log, err := os.OpenFile(filepath.Join(dir, "build.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // this program made the directory
 	if err != nil {
 		return nil, err
 	}
@@ -309,14 +309,14 @@ func (a *app) search(ctx context.Context, fl *bisectFlags, p *plan.Plan, script 
 	return &bisection{s, b, subject, state}, nil
 }
 
-// note prints a line about a search, unless quiet.
+// note prints a line about the progress of a search, unless --quiet is given.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintf(a.err, "iotax: "+format+"\n", args...)
 	}
 }
 
-// measureStep runs the plan of a step.
+// measureStep measures the plan of a step, or resumes its run.
 func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, opts run.Options) error {
 	id := opts.ID
 	work, err := beginWork(id)
@@ -329,12 +329,12 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 	r, err := run.Run(ctx, p, wired.Deps(db, work, nil, show, a.verbose), opts)
 	show.End()
 	if err != nil && r != nil && len(r.Targets) > 1 && r.Targets[1].Err != "" {
-		return &bisect.BuildError{Err: err} // of this version alone
+		return &bisect.BuildError{Err: err} // only this version is affected
 	}
 	return err
 }
 
-// bisectRatios returns the log ratios of a run of two targets, none for a run that never began.
+// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run never began.
 func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
 	r, err := db.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
@@ -355,10 +355,10 @@ func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, e
 	if d, err := pairing.LogRatios(r.Targets[0].Name, r.Targets[1].Name); err == nil {
 		return d, nil
 	}
-	return nil, nil // no round counts
+	return nil, nil // no round is valid
 }
 
-// without prints that there is no slowdown, or that the test could not decide it.
+// without returns the answer if no slowdown was found, or if the test could not decide it.
 func (a *app) without(s *bisect.Search, r bisect.Result) string {
 	bad := s.State.Steps[0]
 	if r.None {
@@ -418,7 +418,7 @@ func (a *app) printBisection(ctx context.Context, s *bisect.Search, r bisect.Res
 	return err
 }
 
-// slower prints a ratio below 1 as the increase of the time for the same work.
+// slower formats a ratio below 1 as the increase of the time for the same work.
 func slower(ratio float64) string {
 	if math.IsNaN(ratio) {
 		return "?"

@@ -66,7 +66,7 @@ For a disk or share of a guest, name the directory that holds it first.`,
 		},
 	}
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return completeTargets(c, append(args, ""), word) // no suites
+		return completeTargets(c, append(args, ""), word) // the extra argument leaves out suites
 	}
 	f := c.Flags()
 	typedFlag(c, &o.Measure.Trial, "trial", "measured window of a trial (default "+o.Measure.Trial.String()+")", plan.ParseDuration)
@@ -79,7 +79,7 @@ For a disk or share of a guest, name the directory that holds it first.`,
 	return c
 }
 
-// study calibrates with the functions of a run, whose progress is shown.
+// study returns a calibration that measures with the functions of d and shows its progress.
 func study(d run.Deps, show *progress.Progress) calibrate.Study {
 	return calibrate.Study{Deps: d, Kinds: kinds.All(), Version: version(), Line: show.Line, Status: func(s string) {
 		if show.Live {
@@ -123,7 +123,7 @@ func (a *app) calibrate(ctx context.Context, aa *plan.Plan) error {
 	return printCalibration(a.out, c, r, rig, calibrate.UserCache().Path(rig))
 }
 
-// printCalibration writes what the study found, a line for each number.
+// printCalibration writes the results, one line for each number.
 func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calibrate.Rig, file string) error {
 	var b strings.Builder
 	var on []string
@@ -170,7 +170,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 	return err
 }
 
-// percent prints a share with two significant digits.
+// percent formats a share with two significant digits.
 func percent(x float64) string {
 	if x >= 0.1 {
 		return fmt.Sprintf("%.0f %%", 100*x)

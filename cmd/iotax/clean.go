@@ -43,24 +43,25 @@ containers, pods and instances, Kubernetes clusters, and S3 buckets.`,
 	return c
 }
 
-// A cleanItem is a leftover in the output of clean.
+// A cleanItem is the JSON of a leftover.
 type cleanItem struct {
 	Kind    string         `json:"kind"`
 	Name    string         `json:"name"`
 	Machine string         `json:"machine"`
 	Run     string         `json:"run"`
 	Runner  leftover.State `json:"runner"`
-	Why     string         `json:"why,omitempty"` // it is not known whether the runner lives
+	Why     string         `json:"why,omitempty"` // why it is unknown whether the runner still exists
 	Detail  string         `json:"detail,omitempty"`
 	Removed bool           `json:"removed"`
 	Error   string         `json:"error,omitempty"`
 }
 
-// resolve returns the ids of the runs that refs mean. A ref that the store does not know is an id itself, and has an error in unknown.
+// resolve returns the ids of the runs that refs name. If the store has no such run, the ref itself is used as an id,
+// and unknown has the error.
 func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown map[string]error) {
 	unknown = map[string]error{}
 	db, err := store.OpenExisting(ctx, a.store)
-	if err != nil { // clean.Open returns it
+	if err != nil { // clean.Open returns this error
 		for _, ref := range refs {
 			unknown[ref] = &iotax.Error{Op: "find run", On: ref, Err: store.ErrNotFound}
 		}
@@ -87,7 +88,7 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	errs := []error{search.Missed()}
 	rows, foreign := []cleanItem{}, []string{}
 	left := 0
-	if len(unknown) > 0 { // to the store; some may be the runs of leftovers
+	if len(unknown) > 0 { // the store may lack runs that left something behind
 		failed := errs
 		for items, err := range search.All(ctx) {
 			failed = append(failed, err)

@@ -84,15 +84,15 @@ func writeComparison(w io.Writer, c *compare.Comparison, format string) error {
 	return output.Comparison(w, c, format)
 }
 
-// An opener reads runs from exports, and from the store, which it opens on first use.
+// An opener reads runs from exported files and from the store. It opens the store when it is first needed.
 type opener struct {
 	ctx   context.Context
 	in    io.Reader
 	url   string
 	db    *store.Store
-	stdin bool // was read
+	stdin bool // standard input was read
 
-	metrics []string // that are compared; nil are the runs' own
+	metrics []string // metrics to compare; nil means the runs' own
 }
 
 func (o *opener) close() {
@@ -101,8 +101,8 @@ func (o *opener) close() {
 	}
 }
 
-// run makes the report of the run that ref means: a file where it looks like one ("-" is the standard input), else one of
-// the store, else a file all the same.
+// run returns the report of the run that ref names. "-" is standard input. A ref that contains a path separator or ends
+// in .json is a file. Other refs are looked up in the store first.
 func (o *opener) run(ref string) (*report.Report, error) {
 	if ref == "-" || strings.ContainsRune(ref, os.PathSeparator) || strings.HasSuffix(ref, ".json") {
 		return o.file(ref)
@@ -123,7 +123,7 @@ func (o *opener) run(ref string) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return report.From(r, o.db.Parts(o.ctx, r.ID, "", store.Brief), o.metrics...) // nothing here asks for series or histograms
+	return report.From(r, o.db.Parts(o.ctx, r.ID, "", store.Brief), o.metrics...) // a comparison needs no series and no histograms
 }
 
 func (o *opener) file(path string) (*report.Report, error) {

@@ -16,18 +16,19 @@ import (
 	"iotax/internal/terminal"
 )
 
-// complete offers these values for a flag of c.
+// complete offers values for a flag of c.
 func complete(c *cobra.Command, flag string, values ...string) {
 	completeBy(c, flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func completeBy(c *cobra.Command, flag string, by cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, by); err != nil {
-		panic(err) // no such flag, or a second function for it
+		panic(err) // the flag does not exist, or has a completion already
 	}
 }
 
-// completeTargets offers what run and plan take: suites and plan files first, then kinds of targets and directories.
+// completeTargets completes the arguments of run and plan: suites and plan files first, then kinds of targets and
+// directories.
 func completeTargets(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var out []cobra.Completion
 	if len(args) == 0 {
@@ -44,7 +45,7 @@ func completeTargets(_ *cobra.Command, args []string, word string) ([]cobra.Comp
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
-// directories lists the directories whose path begins with path, each behind lead.
+// directories returns the directories whose paths begin with path, each after the prefix lead.
 func directories(lead, path string) (out []cobra.Completion) {
 	at, begin := path[:strings.LastIndexByte(path, '/')+1], path[strings.LastIndexByte(path, '/')+1:]
 	in := at
@@ -63,7 +64,7 @@ func directories(lead, path string) (out []cobra.Completion) {
 	return out
 }
 
-// completePlans offers suites and plan files.
+// completePlans completes suites and plan files.
 func completePlans(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -71,7 +72,7 @@ func completePlans(_ *cobra.Command, args []string, _ string) ([]cobra.Completio
 	return suite.Names(), cobra.ShellCompDirectiveDefault
 }
 
-// completeWorkloads offers workload words and kinds. The shell completes job files.
+// completeWorkloads completes workload words and kinds. The shell completes job files.
 func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	lead := word[:strings.LastIndexByte(word, ',')+1]
 	var out []cobra.Completion
@@ -86,7 +87,7 @@ func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeMetrics offers the metrics of all kinds of workloads.
+// completeMetrics completes the metrics of all kinds of workloads.
 func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	lead := word[:strings.LastIndexByte(word, ',')+1]
 	var out []cobra.Completion
@@ -108,7 +109,7 @@ func allMetrics() (all []metric.Metric) {
 
 const maxCompletedRuns = 50
 
-// completeRuns returns a function that offers the latest runs of the store for the first most arguments.
+// completeRuns returns a function that completes up to most arguments with the latest runs of the store.
 func (a *app) completeRuns(most int) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) >= most {
@@ -135,7 +136,7 @@ func (a *app) completeRuns(most int) cobra.CompletionFunc {
 	}
 }
 
-// publishedSets are the published data sets, as --reference names them.
+// publishedSets returns the published data sets in the form of --reference.
 func publishedSets() (out []string) {
 	for _, n := range published.Names() {
 		out = append(out, publishedWord+n)

@@ -70,7 +70,7 @@ needs is missing.`,
 	}
 }
 
-// doctorOptions lets each part that a run uses check itself.
+// doctorOptions returns the checks of every part that a run may use.
 func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
 		Host: host.Local(), CacheDir: iotax.CacheDir(),
@@ -150,7 +150,7 @@ not install the package.`,
 	return c
 }
 
-// kernel finds the kernel that guests boot, and with fetch downloads a missing one.
+// kernel returns the kernel that guests boot. With fetch it downloads a missing one.
 func (a *app) kernel(ctx context.Context, fetch bool) (*guest.Kernel, error) {
 	k, err := guest.FindKernel(ctx, iotax.CacheDir(), nil)
 	if err == nil || !fetch {

@@ -22,7 +22,7 @@ import (
 	"iotax/internal/store"
 )
 
-// fleetFlags make a cluster measure the run in place of this process.
+// fleetFlags are the flags of a run that a cluster measures in place of this process.
 type fleetFlags struct {
 	kubernetes bool
 	shards     int
@@ -34,7 +34,7 @@ type fleetFlags struct {
 	detach     bool
 }
 
-// podStoreVariable names the store for pods, where --pod-store does not.
+// podStoreVariable names the environment variable with the pods' store. --pod-store overrides it.
 const podStoreVariable = "IOTAX_POD_STORE"
 
 func (k *fleetFlags) add(f *pflag.FlagSet) {
@@ -48,7 +48,7 @@ func (k *fleetFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&k.detach, "detach", false, "with --kubernetes: do not wait for the end")
 }
 
-// template returns the template of the pods.
+// template reads the pod template, or returns the default one.
 func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	fail := func(err error, hint string) (corev1.PodTemplateSpec, error) {
@@ -76,7 +76,7 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
-// measureInCluster submits the plan, waits for the end and prints the report from the store.
+// measureInCluster submits the plan, waits for its end, and prints the report from the store.
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
@@ -126,7 +126,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	last, runErr := a.watchJob(ctx, c, j)
 	ctx = context.WithoutCancel(ctx)
 	over := last.Over
-	if runErr != nil { // interrupted, or the cluster was lost: the pods go, and what they have saved is kept
+	if runErr != nil { // after an interrupt or a lost cluster: remove the pods, which first save their trials
 		fmt.Fprintln(a.err, "removing the job; its pods save what they have")
 		err := c.RemoveJob(ctx, c.Namespace, j.Name())
 		over, runErr = err == nil, errors.Join(runErr, err)
@@ -144,7 +144,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	case err != nil:
 		return errors.Join(runErr, err)
 	}
-	if r.Status == iotax.Running && over { // some shards never began, or were killed, and could not save that
+	if r.Status == iotax.Running && over { // shards that never began or were killed could not save their end
 		r.Status, r.End = iotax.Interrupted, time.Now()
 		if err := db.Update(ctx, r); err != nil {
 			return errors.Join(runErr, err)
@@ -155,10 +155,10 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 
 const (
 	jobPause   = time.Second
-	jobSilence = 10 // looks at a cluster that does not answer, before it is given up
+	jobSilence = 10 // failed requests in a row before watchJob gives up
 )
 
-// watchJob waits for the end of the job, prints its progress, and returns the last one.
+// watchJob prints the progress of the job until it ends, and returns the last progress.
 func (a *app) watchJob(ctx context.Context, c *kube.Client, j kube.Job) (last kube.Progress, err error) {
 	shown, silent := "", 0
 	for {

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Headings of the flags in help, in their order. Flags of no group come first.
+// Headings of the flags in help, in this order. Flags without a group come first.
 const (
 	groupWhat       = "What"
 	groupHowLong    = "How long"
@@ -29,11 +29,11 @@ var flagGroups = []string{"", groupWhat, groupHowLong, groupConditions, groupOut
 
 const groupAnnotation = "iotax_group"
 
-// group puts flags of c under a heading of its help.
+// group puts flags of c under a heading in its help.
 func group(c *cobra.Command, heading string, names ...string) {
 	for _, n := range names {
 		if err := c.Flags().SetAnnotation(n, groupAnnotation, []string{heading}); err != nil {
-			panic(err) // no such flag
+			panic(err) // the flag does not exist
 		}
 	}
 }
@@ -46,7 +46,7 @@ var commandGroups = []*cobra.Group{
 	{ID: "advanced", Title: "Advanced"},
 }
 
-// grouped adds commands to root, under the heading of a group.
+// grouped adds commands to root in a group.
 func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
 	for _, c := range commands {
 		c.GroupID = id
@@ -54,7 +54,7 @@ func grouped(root *cobra.Command, id string, commands ...*cobra.Command) {
 	}
 }
 
-// usage prints how c is used: its form, examples, commands and flags in groups.
+// usage prints the help of c: its form, examples, commands and flags in groups.
 func (a *app) usage(c *cobra.Command) error {
 	if c.IsAdditionalHelpTopicCommand() {
 		return nil
@@ -120,7 +120,7 @@ func (a *app) usage(c *cobra.Command) error {
 	return err
 }
 
-// brought are flags of fio, hyperfine and k6, with what iotax has in their place.
+// brought maps flags of fio, hyperfine and k6 to what iotax has in their place.
 var brought = map[string]string{
 	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--rounds 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
 	"iodepth": "-w randread-4k-qd32", "numjobs": "-w randread-4k-j4", "bs": "-w randread-4k", "blocksize": "-w randread-4k", "rw": "-w randread-4k", "readwrite": "-w randread-4k",
@@ -133,7 +133,7 @@ var brought = map[string]string{
 	"thresholds": "iotax compare A B --fail-on worse --margin 5%", "summary-export": "-o FILE.json", "out": "-o FILE",
 }
 
-// meantFlag adds the name of the flag to the error about a value, and to that about an unknown flag which one was probably meant.
+// meantFlag adds the name of the flag to an error about its value, and a hint to an error about an unknown flag.
 func meantFlag(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) && errors.Is(err, iotax.ErrUsage) {
@@ -165,7 +165,7 @@ func meantFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w\n  hint: %s --help lists the flags", err, c.CommandPath())
 }
 
-// A topic is a page of help that is about no command. The manual page of iotax has all of them.
+// A topic is a page of help that is not about a command. The manual page of iotax contains all topics.
 type topic struct {
 	name, title, intro string
 	entries            [][2]string
@@ -205,7 +205,7 @@ var topics = []topic{
 	}},
 }
 
-// text is the topic for a terminal of so many columns.
+// text formats the topic for a terminal of that many columns.
 func (t topic) text(columns int) string {
 	var b strings.Builder
 	for _, e := range t.entries {
@@ -218,7 +218,7 @@ func (t topic) text(columns int) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// addTopics adds `iotax help exit-status` and the like.
+// addTopics adds help topics such as `iotax help exit-status`.
 func (a *app) addTopics(root *cobra.Command) {
 	for _, t := range topics {
 		root.AddCommand(&cobra.Command{Use: t.name, Short: t.title, Long: t.title + "\n\n" + t.text(max(60, min(terminal.Width(a.out, 80), 120)))})

@@ -60,11 +60,11 @@ target; if it has one folder whose files repeat a job, each file is a target.`,
 	return c
 }
 
-// A positional is a flag that applies to the arguments after it. Given once, it applies to all.
+// A positional flag applies to the arguments after it. If it is given once, it applies to all arguments.
 type positional struct {
 	flags  *pflag.FlagSet
 	values []string
-	from   []int // number of arguments before each
+	from   []int // for each value, the number of arguments before it
 }
 
 func (p *positional) Set(s string) error {
@@ -92,7 +92,7 @@ func (p *positional) of(i int) string {
 	return v
 }
 
-// check finds a value, of several, that concerns no argument.
+// check returns an error if the flag has several values and one of them applies to no argument.
 func (p *positional) check(flag string, args int) error {
 	for k, from := range p.from {
 		next := args
@@ -143,7 +143,8 @@ func (a *app) importFiles(ctx context.Context, o *importOptions, args []string) 
 	return a.printImport(r, trials, rows)
 }
 
-// run makes the run, or extends the one that was named, and saves all but the new trials.
+// run makes a run of the imported results, or extends the run that --run names. It saves the run and returns the
+// trials, which the caller saves.
 func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.Batch) (*iotax.Run, []*iotax.Trial, []ingest.Row, error) {
 	now := time.Now()
 	save := db.Create
@@ -192,8 +193,8 @@ func (o *importOptions) run(ctx context.Context, db *store.Store, batch *ingest.
 	return r, trials, rows, save(ctx, r)
 }
 
-// readInput adds a file, all files of a directory, or the standard input. What cannot be read is a
-// row of the table.
+// readInput adds a file, the files in a directory, or standard input to the batch. A file that cannot be read becomes a
+// row of the table with the reason.
 func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Source) error {
 	if src.Name == "-" {
 		if err := batch.Add(src, a.in); err != nil {
@@ -249,17 +250,17 @@ func addFile(batch *ingest.Batch, src ingest.Source) {
 	}
 }
 
-// printImport lists the recognised inputs, and the others with the reason. r is nil when nothing was recognised.
+// printImport lists the recognised inputs, and the others with the reason. r is nil if no input was recognised.
 func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row) error {
 	if a.json {
 		var brief []iotax.Trial
 		for _, t := range trials {
 			b := *t
-			b.Series, b.Histograms = nil, nil // export has them
+			b.Series, b.Histograms = nil, nil // they are in the export
 			brief = append(brief, b)
 		}
 		return writeJSON(a.out, struct {
-			Run    *iotax.Run    `json:"run"` // null when nothing was recognised
+			Run    *iotax.Run    `json:"run"` // null if no input was recognised
 			Trials []iotax.Trial `json:"trials"`
 			Parts  []ingest.Row  `json:"parts"`
 		}{r, list(brief), list(rows)})
@@ -324,7 +325,7 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 	return err
 }
 
-// commonDir is the directory that all files have in common, with its slash, where it is worth leaving out.
+// commonDir returns the directory that all files share, with its slash, or "" if it is shorter than 10 bytes.
 func commonDir(rows []ingest.Row) string {
 	dir := ""
 	for i, row := range rows {

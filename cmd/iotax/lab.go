@@ -103,19 +103,19 @@ func (a *app) labStatus(name *string) *cobra.Command {
 	}
 }
 
-// nodeStatus is a node as status prints it.
+// nodeStatus is the JSON of a node.
 type nodeStatus struct {
 	lab.Node
 	Processes []int `json:"processes"`
 }
 
-// labStatus is a lab as status prints it.
+// labStatus is the JSON of a lab.
 type labStatus struct {
 	Name    string       `json:"name"`
 	Rate    lab.Rate     `json:"rate"`
 	Dir     string       `json:"dir"`
 	Created time.Time    `json:"created"`
-	Broken  string       `json:"broken,omitempty"` // what is missing of it
+	Broken  string       `json:"broken,omitempty"` // its missing parts
 	Nodes   []nodeStatus `json:"nodes"`
 }
 

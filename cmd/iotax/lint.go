@@ -118,7 +118,7 @@ func plain(found []lint.Finding) []iotax.Finding {
 	return all
 }
 
-// lintFacts are the facts that the linter uses: of this machine, or of the one that the flags describe.
+// lintFacts returns the facts for the linter: of this machine, or of the machine that the flags describe.
 func lintFacts(ctx context.Context, elsewhere bool, memory plan.Size, system string) lint.Facts {
 	if !elsewhere && memory == 0 && system == "" {
 		return input.Here(ctx)
@@ -134,7 +134,7 @@ func isFio(word string) bool {
 	return regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`).MatchString(filepath.Base(word))
 }
 
-// ruleNames are all ids, in the order of the docs.
+// ruleNames returns the ids of all rules, in the order of the docs.
 func ruleNames() []string {
 	var names []string
 	for _, r := range rules.All() {

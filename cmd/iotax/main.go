@@ -1,4 +1,4 @@
-// Command iotax measures what every layer between an application and the disk costs.
+// Command iotax measures what each layer between an application and its disk costs.
 package main
 
 import (
@@ -28,10 +28,11 @@ import (
 	"iotax/internal/terminal"
 )
 
-// storeVariable names the store if --store does not. It keeps an address with a password out of the list of processes.
+// storeVariable names the environment variable with the store. --store overrides it. An address with a password belongs
+// there, because it does not appear in the list of processes.
 const storeVariable = "IOTAX_STORE"
 
-// Exit codes that scripts rely on.
+// Exit statuses, described in the topic exit-status of the help.
 const (
 	exitOK          = 0 // run made a report
 	exitError       = 1
@@ -42,19 +43,19 @@ const (
 )
 
 func main() {
-	agent.Main(host.Local()) // before IsInit: in a container of namespaces, an agent is process 1
+	agent.Main(host.Local()) // before IsInit: an agent in a container of namespaces is also process 1
 	if guest.IsInit() {
-		guest.Main(host.Local()) // this binary is also the init of the micro-guest
+		guest.Main(host.Local()) // the micro-guest starts this binary as its init
 		return
 	}
 	ssh.Askpass()
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
-		signals = append(signals, syscall.SIGHUP) // the terminal was closed: iotax still removes what it made
+	if !signal.Ignored(syscall.SIGHUP) { // SIGHUP is ignored under nohup
+		signals = append(signals, syscall.SIGHUP) // when the terminal closes, iotax still removes what it made
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, func() {
-		stop() // a second signal kills at once: removal may hang on a machine that no longer answers
+		stop() // a second signal ends the process at once, because removal may hang on a machine that does not answer
 		undoing.Lock()
 		if !undoing.begun {
 			fmt.Fprintln(os.Stderr, "iotax: interrupted")
@@ -66,27 +67,27 @@ func main() {
 	os.Exit(code)
 }
 
-// undoing reports whether the process has begun to make something that it must undo. Until then the first signal
-// ends it at once.
+// undoing.begun is set once the process may have made something that it must remove. Until then the first signal ends
+// it at once.
 var undoing struct {
 	sync.Mutex
 	begun bool
 }
 
-// mustUndo is called before the process makes something that it must undo. From then on the first signal ends its
-// context.
+// mustUndo must be called before the process makes something that it must remove. From then on the first signal cancels
+// the context instead of ending the process.
 func mustUndo() {
 	undoing.Lock()
 	undoing.begun = true
 	undoing.Unlock()
 }
 
-// exitCode is an error that only sets the exit status. Its cause has been printed.
+// exitCode is an error that only sets the exit status. The message has been printed.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// errInterrupted reports that a run was interrupted, and how to continue it.
+// errInterrupted is the error of an interrupted run. Its text has the command that continues the run.
 type errInterrupted struct{ error }
 
 // Main runs the command line args and returns the exit status.
@@ -109,7 +110,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		printError(stderr, err.Error(), err, exitInterrupted, a.json)
 		return exitInterrupted
 	case ctx.Err() != nil:
-		mustUndo() // or main has printed it, and ends the process
+		mustUndo() // waits if main is already printing this and exiting
 		printError(stderr, "interrupted", context.Cause(ctx), exitInterrupted, a.json)
 		return exitInterrupted
 	case errors.Is(err, iotax.ErrUsage) || errors.As(err, &wrong) || isCobraUsage(err):
@@ -125,7 +126,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	return exitError
 }
 
-// asksForJSON finds --json on a command line that could not be parsed.
+// asksForJSON reports whether --json is on a command line that could not be parsed.
 func asksForJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -133,7 +134,7 @@ func asksForJSON(args []string) bool {
 	return slices.Contains(args, "--json")
 }
 
-// printError writes an error for people, or as JSON.
+// printError writes an error as text or as JSON.
 func printError(w io.Writer, text string, err error, code exitCode, asJSON bool) {
 	if !asJSON {
 		fmt.Fprintf(w, "iotax: %s\n", text)
@@ -150,7 +151,7 @@ func printError(w io.Writer, text string, err error, code exitCode, asJSON bool)
 		Error  string  `json:"error"`
 		Hint   string  `json:"hint,omitempty"`
 		Status int     `json:"status"`
-		Plan   []place `json:"plan,omitempty"` // what is wrong with it, and where
+		Plan   []place `json:"plan,omitempty"` // the errors of a wrong plan
 	}{Status: int(code)}
 	var hint string
 	e.Error, hint, _ = strings.Cut(text, "\n  hint: ")
@@ -167,7 +168,7 @@ func printError(w io.Writer, text string, err error, code exitCode, asJSON bool)
 	}
 }
 
-// isCobraUsage recognises cobra's own complaints about flags and commands, which have no type.
+// isCobraUsage reports whether err is an error of cobra about flags or commands. Cobra has no type for them.
 func isCobraUsage(err error) bool {
 	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument", "required flag", "if any flags in the group"} {
 		if strings.HasPrefix(err.Error(), s) {
@@ -179,9 +180,9 @@ func isCobraUsage(err error) bool {
 
 var cobraCount = regexp.MustCompile(`^(accepts|accepts at most|requires at least) (\d+) arg\(s\), (?:only )?received (\d+)$`)
 
-// argumentCount rewrites the errors of cobra about the number of arguments and about an unknown command, with a hint.
+// argumentCount rewords cobra's errors about the number of arguments and about an unknown command, and adds a hint.
 func argumentCount(c *cobra.Command, text string) string {
-	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // of an unknown command
+	if problem, near, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // an unknown command
 		return problem + "\n  hint: did you mean " + strings.Join(strings.Fields(near), ", ") + "?"
 	}
 	m := cobraCount.FindStringSubmatch(text)
@@ -200,7 +201,7 @@ type app struct {
 	out, err io.Writer
 	store    string
 	json     bool
-	details  bool // of printed reports
+	details  bool // print reports with all details
 	quiet    bool
 	verbose  bool
 	strict   bool
@@ -253,10 +254,10 @@ to a block device only if --destroy names it.`,
 	return root
 }
 
-// refuseEmpty refuses empty arguments and values of flags. A shell makes them of an unset variable, and they would
-// select the default, for example the latest run.
+// refuseEmpty refuses empty arguments and empty values of flags. They usually come from an unset shell variable, and
+// would select the default, for example the latest run.
 func refuseEmpty(c *cobra.Command, args []string) (err error) {
-	if c.DisableFlagParsing { // the shell's completion
+	if c.DisableFlagParsing { // completion by the shell
 		return nil
 	}
 	refuse := func(what string) {
@@ -272,7 +273,7 @@ func refuseEmpty(c *cobra.Command, args []string) (err error) {
 		}
 	})
 	if n := c.ArgsLenAtDash(); n >= 0 {
-		args = args[:n] // the words of another command
+		args = args[:n] // the rest is another program's command line
 	}
 	if i := slices.Index(args, ""); i >= 0 {
 		refuse(fmt.Sprintf("argument %d of %s", i+1, c.CommandPath()))

@@ -13,7 +13,7 @@ import (
 	"iotax"
 )
 
-// manCommand writes the manual for packages. Readers have --help.
+// manCommand returns the hidden command that writes the manual pages for packages.
 func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIR",
@@ -25,7 +25,7 @@ func (a *app) manCommand() *cobra.Command {
 				return &iotax.Error{Op: "write manual", On: args[0], Err: err, Hint: "name a directory that can be made"}
 			}
 			root := c.Root()
-			root.DisableAutoGenTag = true // the same sources give the same pages
+			root.DisableAutoGenTag = true // the date would make builds differ
 			if err := writeManual(root, args[0]); err != nil {
 				return &iotax.Error{Op: "write manual", On: args[0], Err: err}
 			}
@@ -34,8 +34,8 @@ func (a *app) manCommand() *cobra.Command {
 	}
 }
 
-// writeManual writes the pages of c and its commands. The topics of help are sections of the first page, the exit status is one
-// of all.
+// writeManual writes the manual pages of c and its commands. Help topics are sections of the first page. The exit
+// status is a section of every page.
 func writeManual(c *cobra.Command, dir string) error {
 	for _, s := range c.Commands() {
 		if s.IsAvailableCommand() {
@@ -60,5 +60,5 @@ func writeManual(c *cobra.Command, dir string) error {
 	return os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), page.Bytes(), 0o644)
 }
 
-// roff escapes text that begins a line of a manual page.
+// roff escapes text at the beginning of a line of a manual page.
 var roff = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `~`, `\(ti`)

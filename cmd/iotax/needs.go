@@ -13,7 +13,7 @@ import (
 	"iotax/internal/volume"
 )
 
-// needs checks that this host has the programs that p runs on it.
+// needs checks that this host has the programs that p needs here.
 func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 	var tools []doctor.Tool
 	for _, name := range p.Tools(func(m plan.Machine) bool { return m.Kind == plan.Host || m.Kind == "node" }) {
@@ -49,7 +49,7 @@ func needsCheck(p *plan.Plan, check string) bool {
 	})
 }
 
-// lacks is the error of a plan that this host lacks programs for, or nil.
+// lacks returns an error if this host lacks programs that p needs.
 func lacks(ctx context.Context, p *plan.Plan) error {
 	c := needs(ctx, p)
 	if c.Status == doctor.OK {

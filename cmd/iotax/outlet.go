@@ -16,19 +16,19 @@ import (
 	"iotax/internal/terminal"
 )
 
-// An outlet holds the flags --format and -o, which have the same meaning for every command that prints a document: --format is
-// the format of standard output, -o writes files in the format of their endings, and "-" is standard output.
+// An outlet holds the flags --format and -o, which mean the same for every command that prints a document. --format is
+// the format of standard output. -o writes a file in the format of its ending, and "-" is standard output.
 type outlet struct {
-	formats []string // by name, which is also the ending of files
+	formats []string // names, which are also the endings of files
 	format  string
 	files   []string
-	also    bool // the document goes to standard output whatever -o names
+	also    bool // write the document to standard output even with -o
 }
 
-// spoken are other names of formats, as people write them.
+// spoken maps common names of formats to their endings.
 var spoken = map[string]string{"text": "txt", "markdown": "md", "junit": "xml"}
 
-// add defines the flags. standard is the format that is used without --format.
+// add defines the flags. standard is the default of --format.
 func (o *outlet) add(c *cobra.Command, formats []string, standard string) {
 	o.formats = slices.Sorted(slices.Values(formats))
 	var names, endings []string
@@ -59,7 +59,7 @@ func (o *outlet) formatOf(path string) string {
 	return o.known(strings.TrimPrefix(strings.ToLower(filepath.Ext(path)), "."))
 }
 
-// known returns the format of that name, or "".
+// known returns the format with that name, or "".
 func (o *outlet) known(name string) string {
 	if s, ok := spoken[name]; ok {
 		name = s
@@ -70,7 +70,7 @@ func (o *outlet) known(name string) string {
 	return name
 }
 
-// check finds a wrong format and a file that cannot be written before the command does any work.
+// check refuses a wrong format and a file that cannot be written, before the command does any work.
 func (o *outlet) check(a *app, c *cobra.Command) error {
 	chosen := c.Flags().Changed("format")
 	if a.json && !chosen {
@@ -107,7 +107,7 @@ func (o *outlet) check(a *app, c *cobra.Command) error {
 	return nil
 }
 
-// otherwise is the hint about a format that the command c does not write.
+// otherwise returns a hint for a format that the command c does not write.
 func (o *outlet) otherwise(c *cobra.Command, format string) string {
 	if _, ok := exports[format]; ok && c.Name() != "export" && format != "json" {
 		return "iotax export --format " + format
@@ -120,13 +120,13 @@ func (o *outlet) prints() bool {
 	return o.also || len(o.files) == 0 || slices.Contains(o.files, "-")
 }
 
-// writes reports whether the document is written in one of those formats.
+// writes reports whether the document is written in one of these formats.
 func (o *outlet) writes(formats ...string) bool {
 	return o.prints() && slices.Contains(formats, o.format) ||
 		slices.ContainsFunc(o.files, func(path string) bool { return slices.Contains(formats, cmp.Or(o.formatOf(path), o.format)) })
 }
 
-// write writes the document to standard output and to the files of -o. It returns the names of the files.
+// write writes the document to standard output and to the files of -o. It returns the names of the files it wrote.
 func (o *outlet) write(a *app, document func(w io.Writer, format string) error) (written []string, err error) {
 	if o.prints() {
 		if err := document(a.out, o.format); err != nil {
@@ -141,7 +141,7 @@ func (o *outlet) write(a *app, document func(w io.Writer, format string) error) 
 		if format == "" {
 			format = o.format
 		}
-		mustUndo() // removes the temporary file
+		mustUndo() // to remove the temporary file
 		if err := iotax.WriteWhole(path, 0o644, func(w io.Writer) error { return document(w, format) }); err != nil {
 			return written, &iotax.Error{Op: "write", On: path, Err: err}
 		}

@@ -57,7 +57,7 @@ With --yaml it prints the plan file.`,
 	return c
 }
 
-// costs returns the costs of p by the runs of the store, if it exists. plan does not create a store.
+// costs returns the costs of p according to earlier runs in the store. plan does not create a missing store.
 func (a *app) costs(ctx context.Context, p *plan.Plan) (schedule.Costs, string, error) {
 	if !store.Exists(a.store) {
 		return estimate.Assumed(p), "", nil
@@ -93,10 +93,10 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is the number of slots of the schedule that plan prints.
+// shownSlots is how many slots of the schedule plan prints.
 const shownSlots = 12
 
-// printSummary writes how long a run of p takes, what it writes, the order of its trials, and the findings of lint.
+// printSummary writes how long p takes, how much it writes, the order of its trials, and the findings of lint.
 func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, found []lint.Finding) error {
 	var b strings.Builder
 	columns := terminal.Width(out, 100)
@@ -178,7 +178,7 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	return err
 }
 
-// roundTime returns the time of a round, and whether it is the same for all workloads.
+// roundTime returns the time of a round, and whether all workloads take the same.
 func roundTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
 		t := schedule.RoundTime(p, &p.Workloads[i])

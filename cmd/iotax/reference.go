@@ -15,7 +15,7 @@ import (
 	"iotax/internal/report"
 )
 
-// reading holds the flags for how a report is shown. They override the plan.
+// reading holds the flags for the presentation of a report. They override the plan.
 type reading struct {
 	reference, referenceMap, layout string
 
@@ -35,7 +35,7 @@ func (rd *reading) add(c *cobra.Command) {
 	completeBy(c, "reference", cobra.FixedCompletions(publishedSets(), cobra.ShellCompDirectiveDefault))
 }
 
-// read checks the flags and reads what they name.
+// read checks the flags and reads the files that they name.
 func (rd *reading) read() error {
 	if rd.referenceMap != "" {
 		src, err := iotax.ReadFile(rd.referenceMap, maxReferenceMap)
@@ -86,7 +86,7 @@ const (
 	maxReferenceTable = 64 << 20
 )
 
-// apply changes rep by the flags.
+// apply changes rep according to the flags.
 func (rd *reading) apply(rep *report.Report) error {
 	switch rd.layout {
 	case "":
@@ -98,7 +98,7 @@ func (rd *reading) apply(rep *report.Report) error {
 	names := rd.names
 	planned := rep.Run.Presentation
 	if rd.referenceMap == "" && planned != nil && planned.Reference != nil && planned.Reference.Published == names.Published {
-		names = *planned.Reference // the plan has the names
+		names = *planned.Reference // the plan maps the names of the same figures
 	}
 	if rd.figures == nil {
 		if rd.referenceMap == "" {

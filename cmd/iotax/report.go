@@ -69,7 +69,8 @@ func (a *app) detailsFlag(c *cobra.Command) {
 	group(c, groupOutput, "details")
 }
 
-// reportOf makes the report of a saved run. db must stay open until it is written: what only pictures show is read then.
+// reportOf returns the report of a saved run. db must stay open until the report is written, because charts read their
+// data only then.
 func reportOf(ctx context.Context, db *store.Store, r *iotax.Run, metrics ...string) (*report.Report, error) {
 	return report.From(r, db.Parts(ctx, r.ID, "", store.Full), metrics...)
 }

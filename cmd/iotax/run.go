@@ -44,7 +44,7 @@ type runFlags struct {
 	destroy   []string
 	calibrate calibrate.Mode
 	shard     shardFlags
-	again     string // the command line that starts the run anew, "" if it is not known
+	again     string // the command line that repeats the run, or "" if it is unknown
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -133,7 +133,8 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	return c
 }
 
-// repeatable returns the command line for args, or "" if it may contain the password of an address, which must not be in a report.
+// repeatable returns the command line for args. It returns "" if an argument contains "@": an address may contain a
+// password, which must not be in a report.
 func repeatable(args []string) string {
 	words := []string{"iotax"}
 	for _, s := range args {
@@ -145,7 +146,7 @@ func repeatable(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// run measures the plan that args name, or resumes a run, and prints its report.
+// run measures the plan that args name, or resumes a run, and prints the report.
 func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	open := store.Open
 	if fl.resuming {
@@ -174,7 +175,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 		return iotax.Usage(export.ErrNoExpectations)
 	}
 	share := func(*run.Deps) {}
-	if opts.Shard.Divided() { // on several hosts: they share the plan as it was written, in which their paths may differ
+	if opts.Shard.Divided() { // shards on different hosts share the plan as written, because absolute paths may differ
 		mustUndo()
 		if done, err := saved.TakeUp(ctx, db, &opts); err != nil {
 			return err
@@ -233,7 +234,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 		return err
 	}
 	opts.Around = costs.Around
-	// The end may have to wait for a machine that hangs: acknowledge the signal at once.
+	// Acknowledge the signal at once, because the end may have to wait for a machine that hangs.
 	heard := context.AfterFunc(ctx, func() { show.Note("interrupted; removing what was made (a second interrupt ends at once)") })
 	silent := saved.Beat(ctx, db, id)
 	r, runErr := run.Run(ctx, p, deps, opts)
@@ -249,7 +250,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	return a.finish(ctx, db, r, fl.out, runErr)
 }
 
-// progress shows a run on standard error.
+// progress returns a display of a run on standard error.
 func (a *app) progress() *progress.Progress {
 	level := progress.Normal
 	switch {
@@ -261,7 +262,7 @@ func (a *app) progress() *progress.Progress {
 	return progress.New(a.err, level, terminal.Is(a.err) && os.Getenv("TERM") != "dumb", 80)
 }
 
-// beginWork labels everything that is made from now on with the run id, and makes its working directory.
+// beginWork makes a working directory for the run id. From now on, everything that iotax makes has the run's label.
 func beginWork(id string) (dir string, err error) {
 	mustUndo()
 	if _, err = leftover.Begin(id); err == nil {
@@ -273,16 +274,17 @@ func beginWork(id string) (dir string, err error) {
 	return dir, nil
 }
 
-// endWork removes the working directory, except for notes and mounts that are left in it. It reports them; clean removes them.
+// endWork removes the working directory, but keeps notes and mounts that are still in it. It prints an error about
+// them, and iotax clean removes them later.
 func (a *app) endWork(dir string) {
 	if err := leftover.Remove(dir); err != nil {
 		fmt.Fprintln(a.err, "iotax:", err)
 	}
 }
 
-// finish prints the report of a run, writes the files of -o, and turns the outcome into an exit status.
+// finish prints the report of a run, writes the files of -o, and returns an error that sets the exit status.
 func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, runErr error) error {
-	ctx = context.WithoutCancel(ctx) // an interrupted run still shows what it has
+	ctx = context.WithoutCancel(ctx) // an interrupted run also gets its report
 	rep, err := reportOf(ctx, db, r)
 	if err != nil {
 		return err
@@ -301,7 +303,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	if !a.quiet {
 		for _, path := range written {
 			if path == rep.Page && out.prints() && (out.format == "txt" || out.format == "md") {
-				continue // the report ends with how to open it
+				continue // the report's last lines have the command that opens it
 			}
 			fmt.Fprintf(a.err, "wrote %s\n", path)
 		}
@@ -332,7 +334,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	return a.completeness(r)
 }
 
-// decided returns exit status 3 if an expectation of the report has that outcome or is missed.
+// decided returns exit status 3 if an expectation is missed or has the outcome failOn.
 func decided(rep *report.Report, failOn expect.Outcome) error {
 	if n := rep.Outcomes(); failOn != "" && n[expect.Missed]+n[failOn] > 0 {
 		return exitCode(exitGate)
@@ -340,7 +342,7 @@ func decided(rep *report.Report, failOn expect.Outcome) error {
 	return nil
 }
 
-// completeness returns exit status 4 with --strict if a run with a report measured less than its plan.
+// completeness returns exit status 4 if --strict is given and the run measured less than its plan.
 func (a *app) completeness(r *iotax.Run) error {
 	if a.strict && r.Status != iotax.Done {
 		return exitCode(exitIncomplete)
@@ -348,11 +350,11 @@ func (a *app) completeness(r *iotax.Run) error {
 	return nil
 }
 
-// A nothingCompared is the error of a run whose report has no comparison.
+// A nothingCompared is the error of a report without a valid comparison.
 type nothingCompared struct{ error }
 
-// noComparison returns a nothingCompared when no trial counts on both sides of any comparison or, in a run that compares nothing, when
-// no trial counts.
+// noComparison returns a nothingCompared if no comparison has a valid trial on both sides. For a run without
+// comparisons it returns one if no trial is valid.
 func noComparison(rep *report.Report) error {
 	compares, measured, ran, failed := false, false, 0, 0
 	for _, s := range rep.Sections {
@@ -382,7 +384,7 @@ func noComparison(rep *report.Report) error {
 	return nothingCompared{&iotax.Error{Op: "measure", On: rep.Run.ID, Err: errors.New(why), Hint: "see the notes of the report; after you remove the cause: " + saved.Continue(rep.Run)}}
 }
 
-// document returns a function that writes the report in a format: as text as wide as the terminal, else as in a file.
+// document returns a function that writes the report in a format. Text on standard output is as wide as the terminal.
 func (a *app) document(rep *report.Report) func(io.Writer, string) error {
 	return func(w io.Writer, format string) error {
 		if format == "txt" && w == a.out {

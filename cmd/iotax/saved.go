@@ -52,7 +52,7 @@ name of a workload. Runs that failed before their first trial are listed with
 				unfiltered := q == store.Query{Limit: limit}
 				hides := !all && q.Status == "" && q.Text == ""
 				if hides {
-					q.Limit = 0 // hidden runs do not count
+					q.Limit = 0 // apply the limit after hiding failed runs
 				}
 				runs, _, err := db.Find(c.Context(), q)
 				if err != nil {
@@ -66,7 +66,7 @@ name of a workload. Runs that failed before their first trial are listed with
 				if limit > 0 {
 					runs = runs[:min(limit, len(runs))]
 				}
-				slices.Reverse(runs) // the latest is next to the prompt
+				slices.Reverse(runs) // the latest run is last, next to the prompt
 				if a.json {
 					return a.listJSON(c, db, runs)
 				}
@@ -106,7 +106,7 @@ func texts[T ~string](all []T) []string {
 	return out
 }
 
-// sinceTime reads a day, an instant, or a length of time before now.
+// sinceTime parses a day, a date with a time, or a duration before now.
 func sinceTime(text string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.DateTime, "2006-01-02 15:04"} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
@@ -127,7 +127,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a day (2026-03-14) nor a time (36h, 7d)", text)
 }
 
-// listJSON writes the runs whole.
+// listJSON writes complete runs as JSON.
 func (a *app) listJSON(c *cobra.Command, db *store.Store, listed []store.Summary) error {
 	all, err := db.Runs(c.Context())
 	if err != nil {
@@ -203,9 +203,9 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 	}
 	var ids []string
 	var found []store.Summary
-	for _, ref := range refs { // all must exist before one goes
+	for _, ref := range refs { // check all runs before removing any
 		r, err := db.Get(ctx, ref)
-		if err != nil && !errors.Is(err, store.ErrDamaged) { // a damaged run can still go
+		if err != nil && !errors.Is(err, store.ErrDamaged) { // a damaged run can be removed
 			return err
 		}
 		heard, err := db.Pulse(ctx, r.ID)
@@ -248,7 +248,7 @@ func (a *app) remove(ctx context.Context, db *store.Store, refs []string, yes bo
 	return nil
 }
 
-// exports are the formats of export, by name.
+// exports maps the formats of export to functions that write them.
 var exports = map[string]func(context.Context, io.Writer, *store.Store, *iotax.Run) error{
 	"json":    each(store.WriteJSON, store.Full),
 	"csv":     each(store.WriteCSV, store.Brief),
@@ -262,7 +262,7 @@ var exports = map[string]func(context.Context, io.Writer, *store.Store, *iotax.R
 	},
 }
 
-// each is a format that has every trial, as deep as it needs them.
+// each returns an export function for a format that lists every trial. depth is how much of each trial it reads.
 func each(write func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error, depth store.Depth) func(context.Context, io.Writer, *store.Store, *iotax.Run) error {
 	return func(ctx context.Context, w io.Writer, db *store.Store, r *iotax.Run) error {
 		return write(w, r, db.Each(ctx, r.ID, depth))
@@ -294,7 +294,7 @@ func (a *app) exportCommand() *cobra.Command {
 	return c
 }
 
-// withRun calls f with the run that args name, or with the latest.
+// withRun calls f with the run that args name, or with the latest run.
 func (a *app) withRun(c *cobra.Command, args []string, f func(*store.Store, *iotax.Run) error) error {
 	return a.withStore(c, func(db *store.Store) error {
 		ref := "latest"
@@ -318,7 +318,7 @@ func (a *app) withStore(c *cobra.Command, f func(*store.Store) error) error {
 	return f(db)
 }
 
-// list returns an empty slice for nil, so that JSON has [] instead of null.
+// list returns an empty slice for nil, because JSON needs [] instead of null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}

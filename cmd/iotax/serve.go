@@ -17,7 +17,7 @@ import (
 	"iotax/internal/web"
 )
 
-// tokenVariable has the token of serve if there is no --token-file.
+// tokenVariable names the environment variable with the token of serve. --token-file overrides it.
 const tokenVariable = "IOTAX_TOKEN"
 
 func (a *app) serveCommand() *cobra.Command {
@@ -84,7 +84,7 @@ func (a *app) serve(ctx context.Context, db *store.Store, listen, token string, 
 	if err != nil {
 		return err
 	}
-	mustUndo() // requests under way are answered
+	mustUndo() // from now on a signal lets current requests finish
 	return s.Serve(ctx, l)
 }
 
@@ -95,7 +95,7 @@ func hostname() string {
 	return "localhost"
 }
 
-// serveToken reads the token from the file, or from the environment.
+// serveToken reads the token from the file or, without a file, from the environment.
 func serveToken(path string) (string, error) {
 	if path == "" {
 		return strings.TrimSpace(os.Getenv(tokenVariable)), nil

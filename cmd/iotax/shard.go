@@ -13,7 +13,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// shardFlags select the part of a run that a process measures.
+// shardFlags select the part of a run that this process measures.
 type shardFlags struct {
 	text  string
 	id    string
@@ -41,15 +41,15 @@ func (s *shardFlags) check(resuming bool) (err error) {
 	return nil
 }
 
-// finishPart prints the report when every shard has ended, and returns the exit status of this one.
+// finishPart prints the report if all shards have ended. It returns the exit status of this shard.
 func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out *outlet, s run.Shard, runErr error) error {
 	ctx = context.WithoutCancel(ctx)
 	whole, err := db.Get(ctx, r.ID)
 	if err != nil {
-		return errors.Join(runErr, err) // it could not even begin
+		return errors.Join(runErr, err) // the shard failed before it was saved
 	}
 	if whole.Status != iotax.Running {
-		// A scheduler would repeat this shard for the failures of others.
+		// Report these errors without a failing status: a scheduler would repeat this shard for the failures of others.
 		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) || errors.As(err, new(errInterrupted)) {
 			fmt.Fprintf(a.err, "iotax: %s\n", terminal.CleanLines(err.Error()))
 			err = nil

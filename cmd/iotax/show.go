@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	var number int // of a trial, from 1
+	var number int // number of a trial, from 1
 	var raw, planOnly bool
 	c := &cobra.Command{
 		Use:   "show [RUN]",
@@ -42,7 +42,7 @@ func (a *app) showCommand() *cobra.Command {
 					return err
 				case raw:
 					b, err := db.Raw(c.Context(), r.ID, number-1)
-					if terminal.Is(a.out) { // bytes are for files and pipes
+					if terminal.Is(a.out) { // a terminal gets printable characters only
 						b = []byte(store.Printable(string(b)))
 					}
 					if err == nil {
@@ -50,7 +50,7 @@ func (a *app) showCommand() *cobra.Command {
 					}
 					return err
 				case one:
-					for t, err := range db.After(c.Context(), r.ID, number-2, store.Full) { // Seq counts from 0, and ascends
+					for t, err := range db.After(c.Context(), r.ID, number-2, store.Full) { // Seq counts from 0
 						if err != nil {
 							return err
 						}
@@ -114,7 +114,7 @@ func showTrials(out io.Writer, r *iotax.Run, trials iter.Seq2[*iotax.Trial, erro
 	return w.Flush()
 }
 
-// headline is the trial's first headline value of its workload.
+// headline returns the value of the first metric of the trial's workload, or why the trial has no value.
 func headline(r *iotax.Run, t *iotax.Trial) string {
 	switch {
 	case t.Err != "":

@@ -48,11 +48,11 @@ type planFlags struct {
 	explain   bool
 
 	flags     *pflag.FlagSet
-	names     []string                // of all of them
-	overrides []func(m *plan.Measure) // by the flags that were given
+	names     []string                // the names of all these flags
+	overrides []func(m *plan.Measure) // set the fields whose flags are given
 }
 
-// override defines a flag for a field of the plan's measure.
+// override defines a flag that overrides a field of the plan's measure.
 func override[T any](pf *planFlags, c *cobra.Command, name, usage string, parse func(string) (T, error), field func(*plan.Measure) *T) {
 	var v T
 	typedFlag(c, &v, name, usage, parse)
@@ -63,7 +63,7 @@ func override[T any](pf *planFlags, c *cobra.Command, name, usage string, parse 
 	})
 }
 
-// given reports whether one of these flags is on the command line.
+// given reports whether at least one of these flags is on the command line.
 func (pf *planFlags) given(names ...string) bool {
 	return pf.flags != nil && slices.ContainsFunc(names, pf.flags.Changed)
 }
@@ -110,14 +110,14 @@ func (pf *planFlags) add(c *cobra.Command) {
 	c.ValidArgsFunction = completeTargets
 }
 
-// workloadWords is a flag that takes words separated by commas, or one command line of fio, whose commas belong to fio. It may
-// be repeated.
+// workloadWords is a flag that may be repeated. Its value is a list of words separated by commas, or one fio command
+// line, which is not split.
 type workloadWords []string
 
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
 func (w *workloadWords) Type() string   { return "words" }
 
-// The words are a pflag.SliceValue: none of them may be empty.
+// A pflag.SliceValue, so that refuseEmpty checks every word.
 func (w *workloadWords) GetSlice() []string           { return *w }
 func (w *workloadWords) Append(s string) error        { return w.Set(s) }
 func (w *workloadWords) Replace(words []string) error { *w = words; return nil }
@@ -131,7 +131,7 @@ func (w *workloadWords) Set(s string) error {
 	return nil
 }
 
-// command makes a workload of the words after "--", and returns the words before it.
+// command makes a workload of the words after "--", and returns the arguments before it.
 func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) {
 	n := c.ArgsLenAtDash()
 	if n < 0 {
@@ -148,7 +148,7 @@ func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) 
 	return args[:n], nil
 }
 
-// load makes the plan that args name: a suite, a plan file, "-" for standard input, or targets.
+// load returns the plan that args name: a suite, a plan file, "-" for standard input, or targets.
 func (pf *planFlags) load(args []string, stdin io.Reader) (*plan.Plan, error) {
 	p, err := pf.read(args, stdin)
 	if err != nil {
@@ -199,7 +199,7 @@ func (pf *planFlags) read(args []string, stdin io.Reader) (*plan.Plan, error) {
 	return p, pf.keep(p)
 }
 
-// elsewhere is a suite with other targets.
+// elsewhere returns a suite's plan with other targets.
 func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan.Plan, error) {
 	p, err := plan.Parse(name, src, kinds.All())
 	if err != nil {
@@ -219,7 +219,7 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds are all kinds. Pods are split by their nodes; --nodes applies to pods that name no node.
+// kinds returns all kinds. It splits pods by their nodes, and applies --nodes to pods without a node.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds.All()
 	for i := range ks.Machines {
@@ -230,13 +230,13 @@ func (pf *planFlags) kinds() plan.Kinds {
 	return ks
 }
 
-// metricFlag defines --metric. use describes the use of the metrics.
+// metricFlag defines --metric. use ends its help text.
 func metricFlag(c *cobra.Command, to *[]string, use string) {
 	c.Flags().StringSliceVar(to, "metric", nil, "compare targets by these values instead of the workload's own, as in read.latency.p99,read.iops; "+use)
 	completeBy(c, "metric", completeMetrics)
 }
 
-// choose makes the metrics of --metric the headline ones.
+// choose makes the metrics of --metric the ones that are judged.
 func (pf *planFlags) choose(p *plan.Plan) error {
 	if len(pf.metrics) == 0 {
 		return nil
@@ -247,7 +247,7 @@ func (pf *planFlags) choose(p *plan.Plan) error {
 	return nil
 }
 
-// pinned refuses --nodes for a plan without a pod on a node.
+// pinned refuses --nodes if no pod of the plan has a node.
 func (pf *planFlags) pinned(p *plan.Plan) error {
 	if pf.nodes == "" || slices.ContainsFunc(p.Machines, func(m plan.Machine) bool { s, ok := m.Spec.(*pod.Spec); return ok && s.Node != "" }) {
 		return nil
@@ -289,7 +289,7 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 	return arg, src, nil
 }
 
-// keep drops the workloads that -w does not name.
+// keep removes the workloads that -w does not name.
 func (pf *planFlags) keep(p *plan.Plan) error {
 	if len(pf.workloads) == 0 {
 		return nil
@@ -310,8 +310,8 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	return nil
 }
 
-// choose finds the names that words mean. A name may contain the comma that separates words, so consecutive words that form a name
-// together are that name.
+// choose returns the names that words select. A name may itself contain a comma, so it tries to join consecutive words,
+// the most words first.
 func choose(names, words []string) ([]string, error) {
 	var chosen []string
 	for i := 0; i < len(words); {
@@ -336,7 +336,7 @@ func choose(names, words []string) ([]string, error) {
 	return chosen, nil
 }
 
-// apply writes the flags that were given into the measure of p.
+// apply sets the measure of p from the flags that were given.
 func (pf *planFlags) apply(p *plan.Plan) error {
 	m := &p.Measure
 	for _, set := range pf.overrides {
@@ -348,11 +348,11 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	if pf.protocol != "" {
 		m.Protocol = pf.protocol
 		if m.Fixed() && !pf.given("budget") {
-			m.Budget = 0 // no limit
+			m.Budget = 0 // unlimited
 		}
 	}
 	if m.Fixed() {
-		// Flags next to a fixed protocol may repeat it, not contradict it.
+		// Flags may repeat the fixed protocol, but not contradict it.
 		asked := *m
 		if err := m.Check(); err == nil && (pf.given("trial") && asked.Trial != m.Trial || pf.given("rounds") && asked.Rounds != m.Rounds) {
 			return fmt.Errorf("--trial and --rounds contradict the protocol %s\n  hint: leave them out, or give --protocol adaptive", m.Protocol)
@@ -360,8 +360,8 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 	}
 	if pf.given("trial", "protocol") && !pf.given("ramp") {
 		fixed := *m
-		_ = fixed.Check()                   // fills in the trial of a fixed protocol; the last Check below returns errors
-		m.Ramp = min(m.Ramp, fixed.Trial/5) // a short trial does not get the ramp of a long one
+		_ = fixed.Check()                   // sets the trial of a fixed protocol; the last Check below returns any error
+		m.Ramp = min(m.Ramp, fixed.Trial/5) // shorter trials get a shorter ramp
 	}
 	m.Prepare, m.PrepareOn, m.Governor = cmp.Or(pf.prepare, m.Prepare), cmp.Or(pf.prepareOn, m.PrepareOn), cmp.Or(pf.governor, m.Governor)
 	if pf.seed != 0 {
@@ -379,7 +379,7 @@ func (pf *planFlags) apply(p *plan.Plan) error {
 // decide adds the expectations of the command line to those of the plan.
 func (pf *planFlags) decide(p *plan.Plan) error { return p.Expect(pf.expect) }
 
-// imaged lists the kinds of machines that boot an image.
+// imaged returns the kinds of machines that boot an image.
 func imaged() (names []string) {
 	for _, k := range machine.Kinds() {
 		if k.New().Traits().SetImage != nil {
@@ -389,7 +389,7 @@ func imaged() (names []string) {
 	return names
 }
 
-// boot puts --image into the machines that boot one.
+// boot sets --image in all machines that boot an image.
 func (pf *planFlags) boot(p *plan.Plan) error {
 	if pf.image == "" {
 		return nil
@@ -412,8 +412,8 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 	return nil
 }
 
-// shrink multiplies sizes, the length of trials and the budget by --scale. Trials stay a second or longer; --trial overrides
-// their length.
+// shrink multiplies sizes, the length of trials and the budget by --scale. It does not make a trial shorter than one
+// second. --trial overrides the length.
 func (pf *planFlags) shrink(p *plan.Plan) error {
 	if !(pf.scale > 0 && pf.scale <= 1000) {
 		return fmt.Errorf("--scale: %g is out of range\n  hint: write a factor above 0, as in 0.1", pf.scale)
@@ -434,7 +434,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	}
 	m := &p.Measure
 	m.Trial, m.Ramp = times(m.Trial, time.Second), times(m.Ramp, 100*time.Millisecond)
-	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // the names of its workloads no longer fit
+	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // its workloads' names no longer fit
 	m.Budget = times(m.Budget, leastBudget)
 	if m.Fixed() {
 		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Rounds.Min, m.Trial)
@@ -442,7 +442,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	return nil
 }
 
-// leastBudget is the smallest budget that --scale makes: a suite needs some of it to open its targets.
+// leastBudget is the smallest budget to which --scale shrinks one: opening the targets takes part of it.
 const leastBudget = 3 * time.Minute
 
 // resize sets the size of the test file of every workload that has one.
@@ -464,7 +464,7 @@ func (pf *planFlags) resize(p *plan.Plan) error {
 	return nil
 }
 
-// stillValid checks the spec of a workload that a flag has changed.
+// stillValid returns an error if a flag has made a workload's spec invalid.
 func stillValid(w plan.Workload) error {
 	err := w.Spec.Validate()
 	var fe *plan.FieldError

@@ -22,7 +22,7 @@ import (
 	"iotax/stat"
 )
 
-// failOn are the changes that fail `iotax trend`.
+// failOn selects the changes for which `iotax trend` fails.
 type failOn string
 
 const (
@@ -90,7 +90,7 @@ trend ten runs. Of a trend without a change, one in a hundred shows one.`,
 	return c
 }
 
-// trends returns the trends of the cells of r that o selects.
+// trends returns the trends of all cells of r that o selects.
 func trends(ctx context.Context, reader *trend.Reader, r *iotax.Run, o trend.Options) (all []*trend.Trend, err error) {
 	for _, w := range r.Workloads {
 		for _, t := range r.Targets {
@@ -101,7 +101,7 @@ func trends(ctx context.Context, reader *trend.Reader, r *iotax.Run, o trend.Opt
 			}
 			found, err := reader.Of(ctx, one)
 			switch {
-			case errors.Is(err, store.ErrNotFound): // the target has no part in the workload
+			case errors.Is(err, store.ErrNotFound): // the workload did not run on this target
 			case err != nil:
 				return nil, err
 			default:
@@ -115,7 +115,7 @@ func trends(ctx context.Context, reader *trend.Reader, r *iotax.Run, o trend.Opt
 	return all, nil
 }
 
-// writeTrends writes one trend whole, and of several a line each.
+// writeTrends writes a single trend in full, and several trends one per line.
 func writeTrends(w io.Writer, name string, all []*trend.Trend, as string) error {
 	if as == "json" {
 		exports := make([]trend.Export, len(all))

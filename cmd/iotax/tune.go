@@ -25,7 +25,7 @@ import (
 	"iotax/internal/tune"
 )
 
-// tuneRounds are those of the final.
+// tuneRounds limits the rounds of the final.
 var tuneRounds = plan.Rounds{Min: 6, Max: 300}
 
 type tuneFlags struct {
@@ -110,7 +110,7 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 			return err
 		}
 	}
-	same := *p // with another budget it is the same search
+	same := *p // the same search may resume with another budget
 	same.Measure.Budget = 0
 	text, err := same.YAML()
 	if err != nil {
@@ -158,14 +158,14 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 
 var errBudgetSpent = errors.New("the budget is spent")
 
-// A matrix is the targets that the last entry of a plan makes, as combinations of its lists.
+// A matrix holds the targets of the plan's last entry, by their combination of options.
 type matrix struct {
 	entry   string
 	factors []tune.Factor
-	targets map[string]plan.Target // by the text of the combination
+	targets map[string]plan.Target // by the text of the combo
 }
 
-// matrixOf refuses a plan of which no target has lists, or that has more than one workload.
+// matrixOf returns the matrix of p. It refuses a plan whose targets have no lists, or that has several workloads.
 func matrixOf(p *plan.Plan) (*matrix, error) {
 	fail := func(what, hint string) (*matrix, error) {
 		return nil, &iotax.Error{Op: "tune", On: p.Name, Err: errors.New(what), Hint: hint}
@@ -217,37 +217,38 @@ func matrixOf(p *plan.Plan) (*matrix, error) {
 	return m, nil
 }
 
-// target is the one of a combination.
+// target returns the target of a combination.
 func (m *matrix) target(c tune.Combo) plan.Target { return m.targets[fmt.Sprint(c)] }
 
-// A tuning measures combinations of a plan.
+// A tuning measures combinations of a plan's options for a search.
 type tuning struct {
 	*app
 	p      *plan.Plan
 	matrix *matrix
 	metric string
-	weaker bool // is allowed
+	weaker bool // allow weaker durability
 	db     *store.Store
 	dir    *statefile.Dir
 	state  tuneState
-	step   int // the next of state.Steps
+	step   int // index of the next step in state.Steps
 	begun  time.Time
 }
 
-// A tuneState is what is measured so far. The search comes to the same steps again.
+// A tuneState holds what the search has measured so far. A resumed search repeats the same steps and finds their
+// results here.
 type tuneState struct {
-	What  string     `json:"what"` // a state belongs to one plan and metric
+	What  string     `json:"what"` // identifies the plan and the metric
 	Steps []tuneStep `json:"steps"`
 }
 
 type tuneStep struct {
 	Combos []tune.Combo `json:"combos"`
 	Rounds int          `json:"rounds"`
-	Runs   []string     `json:"runs"` // more than one if it was interrupted
+	Runs   []string     `json:"runs"` // several if the step was interrupted
 	Done   bool         `json:"done"`
 }
 
-// measure is tune.Search.Measure.
+// measure implements tune.Search.Measure.
 func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) ([]tune.Row, error) {
 	if t.step == len(t.state.Steps) {
 		t.state.Steps = append(t.state.Steps, tuneStep{Combos: combos, Rounds: rounds})
@@ -286,7 +287,8 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 	return rows, t.dir.Write(t.state)
 }
 
-// plan is the one that measures combinations for some rounds. Targets outside of the matrix stay: some may be on them.
+// plan returns a plan that measures combos for some rounds. It keeps targets outside of the matrix, because
+// combinations may be on them.
 func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	p := *t.p
 	p.Expectations, p.Layers, p.Reference, p.Layout = nil, nil, nil, ""
@@ -311,7 +313,7 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	return &p
 }
 
-// rows are what the runs of a step measured. A run that never began has nothing.
+// rows returns what the runs of a step have measured. It skips runs that never began.
 func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) ([]tune.Row, error) {
 	rows := make([]tune.Row, len(combos))
 	good, cached := make([]int, len(combos)), make([]int, len(combos))
@@ -327,7 +329,7 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 		} else if err != nil {
 			return nil, err
 		}
-		rounds := map[int][]float64{} // log values, better is more
+		rounds := map[int][]float64{} // logarithms; higher is better
 		discarded := map[int]bool{}
 		for trial, err := range t.db.Each(ctx, id, store.Full) {
 			if err != nil {
@@ -357,7 +359,7 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 		}
 		order := slices.Sorted(maps.Keys(rounds))
 		if r.Status != iotax.Done && r.Status != iotax.Incomplete && len(order) > 0 {
-			order = order[:len(order)-1] // it may lack combinations: the run was interrupted
+			order = order[:len(order)-1] // the round in progress at the interrupt may lack combinations
 		}
 		for _, round := range order {
 			if discarded[round] {
@@ -394,19 +396,19 @@ func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) (
 	return rows, nil
 }
 
-// byCache reports whether a finding is that a cache did the work of a trial, and not the device.
+// byCache reports whether a finding means that a cache did a trial's I/O instead of the device.
 func byCache(f iotax.Finding) bool {
 	return f.Severity == iotax.Invalid && slices.Contains([]string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}, f.Rule)
 }
 
-// A tuneChange is a key of the plan that is changed.
+// A tuneChange is a key of the plan with its old and new value.
 type tuneChange struct {
 	Key  string `json:"key"`
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// changes are those of a combination.
+// changes returns the keys in which a combination differs from the present options.
 func (m *matrix) changes(c tune.Combo) []tuneChange {
 	all := []tuneChange{}
 	for f, level := range c {
@@ -417,8 +419,8 @@ func (m *matrix) changes(c tune.Combo) []tuneChange {
 	return all
 }
 
-// lines are facts of the recommended target that show its options as programs take them: the arguments of QEMU, and the mount if
-// it differs.
+// lines returns the options of the recommended target as programs take them: the arguments of QEMU and, if it differs,
+// the mount.
 func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err error) {
 	for _, step := range slices.Backward(t.state.Steps) {
 		if len(step.Runs) == 0 || !slices.ContainsFunc(step.Combos, func(o tune.Combo) bool { return slices.Equal(o, c) }) {
@@ -449,7 +451,8 @@ func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err e
 	return nil, nil
 }
 
-// idle are the options of which no value was recommended or refused, and each surely does less than the margin on average.
+// idle returns the options that make no difference: no value of them was recommended or refused, and their effect is
+// surely below the margin.
 func (t *tuning) idle(r *tune.Result) (names []string) {
 	most := 1 + float64(t.p.Measure.Margin)
 	for f, factor := range t.matrix.factors {
@@ -570,7 +573,7 @@ func (t *tuning) print(ctx context.Context, s *tune.Search, r *tune.Result) erro
 	return err
 }
 
-// gainText prints a gain: "1.2× [1.1–1.3]".
+// gainText formats a gain: "1.2× [1.1–1.3]".
 func gainText(g tune.Gain) string {
 	if math.IsNaN(g.Estimate) {
 		return ""
