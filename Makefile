@@ -41,7 +41,7 @@ agents:
 # make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, as CI does (long.Test).
 # Packages that measure, or that look at the whole machine, run one by one. Of the others, two run at a time.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
-ALONE = ./cmd/iotax ./internal/doctor ./fio ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/html ./internal/report/output ./internal/run ./internal/store ./internal/volume ./internal/web ./internal/workload ./internal/workload/command ./internal/workload/fiojob
+ALONE = ./cmd/iotax ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine ./internal/machine/pod ./internal/machine/vm ./internal/object ./internal/probe/... ./internal/report/output ./internal/run ./internal/volume ./internal/workload ./internal/workload/command ./internal/workload/fiojob
 test: SHORT = -short
 test-all: kubernetes
 test test-all: build
