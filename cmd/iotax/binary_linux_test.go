@@ -12,7 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// wrapper is a script that notes its process id and its name, and becomes the real program. It returns its path and its hash.
+// wrapper writes a script that records its process id and name and then runs the program. It returns the script's path
+// and hash.
 func (s *stage) wrapper(name, program string) (path, hash string) {
 	s.t.Helper()
 	text := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] || echo %s $$ >>%s\nexec %s \"$@\"\n", name, s.path("started"), program)
@@ -23,8 +24,8 @@ func (s *stage) wrapper(name, program string) (path, hash string) {
 	return path, fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// Versions of QEMU, virtiofsd, qemu-nbd and fio take turns in one run. The programs that were started are those of binary:, and the facts
-// have their versions and hashes.
+// Versions of QEMU, virtiofsd, qemu-nbd and fio alternate in one run. iotax starts the programs that binary: names, and
+// the facts have their versions and hashes.
 func TestBinaries(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -63,7 +64,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 	if len(trials) != 5 {
 		t.Errorf("%d trials", len(trials))
 	}
-	want := map[string]map[string]string{ // facts by target
+	want := map[string]map[string]string{ // by target
 		"host fio=" + s.path("fio-a"): {"fio.sha256": hashes["fio-a"], "fio.path": s.path("fio-a")},
 		"host fio=" + s.path("fio-b"): {"fio.sha256": hashes["fio-b"]},
 		"share binary=./qemu-a":       {"qemu.sha256": hashes["qemu-a"], "qemu.path": s.path("qemu-a"), "virtiofsd.sha256": hashes["daemon"], "virtiofsd": daemon.String()},
@@ -95,7 +96,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 	}
 }
 
-// A binary that does not exist, or is another program, is refused before anything is measured.
+// iotax refuses a binary that does not exist or is another program, before it measures.
 func TestBinaryRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

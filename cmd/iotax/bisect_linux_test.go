@@ -16,8 +16,9 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// repository makes one of n commits. The tool of a commit prints a time: 100 ms with noise of 2 %, and 8 % more from the commit
-// planted on. Noise comes from the seed of the round and the commit. The commits broken do not build.
+// repository makes a git repository of n commits. The tool of a commit prints a time: 100 ms with 2 % noise, which
+// depends on the seed of the round and on the commit. From the commit planted on it takes 8 % longer. Commits in broken
+// do not build.
 func (s *stage) repository(n, planted int, broken ...int) (commits []string) {
 	s.t.Helper()
 	repo := s.mkdir("repo")
@@ -55,12 +56,12 @@ exec awk -v seed="$seed" 'BEGIN { srand(seed); rand(); n = sqrt(-2*log(1-rand())
 
 var bisected = []string{"bisect", "--repo", "repo", "-q", "--json", "--metric", "took"}
 
-// The commit that made the tool slower is found by real builds and runs. One that does not
-// build is skipped and listed.
+// bisect finds the commit that made the tool slower, by real builds and runs. It skips and lists a commit that does not
+// build.
 func TestBisect(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
-	commits := s.repository(64, 37, 31, 32) // git tests one of the two first: both halve the list
+	commits := s.repository(64, 37, 31, 32) // git tests 31 or 32 first, since both halve the list
 	s.write("tool.yaml", `
 targets: {here: {dir: a}}
 workloads: {tool: {command: {run: "{build}/tool {seed}", values: {took: 'took (?<ms>[0-9.]+)'}}}}
@@ -95,14 +96,14 @@ measure: {cold: false, ramp: 0s}
 	}
 	t.Logf("%d rounds", last.Rounds)
 
-	// The same search answers again at once, and belongs to that search alone.
+	// Repeating the search answers at once. Another build script is another search.
 	again := s.iotax(args...)
 	again.works(t, exitOK)
 	args[len(args)-1] = "other.sh"
 	s.iotax(args...).works(t, exitError, "another build script", "--reset")
 }
 
-// Without a slowdown there is no first slow commit. git bisect run gets the exit statuses that it expects.
+// Without a slowdown, bisect reports no first slow commit. With --step it exits as git bisect run expects.
 func TestBisectStep(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -126,7 +127,7 @@ measure: {cold: false, ramp: 0s}
 	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
 }
 
-// Two searches do not work in one directory at the same time.
+// A second search in the same directory is refused.
 func TestBisectTwice(t *testing.T) {
 	s := newStage(t)
 	commits := s.repository(3, 1)
@@ -136,7 +137,7 @@ func TestBisectTwice(t *testing.T) {
 	}
 	args := []string{"bisect", "--repo", "repo", "--good", commits[0], "-w", "command:{build}/tool {seed}", "--", "sh", "-c", "echo >" + iotax.Quote(pipe) + "; sleep 1000"}
 	first := s.start(nil, args...)
-	if _, err := os.ReadFile(pipe); err != nil { // until the build has begun
+	if _, err := os.ReadFile(pipe); err != nil { // blocks until the build has begun
 		t.Fatal(err)
 	}
 	s.iotax(args...).works(t, exitError, "another iotax bisect works there", "--state DIR")
@@ -144,7 +145,7 @@ func TestBisectTwice(t *testing.T) {
 	first.wait().works(t, exitInterrupted)
 }
 
-// What cannot be searched is refused before anything is built.
+// Searches that cannot work are refused before anything is built.
 func TestBisectRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A run of a minute or more calibrates its rig by itself, in little time, and keeps that; interrupted
-// meanwhile, it leaves nothing.
+// A run of a minute or more first calibrates, in little time, and keeps the result. An interrupt during the calibration
+// leaves nothing behind.
 func TestCalibratesByItself(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -51,7 +51,7 @@ func TestCalibratesByItself(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 
-	// What is kept is used, and costs nothing.
+	// A later run uses the kept calibration.
 	short := s.iotax(tiny("run", "--details", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
 	short.works(t, exitOK, "Noise floor: A/A ± ", "6 rounds of 500ms")
 	if strings.Contains(short.stderr, "calibrating") {
@@ -59,7 +59,7 @@ func TestCalibratesByItself(t *testing.T) {
 	}
 }
 
-// saved calls f with the store, which storeVariable names, and its newest run.
+// saved calls f with the store of storeVariable and its latest run.
 func (s *stage) saved(f func(*store.Store, *iotax.Run)) {
 	s.t.Helper()
 	db, err := store.Open(s.t.Context(), s.env[storeVariable])

@@ -20,11 +20,11 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A census lists what is there of one process of iotax, or of a lab that nobody owns: "process 4711: fio …". It looks
-// for each kind of thing by itself, and asks nothing of the finders of `iotax clean`, which it judges.
+// A census lists what one iotax process has left on the machine, and labs without an owner, as in "process 4711: fio
+// …". It does not use the finders of `iotax clean`, because tests check those with it.
 type census []string
 
-// kinds counts what is there by kind.
+// kinds counts the entries by kind.
 func (c census) kinds() map[string]int {
 	n := map[string]int{}
 	for _, thing := range c {
@@ -34,7 +34,7 @@ func (c census) kinds() map[string]int {
 	return n
 }
 
-// census takes one of r, dead or alive.
+// census takes a census of r, which may still run.
 func (s *stage) census(r *running) (found census) {
 	s.t.Helper()
 	runner := strconv.Itoa(r.cmd.Process.Pid) + "."
@@ -44,7 +44,8 @@ func (s *stage) census(r *running) (found census) {
 	}
 	add := func(kind, name string) { found = append(found, kind+": "+name) }
 
-	// Processes by the label in their environment: fio, QEMU, servers of exports and shares, object stores, sshd's children.
+	// Processes with the label in their environment: fio, QEMU, servers of exports and shares, object stores, children of
+	// sshd.
 	all, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range all {
 		env, err := os.ReadFile(file)
@@ -53,12 +54,12 @@ func (s *stage) census(r *running) (found census) {
 			continue
 		}
 		cmdline, err := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-		if err == nil && len(cmdline) > 0 { // neither gone nor a zombie
+		if err == nil && len(cmdline) > 0 { // still exists and is not a zombie
 			add("process", pid+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}
 
-	// Directories of the stage, where all is of its runs, and those that others share, by their markers.
+	// All directories of iotax on the stage, and directories elsewhere whose marker has the label.
 	for _, dir := range []string{"a", "b", "tmp", "small"} {
 		filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasPrefix(d.Name(), "iotax-") {
@@ -79,13 +80,13 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// Mounts and loop devices in what iotax makes on the stage, and mounts below its directories elsewhere.
+	// Mounts and loop devices in directories of iotax on the stage, and mounts below its directories elsewhere.
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		s.t.Error(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		words := strings.Fields(line) // the fifth is where
+		words := strings.Fields(line) // the fifth is the mount point
 		in := func(dir string) bool { return len(words) > 4 && strings.HasPrefix(words[4], dir) }
 		if strings.Contains(line, s.dir+"/") && strings.Contains(line, "/iotax-") || slices.ContainsFunc(own, in) {
 			add("mount", strings.TrimSpace(line))
@@ -93,13 +94,13 @@ func (s *stage) census(r *running) (found census) {
 	}
 	for name, file := range loops() {
 		ours := strings.HasPrefix(file, s.dir+"/") && strings.Contains(file, "/iotax-")
-		if ours || s.loops[name] != file && lost(file) { // whose it was cannot be told any more
+		if ours || s.loops[name] != file && lost(file) { // a deleted file no longer shows whose it was
 			add("loop device", name+" "+file)
 		}
 	}
 
-	// Labs of runs: what is written down of them, and namespaces, which carry no label. Of a lab that is being made or
-	// removed something is written down as long as there is a namespace.
+	// Labs of runs by their state files, and namespaces without such a file: they carry no label. A lab has a state file
+	// as long as it has a namespace.
 	known := map[string]bool{}
 	states, _ := filepath.Glob("/run/iotax-lab/r*.json")
 	for _, file := range states {
@@ -127,7 +128,7 @@ func (s *stage) census(r *running) (found census) {
 	return found
 }
 
-// loops are the loop devices that are attached, with their files as the kernel tells them.
+// loops returns the attached loop devices, with their files as the kernel reports them.
 func loops() map[string]string {
 	found := map[string]string{}
 	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -139,10 +140,10 @@ func loops() map[string]string {
 	return found
 }
 
-// lost reports whether the file of a loop device is gone, which nobody can look into any more.
+// lost reports whether the file of a loop device was deleted.
 func lost(file string) bool { return file == "" || strings.HasSuffix(file, " (deleted)") }
 
-// After all tests no loop device is left that they have attached, also none of an engine or a cluster of theirs.
+// After all tests, no loop device that they attached is left, directly or by an engine or a cluster.
 func init() {
 	guard = func(tests func() int) int {
 		before := loops()
@@ -152,7 +153,7 @@ func init() {
 			maps.DeleteFunc(found, func(name, file string) bool { return before[name] == file || !lost(file) })
 			return found
 		}
-		for end := time.Now().Add(10 * time.Second); len(left()) > 0; time.Sleep(100 * time.Millisecond) { // another package's may be about to go
+		for end := time.Now().Add(10 * time.Second); len(left()) > 0; time.Sleep(100 * time.Millisecond) { // another package's tests may be about to detach some
 			if time.Now().After(end) {
 				fmt.Fprintf(os.Stderr, "FAIL: loop devices are left: %v\n", left())
 				return max(code, 1)
@@ -162,8 +163,8 @@ func init() {
 	}
 }
 
-// gone waits until nothing is there of r, whose end nothing waits for (a watchdog over there looks once a second), and
-// returns what stays. undo, which may be nil, is called before each look.
+// gone waits until the census of r is empty or 30 seconds have passed, and returns the rest. The wait is for watchdogs
+// on other machines, which check once a second. undo, which may be nil, is called before each census.
 func (s *stage) gone(r *running, undo func()) (left census) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -176,11 +177,11 @@ func (s *stage) gone(r *running, undo func()) (left census) {
 	}
 }
 
-// TestCensus shows a census one thing of every kind, and the same things without it.
+// TestCensus takes a census with one entry of every kind, and again after removing them.
 func TestCensus(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
-	r := s.start([]string{"sh", "-c", "exec sleep 600"}) // iotax is an argument that it does not look at
+	r := s.start([]string{"sh", "-c", "exec sleep 600"}) // iotax as an argument that sh ignores
 	label := leftover.Label{Run: "counted", Runner: leftover.Runner{PID: r.cmd.Process.Pid, Start: 1, Boot: "x", Host: "here"}}
 	if c := s.census(r); len(c) > 0 {
 		t.Fatalf("before anything was made: %q", c)
@@ -203,7 +204,7 @@ func TestCensus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(shared) }) // after what is mounted there has gone
+	t.Cleanup(func() { os.RemoveAll(shared) }) // runs after the unmount
 	if err := os.WriteFile(filepath.Join(shared, leftover.Marker), []byte(label.String()+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -221,11 +222,11 @@ func TestCensus(t *testing.T) {
 	defer os.Remove(state)
 	sh(`mkdir -p "$1/a/iotax-1/m" "$1/tmp/deep/iotax-2" && truncate -s 1M "$1/a/iotax-1/image"`)
 	for _, at := range []string{s.path("a/iotax-1/m"), filepath.Join(shared, "m")} {
-		t.Cleanup(func() { exec.Command("umount", at).Run() }) // it was, unless something went wrong
+		t.Cleanup(func() { exec.Command("umount", at).Run() }) // fails after a normal end, when it is unmounted already
 		sh(`mkdir -p "` + at + `" && mount -t tmpfs none "` + at + `"`)
 	}
 	loop := sh(`losetup --show -f "$1/a/iotax-1/image"`)
-	detach := sync.OnceFunc(func() { sh("losetup -d " + loop) }) // once: the number is the next one's who asks
+	detach := sync.OnceFunc(func() { sh("losetup -d " + loop) }) // once, because the number may be reused
 	t.Cleanup(detach)
 	lone := sh(`truncate -s 1M "$1/gone" && losetup --show -f "$1/gone" && rm "$1/gone"`)
 	forget := sync.OnceFunc(func() { sh("losetup -d " + lone) })
@@ -235,7 +236,7 @@ func TestCensus(t *testing.T) {
 	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v: %q", got.kinds(), want, got)
 	}
-	// A namespace of a lab that nobody knows counts for everybody.
+	// Without its state file, a lab's namespace counts for every run.
 	if err := os.Remove(state); err != nil {
 		t.Error(err)
 	}

@@ -16,11 +16,11 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// These tests plant faults in real parts (fio, loop devices, guests) and look whether the checks find
-// them, and nothing in the clean twin beside them. What other work does on this machine meanwhile may add
-// findings, so they look only for the one that they are about.
+// These tests plant faults in real parts (fio, loop devices, guests). They check that the right rule finds the fault,
+// and does not find it in a clean twin. Other work on this machine may cause other findings, which they ignore.
 
-// found lists the cells of the latest run in which a rule spoke, or discarded: "target / workload".
+// found returns the cells ("target / workload") of the latest run with a finding of the rule, or a trial that it
+// discarded.
 func (s *stage) found(rule string) (cells []string) {
 	s.t.Helper()
 	_, trials := s.trials()
@@ -34,7 +34,7 @@ func (s *stage) found(rule string) (cells []string) {
 	return cells
 }
 
-// loop mounts an ext4 on a loop device, whose file of some MiB lies in dir, until the test ends.
+// loop mounts an ext4 file system on a loop device until the test ends. Its file in dir has size MiB.
 func (s *stage) loop(name, dir string, size int) string {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -60,13 +60,13 @@ func (s *stage) loop(name, dir string, size int) string {
 	return point
 }
 
-// private is a directory on a block device that nobody else uses: a loop device in memory.
+// private returns a directory on a block device without other users: a loop device in memory.
 func (s *stage) private() string {
 	s.t.Helper()
 	return s.loop("disk", s.mount("memory", "size=256m"), 200)
 }
 
-// measured runs a plan that must make a report.
+// measured runs a plan, which must make a report.
 func (s *stage) measured(plan string, flags ...string) result {
 	s.t.Helper()
 	r := s.iotax(append([]string{"run", s.write("checks.yaml", plan)}, flags...)...)
@@ -76,8 +76,8 @@ func (s *stage) measured(plan string, flags ...string) result {
 	return r
 }
 
-// thrice tries up to three times, until there is nothing odd: what else this machine does for a moment may look like a
-// planted fault, or hide one.
+// thrice calls try up to three times until it returns "". Other work on this machine may look like a planted fault for
+// a moment, or hide one.
 func thrice(t *testing.T, try func() (odd string)) {
 	t.Helper()
 	var odd string
@@ -90,13 +90,13 @@ func thrice(t *testing.T, try func() (odd string)) {
 	t.Error(odd)
 }
 
-// first is the first trial of the latest run.
+// first returns the first trial of the latest run.
 func first(s *stage) *iotax.Trial {
 	_, trials := s.trials()
 	return trials[0]
 }
 
-// fio returns the processes of the fio that measures, the job's included.
+// fio returns the processes of the measuring fio, including its jobs.
 func (s *stage) fio() (pids []int) {
 	s.t.Helper()
 	for _, p := range s.processes("fio") {
@@ -108,7 +108,7 @@ func (s *stage) fio() (pids []int) {
 	return pids
 }
 
-// Direct reads on a loop device end in the page cache of the file under it.
+// The page cache of the file below a loop device answers direct reads of the device.
 func TestFindsCacheServed(t *testing.T) {
 	s := newStage(t)
 	disk := s.private()
@@ -164,7 +164,7 @@ measure: {trial: 1s, ramp: 200ms, rounds: 1}
 func (r *running) awaitFio() (pids []int) {
 	r.s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if pids = r.s.fio(); len(pids) >= 2 { // itself and its job
+		if pids = r.s.fio(); len(pids) >= 2 { // fio and its job
 			return pids
 		}
 	}
@@ -180,7 +180,7 @@ func (s *stage) signalAll(pids []int, sig syscall.Signal) {
 	}
 }
 
-// fio is stopped for two seconds and a half in the first round of two.
+// fio is stopped for 2.5 seconds in the first of two rounds.
 func TestFindsStall(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -208,7 +208,7 @@ measure: {trial: 5s, ramp: 0s, rounds: 2}
 	})
 }
 
-// The null engine is all CPU; one I/O every millisecond is not.
+// The null engine is limited by the CPU. One I/O every millisecond is not.
 func TestFindsGeneratorBound(t *testing.T) {
 	s := newStage(t)
 	thrice(t, func() string {
@@ -226,7 +226,7 @@ measure: {trial: 1500ms, ramp: 0s, rounds: 1}
 	})
 }
 
-// libaio on a buffered file does its I/O while it submits.
+// libaio on a buffered file does its I/O at submission.
 func TestFindsBlockingSubmit(t *testing.T) {
 	s := newStage(t)
 	dir := s.private()
@@ -242,12 +242,11 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 	}
 }
 
-// The guest's clock counts a time stamp counter that it believes to be slower than it is. The clean twins
-// are all other guests of these tests.
+// The guest's kernel assumes a wrong rate of its time stamp counter. The clean twins are the guests of all other tests.
 func TestFindsWrongClock(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
-	// All trials of the guest are discarded, so that nothing can be compared.
+	// All trials of the guest are discarded, so the run compares nothing.
 	if r := s.iotax("run", s.write("checks.yaml", `
 machines: {guest: {qemu: {memory: 512MiB, accel: tcg, append: "tsc_early_khz=100000 tsc=reliable"}}}
 targets: {host: {dir: b}, guest: {on: guest, disk: {}}}
@@ -262,7 +261,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: 1}
 	}
 }
 
-// One guest with two disks that lie on the same directory, and the host's cache warm.
+// A guest has two disks in the same directory, and the host's cache is warm.
 func TestFindsTheHostsCache(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -15,11 +15,11 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// tooFew matches the reasons of a gate that has too few rounds for a verdict.
+// tooFew matches a failed gate that had too few rounds for a verdict.
 var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
-// TestWorkflowAsPrinted runs what a runner would: the steps of docs/how-to/ci.md on the plan that the page shows, as printed. Both
-// branches are the same, and what else this machine does must not fail a step that measures.
+// TestWorkflowAsPrinted runs the steps and the plan of docs/how-to/ci.md as printed. Both branches are the same. Other
+// work on this machine must not make a step fail that measures.
 func TestWorkflowAsPrinted(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -43,14 +43,14 @@ func TestWorkflowAsPrinted(t *testing.T) {
 		t.Fatalf("the page has no workflow, or no plan: %v, %q", err, slices.Collect(maps.Keys(files)))
 	}
 	s := newStage(t)
-	for _, branch := range []string{"base", "head"} { // as actions/checkout leaves them
+	for _, branch := range []string{"base", "head"} { // where the page's actions/checkout puts them
 		s.mkdir(branch + "/bench")
 		s.write(branch+"/bench/io.yaml", files["bench/io.yaml"])
 		s.write(branch+"/Makefile", "all:\n")
 	}
 	ran := 0
 	for _, step := range flow.Jobs["io"].Steps {
-		if step.Run == "" || step.Name == "Comment" { // which needs GitHub
+		if step.Run == "" || step.Name == "Comment" { // Comment needs GitHub
 			continue
 		}
 		ran++
@@ -62,7 +62,7 @@ func TestWorkflowAsPrinted(t *testing.T) {
 		}
 		out, err := c.CombinedOutput()
 		t.Logf("%s:\n%s", step.Name, out)
-		// Two runs of the same work may differ for sure: this machine has other work between them.
+		// Other work on this machine may make the two runs differ significantly.
 		if gate := step.Name == "Compare" && c.ProcessState != nil && c.ProcessState.ExitCode() == exitGate; err != nil && !gate {
 			t.Fatalf("%s: %v", step.Name, err)
 		} else if report, _ := os.ReadFile(s.path("io.md")); gate && tooFew.Match(report) {

@@ -17,13 +17,13 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A run that is killed leaves things behind; clean finds and removes them, and nothing of a run that lives.
+// clean finds and removes the leftovers of a killed run, and keeps files and processes of a running one.
 func TestClean(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
 	slow := []string{"run", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--trial", "20s", "--ramp", "0s", "--rounds", "1", "--calibrate=no"}
 	lives, dies := s.start(nil, slow...), s.start(nil, slow...)
-	measuring := func() int { // in how many directories: a fio is several processes
+	measuring := func() int { // counts directories, because one fio is several processes
 		in := map[string]bool{}
 		for _, p := range s.processes("fio") {
 			if strings.Contains(p, "--runtime=20000ms") {
@@ -46,7 +46,7 @@ func TestClean(t *testing.T) {
 	dies.wait()
 
 	told := s.iotax("doctor").works(t, 0, "leftovers", "iotax clean --yes")
-	if m := regexp.MustCompile(`(\d+) directories of crashed runs`).FindStringSubmatch(told.stdout); m == nil || len(m[1]) == 1 && m[1] < "4" { // other runs may have left some
+	if m := regexp.MustCompile(`(\d+) directories of crashed runs`).FindStringSubmatch(told.stdout); m == nil || len(m[1]) == 1 && m[1] < "4" { // other runs may have left directories, too
 		t.Errorf("the dead run has left 4 directories: %s", told)
 	}
 	s.cleans().works(t, 0, "process", "fio", s.path("a")+"/iotax-", s.path("b")+"/iotax-", s.path("tmp")+"/iotax-", "left by run", "iotax clean --yes")
@@ -61,7 +61,7 @@ func TestClean(t *testing.T) {
 		t.Errorf("of the run that lives there are %q and %q", after, s.processes("fio"))
 	}
 
-	// What died is told for what it is, and can be gone on with.
+	// list shows the killed run as interrupted.
 	r := s.iotax("list").works(t, 0, "running", "interrupted")
 	if strings.Count(r.stdout, "running") != 1 {
 		t.Error(r)
@@ -70,7 +70,7 @@ func TestClean(t *testing.T) {
 	lives.wait().works(t, 130)
 }
 
-// Directories of other users are no leftovers, and clean names one of them.
+// Directories of other users are not leftovers. clean prints their number and names the first.
 func TestCleanForeign(t *testing.T) {
 	var out strings.Builder
 	if err := (&app{out: &out}).printLeft(nil, []string{"host: /tmp/iotax-\x1b1", "host: /tmp/iotax-2"}, nil, true); err != nil {
@@ -86,8 +86,8 @@ func TestCleanForeign(t *testing.T) {
 	}
 }
 
-// killsInATrial kills r soon after the start of an fio. For some microseconds before that nothing could say whose they are: a directory that
-// has no marker yet, a process that is not yet fio.
+// killsInATrial kills r soon after an fio has started. Before that, for some microseconds, a new directory has no
+// marker yet, and a new process has not yet become fio.
 func (s *stage) killsInATrial(r *running) {
 	s.t.Helper()
 	before := s.processes("fio")
@@ -100,7 +100,7 @@ func (s *stage) killsInATrial(r *running) {
 	r.wait()
 }
 
-// A run that was killed keeps its finished trials; its report says what happened, and it is gone on with.
+// A killed run keeps its finished trials, its report shows that iotax was killed, and it can be resumed.
 func TestRunnerKilled(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -127,7 +127,7 @@ func TestRunnerKilled(t *testing.T) {
 	s.cleans("--yes").works(t, 0, "removed")
 }
 
-// fio over there ends when this end of the connection was killed, and clean finds what is left there.
+// When iotax is killed, fio on the SSH host ends, and clean finds what is left there.
 func TestRunnerKilledOverSSH(t *testing.T) {
 	s := newStage(t)
 	d := s.sshd(os.Getenv("PATH"))
@@ -160,7 +160,7 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 	s.cleans("--remote").works(t, 0, "no leftovers found")
 }
 
-// ages makes the newest run one whose plan an iotax wrote that did not know measure's overrun.
+// ages removes overrun from the saved plan of the latest run, as if an older iotax had written it.
 func (s *stage) ages() {
 	s.t.Helper()
 	s.saved(func(db *store.Store, r *iotax.Run) {
@@ -175,8 +175,8 @@ func (s *stage) ages() {
 	})
 }
 
-// A shard that was killed leaves directories where its plan's paths count from, and clean finds them there. It can be started
-// again, also by an iotax that writes plans otherwise.
+// A killed shard leaves directories next to its plan, and clean finds them there. The shard can be started again, also
+// by an iotax that writes plans differently.
 func TestShardKilled(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

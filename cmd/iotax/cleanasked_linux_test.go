@@ -13,7 +13,7 @@ import (
 	"iotax/internal/store"
 )
 
-// A word for a run means to clean what it means to other commands. A run that the store does not know may have left something, too.
+// clean accepts the same names of runs as other commands, and also ids that are not in the store.
 func TestCleanResolvesRuns(t *testing.T) {
 	died := leftover.Self()
 	died.Start++
@@ -61,7 +61,7 @@ func TestCleanResolvesRuns(t *testing.T) {
 	}
 }
 
-// A run of leftovers can be named while the store cannot be read.
+// clean accepts the id of a leftover's run if the store cannot be read.
 func TestCleanRunWithoutStore(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// cleans runs iotax clean for the runs of the stage: what others have left on this machine is not the test's.
+// cleans runs iotax clean for the runs of this stage only.
 func (s *stage) cleans(flags ...string) result {
 	s.t.Helper()
 	var saved []struct{ ID string }
@@ -27,7 +27,7 @@ func (s *stage) cleans(flags ...string) result {
 	for _, r := range saved {
 		args = append(args, r.ID)
 	}
-	markers, _ := filepath.Glob(s.path("tmp/iotax-*/" + leftover.Marker)) // of a run that ended before it was saved
+	markers, _ := filepath.Glob(s.path("tmp/iotax-*/" + leftover.Marker)) // runs that ended before they were saved
 	for _, m := range markers {
 		if b, err := os.ReadFile(m); err == nil {
 			if l, ok := leftover.ParseLabel(strings.TrimSpace(string(b))); ok {
@@ -36,12 +36,12 @@ func (s *stage) cleans(flags ...string) result {
 		}
 	}
 	if len(args) == 1+len(flags) {
-		return result{args: args} // nothing was begun
+		return result{args: args} // no run has begun
 	}
 	return s.iotax(args...)
 }
 
-// leftBy are the leftovers of run that clean tells of, as "kind path".
+// leftBy returns the leftovers that clean lists for a run, as "kind path".
 func (s *stage) leftBy(run string, args ...string) (names []string) {
 	s.t.Helper()
 	var listed struct{ Leftovers []cleanItem }
@@ -54,7 +54,7 @@ func (s *stage) leftBy(run string, args ...string) (names []string) {
 	return names
 }
 
-// waitFor returns what matches the pattern, as soon as anything does.
+// waitFor waits until a file matches the pattern, and returns its path.
 func (s *stage) waitFor(r *running, pattern string) string {
 	s.t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
@@ -73,8 +73,8 @@ func (s *stage) waitFor(r *running, pattern string) string {
 	}
 }
 
-// Every directory that a workload or a volume makes for itself bears the run's label, wherever the plan put it, and is found
-// after the run was killed.
+// Every directory of a workload or a volume has the run's label, wherever the plan put it, and clean finds it after the
+// run was killed.
 func TestCleanFindsScratches(t *testing.T) {
 	for _, where := range []string{"here", "over SSH"} {
 		t.Run(where, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestCleanFindsScratches(t *testing.T) {
 				s.knows(d)
 				machines = fmt.Sprintf("machines: {there: {ssh: {host: 127.0.0.1, port: %d}}}\n", d.port)
 				on, path, flags = "on: there, ", s.dir+"/", []string{"--remote"}
-				web, wanted = "", wanted[:4] // the ports of a host over SSH are out of reach
+				web, wanted = "", wanted[:4] // iotax does not reach HTTP ports of an SSH host
 			}
 			s.write("plan.yaml", machines+fmt.Sprintf(`
 targets:
@@ -106,12 +106,12 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 			r.send(syscall.SIGKILL)
 			r.wait()
 			run, _ := s.trials()
-			for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // what it had started ends by itself, over there too
+			for end := time.Now().Add(4 * time.Minute); ; time.Sleep(50 * time.Millisecond) { // the run's processes end by themselves, also over SSH
 				if left := s.leftBy(run.ID, flags...); !slices.ContainsFunc(left, func(l string) bool { return strings.HasPrefix(l, "process ") }) {
 					break
 				}
 				if time.Now().After(end) {
-					break // clean ends them
+					break // clean ends them below
 				}
 			}
 			left := s.leftBy(run.ID, flags...)
@@ -141,7 +141,7 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 	}
 }
 
-// What a killed run left in a container that stays is found there; one that is gone is passed over.
+// clean finds the leftovers of a killed run in a container that still exists, and skips a container that does not.
 func TestCleanInContainer(t *testing.T) {
 	long.Test(t)
 	e := engine.Podman(t)
@@ -172,7 +172,7 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// The objects of a killed run are found in their bucket by the run's label, and removed; those of others stay.
+// clean finds and removes the objects of a killed run in a bucket by the run's label, and keeps other objects.
 func TestCleanInBucket(t *testing.T) {
 	s := newStage(t)
 	addr := s.s3("bench")
@@ -213,7 +213,7 @@ measure: {protocol: "fixed:500x300ms", ramp: 0s}
 		}
 	}
 
-	// A run that ends removes its own label too.
+	// A run that ends normally also removes its label.
 	s.write("plan.yaml", strings.Replace(s.read("plan.yaml"), "500x", "1x", 1))
 	s.iotax("run", "plan.yaml", "--calibrate=no").works(t, 0)
 	if len(there()) > 0 {
@@ -221,7 +221,7 @@ measure: {protocol: "fixed:500x300ms", ramp: 0s}
 	}
 }
 
-// read is a file of the stage.
+// read returns the content of a file of the stage.
 func (s *stage) read(name string) string {
 	s.t.Helper()
 	b, err := os.ReadFile(s.path(name))
@@ -231,7 +231,7 @@ func (s *stage) read(name string) string {
 	return string(b)
 }
 
-// s3 starts a real S3 server with a bucket, for which the stage has the keys, and returns its address.
+// s3 starts a real S3 server with a bucket and returns its address. The stage's environment has the keys.
 func (s *stage) s3(bucket string) string {
 	s.t.Helper()
 	s.mkdir("s3/" + bucket)
@@ -265,7 +265,7 @@ func (s *stage) s3(bucket string) string {
 	}
 }
 
-// A file system in the memory of a host that a killed run mounted over SSH is found by the label of the directory around it.
+// clean finds a tmpfs that a killed run mounted over SSH by the label of the directory around it.
 func TestCleanMountOverSSH(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
@@ -302,7 +302,7 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// using lists the processes whose command lines name what is in dir. nginx has no environment that could tell whose it is.
+// using returns the processes whose command lines name a file in dir. nginx has no environment with a label.
 func using(t *testing.T, dir string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

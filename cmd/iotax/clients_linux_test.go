@@ -32,8 +32,8 @@ workloads:
 measure: {protocol: fixed:3x300ms, ramp: 100ms}
 `
 
-// Two nodes of a lab and a process of this host do a job at the same moment, and one of the nodes does it
-// beside a writer on the other.
+// Two nodes of a lab and this host run a job at the same time. One node also runs it next to a writer on the other
+// node.
 func TestClientsTogether(t *testing.T) {
 	long.Test(t)
 	if os.Geteuid() != 0 {
@@ -116,7 +116,7 @@ func TestClientsTogether(t *testing.T) {
 	}
 }
 
-// A server of fio for a job that only reads refuses to write, whatever its client sends.
+// The fio server for a job that only reads refuses to write, whatever its client sends.
 func TestServersOnlyRead(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -124,7 +124,7 @@ func TestServersOnlyRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client that sends jobs which write in place of those that it was given.
+	// A client that sends write jobs in place of the read jobs that it was given.
 	s.mkdir("bin")
 	s.write("bin/fio", fmt.Sprintf(`#!/bin/sh
 case "$*" in *--client=*)
@@ -165,7 +165,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 0s}
 	}
 }
 
-// Two machines are reached over SSH; what fio's client and servers say to each other goes the same way.
+// fio's client and its servers on two SSH hosts communicate over the SSH connections.
 func TestClientsOverSSH(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -187,7 +187,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	run := func(more ...string) []string {
 		return append([]string{"run", "plan.yaml", "--calibrate=no", "--id", id}, more...)
 	}
-	// over lists what runs over there, for the run, once its servers have had time to end.
+	// over returns the fio servers of the run that still run on the SSH host.
 	over := func() (found []string) {
 		all, err := filepath.Glob("/proc/[0-9]*/environ")
 		if err != nil {
@@ -228,7 +228,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	}
 	gone()
 
-	// The way there is lost.
+	// The SSH connections are cut.
 	id += "-lost"
 	r := s.start(nil, run("--protocol", "fixed:1x3s")...)
 	for end := time.Now().Add(4 * time.Minute); len(over()) == 0; time.Sleep(20 * time.Millisecond) {
@@ -250,9 +250,9 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 		t.Errorf("the connections were cut, and of %d trials none failed", len(trials))
 	}
 	gone()
-	s.cleans("--remote", "--yes").works(t, exitOK) // what could not be removed without a connection
+	s.cleans("--remote", "--yes").works(t, exitOK) // removes what iotax could not remove without a connection
 
-	// A client and a server of different versions do not understand each other.
+	// fio refuses to connect a client and a server of different versions.
 	id += "-old"
 	fio, err := exec.LookPath("fio")
 	if err != nil {
@@ -265,7 +265,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	s.iotax(run()...).refuses(t, exitError, "ssh://127.0.0.1", "has fio-3.1", "must be of one version", "hint: install the same version")
 }
 
-// commandsWith lists the processes of this host whose command line has a word of that path.
+// commandsWith returns the fio servers of this host whose socket is below path.
 func commandsWith(t *testing.T, path string) (found []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -281,7 +281,7 @@ func commandsWith(t *testing.T, path string) (found []string) {
 	return found
 }
 
-// What is wrong with a plan of clients and neighbours is said at the place.
+// Errors in a plan with clients or neighbours name the place and the cause.
 func TestClientsPlan(t *testing.T) {
 	read := func(targets, works string) (*plan.Plan, error) {
 		return plan.Parse("p.yaml", []byte("targets:\n  a: {dir: /var/tmp}\n  b: {dir: /var/tmp}\n"+targets+"workloads:\n  w: {fio: {size: 1MiB}}\n"+works), kinds.All())
@@ -320,7 +320,7 @@ func TestClientsPlan(t *testing.T) {
 			t.Errorf("%s is done at %s, want %s", p.Workloads[w].Name, got, want)
 		}
 	}
-	// What is resolved can be read again, and comes to the same.
+	// A resolved plan can be parsed again and resolves to the same text.
 	text, err := p.YAML()
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// store starts a real S3 server with the bucket bench, and returns its address and a file with its keys.
+// objectStore starts a real S3 server with the bucket bench, and returns its address and a file with its keys.
 func (s *stage) objectStore() (address, keys string) {
 	s.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,7 +31,7 @@ func (s *stage) objectStore() (address, keys string) {
 	}
 	address = l.Addr().String()
 	l.Close()
-	dir := s.t.TempDir() // not below the stage, where it would be taken for iotax's
+	dir := s.t.TempDir() // not below the stage, which would count as left behind
 	if err := os.Mkdir(dir+"/bench", 0o700); err != nil {
 		s.t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func (s *stage) objectStore() (address, keys string) {
 			s.t.Fatal("the store does not serve")
 		}
 	}
-	s.elsewhere = append(s.elsewhere, func() (left census) { // the store keeps objects and parts of uploads as files of the bucket's
+	s.elsewhere = append(s.elsewhere, func() (left census) { // the server stores objects and parts of uploads as files
 		filepath.WalkDir(dir+"/bench", func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
 				left = append(left, "object: "+path)
@@ -66,7 +66,7 @@ func (s *stage) keys(name, secret string) string {
 	return s.write(name, "[default]\naws_access_key_id = testaccess\naws_secret_access_key = "+secret+"\n")
 }
 
-// named are the processes of a name on a node of a lab.
+// named returns the processes with that name on a node of a lab.
 func named(l *lab.Lab, node, name string) (pids []int) {
 	for _, p := range lab.Processes(l)[node] {
 		if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); err == nil && strings.TrimSpace(string(b)) == name {
@@ -76,7 +76,7 @@ func named(l *lab.Lab, node, name string) (pids []int) {
 	return pids
 }
 
-// ioOf returns a counter of a process's I/O, such as read_bytes: what it has read from disks.
+// ioOf returns a counter of /proc/PID/io, such as read_bytes, or 0.
 func ioOf(pid int, counter string) (n int64) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	if err != nil {
@@ -88,9 +88,9 @@ func ioOf(pid int, counter string) (n int64) {
 	return n
 }
 
-// What goes wrong in a cluster makes its own cell fail, with the cause and the hint; all others go on, and nothing
-// stays: one run in which an export dies, a link is cut while a volume is copied, a node is full, and S3 stores refuse
-// in every way that they have.
+// A fault in a cluster fails its own cell, with a cause and a hint. The other cells are measured, and nothing is left
+// behind. In one run, an export's server is killed, a link is cut during a copy, a node is full, and S3 stores refuse
+// requests in several ways.
 func TestClusterFaults(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)
@@ -113,7 +113,7 @@ func TestClusterFaults(t *testing.T) {
 	skewed := httptest.NewServer(http.HandlerFunc(refuses))
 	defer skewed.Close()
 	sealed := httptest.NewUnstartedServer(http.HandlerFunc(refuses))
-	sealed.Config.ErrorLog = log.New(io.Discard, "", 0) // that a client hangs up is what is wanted
+	sealed.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that hang up are expected
 	sealed.StartTLS()
 	defer sealed.Close()
 	small := s.mount("small", "size=24m")
@@ -161,7 +161,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 		t.Fatalf("%s never ran on %s", name, node)
 		return nil
 	}
-	wait("node02", "nbdcopy") // over a link that needs six seconds for it
+	wait("node02", "nbdcopy") // the copy takes six seconds on this link
 	if out, err := exec.Command("ip", "-n", l.Nodes[2].Namespace, "link", "set", "eth0", "down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -170,7 +170,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	if len(export) != 1 {
 		t.Fatalf("the export is %d processes", len(export))
 	}
-	for end := time.Now().Add(90 * time.Second); ioOf(export[0], "read_bytes") < 512<<10; time.Sleep(5 * time.Millisecond) { // fio reads: nothing else reads so much
+	for end := time.Now().Add(90 * time.Second); ioOf(export[0], "read_bytes") < 512<<10; time.Sleep(5 * time.Millisecond) { // only fio reads that much
 		if time.Now().After(end) {
 			t.Fatalf("fio never read from the export: %v", r.wait())
 		}
@@ -204,7 +204,7 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 			t.Errorf("%s counts %d trials", cell, n)
 		}
 	}
-	// Nothing stays: no process, mount, namespace, object, and on the nodes no file.
+	// Nothing is left: no process, mount, namespace or object, and no file on the nodes.
 	for _, left := range s.gone(r, nil) {
 		t.Errorf("left behind: %s", left)
 	}
@@ -223,7 +223,8 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	}
 }
 
-// The export below a guest dies while work in the guest goes on: that trial fails at once, others go on, and the guest is gone.
+// The export below a guest dies during work in the guest. That trial fails at once, the other targets are measured, and
+// the guest ends.
 func TestGuestExportDies(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)
@@ -246,7 +247,7 @@ measure: {protocol: "fixed:2x10s", ramp: 100ms, keep_going: true}
 	r.said("round 1/2  write  guest")
 	export := s.process("qemu-nbd")
 	before := ioOf(export, "write_bytes")
-	for end := time.Now().Add(time.Minute); ioOf(export, "write_bytes") < before+256<<10; time.Sleep(5 * time.Millisecond) { // fio writes: nothing else writes so much, and a busy disk takes 50 a second
+	for end := time.Now().Add(time.Minute); ioOf(export, "write_bytes") < before+256<<10; time.Sleep(5 * time.Millisecond) { // only fio writes that much; a busy disk takes 50 writes a second
 		if time.Now().After(end) {
 			t.Fatalf("fio did not write to the export again: %v", r.wait())
 		}

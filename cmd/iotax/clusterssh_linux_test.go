@@ -18,9 +18,9 @@ import (
 	"iotax/internal/suite"
 )
 
-// The whole suite cluster on machines that are reached over SSH, with nothing changed but the lines below machines: nodes
-// of a lab with an sshd in each, and iotax on one of them, as an operator would have it. iotax, fio and what the guest is started
-// from are brought there. One target more is a guest on a node that has no QEMU: it alone is left out.
+// The suite cluster runs on machines over SSH, with only the lines below machines: changed. The nodes of a lab have an
+// sshd each, and iotax runs on one of them. It copies iotax, fio and the guest's kernel to the others. One more target
+// is a guest on a node without QEMU, and only that target is left out.
 func TestClusterOverSSH(t *testing.T) {
 	repeats(t, "TestClusterSuite")
 	needsRoot(t)
@@ -50,7 +50,7 @@ func TestClusterOverSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No node has a kernel for guests or could fetch one, though the machine below them may have; node04 has no fio.
+	// No node can fetch a kernel, so prepare one in this machine's cache. node04 has no fio.
 	if _, err := guest.HaveKernel(t.Context(), iotax.CacheDir(), "", t.Logf); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestClusterOverSSH(t *testing.T) {
 	s.write("known", known.String())
 	s.sshConfig("\tUser root\n\tIdentityFile " + dir + "/user\n")
 
-	// The program as it is shipped: what is brought over runs under another name.
+	// Build the real program, which is copied under another name.
 	iotax := s.path("iotax")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", iotax, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -135,7 +135,7 @@ func TestClusterOverSSH(t *testing.T) {
 	if t.Failed() {
 		t.Log(report)
 	}
-	// Only sshd runs on the nodes in the end: what watches a connection over there goes a moment after that.
+	// In the end only sshd runs on the nodes. Watchdogs of connections end a moment later.
 	others := func() (found []string) {
 		for node, pids := range lab.Processes(l) {
 			for _, pid := range pids {

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	boxImage = "localhost/iotax-test:1" // has no fio
-	fioImage = "localhost/iotax-fio:1"  // has one
+	boxImage = "localhost/iotax-test:1" // without fio
+	fioImage = "localhost/iotax-fio:1"  // with fio
 )
 
-// engines are those that there are, and how a test starts its own.
+// engines maps the engines to functions that start one for a test.
 var engines = map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman}
 
-// boxed makes a stage beside an engine that has an image without fio, and a file system on a loop
-// device that the engine's limits can be set on.
+// boxed makes a stage, an engine with an image without fio, and a file system on a loop device that the engine can
+// limit.
 func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *engine.Engine, device string) {
 	e = start(t)
 	e.Load(t, boxImage, false)
@@ -49,8 +49,8 @@ func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *en
 	return s, e, device
 }
 
-// What every place of a container does is measured and counted, every kind of mount included; its limits and where its
-// fio comes from are facts.
+// iotax measures every kind of place in a container, including all mounts. The facts record the limits and where fio
+// comes from.
 func TestContainerPlaces(t *testing.T) {
 	long.Test(t)
 	for name, start := range engines {
@@ -60,7 +60,7 @@ func TestContainerPlaces(t *testing.T) {
 			}
 			s, e, device := boxed(t, start)
 			e.Load(t, fioImage, true)
-			capped(t, s, name, e, device) // first: since Linux 6.10 version 1 of control groups counts on no device that never had a limit
+			capped(t, s, name, e, device) // first: since Linux 6.10, version 1 of control groups only counts devices that once had a limit
 			s.write("plan.yaml", `
 baseline: host
 machines:
@@ -79,7 +79,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 			r := s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "volume", "memory", "durability-differs", "copying fio")
 			run, trials := s.trials()
 			if blocked := strings.Contains(r.stdout, "blocked by the container's seccomp profile"); blocked != (name == "podman") {
-				// Podman's profile blocks io_uring; that of Docker does from 25 on.
+				// The seccomp profile of Podman blocks io_uring, and that of Docker from version 25 on.
 				t.Errorf("io_uring is told to be blocked: %v: %s", blocked, r)
 			}
 			seen := map[string]int{}
@@ -100,7 +100,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 				t.Errorf("trials of %v", seen)
 			}
 			for _, info := range run.Targets {
-				// This host's is brought where the image has none, and one that is there is used.
+				// iotax copies this host's fio only where the image has none.
 				if own := info.Name == "host" || info.Name == "its own fio"; own != (info.Facts["fio.pushed"] == "") {
 					t.Errorf("%s: fio was brought as %q", info.Name, info.Facts["fio.pushed"])
 				}
@@ -124,10 +124,9 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 	}
 }
 
-// The limit of the control group is a truth that is known from outside: a container that may do 400 reads a second
-// measures 400. Nothing gets beyond it by more than the slices of a tenth of a second by which the kernel's
-// throttle counts; a busy machine may keep fio from reaching it, though not in all of several trials, in which the
-// queue lasts for as long as fio may wait for a CPU.
+// The limit of a control group is known exactly: a container that may read 400 times a second measures 400. The kernel
+// counts in slices of a tenth of a second, so a trial may exceed the limit by that much. A busy machine may keep fio
+// below the limit, but not in every trial: the queue is deep enough to wait for a CPU.
 func capped(t *testing.T, s *stage, name string, e *engine.Engine, device string) {
 	const limit = 400
 	s.write("cap.yaml", fmt.Sprintf(`
@@ -161,8 +160,8 @@ measure: {protocol: "fixed:2x3s", ramp: 500ms, cold: false}
 	}
 }
 
-// A block device that a container was given is read, and written when the command line names it. What is on the device is seen also where
-// the container's own tools know no signatures.
+// iotax reads a block device passed to a container, and writes it if the command line names it. It finds signatures on
+// the device even if the container has no tool for that.
 func deviceInContainer(t *testing.T, s *stage, name string, e *engine.Engine) {
 	device := s.bare("image")
 	s.write("device.yaml", fmt.Sprintf(`
@@ -203,7 +202,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 	if f := info.Targets[1].Facts; !strings.Contains(f["device.destroyed"], device) {
 		t.Errorf("facts: %v", f)
 	}
-	// What carries something is refused in a container, too.
+	// A device with a file system is refused in a container, too.
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", device).CombinedOutput(); err != nil {
 		t.Fatalf("mkfs.ext4: %s", out)
 	}
@@ -214,8 +213,8 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 	}
 }
 
-// An interrupt ends fio in the container and removes the container; a container that dies under a
-// trial is a row that says so; what the engine refuses is told with a hint.
+// An interrupt ends fio and removes the container. If the container dies during a trial, that trial has the error. What
+// the engine refuses is reported with a hint.
 func TestContainerFaults(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -238,7 +237,7 @@ func TestContainerFaults(t *testing.T) {
 	s.iotax("run", "dir:"+s.path("a"), "docker:bind").refuses(t, 2, "image")
 	s.iotax("run", "dir:"+s.path("a"), "docker://x").refuses(t, 2, "no directory", "docker://IMAGE-or-container/path")
 
-	// An image that has nothing in it but a file.
+	// An image with a single file and no shell.
 	s.write("file", "text")
 	if out, err := exec.Command("tar", "-C", s.dir, "-cf", s.path("bare.tar"), "file").CombinedOutput(); err != nil {
 		t.Fatalf("tar: %s", out)
@@ -249,7 +248,7 @@ func TestContainerFaults(t *testing.T) {
 	s.iotax("run", "dir:"+s.path("a"), "docker://stopped/tmp").refuses(t, 1, "open container stopped: it does not run: created", "hint: docker start stopped")
 	e.CLI(t, "rm", "stopped")
 
-	// One that exists is used and left alone.
+	// An existing container is used and not changed.
 	e.CLI(t, "run", "-d", "--name", "mine", "--network", "none", boxImage, "sleep", "300")
 	s.iotax("run", "dir:"+s.path("a"), "docker://mine/var/tmp", "-w", "randread-4k-8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "2", "--calibrate=no").works(t, 0, "docker://mine")
 	if out := e.CLI(t, "exec", "mine", "ls", "-a", "/var/tmp"); strings.Contains(out, "iotax") {
@@ -257,7 +256,7 @@ func TestContainerFaults(t *testing.T) {
 	}
 	e.CLI(t, "rm", "-f", "mine")
 
-	// The engine of another host, by the way that Docker's own client takes.
+	// An engine on another host, over SSH as Docker's own client does.
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	there := fmt.Sprintf("ssh://127.0.0.1:%d", d.port)
@@ -270,12 +269,12 @@ func TestContainerFaults(t *testing.T) {
 	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: log in there by hand", "docker system dial-stdio")
 	s.env["DOCKER_HOST"] = there + strings.TrimPrefix(e.Host, "unix://")
 
-	// The way to it is lost while fio measures, and there is no other: that is told, and what went on there ends.
+	// The only connection breaks while fio measures. iotax reports it, and fio in the container ends.
 	r = s.start(nil, inVolume(s, e)...)
 	r.said("round 1/2")
 	id := e.CLIFirst(t, "ps", "-q")
 	fioIn(t, id, true)
-	d.hold() // else a connection could be made anew meanwhile
+	d.hold() // prevents a new connection
 	s.killSessions()
 	d.stop()
 	fioIn(t, id, false)
@@ -300,13 +299,13 @@ func TestContainerFaults(t *testing.T) {
 	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: start Docker")
 }
 
-// inVolume runs trials that fioIn finds, in a volume of the engine.
+// inVolume returns the arguments of a run in a volume of the engine, whose fio fioIn finds.
 func inVolume(s *stage, e *engine.Engine) []string {
 	return []string{"run", "dir:" + s.path("a"), e.Name + ":volume,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 }
 
-// fioIn waits until the measuring fio of a test runs in the container, or does not any more. It looks at this host's processes:
-// the trials of two seconds are over before a busy engine has started a command inside.
+// fioIn waits until the fio of inVolume runs in the container or, if want is false, has ended. It searches this host's
+// processes, because on a busy engine starting a command inside takes longer than a trial.
 func fioIn(t *testing.T, id string, want bool) {
 	t.Helper()
 	runs := func() bool {
@@ -329,7 +328,7 @@ func fioIn(t *testing.T, id string, want bool) {
 	}
 }
 
-// containerFaults makes the rows of containers in the table of docs/dev/reliability.md.
+// containerFaults fills in the containers' rows of the table in docs/dev/reliability.md.
 func containerFaults(s *stage, e *engine.Engine) {
 	in := " (" + map[string]string{"docker": "Docker", "podman": "Podman"}[e.Name] + ")"
 	setup := func(s *stage) []string {
@@ -358,7 +357,7 @@ func containerFaults(s *stage, e *engine.Engine) {
 				fioIn(s.t, id, true)
 				r.send(syscall.SIGKILL)
 				r.wait()
-				fioIn(s.t, id, false) // it ends by itself; the container does not
+				fioIn(s.t, id, false) // fio ends by itself, the container does not
 				s.cleans().works(s.t, 0, "container", id[:12], "volume", "left by run")
 				return true
 			}},

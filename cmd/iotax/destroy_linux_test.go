@@ -11,7 +11,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// bare makes a block device of an empty file.
+// bare makes a block device backed by an empty file.
 func (s *stage) bare(name string) string {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -41,7 +41,7 @@ func (s *stage) sum(file string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(b))
 }
 
-// A block device is overwritten only when the command line names it, and nobody has a use for it.
+// iotax overwrites a block device only if the command line names it and it is not in use.
 func TestDestroy(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -52,7 +52,7 @@ func TestDestroy(t *testing.T) {
 	empty := s.sum("image")
 	s.iotax(write()...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy "+dev)
 	s.iotax(write("--destroy", dev+"0")...).refuses(t, 2, "no target of the plan is this block device", "name one exactly as the plan does: "+dev)
-	s.iotax(write("--destroy", "host:"+dev)...).works(t, 0) // this host by its name
+	s.iotax(write("--destroy", "host:"+dev)...).works(t, 0) // this host, addressed by its name
 	if s.sum("image") == empty {
 		t.Error("nothing was written")
 	}
@@ -78,7 +78,7 @@ func TestDestroy(t *testing.T) {
 	}
 	full := s.sum("image")
 	s.iotax(write("--destroy", dev)...).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext4", "hint: ", "wipefs")
-	// To read it nothing needs to be given up.
+	// Reading needs no --destroy.
 	s.iotax("run", "dir:a", "device:"+dev, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "1").works(t, 0)
 	_, trials = s.trials()
 	for _, tr := range trials {
@@ -87,7 +87,7 @@ func TestDestroy(t *testing.T) {
 		}
 	}
 
-	// Over SSH, by the name of the machine in the plan.
+	// Over SSH, addressed by the machine's name in the plan.
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	s.write("plan.yaml", fmt.Sprintf(`

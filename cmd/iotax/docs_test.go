@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// generatedPages are pages of docs/reference that tests make.
+// generatedPages are the pages of docs/reference that tests write.
 var generatedPages = []string{"rules.md", "fio-examples.md", "plan-keys.md", "cli.md", "environment.md"}
 
-// userPages returns the pages for users by their path. Pages for contributors, recorded reports and pages that tests make are
-// left out.
+// userPages returns the pages for users by their path, without pages for contributors, recorded reports and generated
+// pages.
 func userPages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -51,7 +51,7 @@ func userPages(t *testing.T) map[string]string {
 	return all
 }
 
-// shellWords splits a line as a shell does, without expanding anything. A comment ends it, and so does an operator.
+// shellWords splits a line as a shell does, without expansion, up to a comment or an operator.
 func shellWords(line string) (words []string) {
 	word, begun, quote := "", false, rune(0)
 	end := func() {
@@ -88,7 +88,7 @@ var (
 	placeholder = regexp.MustCompile(`[A-Z]{2,}|…`)
 )
 
-// Every command of the documents that no test runs has arguments that the program takes, and what it would measure is a plan.
+// Commands in the docs that no test runs have valid arguments, and their plans are valid.
 func TestDocumentedCommands(t *testing.T) {
 	checked := 0
 	for name, text := range userPages(t) {
@@ -128,7 +128,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkCommand reads the flags of a command and, if it measures and is whole, builds its plan.
+// checkCommand parses the flags of a command. If the command measures and is whole, it also builds its plan.
 func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	t.Helper()
 	root := (&app{}).root()
@@ -149,7 +149,7 @@ func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	flags := (&app{}).planCommand().Flags()
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch list, ok := f.Value.(pflag.SliceValue); {
-		case flags.Lookup(f.Name) == nil || f.Name == "yaml" || f.Name == "nodes": // nodes asks a cluster
+		case flags.Lookup(f.Name) == nil || f.Name == "yaml" || f.Name == "nodes": // --nodes would ask a cluster
 		case ok:
 			for _, v := range list.GetSlice() {
 				planned = append(planned, "--"+f.Name+"="+v)
@@ -164,7 +164,7 @@ func checkCommand(t *testing.T, page string, args []string, whole bool) {
 		at = n
 	}
 	if at > 0 && strings.HasSuffix(given[0], ".yaml") {
-		if _, err := os.Stat(given[0]); err != nil { // a plan of the reader's
+		if _, err := os.Stat(given[0]); err != nil { // a plan of the reader
 			return
 		}
 	}
@@ -178,7 +178,7 @@ func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	}
 }
 
-// Every command is on some page.
+// Every command is named on a page.
 func TestDocumentsNameCommands(t *testing.T) {
 	var text strings.Builder
 	for _, page := range slices.Sorted(maps.Values(userPages(t))) {

@@ -27,21 +27,21 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A stage is where iotax is run as a user would: a home, a store and directories of its own, so
-// that whatever iotax leaves behind is found. TestMain put the command into the PATH.
+// A stage is an environment for running iotax as a user does. It has its own home, store and directories, so that a
+// test finds whatever iotax leaves behind. TestMain puts iotax into PATH.
 type stage struct {
 	t   *testing.T
 	dir string
 	env map[string]string
 
-	loops     map[string]string // those that were attached before
-	elsewhere []func() census   // what is left where neither this host's processes nor its directories tell: in an engine, a cluster, a bucket
+	loops     map[string]string // attached before the test
+	elsewhere []func() census   // leftovers outside of this host's processes and directories: in an engine, a cluster, a bucket
 }
 
-// Tests are parallel whose figures may be any, and that ask for nothing of the whole machine (as clean and doctor do, but for what
-// they say of one run, engine or cluster). Those that measure something known go before them, one by one.
+// A test is parallel if it does not check measured values and does not depend on the whole machine, as clean and doctor
+// do except for a single run, engine or cluster. Tests that check values run before, one at a time.
 
-// repeats leaves out a test that repeats another one by other means.
+// repeats skips a test that repeats another one by other means, unless IOTAX_TEST_REPEATS is set.
 func repeats(t *testing.T, other string) {
 	t.Helper()
 	if os.Getenv("IOTAX_TEST_REPEATS") == "" {
@@ -49,10 +49,10 @@ func repeats(t *testing.T, other string) {
 	}
 }
 
-// newStage makes a stage and checks at the end of the test that nothing is left on it.
+// newStage makes a stage. At the end of the test it checks that nothing is left on it.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "e2e-") // on a disk; the name is short because sockets are below
+	dir, err := os.MkdirTemp("/var/tmp", "e2e-") // on a disk; short, because paths of sockets are limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (s *stage) write(name, text string) string {
 	return s.path(name)
 }
 
-// clean fails when anything of iotax is left: a process, a mount, a directory.
+// clean fails the test if iotax left a process, a mount or a directory.
 func (s *stage) clean() {
 	s.t.Helper()
 	var procs []string
@@ -119,7 +119,8 @@ func (s *stage) clean() {
 	}
 }
 
-// processes lists those of a name whose command line or working directory has to do with the stage: pid, command line, directory.
+// processes returns the processes with that name whose command line or working directory is on the stage, as "pid
+// command line directory".
 func (s *stage) processes(name string) []string {
 	s.t.Helper()
 	var found []string
@@ -137,7 +138,7 @@ func (s *stage) processes(name string) []string {
 	return found
 }
 
-// process returns the one process of a name.
+// process returns the only process with that name.
 func (s *stage) process(name string) int {
 	s.t.Helper()
 	found := s.processes(name)
@@ -152,7 +153,7 @@ func (s *stage) process(name string) int {
 	return n
 }
 
-// signal sends sig to the one process of a name.
+// signal sends sig to the only process with that name.
 func (s *stage) signal(name string, sig syscall.Signal) {
 	s.t.Helper()
 	if err := syscall.Kill(s.process(name), sig); err != nil {
@@ -160,11 +161,11 @@ func (s *stage) signal(name string, sig syscall.Signal) {
 	}
 }
 
-// A result is what a command came to.
+// A result is the outcome of a command.
 type result struct {
 	args           []string
 	stdout, stderr string
-	code           int // -1 when a signal ended it
+	code           int // -1 if a signal ended it
 	took           time.Duration
 }
 
@@ -172,7 +173,7 @@ func (r result) String() string {
 	return fmt.Sprintf("iotax %s: exit %d after %v\n%s\n%s", strings.Join(r.args, " "), r.code, r.took.Round(time.Millisecond), r.stdout, r.stderr)
 }
 
-// A running command.
+// A running is a command that was started.
 type running struct {
 	s    *stage
 	cmd  *exec.Cmd
@@ -186,7 +187,7 @@ type running struct {
 	done  chan struct{}
 }
 
-// start runs iotax without waiting for its end. wrap is put before the command.
+// start starts iotax. The words of wrap come before the command.
 func (s *stage) start(wrap []string, args ...string) *running {
 	s.t.Helper()
 	exe, err := exec.LookPath("iotax")
@@ -254,7 +255,7 @@ func (r *running) wait() result {
 	r.s.t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(15 * time.Minute): // two where nothing else runs
+	case <-time.After(15 * time.Minute): // takes two minutes on an idle machine
 		r.s.t.Errorf("it does not end")
 		r.cmd.Process.Kill()
 		<-r.done
@@ -268,7 +269,7 @@ func (s *stage) iotax(args ...string) result {
 	return s.start(nil, args...).wait()
 }
 
-// works fails the test unless the command exits with code and says on either stream what is wanted.
+// works fails the test unless the command exits with code and prints every text of want.
 func (r result) works(t *testing.T, code int, want ...string) result {
 	t.Helper()
 	if r.code != code {
@@ -285,7 +286,7 @@ func (r result) works(t *testing.T, code int, want ...string) result {
 	return r
 }
 
-// refuses is works for what must be found before anything is measured.
+// refuses is like works, and also fails the test if the command measured.
 func (r result) refuses(t *testing.T, code int, want ...string) {
 	t.Helper()
 	r.works(t, code, want...)
@@ -297,12 +298,12 @@ func (r result) refuses(t *testing.T, code int, want ...string) {
 	}
 }
 
-// tiny are the flags of a measurement that only has to happen.
+// tiny adds the flags of a very short measurement.
 func tiny(args ...string) []string {
 	return append(args, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--rounds", "1")
 }
 
-// guestPlan is a directory of this host, and a disk or share of it in a guest.
+// guestPlan returns a plan with a directory of this host, and a disk or share of it in a guest.
 func guestPlan(rounds int, qemu, target string) string {
 	return fmt.Sprintf(`
 baseline: host
@@ -315,7 +316,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: %d, cold: false}
 `, qemu, target, rounds)
 }
 
-// links is a directory with links to every program of this host but some, for a PATH.
+// links makes a directory for PATH with links to this host's programs except those in but.
 func (s *stage) links(but ...string) string {
 	s.t.Helper()
 	dir := s.mkdir("bin")
@@ -323,7 +324,7 @@ func (s *stage) links(but ...string) string {
 		entries, _ := os.ReadDir(from)
 		for _, e := range entries {
 			if !slices.Contains(but, e.Name()) {
-				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // the first wins
+				_ = os.Symlink(filepath.Join(from, e.Name()), filepath.Join(dir, e.Name())) // the first in PATH wins
 			}
 		}
 	}
@@ -345,12 +346,12 @@ func (s *stage) mount(name, options string) string {
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", options, "tmpfs", dir).CombinedOutput(); err != nil {
 		s.t.Skipf("needs mount: %s", out)
 	}
-	s.t.Cleanup(func() { s.unmount(dir) }) // before the stage's own look at mounts
+	s.t.Cleanup(func() { s.unmount(dir) }) // before the stage checks for mounts
 	return dir
 }
 
-// unmount waits for those who still use it: a loop device lets go of its file a moment after it went, and a busy machine
-// makes that long.
+// unmount retries while the mount is busy: a loop device closes its file a moment after it was detached, longer on a
+// busy machine.
 func (s *stage) unmount(dir string) {
 	s.t.Helper()
 	out, err := exec.Command("umount", dir).CombinedOutput()
@@ -399,7 +400,7 @@ func TestMissingVirtiofsd(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
 	s.env["PATH"] = s.links("virtiofsd")
-	// The places where distributions put it are empty in a name space of their own.
+	// A mount namespace hides the places where distributions install it.
 	hide := "true"
 	for _, f := range []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"} {
 		if _, err := os.Stat(f); err == nil {
@@ -426,18 +427,18 @@ func TestDirectories(t *testing.T) {
 		{"/proc/nothing", []string{"use directory /proc/nothing (proc on /proc)", "hint: use another directory"}},
 	} {
 		s.iotax(tiny("run", "dir:a", "dir:"+c.dir)...).refuses(t, 1, c.want...)
-		// A guest that stands on it is not even started.
+		// A guest that needs it is not started.
 		r := s.iotax(tiny("run", "dir:"+c.dir, "qemu:virtio-blk")...)
 		r.refuses(t, 1, c.want...)
 		if strings.Contains(r.stderr, "opening machine") {
 			t.Errorf("it started a guest: %s", r)
 		}
 	}
-	// A missing one is made, and removed again.
+	// With create=true, a missing directory is created, and removed again.
 	s.iotax(tiny("run", "dir:a", "dir:b/c/d,create=true")...).works(t, 0)
 }
 
-// What a guest said before it died is in the error.
+// The error about a guest that ended has its last output.
 func TestGuestThatDoesNotBoot(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -456,14 +457,14 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 			t.Errorf("it took %v", r.took)
 		}
 	}
-	// One that hangs is given up at its deadline.
+	// A guest that hangs is ended after boot_timeout.
 	s.write("plan.yaml", guestPlan(1, ", accel: tcg, args: [-S], boot_timeout: 1s", "share: {of: host, type: virtiofs}"))
 	s.iotax("run", "plan.yaml").refuses(t, 1, "start machine guest", "within 1s")
-	// Without it the others are measured, if there are others.
+	// With --keep-going the other targets are measured, if there are any.
 	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "within 1s")
 }
 
-// trials reads the saved trials of the latest run.
+// trials returns the latest run and its saved trials.
 func (s *stage) trials() (run iotax.Run, trials []*iotax.Trial) {
 	s.t.Helper()
 	var v struct {
@@ -474,7 +475,7 @@ func (s *stage) trials() (run iotax.Run, trials []*iotax.Trial) {
 	return v.Run, v.Trials
 }
 
-// parse reads what must be one JSON value and nothing else.
+// parse decodes standard output, which must be exactly one JSON value.
 func (s *stage) parse(r result, v any) {
 	s.t.Helper()
 	if err := json.Unmarshal([]byte(r.stdout), v); err != nil {
@@ -482,7 +483,8 @@ func (s *stage) parse(r result, v any) {
 	}
 }
 
-// A restart boots the guest anew, and makes the directories and test files of all targets anew; an interrupted run continues in its start.
+// A restart boots the guest again, and makes new directories and test files for all targets. An interrupted run resumes
+// within its current start.
 func TestRestarts(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -504,7 +506,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 4, restarts: 2, cold: false}
 	s.iotax("plan", "plan.yaml").works(t, 0, "2 times", "divided between")
 	s.iotax("run", "plan.yaml").works(t, 0, "start 2 of 2")
 	run, trials := s.trials()
-	seen := map[string][]string{} // by target and start: boots, and the directory of the test file
+	seen := map[string][]string{} // by target and start: boot ids and directories of the test file
 	for _, tr := range trials {
 		key := fmt.Sprintf("%s %d", tr.Target, tr.StartIndex)
 		v, ok := tr.Value("boot")
@@ -568,7 +570,7 @@ func TestInterrupt(t *testing.T) {
 	s.iotax("run", "--resume").refuses(t, 2, "the run is complete", "hint: iotax report "+after.ID)
 }
 
-// SIGTERM while the guest boots ends the run, too.
+// SIGTERM also ends a run while the guest boots.
 func TestInterruptWhileOpening(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -580,8 +582,7 @@ func TestInterruptWhileOpening(t *testing.T) {
 	r.wait().refuses(t, 130, "interrupted before the first trial ended", "iotax run --resume=")
 }
 
-// A guest that hangs keeps the clean-up busy; a second interrupt does not wait for it, and even so
-// no guest stays.
+// A hanging guest delays the clean-up. A second interrupt ends iotax without waiting, and the guest ends, too.
 func TestSecondInterrupt(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -608,7 +609,7 @@ func TestSecondInterrupt(t *testing.T) {
 	if _, trials := s.trials(); len(trials) == 0 {
 		t.Error("no trial was saved")
 	}
-	// Files it had no time to remove.
+	// Files that iotax had no time to remove.
 	for _, pattern := range []string{"a/iotax-*", "tmp/iotax-*"} {
 		left, _ := filepath.Glob(s.path(pattern))
 		for _, f := range left {
@@ -617,7 +618,7 @@ func TestSecondInterrupt(t *testing.T) {
 	}
 }
 
-// A guest that dies in the middle fails in its rows; the others go on.
+// If a guest dies during a run, its trials fail, and the other targets are measured.
 func TestGuestKilled(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -650,31 +651,31 @@ func TestGuestKilled(t *testing.T) {
 	}
 }
 
-// An sshd is a real server for the user who runs the tests.
+// An sshd is a real SSH server for the user who runs the tests.
 type sshd struct {
 	address string
 	port    int
-	host    string // public key
-	key     string // private key that is let in
-	stop    func() // ends the one that listens, not the connections there are
-	hold    func() // it lets nobody in any more
+	host    string // public host key
+	key     string // path of a private key that it accepts
+	stop    func() // ends the listener, but not existing connections
+	hold    func() // refuses new connections
 }
 
-// sshd starts a server on the loopback whose commands get PATH and cache of the stage's own.
+// sshd starts a server on the loopback. Its commands have this PATH and the stage's cache.
 func (s *stage) sshd(path string) *sshd { return s.sshdAt("127.0.0.1", path) }
 
-// sshdOverLink is sshd in a network namespace of its own, to which one link leads.
+// sshdOverLink starts an sshd in a new network namespace that is reached over one link.
 func (s *stage) sshdOverLink(path string) *sshd {
 	s.t.Helper()
 	needsRoot(s.t)
-	name := filepath.Base(s.dir) // of the namespace, and of this end of the link
+	name := filepath.Base(s.dir) // of the namespace and of the near end of the link
 	n, err := strconv.ParseUint(strings.TrimPrefix(name, "e2e-"), 10, 64)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	net := fmt.Sprintf("10.78.%d.", n%256)
 	near, far := net+strconv.Itoa(int(n/256%64)*4+1), net+strconv.Itoa(int(n/256%64)*4+2)
-	s.t.Cleanup(func() { exec.Command("ip", "netns", "del", name).Run() }) // and the link with it
+	s.t.Cleanup(func() { exec.Command("ip", "netns", "del", name).Run() }) // also deletes the link
 	for _, args := range [][]string{
 		{"netns", "add", name}, {"link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name},
 		{"addr", "add", near + "/30", "dev", name}, {"-n", name, "addr", "add", far + "/30", "dev", "eth0"},
@@ -695,7 +696,7 @@ func (s *stage) link(way string) {
 	}
 }
 
-// sshdAt starts one at an address; wrap is put before the command.
+// sshdAt starts an sshd at an address. The words of wrap come before the command.
 func (s *stage) sshdAt(address, path string, wrap ...string) *sshd {
 	s.t.Helper()
 	bin := "/usr/sbin/sshd"
@@ -705,7 +706,7 @@ func (s *stage) sshdAt(address, path string, wrap ...string) *sshd {
 		}
 	}
 	if os.Getuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // it refuses to start without
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs it
 			s.t.Fatal(err)
 		}
 	}
@@ -747,7 +748,7 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 			if b, _ := os.ReadFile(dir + "/log"); strings.Contains(string(b), fmt.Sprintf("Server listening on %s port %d", address, d.port)) {
 				return d
 			} else if strings.Contains(string(b), "Address already in use") {
-				break // another test was faster
+				break // another test took the port
 			}
 		}
 		if try == 3 {
@@ -757,15 +758,15 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 	}
 }
 
-// knows gives the user's ssh the key that d lets in, and the host key of d.
+// knows writes an SSH configuration with the key that d accepts and the host key of d.
 func (s *stage) knows(d *sshd) {
 	s.t.Helper()
 	s.sshConfig("\tIdentityFile " + d.key + "\n")
 	s.write("known", fmt.Sprintf("[%s]:%d %s", d.address, d.port, d.host))
 }
 
-// sshConfig gives the user an ssh configuration with more lines for all hosts. ssh takes the home directory from the list of
-// users and not from HOME, so that a program in the PATH names the file.
+// sshConfig adds lines for all hosts to the user's SSH configuration. ssh ignores HOME, so a wrapper in PATH passes the
+// file.
 func (s *stage) sshConfig(lines string) {
 	s.t.Helper()
 	real, err := exec.LookPath("ssh")
@@ -781,7 +782,7 @@ func (s *stage) sshConfig(lines string) {
 	s.env["PATH"] = s.path("ssh-bin") + ":" + cmp.Or(s.env["PATH"], os.Getenv("PATH"))
 }
 
-// newKey writes a private key and returns the line of its public half.
+// newKey writes a private key and returns the line of its public key.
 func (s *stage) newKey(name string) string {
 	s.t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -809,16 +810,16 @@ func TestSSH(t *testing.T) {
 	s.sshConfig("\tIdentityFile " + d.key + "\n")
 	target := fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))
 
-	// Nobody has ever been there.
+	// The host key is unknown.
 	s.write("known", "")
 	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, where[1:10], "its host key is not known: ssh-ed25519 SHA256:", "hint: ", "accept_new")
-	// Somebody else answers.
+	// The host key has changed.
 	s.write("known", where+" "+s.newKey("sshd/other"))
 	s.iotax(tiny("run", "dir:a", target)...).refuses(t, 1, "its host key has changed", "hint: ", "ssh-keygen -R '"+where+"'")
-	// Nobody answers.
+	// The connection is refused.
 	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "Connection refused", "hint: ")
 
-	// The right one has no fio, and is brought this host's.
+	// The host has no fio, so iotax copies this host's.
 	s.write("known", where+" "+d.host)
 	s.iotax(tiny("run", "dir:a", target)...).works(t, 0, "dir:a", "copying fio to", "round 1/1")
 	run, trials := s.trials()
@@ -830,7 +831,7 @@ func TestSSH(t *testing.T) {
 			t.Errorf("%s came to %v %s", tr.Target, v, tr.Err)
 		}
 	}
-	// The machine over there counts at its own device what was read from it.
+	// The SSH host counts the bytes read from its device.
 	for _, tr := range trials {
 		seen, ok := tr.Value("machine.device.read.bytes")
 		done, _ := tr.Value("read.bytes")
@@ -844,11 +845,11 @@ func TestSSH(t *testing.T) {
 	if brought, _ := filepath.Glob(s.path("remote-cache/iotax/fio-*")); len(brought) != 1 {
 		t.Errorf("fio was brought as %q", brought)
 	}
-	// It is brought once.
+	// fio is copied only once.
 	if r := s.iotax(tiny("run", "dir:a", target)...).works(t, 0); strings.Contains(r.stderr, "copying fio") {
 		t.Error(r)
 	}
-	// A place that is none over there.
+	// A directory that does not exist on the SSH host.
 	s.iotax(tiny("run", "dir:a", fmt.Sprintf("ssh://127.0.0.1:%d/proc", d.port))...).refuses(t, 1, "use directory /proc", "hint: ")
 }
 
@@ -863,12 +864,12 @@ func TestKeepGoing(t *testing.T) {
 	if len(trials) != 2 || len(run.Targets) != 3 || !strings.Contains(run.Targets[2].Err, "/proc/nothing") {
 		t.Errorf("%d trials of %+v", len(trials), run.Targets)
 	}
-	// Not mended it is not resumed; what there is stays.
+	// Resuming fails while the error persists, and the saved trials stay.
 	s.iotax("run", "--resume").works(t, 1, "use directory /proc/nothing")
 	if run, trials := s.trials(); run.Status != iotax.Incomplete || len(trials) != 2 {
 		t.Errorf("the run is %s, with %d trials", run.Status, len(trials))
 	}
-	// Without its baseline nothing can be compared.
+	// Without its baseline, a run compares nothing.
 	s.write("plan.yaml", strings.Replace(localPlan, "host:  {dir: a}", "host: {dir: /proc/nothing}", 1))
 	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "use directory /proc/nothing", "hint: ")
 }
@@ -900,12 +901,12 @@ func TestStore(t *testing.T) {
 	}
 	ro := s.mount("readonly", "ro,size=4m")
 	s.iotax(tiny("run", "dir:a", "--store", ro+"/x.db")...).refuses(t, 1, "open store "+ro+"/x.db", "read-only", "hint: allow writing to the file and its directory, or use another store: --store")
-	// A report that could not be written is known before, too.
+	// A report that cannot be written is also refused at the start.
 	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write missing/report.html", "does not exist", "hint: ")
 	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write "+ro+"/report.html", "read-only", "hint: ")
 }
 
-// A store that fills up during the run costs no finished trial, and is no success.
+// If the store fills up during the run, the finished trials stay saved and the run fails.
 func TestStoreFillsUp(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -966,7 +967,7 @@ func TestSavedRuns(t *testing.T) {
 	s.iotax(tiny("run", "-q", "dir:a")...).works(t, 0)
 	id := func() string { r, _ := s.trials(); return r.ID }()
 	s.iotax("rm", "nosuchrun").refuses(t, 1, "find run nosuchrun: not found", "hint: `iotax list` shows the runs")
-	// One that is unknown keeps the others.
+	// If one id is unknown, rm removes no run.
 	s.iotax("rm", id, "nosuchrun").refuses(t, 1, "nosuchrun")
 	s.iotax("show", "--trial", "0").refuses(t, 2, "the first is 1")
 	s.iotax("show", "--raw").refuses(t, 2, "--raw needs --trial N")

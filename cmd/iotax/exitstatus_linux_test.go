@@ -8,13 +8,14 @@ import (
 	"iotax"
 )
 
-// A run that made a report succeeded, unless there is nothing to compare. --strict asks for all of the plan.
+// A run that made a report exits with 0 unless nothing could be compared. With --strict it must have measured the whole
+// plan.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.mkdir("c")
 	for _, c := range []struct {
-		name, targets, fails string // fails is where the work does
+		name, targets, fails string // fails is where the work fails
 		code, strict         int
 		want                 []string
 	}{
@@ -40,7 +41,7 @@ measure: {rounds: 2, keep_going: true}
 	}
 }
 
-// A run that stops at its budget tells how to finish it, and that command does.
+// A run that stops at its budget prints the command that completes it, and that command works.
 func TestBudgetIsFinished(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -61,12 +62,13 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 	}
 }
 
-// A missed expectation is status 3, an undecided one with --strict alone; what cannot be decided is refused before anything is measured.
+// A missed expectation exits with 3, an undecided one only with --strict. An expectation that cannot be decided is
+// refused before measuring.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	// The times are printed, so that they do not depend on how busy this machine is. Every second one of mixed is 400 ms: the interval of
-	// its median contains 200 ms.
+	// The command prints its times, so that they do not depend on this machine. In mixed every second time is 400 ms, so
+	// that the interval of the median contains 200 ms.
 	s.write("plan.yaml", fmt.Sprintf(`
 targets: {one: {dir: a}, two: {dir: b}}
 workloads:

@@ -16,15 +16,14 @@ import (
 	"iotax/internal/plan"
 )
 
-// jumpOwnClock sets the clock by which iotax itself runs while it measures, an hour ahead and then two back. That cannot
-// be done to the host of the tests, by whose clock others run too: iotax is run in a guest, which has its programs and
-// a clock of its own.
+// jumpOwnClock sets the clock of the machine that runs iotax an hour ahead and then two hours back during a run. iotax
+// runs in a guest, because other programs use the clock of this host.
 func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	o.tries = 1
 	ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
-	spec.Memory = 768 << 20 // iotax here is the test binary, and there twice
+	spec.Memory = 768 << 20 // the test binary is large, and is there twice
 	guest, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: iotax.CacheDir(), WorkDir: s.mkdir("guest")})
 	if err != nil {
 		s.t.Fatal(err)
@@ -96,7 +95,7 @@ end`)
 	return o
 }
 
-// A waiter is what a run says, for those who wait for some of it.
+// A waiter collects the output of a run and waits for parts of it.
 type waiter struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -119,10 +118,10 @@ func (w *waiter) String() string {
 	return w.text.String()
 }
 
-// told counts the trials that were told of.
+// told counts the trials in the output.
 func (w *waiter) told() int { return strings.Count(w.String(), "  round ") }
 
-// reaches waits until n trials were told of, and reports whether the run goes on.
+// reaches waits for n trials. It returns false if the run ended before.
 func (w *waiter) reaches(n int, done chan error) bool {
 	for w.told() < n {
 		select {

@@ -22,34 +22,34 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A fault is one thing that goes wrong while a run measures.
+// A fault is an event that disturbs a run.
 type fault struct {
 	name   string
-	sample int                                                  // tries in CI; 0: IOTAX_TEST_REPEATS only; IOTAX_FAULTS gives another number to all
-	setup  func(s *stage) (args []string)                       // words of two targets, or a plan file
-	inject func(s *stage, r *running, d *rand.Rand) (done bool) // whether it came about while the run went on
-	codes  []int                                                // exit status that it may end with; 1 where a side may have no good trial
-	killed bool                                                 // the runner, or its way over there, is gone: clean must do what it cannot
-	whole  bool                                                 // the run goes on and needs no resuming
-	fails  bool                                                 // trials fail of it: a run in which none does was not hit
-	says   []string                                             // what the report of a run that was hit tells of it, one of these
-	do     func(s *stage, d *rand.Rand) aftermath               // all of a try, where iotax does not run on this host
+	sample int                                                  // tries in CI; 0 means only with IOTAX_TEST_REPEATS; IOTAX_FAULTS overrides it
+	setup  func(s *stage) (args []string)                       // targets as words, or a plan file
+	inject func(s *stage, r *running, d *rand.Rand) (done bool) // reports whether the fault occurred during the run
+	codes  []int                                                // possible exit statuses; 1 where a target may have no valid trial
+	killed bool                                                 // iotax or its connection is killed, so that clean must remove the leftovers
+	whole  bool                                                 // the run completes and needs no resuming
+	fails  bool                                                 // at least one trial must fail
+	says   []string                                             // at least one of these texts must be in the report
+	do     func(s *stage, d *rand.Rand) aftermath               // replaces the whole try if iotax does not run on this host
 }
 
-// local are the words of a small run on two directories.
+// local returns two directories as targets.
 func local(*stage) []string { return []string{"dir:a", "dir:b"} }
 
-// remote is a directory of this host and one over SSH.
+// remote returns a directory of this host and one over SSH.
 func remote(s *stage) []string {
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	return []string{"dir:a", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))}
 }
 
-// small are the flags of a run of words: six short trials on two targets.
+// small are the flags for six short trials on two targets.
 var small = []string{"-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--rounds", "3"}
 
-// begun is a run on two directories that was interrupted, and is to be gone on with.
+// begun interrupts a run on two directories and returns the arguments that resume it.
 func begun(s *stage) []string {
 	r := s.start(nil, slices.Concat([]string{"run", "--calibrate=no"}, small, local(s))...)
 	r.afterTrials(1)
@@ -60,7 +60,7 @@ func begun(s *stage) []string {
 	return []string{"--resume"}
 }
 
-// overLink is a directory of this host, and one of a host at the other end of a link of the stage's own.
+// overLink returns a directory of this host, and one of a host at the other end of the stage's link.
 func overLink(s *stage) []string {
 	d := s.sshdOverLink(os.Getenv("PATH"))
 	s.knows(d)
@@ -72,7 +72,7 @@ func overLink(s *stage) []string {
 	return []string{"dir:a", fmt.Sprintf("ssh://%s:%d%s", d.address, d.port, s.path("b")), "--trial", "3s"}
 }
 
-// overNBD is a directory, and an export over NBD of an image in another one, which fio reads itself.
+// overNBD returns a plan with a directory, and an NBD export of an image that fio reads by itself.
 func overNBD(s *stage) []string {
 	s.write("plan.yaml", fmt.Sprintf(`
 targets:
@@ -84,10 +84,10 @@ measure: {trial: 300ms, ramp: 0s, rounds: 3}
 	return []string{"plan.yaml"}
 }
 
-// remoteForLong is remote with trials that last until somebody has found out what runs over there.
+// remoteForLong is like remote, with longer trials, so that the test has time to find the processes of a trial.
 func remoteForLong(s *stage) []string { return append(remote(s), "--trial", "3s") }
 
-// guested is a directory of this host, and a disk of it in a guest. What else the plan says is more.
+// guested returns a plan with a directory of this host and a disk on it in a guest, and with more workloads.
 func guested(more string) func(*stage) []string {
 	return func(s *stage) []string {
 		s.write("plan.yaml", strings.Replace(guestPlan(3, "", "disk: {of: host}"), "workloads: {", "workloads: {"+more, 1))
@@ -95,7 +95,7 @@ func guested(more string) func(*stage) []string {
 	}
 }
 
-// stored is a directory and an object store on it, which is started for the run.
+// stored returns a plan with two object stores on directories, which the run starts.
 func stored(s *stage) []string {
 	s.write("plan.yaml", fmt.Sprintf(`
 baseline: one
@@ -108,7 +108,8 @@ measure: {rounds: 4, budget: 2m}
 	return []string{"plan.yaml"}
 }
 
-// inBucket are two buckets at a store that is there already; what is in it counts as left behind.
+// inBucket returns a plan with two targets in a bucket of a running store. Objects that stay in it count as left
+// behind.
 func inBucket(s *stage) []string {
 	address, keys := s.objectStore()
 	s.write("plan.yaml", fmt.Sprintf(`
@@ -121,7 +122,7 @@ measure: {rounds: 4, budget: 2m}
 	return []string{"plan.yaml"}
 }
 
-// storeProgram is the path of a real S3 server.
+// storeProgram returns the path of a real S3 server.
 func (s *stage) storeProgram() string {
 	s.t.Helper()
 	p, err := exec.LookPath("versitygw")
@@ -131,7 +132,7 @@ func (s *stage) storeProgram() string {
 	return p
 }
 
-// networked are two links between nodes of a lab that is made for the run.
+// networked returns a plan with two links between nodes of a lab that the run makes.
 func networked(s *stage) []string {
 	s.write("plan.yaml", `
 baseline: there
@@ -145,7 +146,7 @@ measure: {trial: 1s, ramp: 0s, overrun: 5s, rounds: 2}
 	return []string{"plan.yaml"}
 }
 
-// afterTrials waits until r has told of n trials.
+// afterTrials waits until r has printed n trials or has ended.
 func (r *running) afterTrials(n int) {
 	for end := time.Now().Add(4 * time.Minute); r.told() < n && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		select {
@@ -156,17 +157,16 @@ func (r *running) afterTrials(n int) {
 	}
 }
 
-// at sends sig to the runner at a random time of its life: while it opens, or some time after it told of one
-// of its trials.
+// at sends sig to iotax at a random time: while it opens the targets, or some time after one of the trials.
 func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool { return among(6, sig) }
 
-// among is at for runs of so many trials.
+// among is like at, for runs of most trials.
 func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
 	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(most)
 		for end := time.Now().Add(4 * time.Minute); trials > 0 && r.told() < trials && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 			select {
-			case <-r.done: // it was faster
+			case <-r.done: // the run has ended
 				return false
 			default:
 			}
@@ -175,12 +175,12 @@ func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool
 		case <-r.done:
 			return false
 		case <-time.After(time.Duration(d.Int64N(int64(400 * time.Millisecond)))):
-			return r.cmd.Process.Signal(sig) == nil && r.wait().code != 0 // it may have ended just now
+			return r.cmd.Process.Signal(sig) == nil && r.wait().code != 0 // the run may have ended meanwhile
 		}
 	}
 }
 
-// told counts the trials that the run has told of.
+// told counts the trials that the run has printed.
 func (r *running) told() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +192,7 @@ func (r *running) told() (n int) {
 	return n
 }
 
-// whileMeasuring waits for the first fio that measures, and a little longer.
+// whileMeasuring waits until the first fio measures and a random time longer, and then calls do.
 func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, p := range s.processes("fio") {
@@ -211,7 +211,7 @@ func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	return false
 }
 
-// whileThere waits for an fio in directory b that has just begun to measure.
+// whileThere waits until an fio in directory b has just begun to measure.
 func whileThere(s *stage, r *running) {
 	r.afterTrials(1)
 	there := func() bool {
@@ -225,7 +225,7 @@ func whileThere(s *stage, r *running) {
 	}
 }
 
-// signalEvery sends sig to the processes of a name, as far as they are still there, and reports whether any was.
+// signalEvery sends sig to all processes with that name. It reports whether there was one.
 func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 	for _, p := range s.processes(name) {
 		pid, _, _ := strings.Cut(p, " ")
@@ -238,7 +238,7 @@ func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 
 func faults() []fault {
 	interrupted := []string{`"interrupted"`}
-	died := []string{"runner-died", `"interrupted"`} // the second where it had not begun to measure
+	died := []string{"runner-died", `"interrupted"`} // the second text if the run had no trial yet
 	return []fault{
 		{name: "Ctrl-C (SIGINT) at a random time", sample: 2, setup: local, inject: at(syscall.SIGINT), codes: []int{0, 130}, says: interrupted},
 		{name: "SIGTERM at a random time", sample: 2, setup: local, inject: at(syscall.SIGTERM), codes: []int{0, 130}, says: interrupted},
@@ -273,25 +273,26 @@ func faults() []fault {
 		{name: "the guest's kernel panics", sample: 1, setup: guested(`crash: {command: {shell: true, run: "echo c >/proc/sysrq-trigger"}, at: [guest]}, `), codes: []int{1}, fails: true, says: []string{"the guest's kernel panicked: sysrq triggered crash"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.wait()
-				return true // it is a trial of the run itself
+				return true // the fault is a trial of the run itself
 			}},
-		// Not in CI, where TestSecondInterrupt has one that hangs: the run waits for 25 s until it knows, and again where it cleans up.
+		// Not in CI, because TestSecondInterrupt covers a hanging guest. Detecting it takes 25 s here, and again during the
+		// clean-up.
 		{name: "the guest hangs (SIGSTOP of QEMU)", sample: 0, setup: guested(""), codes: []int{0, 1}, fails: true, says: []string{"no sign of life"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
 				return s.signalEvery("qemu-system", syscall.SIGSTOP)
 			}},
-		// Not in CI, where TestGuestKilled kills it.
+		// Not in CI, because TestGuestKilled covers it.
 		{name: "SIGKILL of QEMU, one target in its guest", sample: 0, setup: guested(""), codes: []int{0, 1}, fails: true, says: []string{"signal: killed"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
 				return s.signalEvery("qemu-system", syscall.SIGKILL)
 			}},
-		// Not in CI, where TestFindsWrongClock sets it.
+		// Not in CI, because TestFindsWrongClock covers it.
 		{name: "the guest's clock set an hour ahead", sample: 0, setup: guested(`jump: {command: {shell: true, run: "date -s @$(($(date +%s) + 3600))"}, at: [guest]}, `), codes: []int{0}, whole: true, says: []string{"clock"},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.wait()
-				_, trials := s.trials() // it is a trial of the run itself
+				_, trials := s.trials() // the fault is a trial of the run itself
 				return slices.ContainsFunc(trials, func(t *iotax.Trial) bool { return t.Workload == "jump" && t.Err == "" })
 			}},
 		{name: "iotax's own clock set an hour ahead and two back (iotax in a guest)", sample: 1, do: jumpOwnClock},
@@ -340,7 +341,7 @@ func faults() []fault {
 			}},
 		{name: "target's file system fills up", sample: 1, codes: []int{0, 1}, fails: true, says: []string{"No space left on device"},
 			setup: func(s *stage) []string {
-				// What writes a file of its own each time: one that is there already would fit.
+				// Each trial writes a new file, because an existing one would still fit.
 				s.write("plan.yaml", fmt.Sprintf(`
 targets: {a: {dir: a}, small: {dir: %q}}
 workloads: {write: {command: {shell: true, run: "dd if=/dev/zero of=new bs=1M count=8 conv=fsync && sleep 0.3 && rm new"}}}
@@ -349,12 +350,12 @@ measure: {rounds: 4, budget: 1m}
 				return []string{"plan.yaml"}
 			},
 			inject: func(s *stage, r *running, d *rand.Rand) (full bool) {
-				for r.afterTrials(2); ; time.Sleep(20 * time.Millisecond) { // the room of a file that is removed is taken, too
+				for r.afterTrials(2); ; time.Sleep(20 * time.Millisecond) { // also fills the space of files that the trials remove
 					select {
 					case <-r.done:
 						os.Remove(s.path("small") + "/others")
 						return full
-					default: // it ends when all is full
+					default: // dd ends when the file system is full
 						full = exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=64k", "oflag=append", "conv=notrunc").Run() != nil || full
 					}
 				}
@@ -366,7 +367,7 @@ measure: {rounds: 4, budget: 1m}
 			},
 			inject: func(s *stage, r *running, d *rand.Rand) bool {
 				r.afterTrials(1 + d.IntN(3))
-				dd := exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=4k").Run() // it ends when all is full
+				dd := exec.Command("dd", "if=/dev/zero", "of="+s.path("small")+"/others", "bs=4k").Run() // dd ends when the file system is full
 				r.wait()
 				os.Remove(s.path("small") + "/others")
 				return dd != nil
@@ -400,7 +401,7 @@ measure: {rounds: 4, budget: 1m}
 	}
 }
 
-// store is the file of the stage's store.
+// store returns the path of the stage's store.
 func (s *stage) store() string {
 	found, _ := filepath.Glob(s.env["XDG_STATE_HOME"] + "/iotax/*.db")
 	if len(found) != 1 {
@@ -409,7 +410,7 @@ func (s *stage) store() string {
 	return found[0]
 }
 
-// namespaces are those of the lab that r made: its processes are in them.
+// namespaces returns the network namespaces of the lab that r made.
 func (s *stage) namespaces(r *running) (names []string) {
 	labs, _ := filepath.Glob("/var/tmp/iotax-lab-r*")
 	for _, dir := range labs {
@@ -426,8 +427,7 @@ func (s *stage) namespaces(r *running) (names []string) {
 	return names
 }
 
-// killSessions kills what sshd started for connections, and not the one that listens. That one calls itself
-// "sshd: PATH -D …", so that its name is not the base of its first word.
+// killSessions kills the sshd processes of connections, but not the listener.
 func (s *stage) killSessions() (killed bool) {
 	for _, pid := range s.sessions() {
 		killed = syscall.Kill(pid, syscall.SIGKILL) == nil || killed
@@ -435,6 +435,7 @@ func (s *stage) killSessions() (killed bool) {
 	return killed
 }
 
+// sessions returns the children of the listening sshd, whose process title is "sshd: PATH -D …".
 func (s *stage) sessions() (pids []int) {
 	listens, err := exec.Command("pgrep", "-f", "^sshd: .* -f "+regexp.QuoteMeta(s.dir)+"/").Output()
 	if err != nil {
@@ -454,14 +455,14 @@ func (s *stage) sessions() (pids []int) {
 	return pids
 }
 
-// An aftermath counts what came of a fault.
+// An aftermath counts the effects of a fault.
 type aftermath struct {
 	tries, hit          int
-	finished, lost      int // trials that iotax had told of, and those of them that are not in the store
-	made                int // things that were there of a run when a fault had ended it
-	left                int // those that are still there after clean
+	finished, lost      int // finished trials that iotax printed, and how many of them are missing in the store
+	made                int // processes, directories and so on when the fault had ended the run
+	left                int // those of made that remain after clean
 	resumed, notResumed int
-	said                []string // what the report told of it: those of the fault's says that it held
+	said                []string // the texts of says that the report contains
 }
 
 func (a *aftermath) add(o aftermath) {
@@ -481,7 +482,7 @@ func (a *aftermath) add(o aftermath) {
 	slices.Sort(a.said)
 }
 
-// row is a as one of the table.
+// row formats a as a row of the table.
 func (a *aftermath) row(fault string) string {
 	resumed, said := "—", "—"
 	if n := a.resumed + a.notResumed; n > 0 {
@@ -493,9 +494,9 @@ func (a *aftermath) row(fault string) string {
 	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %s | %s |\n", fault, a.tries, a.hit, a.finished, a.lost, a.made, a.left, resumed, strings.ReplaceAll(said, `"`, ""))
 }
 
-// TestFaults does to small real runs what happens to runs. A trial that was told of must be in the store, what
-// is left must be found by clean, and the run must go on. With IOTAX_FAULTS=N each fault is tried N times, and with
-// IOTAX_FAULTS_DOC=FILE the table of docs/dev/reliability.md is written there.
+// TestFaults injects faults into small real runs. The store must have every trial that iotax printed, clean must find
+// everything left behind, and the run must resume. IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_DOC=FILE
+// writes the table of docs/dev/reliability.md to FILE.
 func TestFaults(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -529,7 +530,7 @@ func TestFaults(t *testing.T) {
 	tabulate(t, faults(), results)
 }
 
-// tryEach tries each of some faults once, one after the other, on a stage that has what they need, and tells what came of it.
+// tryEach tries the faults one after the other on the same stage, and logs the table.
 func (s *stage) tryEach(rows []fault) {
 	s.t.Helper()
 	results := make([]aftermath, len(rows))
@@ -544,7 +545,7 @@ const (
 	tableHead = "| fault | runs | hit | trials | lost | left | left in the end | resumed | the report says |\n" + tableRule
 )
 
-// tabulate tells what came of faults, and writes it into the document that IOTAX_FAULTS_DOC names.
+// tabulate logs the table, and writes it into the document that IOTAX_FAULTS_DOC names.
 func tabulate(t *testing.T, all []fault, results []aftermath) {
 	t.Helper()
 	var b strings.Builder
@@ -560,8 +561,7 @@ func tabulate(t *testing.T, all []fault, results []aftermath) {
 	}
 }
 
-// putTable puts the rows of table in place of those for the same faults in the Markdown file doc; new ones go to the end
-// of its table.
+// putTable replaces the rows of the same faults in the Markdown file doc, and appends new rows to its table.
 func putTable(t *testing.T, doc, table string) {
 	text, err := os.ReadFile(doc)
 	if err != nil {
@@ -590,7 +590,7 @@ func putTable(t *testing.T, doc, table string) {
 	}
 }
 
-// try does f to one run.
+// try injects f into one run.
 func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	if f.do != nil {
 		return f.do(s, d)
@@ -602,13 +602,13 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	case strings.HasSuffix(args[0], ".yaml"):
 		args = slices.Concat([]string{"--calibrate=no"}, args)
 	default:
-		args = slices.Concat([]string{"--calibrate=no"}, small, args) // its own flags come last, and count
+		args = slices.Concat([]string{"--calibrate=no"}, small, args) // last, because later flags win
 	}
 	r := s.start(nil, append([]string{"run", "-v"}, args...)...)
 	hit := f.inject(s, r, d)
 	got := r.wait()
 	o.made = len(s.census(r))
-	ok := got.code == -1 && got.stderr == "" // before main had begun: nothing was made yet
+	ok := got.code == -1 && got.stderr == "" // killed before main began, when nothing was made yet
 	for _, c := range f.codes {
 		ok = ok || c == got.code
 	}
@@ -636,7 +636,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 		if hit && got.code != 0 {
 			o.hit = 1
 		}
-		return o // before anything was saved
+		return o // nothing was saved
 	}
 	run, trials := s.trials()
 	o.finished = len(trials)

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/storetest"
 )
 
-// fleetImage holds the iotax of these tests, and fio.
+// fleetImage is an image with the iotax of these tests and fio.
 const fleetImage = "localhost/iotax:1"
 
 func fleetContent(t *testing.T) engine.Content {
@@ -29,8 +29,8 @@ func fleetContent(t *testing.T) engine.Content {
 	return engine.Content{Fio: true, Programs: map[string]string{"usr/bin/iotax": exe}}
 }
 
-// measuredByCluster runs a plan as an Indexed Job whose pods save in a PostgreSQL that they reach by another way
-// than this host, and with a password.
+// measuredByCluster measures a plan with an Indexed Job. Its pods save in a PostgreSQL server with a password, at
+// another address than the one this host uses.
 func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
 	server, address := postgres(t)
 	u, err := url.Parse(address)
@@ -58,7 +58,7 @@ spec:
 	fleet := func(id string, more ...string) []string {
 		return append([]string{"run", plan, "--kubernetes", "--pod", template, "--pod-image", fleetImage, "--calibrate=no", "--id", id}, more...)
 	}
-	// gone waits until nothing of a run is in the cluster; its pods have ended before iotax does.
+	// gone waits until the cluster has no objects of a run. Its pods have already ended when iotax ends.
 	gone := func(id, kinds string) {
 		t.Helper()
 		var left string
@@ -80,7 +80,7 @@ spec:
 	}
 	defer db.Close()
 
-	// Interrupted, what was measured is kept, and the same words go on.
+	// An interrupted run keeps its trials, and the same command continues it.
 	r := s.start(nil, fleet("together", "--shards", "2")...)
 	r.said("job iotax/iotax-together measures run together in 2 pods")
 	trials := 0
@@ -100,7 +100,7 @@ spec:
 	s.iotax("list").works(t, exitOK, "interrupted")
 	s.iotax("run", "--resume=together").refuses(t, exitUsage, "several processes measure it", "--id together")
 
-	// Two shards are never on one node.
+	// The two shards run on different nodes.
 	done := s.iotax(append(fleet("together", "--shards", "2"), "-o", "fleet.json")...).works(t, exitOK, "2 of 2 shards done")
 	if strings.Contains(done.String()+c.Kubectl(t, "", "get", "jobs,pods,configmaps,events", "-n", "iotax", "-o", "yaml"), storetest.Password) {
 		t.Error("the password of the store is told")
@@ -113,7 +113,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The round that was cut off is told too, and pairs nothing.
+	// The report also counts the trials of the interrupted round, which has no pair.
 	all := regexp.MustCompile(` n=[4-6] `)
 	if here, there := all.ReplaceAllString(structure(t, alone.stdout), " "), all.ReplaceAllString(structure(t, string(whole)), " "); here != there {
 		t.Errorf("measured here:\n%s\nby the cluster:\n%s", here, there)
@@ -136,7 +136,7 @@ spec:
 	}
 	remove("together")
 
-	// A shard makes pods of its own, as the service account that its pod runs as.
+	// A shard makes pods itself, with the service account of its own pod.
 	s.write("inside.yaml", `
 targets: {here: {dir: /var/tmp}, pod: {on: pod, mount: tmpfs}}
 machines: {pod: {k8s: {pull: never}}}
@@ -156,7 +156,7 @@ spec:
 	s.iotax("run", "inside.yaml", "--kubernetes", "--pod", account, "--pod-image", fleetImage, "--calibrate=no", "--id", "inside").works(t, exitOK, "pod", "1 of 1 shard done")
 	remove("inside")
 
-	// What a shard says last is in the error.
+	// The error contains the last output of a shard.
 	broken := s.write("broken.yaml", `spec: {containers: [{name: iotax, imagePullPolicy: Never, command: [iotax, nonsense]}]}`)
 	s.iotax(append(fleet("broken"), "--pod", broken)...).refuses(t, exitError, "measure in the cluster job iotax/iotax-broken: FailedIndexes",
 		"shard 0: its container ended: Error, exit status 2: iotax: unknown command \"nonsense\"", "kubectl logs -n iotax job/iotax-broken")
@@ -169,7 +169,7 @@ spec:
 	gone("nowhere", "jobs,pods,configmaps,secrets")
 }
 
-// podsTogether measures one and four pods that work at the same moment.
+// podsTogether measures one pod and four pods at the same time.
 func podsTogether(t *testing.T, s *stage, c *kube.Cluster) {
 	s.write("contention.yaml", `
 machines: {p1: {k8s: {}}, p2: {k8s: {}}, p3: {k8s: {}}, p4: {k8s: {}}}

@@ -11,18 +11,18 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The suites about virtual machines run from their start to their report, as small as it goes: each cell has its figure
-// under its own name, what serves the guests is accounted, and what this QEMU does not have is said.
+// The suites about virtual machines run from start to report, scaled down. Every cell has its value, the CPU and memory
+// of the guests' processes are measured, and a feature that this QEMU lacks is reported.
 func TestGuestSuites(t *testing.T) {
 	long.Test(t)
-	needsRoot(t) // NFS is served on a port of root's
+	needsRoot(t) // the NFS server uses a privileged port
 	t.Parallel()
 	for _, c := range []struct {
 		suite     string
 		flags     []string
-		workloads map[string]string // with the value that it is about
+		workloads map[string]string // the metric of each workload
 		targets   []string          // the first is on this host
-		lacking   string            // a target that may not be had, and what is said of it then
+		lacking   string            // a target that this QEMU may not support
 		said      []string
 	}{
 		{"virtiofs", []string{"--scale", "0.02"}, map[string]string{"1 file random": "read.iops"},
@@ -78,13 +78,13 @@ func TestGuestSuites(t *testing.T) {
 	}
 }
 
-// The suite db starts the databases that are installed, measures them and removes them. One that is missing is named.
+// The suite db starts the installed databases, measures them, and removes them. It names a missing one.
 func TestServersOfSuite(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
 	s := newStage(t)
 	here := s.mkdir("here")
-	for _, d := range []string{s.path("."), here} { // for the user postgres
+	for _, d := range []string{s.path("."), here} { // the user postgres needs access
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,8 @@ func TestServersOfSuite(t *testing.T) {
 	}
 }
 
-// The agent in a guest without any program does the work of applications on its disk and shares as this host does on its own.
+// In a guest without any programs, the agent does the work of applications on the guest's disk and shares as it does on
+// this host.
 func TestGuestWork(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/store"
 )
 
-// Help fits a terminal of 80 columns, and an error about the number of arguments names the form of the command.
+// Help fits a terminal of 80 columns. An error about the number of arguments shows the usage of the command.
 func TestHelpFits(t *testing.T) {
 	printed := func(args ...string) string {
 		var b strings.Builder
@@ -48,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 	}
 }
 
-// Every flag of run has a heading, and every command of the program a group.
+// Every flag of run has a heading, and every command belongs to a group.
 func TestHelpIsGrouped(t *testing.T) {
 	root := (&app{}).root()
 	for _, c := range root.Commands() {
@@ -66,7 +66,7 @@ func TestHelpIsGrouped(t *testing.T) {
 	}
 }
 
-// The shell gets values of targets, workloads, formats, rules, statuses and runs.
+// The shell completes targets, workloads, formats, rules, statuses and runs.
 func TestCompletion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.db")
 	r := &iotax.Run{ID: "r1", Name: "first", Status: iotax.Done, Start: time.Now()}
@@ -112,7 +112,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The manual has a page for each command; that of iotax has exit status, environment and files.
+// The manual has a page for each command. The page of iotax has exit status, environment and files.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
 	if code := Main(t.Context(), []string{"man", dir}, nil, io.Discard, io.Discard); code != exitOK {
@@ -135,7 +135,7 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// Hints for flags of other programs name flags that run has.
+// The hints for flags of other programs name flags of run.
 func TestBroughtFlags(t *testing.T) {
 	flags := (&app{}).runCommand().Flags()
 	for name, hint := range brought {

@@ -15,10 +15,10 @@ import (
 	"iotax/internal/rules"
 )
 
-// placeholders are what the report or the reader fills in.
+// placeholders are filled in by the report or the reader.
 var placeholders = strings.NewReplacer("I/N", "1/2", "RUN", "r1", "ID", "r1", " N", " 1")
 
-// Each command, flag, fio option and plan key that a hint names exists, and its value can be read.
+// Every command, flag, fio option and plan key in a hint exists and can be parsed.
 func TestHintsCanBeFollowed(t *testing.T) {
 	planKeys, err := schema.Of(kinds.All())
 	if err != nil {
@@ -60,10 +60,10 @@ func TestHintsCanBeFollowed(t *testing.T) {
 	}
 }
 
-// elsewhere are words of a hint that belong to other programs or are values.
+// elsewhere are words in hints that are commands of other programs, or values.
 var elsewhere = []string{"iotop", "caffeinate", "writeback"}
 
-// takesFlag reports whether a command of iotax parses these flags.
+// takesFlag reports whether a command of iotax accepts these flags.
 func takesFlag(text string) bool {
 	taken := false
 	var try func(c *cobra.Command)
@@ -72,7 +72,7 @@ func takesFlag(text string) bool {
 		f.AddFlagSet(c.Flags())
 		f.AddFlagSet(c.PersistentFlags())
 		words := strings.Fields(text)
-		if name := strings.TrimPrefix(words[0], "--"); len(words) == 1 && f.Lookup(name) != nil { // a flag as such
+		if name := strings.TrimPrefix(words[0], "--"); len(words) == 1 && f.Lookup(name) != nil { // only the name of a flag
 			taken = true
 		}
 		taken = taken || f.Parse(words) == nil

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// What iotax writes of real runs, good and failed trials alike, validates against the schemas that it prints.
+// Exports of real runs, with valid and failed trials, validate against the schemas that iotax prints.
 func TestExportsMatchTheirSchemas(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -18,12 +18,12 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The image of the pods has the name of the default one, so that a line of the documentation can be run as it
-// stands; it has fio, and boxImage has none.
+// The tests' image for pods has the name of the default image, so that commands of the docs run unchanged. It contains
+// fio, and boxImage does not.
 const defaultPodImage = "docker.io/library/busybox:stable"
 
-// podStage makes a stage beside a cluster with storage classes: local, made beforehand by hand as local volumes;
-// fast, made on demand; raw, a loop device. iotax runs as the service account of the documented manifest.
+// podStage makes a stage and a cluster with three storage classes: local has prepared local volumes, fast makes them on
+// demand, and raw is a loop device. iotax has the service account of the documented manifest.
 func podStage(t *testing.T) (*stage, *kube.Cluster) {
 	c := kube.Start(t, 2, kube.Image{Name: defaultPodImage, Content: engine.Content{Fio: true}}, kube.Image{Name: boxImage}, kube.Image{Name: fleetImage, Content: fleetContent(t)})
 	s := newStage(t)
@@ -108,14 +108,14 @@ spec:
 	return s, c
 }
 
-// account writes the configuration of a service account.
+// account writes a kubeconfig for a service account.
 func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 	token := strings.TrimSpace(c.Kubectl(t, "", "create", "token", name, "-n", "iotax", "--duration=2h"))
 	text := strings.Replace(string(c.ConfigFor("https://"+c.Proxy.Address, token)), "user: tester}", "user: tester, namespace: iotax}", 1)
 	return s.write(name+".kubeconfig", text)
 }
 
-// TestKubernetes runs iotax against a cluster, with no more rights than the documentation gives it.
+// TestKubernetes runs iotax against a cluster with only the rights that the docs ask for.
 func TestKubernetes(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -220,12 +220,12 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		s.iotax(write...).refuses(t, 1, "block devices are only read, and the job writes", "iotax run --destroy pod:/dev/claim-raw")
 		s.iotax(append(write, "--destroy", "/dev/claim-raw")...).refuses(t, 2, "no target of the plan is this block device", "pod:/dev/claim-raw")
 		named := func() result {
-			// A volume that was released is nobody's until its owner says so.
+			// A released volume can be claimed again only after its claimRef is removed.
 			c.Kubectl(t, "", "patch", "pv", "raw-0", "raw-1", "--type=merge", `-p={"spec":{"claimRef":null}}`)
 			return s.iotax(append(write, "--destroy", "pod:/dev/claim-raw")...)
 		}
-		// The pod sees neither the node's processes, its mounts and its files, nor has it a tool that knows signatures.
-		images := func(script string) string { // of either, since any of the two may be taken
+		// The pod cannot see the node's processes, mounts and files, and has no tool that detects signatures.
+		images := func(script string) string { // runs script for both images, because the claim may get either
 			out, err := exec.Command("sh", "-ec", "for f in "+s.path("raw-0.img")+" "+s.path("raw-1.img")+"; do d=$(losetup -n -O NAME -j $f | head -n 1); "+script+"; done").CombinedOutput()
 			if err != nil {
 				t.Fatalf("%s: %s", script, out)
@@ -256,7 +256,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		if len(trials) != 6 || nodes[kube.Node] != 2 || nodes["node2"] != 2 {
 			t.Errorf("%d trials, by node %v: %s", len(trials), nodes, r)
 		}
-		for _, target := range info.Targets { // each where its name says
+		for _, target := range info.Targets { // on the node that its name contains
 			if want := target.Labels["node"]; target.Facts["node"] != want {
 				t.Errorf("%s is on %s", target.Name, target.Facts["node"])
 			}
@@ -278,7 +278,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
-		// Nobody serves NFS there, or the kernel has no client for it: the node's own words say which.
+		// No NFS server runs there, or the kernel has no NFS client. The node's own message shows which.
 		s.write("nfs.yaml", `
 machines: {pod: {k8s: {start_timeout: 12s}}}
 targets: {host: {dir: a}, NFS: {on: pod, claim: {nfs: "127.0.0.1:/srv"}}}
@@ -339,7 +339,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 	})
 
-	// The pod's rows of the table in docs/dev/reliability.md.
+	// Fills in the pods' rows of the table in docs/dev/reliability.md.
 	t.Run("faults", func(t *testing.T) {
 		rows := []fault{{name: "the pod deleted while it measures", codes: []int{0, 1}, fails: true,
 			setup: func(*stage) []string {
@@ -398,7 +398,7 @@ workloads: {read: {fio: {size: 1MiB}}}
 		}
 	})
 
-	// A queue of the cluster, or a quota as here, may keep a Job from having a pod for hours.
+	// A queue or, as here, a quota may keep a Job without a pod for hours.
 	t.Run("killed before its job has a pod", func(t *testing.T) {
 		jobs := func() string { return strings.TrimSpace(c.Kubectl(t, "", "get", "jobs", "-n", "tight", "-o", "name")) }
 		r := s.start(nil, "run", "dir:"+s.path("a"), "k8s:tmpfs,job=true,namespace=tight,start_timeout=5m,kubeconfig="+c.Config, "-w", "randread-4k-8MiB", "--rounds", "1", "--calibrate=no")

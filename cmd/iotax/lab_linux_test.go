@@ -15,8 +15,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// iotax lab as a user types it: two nodes come up and stay, tell of themselves, run what is asked for as if it were typed there, and
-// go with all that runs and lies on them.
+// A user's session with iotax lab: two nodes come up, report their state, run commands, and are removed with their
+// processes and files.
 func TestLabCommand(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)
@@ -34,7 +34,7 @@ func TestLabCommand(t *testing.T) {
 		}
 		return found
 	}
-	links := func() string { // by name: what state those of others are in is their affair
+	links := func() string { // names only, because the state of other links may change
 		found, err := net.Interfaces()
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestLabCommand(t *testing.T) {
 	t.Cleanup(func() { lab("down") })
 	before := links()
 
-	// Before it is up.
+	// Before the lab is up.
 	lab("status").refuses(t, 1, "find lab "+name+": it is not up", "hint: iotax lab up --name "+name)
 	lab("exec", "node01", "--", "true").refuses(t, 1, "find lab "+name+": it is not up", "hint: iotax lab up --name "+name)
 	for _, c := range [][]string{{"up", "--rate", "fast"}, {"up", "--nodes", "0"}, {"up", "--size", "much"}, {"up", "--nodes", "100"}, {"exec", "node01"}} {
@@ -60,7 +60,7 @@ func TestLabCommand(t *testing.T) {
 		if _, err := exec.LookPath("setpriv"); err != nil {
 			t.Fatal("setpriv is not there: apt install util-linux")
 		}
-		// The program and its home are where another user gets at them.
+		// Another user needs access to the program and its home.
 		there, err := os.MkdirTemp("/tmp", "iotax-nobody-")
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestLabCommand(t *testing.T) {
 		t.Errorf("this machine's own links were\n%sand are\n%s", before, after)
 	}
 
-	// A command there: its input, output and exit status are the command's.
+	// exec passes on the input, output and exit status of the command.
 	there := func(in, node string, args ...string) (stdout, stderr string, code int) {
 		t.Helper()
 		c := exec.Command("iotax", append([]string{"lab", "exec", "--name", name, node, "--"}, args...)...)
@@ -119,11 +119,12 @@ func TestLabCommand(t *testing.T) {
 		t.Errorf("%q, exit %d", errs, code)
 	}
 
-	// The line is as wide as it says, to both sides of it; a busy machine may fall short of it in one of three tries.
+	// Traffic reaches the configured rate in both directions and does not exceed it. A busy machine may need several
+	// tries.
 	server := s.start(nil, "lab", "--name", name, "exec", "node02", "--", "iperf3", "--server", "--bind", "10.77.0.2")
-	t.Cleanup(func() { lab("down") }) // before the end of that is waited for
+	t.Cleanup(func() { lab("down") }) // runs before waiting for the server's end
 	for _, way := range []string{"there", "back"} {
-		args := []string{"iperf3", "--client", "10.77.0.2", "--json", "--connect-timeout", "5000", "--time", "2", "--omit", "1"} // what stands in the buckets goes first
+		args := []string{"iperf3", "--client", "10.77.0.2", "--json", "--connect-timeout", "5000", "--time", "2", "--omit", "1"} // --omit skips the initial burst
 		if way == "back" {
 			args = append(args, "--reverse")
 		}
@@ -140,7 +141,7 @@ func TestLabCommand(t *testing.T) {
 			}
 			said = out + errs
 			if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
-				time.Sleep(50 * time.Millisecond) // it does not listen yet
+				time.Sleep(50 * time.Millisecond) // the server does not listen yet
 				continue
 			}
 			if share = r.End.Received.Bits / 80e6; share > 1.05 {
@@ -152,7 +153,7 @@ func TestLabCommand(t *testing.T) {
 		}
 	}
 
-	// Again is the same lab, with what lies and runs there; another one it is not.
+	// A second up keeps the lab with its files and processes. With another configuration it is refused.
 	var st []struct {
 		Name, Rate, Dir, Broken string
 		Nodes                   []struct {

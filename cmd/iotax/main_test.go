@@ -25,17 +25,17 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// programs are what the tests find in their PATH.
+// programs are commands in the PATH of the tests.
 var programs = map[string]func(){"iotax": main}
 
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
-	if guest.IsInit() { // the test binary is what these tests put into their guests
+	if guest.IsInit() { // the tests' guests start the test binary as their init
 		guest.Main(host.Local())
 		return
 	}
 	ssh.Askpass()
-	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // as iotax calls itself where it was brought to another machine
+	if strings.HasPrefix(filepath.Base(os.Args[0]), "iotax-") { // the name of iotax where it was copied to another machine
 		main()
 		return
 	}
@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(waiting{m}, programs)
 }
 
-// waiting runs the parallel tests of a package, which wait for most of their time: for guests, engines, deadlines. Four at the
-// same moment keep two CPUs busy.
+// waiting runs at least four parallel tests at the same time, because they mostly wait for guests, engines and
+// deadlines.
 type waiting struct{ *testing.M }
 
 func (m waiting) Run() int {
@@ -56,7 +56,7 @@ func (m waiting) Run() int {
 			panic(err)
 		}
 	}
-	// scripts/need builds what no distribution has into bin, where installed programs find it beside themselves.
+	// scripts/need builds programs that distributions lack into bin.
 	if bin, err := filepath.Abs("../../bin"); err == nil {
 		if err := os.Setenv("PATH", os.Getenv("PATH")+string(filepath.ListSeparator)+bin); err != nil {
 			panic(err)
@@ -65,11 +65,10 @@ func (m waiting) Run() int {
 	return guard(m.M.Run)
 }
 
-// guard looks, where it can, at what the tests have left on the machine when all have ended.
+// guard runs the tests. On Linux it then also checks what they left on the machine.
 var guard = func(tests func() int) int { return tests() }
 
-// setup gives every script a home of its own but the kernel cache of the machine: fetching and
-// unpacking it for each would take minutes.
+// setup gives every script its own home, but the machine's cache: fetching and unpacking a kernel takes minutes.
 func setup(e *testscript.Env) error {
 	e.Setenv("HOME", e.WorkDir+"/home")
 	e.Setenv("XDG_STATE_HOME", e.WorkDir+"/state")
@@ -90,7 +89,7 @@ func TestScripts(t *testing.T) {
 	}})
 }
 
-// isPicture fails unless its argument is a PNG of a size that can be read, with letters and marks on it.
+// isPicture fails unless its argument is a PNG of a readable size with text and marks.
 func isPicture(ts *testscript.TestScript, neg bool, args []string) {
 	img, err := png.Decode(strings.NewReader(ts.ReadFile(args[0])))
 	ts.Check(err)
@@ -110,7 +109,7 @@ func isPicture(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sameTable fails unless a CSV and a Parquet file hold the same rows.
+// sameTable fails unless a CSV file and a Parquet file have the same rows.
 func sameTable(ts *testscript.TestScript, neg bool, args []string) {
 	lines, err := csv.NewReader(strings.NewReader(ts.ReadFile(args[0]))).ReadAll()
 	ts.Check(err)
@@ -157,7 +156,7 @@ func sameTable(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// leftovers fails when iotax left a directory behind in any of its arguments.
+// leftovers fails if iotax left a directory in one of its arguments.
 func leftovers(ts *testscript.TestScript, neg bool, args []string) {
 	for _, dir := range args {
 		entries, err := os.ReadDir(ts.MkAbs(dir))
@@ -175,9 +174,8 @@ var (
 	fileBlock    = regexp.MustCompile("(?s)```(?:yaml|ini|text)\n[#;] (\\S+\\.\\w+)\n(.*?)```")
 )
 
-// TestReadme runs every `$ iotax …` line of the documents: each must succeed, or exit as the comment
-// at its end says ("# exit 2"). Files that they name are blocks of the same document, whose first line is a
-// comment with the name.
+// TestReadme runs every `$ iotax …` line of the user pages. A line must succeed, or fail if it ends in a comment such
+// as "# exit 2". It finds files in blocks of the same page that begin with a comment with the file's name.
 func TestReadme(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -215,7 +213,7 @@ func TestReadme(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: dir, Setup: setup})
 }
 
-// A plan that is wrong is the user's mistake, as wrong words are: exit status 2 says that nothing was measured.
+// A wrong plan exits with 2, as a wrong command line does.
 func TestWrongPlanIsAMistake(t *testing.T) {
 	for text, want := range map[string]int{
 		"targets: {a: {dri: /tmp}}\nworkloads: {x: {fio: {rw: read}}}\n": exitUsage,

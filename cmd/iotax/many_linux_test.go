@@ -15,9 +15,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// manyTrials makes a store with one run of cells × rounds trials: real ones of fio, measured here under two
-// workloads on two directories, over and over, each with its own facts, values, histograms, series and output. It
-// returns the store's path.
+// manyTrials makes a store with one run of cells × rounds trials and returns its path. The trials are copies of real
+// fio trials of two workloads in two directories, each with its facts, values, histograms, series and output.
 func manyTrials(tb testing.TB, protocol string, cells, rounds int) string {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -32,8 +31,8 @@ func manyTrials(tb testing.TB, protocol string, cells, rounds int) string {
 	return path
 }
 
-// multiply makes cells × rounds trials of those of the one run in a store. Names and rounds are new; all else is
-// that of one of the real trials, another one from round to round.
+// multiply replaces the trials of the run in a store with cells × rounds copies. Names and rounds are new. Each round
+// of a cell copies another real trial.
 func multiply(tb testing.TB, path string, cells, rounds int) {
 	tb.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -42,7 +41,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 	}
 	defer db.Close()
 	db.SetMaxOpenConns(1)
-	targets := cells / 10 // under ten workloads
+	targets := cells / 10 // ten workloads
 	exec := func(query string, args ...any) {
 		tb.Helper()
 		if _, err := db.Exec(query, args...); err != nil {
@@ -52,7 +51,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 	exec(`PRAGMA synchronous = OFF`)
 	exec(`PRAGMA foreign_keys = OFF`)
 	exec(`CREATE TEMP TABLE real AS SELECT row_number() OVER (ORDER BY workload, target, round) - 1 AS i, count(*) OVER () AS n, * FROM trials`)
-	// Trial s of round b: cell c = s mod cells. The real ones of one workload lie together, so that a cell stays with one.
+	// Trial s is in round s ÷ cells, in cell s mod cells. A cell only copies trials of one real workload.
 	exec(`CREATE TEMP TABLE made AS
 		WITH RECURSIVE s(seq) AS (SELECT 0 UNION ALL SELECT seq + 1 FROM s WHERE seq < ?1 * ?2 - 1)
 		SELECT seq, seq / ?1 AS round, (seq % ?1) / ?3 AS w, (seq % ?1) % ?3 AS t,
@@ -75,7 +74,7 @@ func multiply(tb testing.TB, path string, cells, rounds int) {
 	exec(`PRAGMA wal_checkpoint(TRUNCATE)`)
 }
 
-// TestManyTrials makes every kind of report of trials of real fio, and finds in it what the store holds.
+// TestManyTrials makes every kind of report of a large run, and compares the reports with the store.
 func TestManyTrials(t *testing.T) {
 	long.Test(t)
 	const cells, rounds = 20, 100
@@ -131,13 +130,13 @@ func TestManyTrials(t *testing.T) {
 	}
 }
 
-// BenchmarkReport100k is `iotax report` over 100,000 trials of real fio in 100 cells, a process each, the start
-// of the program included, and of what else reads such a store:
+// BenchmarkReport100k runs `iotax report`, and other commands that read such a store, on 100,000 trials of real fio in
+// 100 cells. Each is a new process, whose start is included:
 //
 //	go test -run xxx -bench Report100k -benchtime 3x ./cmd/iotax
 //
-// It fails where a report takes more than 2 s of CPU time or 330 MiB.
-// With IOTAX_MANY=FILE the store is kept there, and used again.
+// It fails if a report takes more than 2 s of CPU time or 330 MiB. IOTAX_MANY=FILE keeps the store in FILE and uses it
+// again.
 func BenchmarkReport100k(b *testing.B) {
 	dir := b.TempDir()
 	exe := filepath.Join(dir, "program")

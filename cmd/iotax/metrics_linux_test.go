@@ -24,8 +24,8 @@ workloads:
 measure: {trial: 1s, ramp: 0s, rounds: 6, precision: 10%}
 `
 
-// Each metric of a plan has a ratio with an interval and a verdict, of what fio and the kernel really counted; what is listed as
-// possible is there.
+// Every metric of a plan has a ratio with an interval and a verdict, from values of fio and the kernel. Every metric
+// that is listed as possible has a value.
 func TestMetricsOfFio(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestMetricsOfFio(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	absent := func(name string) bool { // what this work on directories of this host does not have, or too few I/Os
+	absent := func(name string) bool { // metrics that this work does not have, or quantiles that need more I/Os
 		_, q, quantile := iotax.Quantile(name)
 		return strings.HasPrefix(name, "fairness.") || strings.Contains(name, "serving") || strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "boot.") || strings.HasSuffix(name, ".stall.period") || name == iotax.ValueCPUHost || quantile && q > .5
 	}
@@ -86,7 +86,7 @@ func TestMetricsOfFio(t *testing.T) {
 	s.iotax("compare", "latest", "latest", "--metric", "sync.latency.mean", "--fail-on", "worse").works(t, exitOK, "sync latency mean")
 }
 
-// What cannot be judged is refused before anything is measured.
+// A metric that cannot be judged is refused before measuring.
 func TestMetricsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// mutate changes a good text a little, in the ways in which people and programs do.
+// mutate makes a small mistake in a valid text, as people and programs do.
 func mutate(d *rand.Rand, text string) string {
 	words := []string{"null", "-1", "0", "1e999", "9999999999999999999999", "{}", "[]", "\x00", "\xff\xfe", "'", "\"", ":", "%", "$x", "${", "é", "\t", "~", "&a *a", "!!binary x", "|", ">", "---\n", "../..", "/", "NaN", "=", ";", ","}
 	b := []byte(text)
@@ -32,19 +32,19 @@ func mutate(d *rand.Rand, text string) string {
 			b = b[:at]
 		case 1: // a part is missing
 			b = append(bytes.Clone(b[:at]), b[end:]...)
-		case 2: // twice
+		case 2: // a part is doubled
 			b = append(bytes.Clone(b[:end]), b[at:]...)
-		case 3: // a character is another
+		case 3: // a character is replaced
 			b = bytes.Clone(b)
 			b[at] = byte(d.IntN(256))
-		case 4, 5: // a word in between
+		case 4, 5: // a word is inserted
 			b = append(append(bytes.Clone(b[:at]), words[d.IntN(len(words))]...), b[at:]...)
-		case 6: // two letters exchanged, as fingers do
+		case 6: // two letters are swapped
 			b = bytes.Clone(b)
 			if at+1 < len(b) {
 				b[at], b[at+1] = b[at+1], b[at]
 			}
-		case 7: // a line elsewhere
+		case 7: // a line is moved
 			lines := strings.SplitAfter(string(b), "\n")
 			i, j := d.IntN(len(lines)), d.IntN(len(lines))
 			lines[i], lines[j] = lines[j], lines[i]
@@ -54,7 +54,7 @@ func mutate(d *rand.Rand, text string) string {
 	return string(b)
 }
 
-// try runs the command in this process, and fails on what no input may cause.
+// try runs a command in this process. It fails the test on results that no input may cause.
 func try(t *testing.T, in string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	defer func() {
@@ -135,10 +135,11 @@ var mutableWords = []string{
 	"plan quick --scale 0.1",
 }
 
-// foreignOptions are cut short, of fio itself, or reach beyond a job's target.
+// foreignOptions are misspelt options, options of the fio command itself, and options with effects outside of a job's
+// target.
 var foreignOptions = []string{"opendi=/a", "write_iol=/a", "output=/a", "trigger=/a", "aux-path=/a", "write_iolog=/a", "exec_prerun=/a", "ioengine=external:/a", "mem=mmap:/a"}
 
-// mutableFake is a plan that could be measured at once: were one of its mistakes overlooked, there would be a run.
+// mutableFake is a plan that runs at once, so that an overlooked mistake would start a run.
 const mutableFake = `name: at once
 baseline: a
 machines: {one: {fake: {}}, other: {fake: {}}}
@@ -151,16 +152,16 @@ workloads:
 measure: {protocol: "fixed:1x50ms", ramp: 0s, cold: false, order: random}
 `
 
-// placed is the beginning of an error that points into a file.
+// placed matches an error with a position in a file.
 var placed = regexp.MustCompile(`in\.yaml:\d+|in\.fio: line \d+|in\.fio has no job`)
 
-// mended reports whether an error says what would be right.
+// mended reports whether an error has a hint.
 func mended(stderr string) bool {
 	return strings.Contains(stderr, "hint:") || strings.Contains(stderr, "did you mean")
 }
 
-// TestMutatedInput gives the commands a thousand inputs that were good before something happened to them: none may cause
-// a panic, and what is refused is refused before anything is measured or saved, with its place and what would be right.
+// TestMutatedInput gives the commands a thousand inputs with a small mistake each. None may cause a panic. A wrong
+// input must be refused before iotax measures or saves, with its position and a hint.
 func TestMutatedInput(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -185,7 +186,7 @@ func TestMutatedInput(t *testing.T) {
 	put("other.fio", "rwmixread=70\n")
 	runs := filepath.Join(dir, "runs.db")
 	refused := map[string]int{}
-	// refuse asks a command that only looks; what it refuses must be refused by run alike.
+	// refuse runs plan on an input. What plan refuses, run must refuse as well.
 	refuse := func(kind, text string, words ...string) {
 		t.Helper()
 		code, _, stderr := try(t, text, append([]string{"plan"}, words...)...)
@@ -224,7 +225,7 @@ func TestMutatedInput(t *testing.T) {
 
 		text = mutate(d, mutableJob)
 		file := put("in.fio", text)
-		if i%5 == 0 { // it asks fio
+		if i%5 == 0 { // lint starts fio
 			try(t, text, "lint", file)
 		}
 		refuse("job file", text, "dir:/a", "dir:/b", "-w", file)
@@ -268,7 +269,7 @@ func TestMutatedInput(t *testing.T) {
 			t.Errorf("of %d mutations of a %s %d were refused: they are too weak", each, kind, refused[kind])
 		}
 	}
-	// No run was begun: there is none in the store, and no directory of one.
+	// No run has begun: the store has none, and no directory was made.
 	if code, stdout, stderr := try(t, "", "list", "--all", "--json", "--store", runs); code != exitOK || strings.TrimSpace(stdout) != "[]" {
 		t.Errorf("runs were begun: %s%s", stdout, stderr)
 	}

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// What iotax promises about its own cost. The figures are in docs/dev/numbers.md.
+// Tests and benchmarks of iotax's own cost. The figures are in docs/dev/numbers.md.
 
-// During a trial iotax sleeps: it uses at most 1 % of a core, and little memory.
+// During a trial iotax uses at most 1 % of a core, and little memory.
 func TestCostDuringATrial(t *testing.T) {
 	s := newStage(t)
 	var share float64
 	var rss int64
-	for range 3 { // what else this machine does may fall into the window
+	for range 3 { // other work on this machine may disturb a try
 		share, rss = s.costDuringATrial()
 		t.Logf("%.3f %% of a core, %d MiB resident without the pages of the program", 100*share, rss>>20)
 		if share <= 0.01 && rss <= 20<<20 {
@@ -35,7 +35,7 @@ func TestCostDuringATrial(t *testing.T) {
 	}
 }
 
-// costDuringATrial is the share of a core that iotax uses during a trial, and the memory that it holds, in B.
+// costDuringATrial returns the share of a core that iotax uses during a trial, and its resident memory in bytes.
 func (s *stage) costDuringATrial() (share float64, rss int64) {
 	t := s.t
 	t.Helper()
@@ -49,7 +49,7 @@ func (s *stage) costDuringATrial() (share float64, rss int64) {
 			t.Fatal("no trial")
 		}
 	}
-	time.Sleep(300 * time.Millisecond) // the start of the trial is over
+	time.Sleep(300 * time.Millisecond) // skip the start of the trial
 	pid := r.cmd.Process.Pid
 	from, before := time.Now(), cpuTime(t, pid)
 	time.Sleep(2500 * time.Millisecond)
@@ -59,7 +59,7 @@ func (s *stage) costDuringATrial() (share float64, rss int64) {
 	return share, rss
 }
 
-// cpuTime is what the threads of a process have used (/proc/PID/task/*/schedstat, in ns).
+// cpuTime returns the CPU time of a process's threads (/proc/PID/task/*/schedstat, in ns).
 func cpuTime(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
@@ -81,8 +81,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// residentSet is the memory that a process holds, in B, without the pages of its program's file: here that is the test
-// binary, which is larger than what is shipped.
+// residentSet returns the resident memory of a process in bytes, without the pages of its executable: the test binary
+// is larger than iotax.
 func residentSet(t *testing.T, pid int) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
@@ -101,13 +101,13 @@ func residentSet(t *testing.T, pid int) int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// BenchmarkStart is the time from the start of the program to the first trial of a local target,
-// without the writing of the test file, which comes last:
+// BenchmarkStart measures the time from the start of the program to the first trial of a local target, without writing
+// the test file, which comes last:
 //
 //	go test -run xxx -bench Start -benchtime 20x ./cmd/iotax
 func BenchmarkStart(b *testing.B) {
 	dir := b.TempDir()
-	exe := filepath.Join(dir, "program") // not "iotax", which is the directory of the store
+	exe := filepath.Join(dir, "program") // "iotax" is the directory of the store
 	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
@@ -135,7 +135,7 @@ func BenchmarkStart(b *testing.B) {
 		}
 		return took
 	}
-	once() // which engines work, and that fio takes these options, is remembered from the first run on
+	once() // the first run caches the engines that work and the options that fio accepts
 	var sum time.Duration
 	n := 0
 	for b.Loop() {

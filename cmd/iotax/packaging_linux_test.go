@@ -10,15 +10,15 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The Dockerfile that ships makes, with both engines and the program as packages have it, an image that measures. Its base is
-// one that has fio: nothing can be fetched here.
+// The Dockerfile in packaging builds an image that can measure, with Docker and Podman. The base image has fio, because
+// the test cannot download packages.
 func TestContainerImage(t *testing.T) {
 	long.Test(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Not in the sources: what was packaged there is somebody's.
+	// A directory outside of the sources, which may contain a user's packages.
 	context := t.TempDir()
 	if out, err := exec.Command("make", "-C", root, "package-program", "BIN="+context+"/bin").CombinedOutput(); err != nil {
 		t.Fatalf("make package-program: %v: %s", err, out)

@@ -10,8 +10,8 @@ import (
 	"iotax"
 )
 
-// A trial in which iotax was stopped is discarded, and its round is run again: whether fio was stopped with it, as when the host is
-// suspended, cannot be told. fio stopped alone is no pause (TestFindsStall).
+// A trial in which iotax was stopped is discarded and its round runs again, because iotax cannot detect whether fio was
+// stopped with it, as when the host is suspended. A stopped fio alone is not a pause (TestFindsStall).
 func TestPausedInATrial(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

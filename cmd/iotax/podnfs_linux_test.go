@@ -16,8 +16,7 @@ import (
 	"iotax/internal/testenv/kube"
 )
 
-// nfsNode makes a guest a node of the cluster, because this machine's kernel may have no client of NFS and that of a
-// guest has.
+// nfsNode adds a guest to the cluster as a node, because this machine's kernel may lack an NFS client.
 func nfsNode(t *testing.T, c *kube.Cluster) {
 	t.Helper()
 	const files = "/mnt/files"
@@ -40,7 +39,7 @@ func nfsNode(t *testing.T, c *kube.Cluster) {
 	c.Join(t, m, "guest", "10.0.2.15", files)
 }
 
-// exported serves a directory by NFS on this machine's loopback, and returns the port.
+// exported exports a directory over NFS on the loopback, and returns the port.
 func exported(t *testing.T, dir string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,8 +73,8 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = /srv; Access_Type = RW; Squash = No_
 	}
 }
 
-// A claim of a storage class whose volumes are exports is measured in a pod whose node mounts them: what the server's own disk
-// does is the baseline, and the way there is told. The guest stays a node, which is gone when this ends.
+// A pod measures a claim whose volume is an NFS export that its node mounts. The baseline is the server's own disk, and
+// the facts record the export and its mount options. The guest stays a node after it has ended.
 func podOnNFS(t *testing.T, c *kube.Cluster) {
 	s := newStage(t)
 	s.env["KUBECONFIG"] = c.Config

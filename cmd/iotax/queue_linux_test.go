@@ -15,8 +15,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// urgent is what is put before a command so that it runs before whatever else this machine has to do; nothing
-// where that may not be had.
+// urgent returns words that run a command with real-time priority, or nil if that is not allowed.
 func urgent() []string {
 	if exec.Command("chrt", "-f", "20", "true").Run() != nil {
 		return nil
@@ -24,8 +23,8 @@ func urgent() []string {
 	return []string{"chrt", "-f", "20"}
 }
 
-// serverOfOne serves a block device over NBD that takes service for every read, one after the other. It returns its URL, and the file in which
-// it logs when each read begins and ends.
+// serverOfOne serves a block device over NBD. A read takes service, and reads run one after the other. It returns the
+// URL, and the file that logs the begin and end of each read.
 func serverOfOne(t *testing.T, service time.Duration) (url, log string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +58,7 @@ func serverOfOne(t *testing.T, service time.Duration) (url, log string) {
 	}
 }
 
-// services are the times of the reads in the log of nbdkit that began from one time to another, in s.
+// services returns the times, in s, of the reads in nbdkit's log that began between from and to.
 func services(t *testing.T, log string, from, to time.Time) (service []float64) {
 	t.Helper()
 	raw, err := os.ReadFile(log)
@@ -86,7 +85,7 @@ func services(t *testing.T, log string, from, to time.Time) (service []float64) 
 	return service
 }
 
-// latency is the mean read latency of a trial, in s.
+// latency returns the mean read latency of a trial, in s.
 func latency(t *testing.T, trial *iotax.Trial) float64 {
 	t.Helper()
 	n, sum := 0.0, 0.0
@@ -105,10 +104,10 @@ func latency(t *testing.T, trial *iotax.Trial) float64 {
 	return sum / n
 }
 
-// Queueing theory knows what an open loop must measure before a server that takes I/Os one by one: by
-// Pollaczek and Khinchine, the mean latency is E[S] + λE[S²]/(2(1−ρ)), with S the time of service, which the server logs, λ the
-// rate of arrivals and ρ = λE[S]. For a constant S that is the queue M/D/1. A closed loop would show E[S], 30 % less at
-// ρ = 0.6; arrivals that come in bunches, more.
+// Queueing theory predicts the mean latency of an open loop at a server that serves I/Os one by one
+// (Pollaczek–Khinchine): E[S] + λE[S²]/(2(1−ρ)). S is the service time, which the server logs, λ the arrival
+// rate, and ρ = λE[S]. For a constant S the queue is M/D/1. A closed loop would show E[S], at ρ = 0.6 about 30 %
+// less. Arrivals in bunches would show more.
 func TestOpenLoopObeysQueueingTheory(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -119,7 +118,7 @@ workloads: {open: {fio: {rw: randread, bs: 4k, size: 16MiB, numjobs: 64, load: [
 measure: {trial: 4s, ramp: 300ms, rounds: 5, cold: false}
 `, url))
 	var told []string
-	for range 4 { // a machine whose CPUs are taken away for a moment lets arrivals come in bunches
+	for range 4 { // a machine without free CPUs delays arrivals, which then come in bunches
 		s.start(urgent(), "run", "--calibrate=no", plan).wait().works(t, 0)
 		_, trials := s.trials()
 		ratios := map[string][]float64{}
@@ -140,7 +139,7 @@ measure: {trial: 4s, ramp: 300ms, rounds: 5, cold: false}
 			}
 			got, rho := latency(t, x), rate.Value*mean
 			want := mean + rate.Value*square/(2*(1-rho))
-			if rho >= 1 { // no queue is stable there
+			if rho >= 1 { // the queue is not stable
 				want = 0
 			}
 			ratios[x.Workload] = append(ratios[x.Workload], got/want)

@@ -10,7 +10,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// Each suite that ships is a plan of the kinds that there are.
+// Every shipped suite is a valid plan.
 func TestSuitesParse(t *testing.T) {
 	t.Parallel()
 	for _, name := range suite.Names() {
@@ -26,15 +26,15 @@ func TestSuitesParse(t *testing.T) {
 	}
 }
 
-// The suite randrw does its work on a device that it may give up, beside a directory of a disk: reads, writes and their sum, and
-// bandwidth in both units.
+// The suite randrw measures a device that may be overwritten and a directory: reads, writes and their sum, and
+// bandwidth in MB/s and MiB/s.
 func TestRandrwOnDevice(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
 	dev := s.bare("image")
 	words := []string{"run", "randrw", "dir:a", "device:" + dev, "--size", "8MiB", "--protocol", "fixed:2x300ms", "--calibrate=no"}
 	empty := s.sum("image")
-	// The directory is measured all the same: what cannot be had is left out of this suite.
+	// Without --destroy, this suite measures only the directory.
 	s.iotax(words...).works(t, 0, "block devices are only read, and the job writes", "--destroy "+dev)
 	if s.sum("image") != empty {
 		t.Fatal("the device was written to")

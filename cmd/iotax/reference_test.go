@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the pages of docs/reference that 
 
 const madeBy = "`go test ./cmd/iotax -run TestReferencePages -update`"
 
-// helpOf returns the help of a command as a terminal of 80 columns shows it, apart from the flags that all commands have.
+// helpOf returns the help of a command at 80 columns, split into its own part and the flags of all commands.
 func helpOf(t *testing.T, args ...string) (own, common string) {
 	t.Helper()
 	var out strings.Builder
@@ -30,7 +30,7 @@ func helpOf(t *testing.T, args ...string) (own, common string) {
 	return strings.TrimRight(own, "\n"), common
 }
 
-// cliPage is docs/reference/cli.md.
+// cliPage returns the text of docs/reference/cli.md.
 func cliPage(t *testing.T) string {
 	var b strings.Builder
 	own, _ := helpOf(t)
@@ -56,7 +56,7 @@ func cliPage(t *testing.T) string {
 	return b.String()
 }
 
-// environmentPage is docs/reference/environment.md.
+// environmentPage returns the text of docs/reference/environment.md.
 func environmentPage() string {
 	var b strings.Builder
 	b.WriteString("# Exit status, environment and files\n\n`iotax help exit-status`, `environment` and `files` print this page.\n" +
@@ -70,7 +70,7 @@ func environmentPage() string {
 	return b.String()
 }
 
-// metricsPage is docs/reference/metrics.md.
+// metricsPage returns the text of docs/reference/metrics.md.
 func metricsPage(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nThe numbers that trials of each kind of workload can have. [Is p99 worse, or is that noise?](../how-to/tails.md) shows how to\n" +
@@ -86,14 +86,14 @@ func metricsPage(t *testing.T) string {
 				m.Name += "`, `" + strings.Join(metric.Quantiles[1:], "`, `")
 				m.Doc = "quantiles" + strings.TrimPrefix(m.Doc, "50 % quantile")
 			} else if ok {
-				continue // in the row of p50
+				continue // included in the row of p50
 			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Unit, better[m.Better], m.Doc)
 		}
 	}
 	for _, k := range kinds.All().Workloads {
 		s := k.New()
-		if o := s.Traits().Options; o != nil && k.Name == "fio" { // all that fio can have
+		if o := s.Traits().Options; o != nil && k.Name == "fio" { // a job with all metrics of fio
 			for _, set := range [][2]string{{"rw", "randrw"}, {"fdatasync", "1"}} {
 				if err := o.Set(set[0], set[1]); err != nil {
 					t.Fatal(err)
@@ -111,7 +111,7 @@ func metricsPage(t *testing.T) string {
 	return b.String()
 }
 
-// The pages on commands, metrics, exit status, environment and files are what the program prints.
+// The pages on commands, metrics, exit status, environment and files match the program.
 func TestReferencePages(t *testing.T) {
 	for name, text := range map[string]string{"cli": cliPage(t), "environment": environmentPage(), "metrics": metricsPage(t)} {
 		file := "../../docs/reference/" + name + ".md"

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/store"
 )
 
-// A run whose trials were all discarded compares nothing. A run without a trial does not claim that trials failed.
+// A run with only discarded trials compares nothing. A run without trials does not report failed trials.
 func TestNoComparison(t *testing.T) {
 	r := &report.Report{Run: &iotax.Run{ID: "r"}, Sections: []report.Section{{Rows: []report.Row{{Target: "a", Err: "it is gone"}, {Target: "b", Against: "a"}}}}}
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestNoComparison(t *testing.T) {
 	}
 }
 
-// An interrupted run has an error of its own, also as JSON.
+// An interrupted run has its own error, also as JSON.
 func TestInterruptedRun(t *testing.T) {
 	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
 	r, err := db.Get(t.Context(), "a1")
@@ -51,7 +51,7 @@ func TestInterruptedRun(t *testing.T) {
 	}
 }
 
-// The shard that ends last prints that the whole run compares nothing. Its own exit status is that of its part, as of the shards before it.
+// The shard that ends last reports that the run compares nothing. Its exit status is that of its own part.
 func TestLastShardHasItsOwnStatus(t *testing.T) {
 	_, db := storeOf(t, nil, leftover.Self())
 	var part iotax.Run
@@ -68,7 +68,7 @@ func TestLastShardHasItsOwnStatus(t *testing.T) {
 	if err := a.finishPart(t.Context(), db, &part, &outlet{format: "txt"}, run.Shard{Index: 1, Count: 2}, nil); err != nil || !strings.Contains(errs.String(), "no trial was measured") {
 		t.Errorf("%v: %s%s", err, errs.String(), out.String())
 	}
-	if !strings.Contains(out.String(), "iotax report r") || strings.Contains(out.String(), "--resume") { // which a divided run refuses
+	if !strings.Contains(out.String(), "iotax report r") || strings.Contains(out.String(), "--resume") { // a divided run refuses --resume
 		t.Errorf("the report ends with:\n%s", out.String())
 	}
 }

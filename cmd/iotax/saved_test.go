@@ -19,7 +19,7 @@ import (
 	"iotax/internal/store"
 )
 
-// storeOf makes a store with runs of these states, by id; those that are running name their runner.
+// storeOf makes a store with runs of these statuses, by id. Running ones have the given runner.
 func storeOf(t *testing.T, runs map[string]iotax.Status, runner leftover.Runner) (path string, db *store.Store) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "iotax.db")
@@ -40,14 +40,14 @@ func storeOf(t *testing.T, runs map[string]iotax.Status, runner leftover.Runner)
 
 func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that is not refused may serve, or measure
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a command that is not refused may serve or measure
 	defer cancel()
 	var out, errs bytes.Buffer
 	code = Main(ctx, args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
-// An empty word is what a shell makes of a variable that is not set. It is a mistake wherever it stands.
+// A shell passes an empty argument for an unset variable. It is refused in every place.
 func TestEmptyWords(t *testing.T) {
 	path, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Done}, leftover.Self())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -72,10 +72,10 @@ func TestEmptyWords(t *testing.T) {
 	}
 }
 
-// What is to be removed is listed. Without a terminal it takes --yes, and a run that goes on is not removed at all.
+// rm lists the runs that it would remove. Without a terminal it needs --yes. It never removes a run that still runs.
 func TestRemovalIsMeant(t *testing.T) {
 	died := leftover.Self()
-	died.Start++ // another process of this id
+	died.Start++ // another process with this id
 	far := leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
 	for _, c := range []struct {
 		what   string
@@ -105,10 +105,10 @@ func TestRemovalIsMeant(t *testing.T) {
 	}
 }
 
-// A run that stays running for ever, because a shard never began or its row is damaged, can be removed.
+// A run can be removed if its status stays running because a shard never began or its row is damaged.
 func TestRemoveStuck(t *testing.T) {
 	died := leftover.Self()
-	died.Start++ // another process of this id
+	died.Start++ // another process with this id
 	far := leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
 	path, db := storeOf(t, map[string]iotax.Status{"seed": iotax.Running, "environment": iotax.Running}, died)
 	for id, part := range map[string]iotax.Run{
@@ -156,7 +156,7 @@ func TestRemoveStuck(t *testing.T) {
 	}
 }
 
-// A report goes to its file as it is made, and a signal meanwhile leaves no temporary file.
+// A report is written to its file while it is made. A signal leaves no temporary file.
 func TestReportIsStreamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txt")
 	o := &outlet{formats: []string{"txt"}, files: []string{path}}

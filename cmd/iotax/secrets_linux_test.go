@@ -18,9 +18,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A secret comes from the environment or a file, and goes to the one who asks for it. Markers are planted in
-// every place that a secret can come from; none may turn up in a command line, the store, what is printed,
-// or a file.
+// Secrets come from the environment or a file, and reach only the service that asks for them. The test puts markers
+// into every source of secrets. None may appear in a command line, the store, the output or a file.
 func TestSecretsStaySecret(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -40,12 +39,12 @@ func TestSecretsStaySecret(t *testing.T) {
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 
-	// Command lines are looked at all the time, of every process there is.
+	// Watch the command lines of all processes.
 	exe, err := exec.LookPath("iotax")
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := map[string]bool{} // what the test itself writes is the user's own command line
+	own := map[string]bool{} // the user's own command line, which the test starts
 	stop, seen := make(chan struct{}), make(chan map[string]bool)
 	go func() {
 		found := map[string]bool{}
@@ -86,8 +85,8 @@ measure: {trial: 200ms, ramp: 0s, rounds: 1}
 `, d.port, password, s.path("b")))
 	run("run", "plan.yaml", "-o", "report.html", "-o", "report.md", "-o", "report.json").works(t, 0)
 	run("export", "-o", "report.csv").works(t, 0)
-	// A command that prints its environment, and a hook that does. What is iotax's own does not get there; what commands of the user
-	// may need does, and is not kept.
+	// A command and a hook that print their environment. iotax removes its own secrets from it. Secrets for the user's
+	// commands are passed on, but not saved.
 	s.write("env.yaml", `
 targets: {a: {dir: a}, b: {dir: b}}
 workloads: {env: {command: {shell: true, run: "env; env >&2", setup: "env"}}, wrong: {command: {shell: true, run: "env >&2; exit 3"}}}
@@ -101,14 +100,14 @@ workloads: {hook: {command: {run: "true", setup: "env >&2; exit 3"}}}
 measure: {rounds: 1}
 `)
 	run("run", "hook.yaml", "--keep-going").refuses(t, 1, "PGPASSWORD=[$PGPASSWORD]")
-	// A server that lets nobody in, so that everything is tried.
+	// A server that accepts no key, so that ssh tries everything.
 	s.write("plan2.yaml", strings.Replace(fmt.Sprintf(`
 machines: {there: {ssh: {host: 127.0.0.1, port: %d, user: nobody-here, config: none, known_hosts: KNOWN, password_file: %s}}}
 targets: {host: {dir: a}, there: {on: there, dir: /tmp}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 `, d.port, password), "KNOWN", s.path("known"), 1))
 	run("run", "plan2.yaml")
-	// In URLs: of a target, of a store.
+	// In the URLs of targets and stores.
 	for _, args := range [][]string{
 		{"run", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
 		{"plan", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
@@ -121,7 +120,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 			t.Errorf("%q works", args[:2])
 		}
 	}
-	// Keys of a store, from the environment and from a file, that are right and that are wrong.
+	// Keys of an object store from the environment and from a file, right and wrong ones.
 	addr := s.s3("bench")
 	s.write("bucket.yaml", fmt.Sprintf(`
 targets:
@@ -132,7 +131,7 @@ workloads: {put: {object: {size: 64KiB, count: 2}}}
 measure: {rounds: 1}
 `, addr, keys, s.path("a"), s.storeProgram()))
 	run("run", "bucket.yaml", "--keep-going", "-o", "bucket.html", "-o", "bucket.json").works(t, 1)
-	// A server that is asked with its token, with a wrong one, and without.
+	// iotax serve with the right token, a wrong one, and without a token.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +203,7 @@ measure: {rounds: 1}
 	}
 }
 
-// Names come from plans of anybody, and texts from machines of anybody.
+// Names come from untrusted plans, and texts from untrusted machines.
 func TestHostileNames(t *testing.T) {
 	s := newStage(t)
 	s.write("plan.yaml", `
@@ -249,7 +248,7 @@ measure: {trial: 100ms, ramp: 0s, rounds: 2}
 			}
 		}
 	}
-	// Escape sequences have no place in a plan, and no way to the terminal.
+	// Plans with escape sequences are refused, and no escape sequence reaches the terminal.
 	s.write("esc.yaml", "targets: {\"a\\u001b]0;x\\u0007\": {dir: a}, b: {dir: b}}\nworkloads: {w: {fio: {size: 4MiB}}}\nmeasure: {trial: 100ms, ramp: 0s, rounds: 1}\n")
 	if r := s.iotax("run", "esc.yaml"); strings.ContainsAny(r.stdout+r.stderr, "\x1b\x07\u009b") {
 		t.Errorf("control characters on the terminal: %q", r.stdout+r.stderr)

@@ -21,7 +21,7 @@ import (
 	"iotax/internal/testenv/storetest"
 )
 
-// structure is what two reports of the same plan have in common, whatever was measured.
+// structure returns the parts of a report that are the same for every run of a plan.
 func structure(t *testing.T, text string) string {
 	t.Helper()
 	var r struct {
@@ -45,7 +45,7 @@ func structure(t *testing.T, text string) string {
 			pairs = c.Ratio.N
 		}
 		out += fmt.Sprintf("%s / %s %s %s %s baseline=%t n=%d pairs=%d failed=%d", c.Target, c.Workload, c.Metric, c.Unit, c.Better, c.Baseline, c.Value.N, pairs, c.Trials.Failed)
-		for _, s := range c.Secondary { // which others there are depends on how much was done
+		for _, s := range c.Secondary { // other secondary values depend on the number of I/Os
 			if strings.HasSuffix(s.Name, ".bandwidth") || strings.HasSuffix(s.Name, ".latency.mean") || s.Name == "duration" {
 				out += " " + s.Name
 			}
@@ -55,7 +55,7 @@ func structure(t *testing.T, text string) string {
 	return out
 }
 
-// postgres starts a server that ends with the test, and makes a database.
+// postgres starts a server until the end of the test, and makes a database.
 func postgres(t *testing.T) (_ *storetest.Server, url string) {
 	t.Helper()
 	server, err := storetest.Start()
@@ -73,8 +73,8 @@ func postgres(t *testing.T) (_ *storetest.Server, url string) {
 	return server, url
 }
 
-// Four processes measure a run together, in one PostgreSQL; its report has the structure of that of one process. All
-// else that reads a store reads this one.
+// Four processes measure a run together in one PostgreSQL. The report has the structure of a single process's report,
+// and all other commands can read the store.
 func TestShards(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -135,7 +135,7 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	s.iotax("run", "--resume=cut").works(t, exitOK)
 	s.iotax("rm", "cut", "--yes").works(t, exitOK)
 
-	// A shard that was killed is told, and is started again as it was.
+	// A killed shard is reported, and the same command starts it again.
 	part := func(shard string) []string { return args("--id", "killed", "--rounds", "4", "--shard", shard) }
 	r = s.start(nil, part("0/2")...)
 	r.said("round 1/")
@@ -154,8 +154,8 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 	}
 }
 
-// diedElsewhere kills a shard of another host, and a run of one process: they are shown as running, and not taken over, until
-// the store has not heard of them for long.
+// diedElsewhere kills a shard on another host and an undivided run. Both count as running, and are not taken over,
+// until the store has not heard from them for several minutes.
 func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string) []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -198,7 +198,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	s.iotax("run", "--resume=far-alone").works(t, exitOK)
 	s.iotax("rm", "far-shard", "--yes").works(t, exitOK)
 	s.iotax("rm", "far-alone", "--yes").works(t, exitOK)
-	// What was left there would be removed there.
+	// On a real second host, clean there would remove these.
 	left, err := filepath.Glob(s.path("[ab]/iotax-*"))
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	}
 }
 
-// served fails unless `iotax serve` shows the run, from the store of the stage and without the words of its address.
+// served fails unless `iotax serve` shows the run from the stage's store without showing the password of its address.
 func served(t *testing.T, s *stage, id string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The first signal ends a command that waits for its input, or reads one without end, as long as nothing is to be undone.
+// Until iotax has made something that it must remove, the first signal ends it at once, also while it waits for input
+// or reads endless input.
 func TestFirstSignal(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -43,11 +44,11 @@ func TestFirstSignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer cmd.Process.Kill()
-			if args[1] == "-" { // more than fits into the pipe: it is being read
+			if args[1] == "-" { // more than fits into the pipe, so iotax is reading
 				if _, err := stdin.Write(bytes.Repeat([]byte("hello\n"), 1<<20)); err != nil {
 					t.Fatal(err)
 				}
-			} else { // opens when the other end does
+			} else { // blocks until iotax opens it
 				f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 				if err != nil {
 					t.Fatal(err)
@@ -69,7 +70,7 @@ func TestFirstSignal(t *testing.T) {
 	}
 }
 
-// What is read whole has a limit, which the error names, on devices too.
+// Inputs that are read whole have a size limit, which the error names. It also applies to devices.
 func TestInputLimits(t *testing.T) {
 	t.Parallel()
 	zeros := filepath.Join(t.TempDir(), "zeros.yaml")

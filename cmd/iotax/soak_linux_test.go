@@ -36,8 +36,8 @@ var soak = flag.Bool("soak", false, "soak for long (10,000 trials of the fake, 5
 
 func init() { programs["soaked-iotax"] = soakFake }
 
-// TestSoak lets runs go on for long. The memory and the open files of iotax, seen from outside, must not grow with the
-// trials. The whole takes most of an hour:
+// TestSoak runs iotax for a long time. Its memory and open files, observed from outside, must not grow with the number
+// of trials. With -soak it takes most of an hour:
 //
 //	go test ./cmd/iotax -run TestSoak -soak -timeout 3h -v
 func TestSoak(t *testing.T) {
@@ -73,13 +73,13 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// A level is what a process held when it had done so many trials.
+// A level is what a process held after a number of trials.
 type level struct {
 	trials, files int
-	memory        float64 // B, resident
+	memory        float64 // resident, in bytes
 }
 
-// watched looks at r until it ends.
+// watched samples the levels of r until it ends.
 func (r *running) watched() (levels []level) {
 	proc := filepath.Join("/proc", strconv.Itoa(r.cmd.Process.Pid))
 	for begin := time.Now(); ; {
@@ -89,7 +89,7 @@ func (r *running) watched() (levels []level) {
 		case <-time.After(50 * time.Millisecond):
 		}
 		files, err := filepath.Glob(proc + "/fd/*")
-		files = slices.DeleteFunc(files, func(f string) bool { // its two connections are made when they are wanted
+		files = slices.DeleteFunc(files, func(f string) bool { // database/sql opens up to two connections on demand
 			to, _ := os.Readlink(f)
 			return strings.Contains(to, "/iotax.db")
 		})
@@ -105,7 +105,7 @@ func (r *running) watched() (levels []level) {
 	}
 }
 
-// flat fails the test when a run that came to got grew over its trials.
+// flat fails the test if memory or open files grew during the run whose result is got.
 func flat(t *testing.T, trials int, levels []level, got result) {
 	t.Helper()
 	if got.code != 0 {
@@ -114,23 +114,23 @@ func flat(t *testing.T, trials int, levels []level, got result) {
 	if n := strings.Count(got.stderr, "  round "); n < trials {
 		t.Fatalf("%d trials of %d: %s", n, trials, got)
 	}
-	// The first fifth is for starting; the second is compared with the last.
+	// The first fifth is warm-up. The second fifth is compared with the last.
 	early, late := between(levels, trials/5, 2*trials/5), between(levels, 4*trials/5, trials)
 	if len(early) == 0 || len(late) == 0 {
 		t.Fatalf("%d looks, of which %d early and %d late", len(levels), len(early), len(late))
 	}
 	memory := func(l level) float64 { return l.memory }
 	files := func(l level) float64 { return float64(l.files) }
-	// While a command runs there are three files for it; how often a look falls there depends on how busy the machine is.
+	// A running command adds three files. How often a sample sees them depends on the load of this machine.
 	m0, m1, f0, f1 := middle(early, memory), middle(late, memory), least(early, files), least(late, files)
 	t.Logf("%d trials: %.1f MiB and %.0f files early, %.1f MiB and %.0f files late; at most %.1f MiB", trials, m0/(1<<20), f0, m1/(1<<20), f1,
 		slices.MaxFunc(levels, func(a, b level) int { return int(a.memory - b.memory) }).memory/(1<<20))
-	// A run keeps of each trial what the stop rule and the review ask for, less than a hundred bytes: that does not show
-	// beside what the collector leaves lying for a while.
+	// A run keeps less than a hundred bytes of each trial for the stop rule and the checks. That is less than the garbage
+	// collector's variation.
 	if m1 > 1.1*m0+2<<20 {
 		t.Errorf("memory grew from %.1f to %.1f MiB", m0/(1<<20), m1/(1<<20))
 	}
-	if f1 > f0+4 { // each trial of ten may have left one: that were six
+	if f1 > f0+4 { // a leak in every tenth trial would be about six files
 		t.Errorf("open files grew from %.0f to %.0f", f0, f1)
 	}
 }
@@ -144,12 +144,12 @@ func between(all []level, from, to int) (out []level) {
 	return out
 }
 
-// least is the smallest of what of gives.
+// least returns the smallest value of a level.
 func least(all []level, of func(level) float64) float64 {
 	return of(slices.MinFunc(all, func(a, b level) int { return cmp.Compare(of(a), of(b)) }))
 }
 
-// middle is the median of what of gives.
+// middle returns the median value of the levels.
 func middle(all []level, of func(level) float64) float64 {
 	var vs []float64
 	for _, l := range all {
@@ -159,8 +159,8 @@ func middle(all []level, of func(level) float64) float64 {
 	return vs[len(vs)/2]
 }
 
-// soakFake is the program `soaked-iotax FILE N DIR DIR`: N rounds of a workload which does nothing, on two fake machines,
-// and reports what a file of fio's says. All but the machines and the workload is what `iotax run` uses.
+// soakFake is the program `soaked-iotax FILE N DIR DIR`. It measures N rounds on two fake machines with a workload that
+// does nothing and reports the values of an fio result. The rest is the code of `iotax run`.
 func soakFake() {
 	err := func() error {
 		raw, err := os.ReadFile(os.Args[1])
@@ -197,7 +197,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, progress.Verbose, false, 80), false)
 		deps.Workload = func(plan.Workload) (iotax.Workload, error) { return recorded(raw), nil }
 		deps.Check = func(t *iotax.Trial, tgt *iotax.Target) ([]iotax.Finding, string) {
-			found, _ := check.Trial(t, tgt) // what is read from a file does not fit what the watch saw
+			found, _ := check.Trial(t, tgt) // values from a file do not fit the counters
 			return found, ""
 		}
 		r, err := run.Run(ctx, p, deps, run.Options{ID: id, Version: version()})
@@ -212,7 +212,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 	}
 }
 
-// recorded is a workload that does what a file of fio's says.
+// recorded is a workload that reports the values of an fio result.
 type recorded []byte
 
 func (recorded) Metrics() []string                            { return []string{"read.iops"} }
@@ -232,12 +232,12 @@ func (w recorded) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	out.Raw = bytes.Clone(w)
 	out.Values, out.Histograms = append(out.Values, r.Values()...), append(out.Histograms, r.Histograms()...)
 	for i := range out.Values {
-		out.Values[i].Value *= 1 + float64(out.Seq%7)/1000 // not all the same
+		out.Values[i].Value *= 1 + float64(out.Seq%7)/1000 // values must vary
 	}
 	return nil
 }
 
-// drawSoak writes the pictures of docs/dev/reliability.md.
+// drawSoak writes the charts of docs/dev/reliability.md.
 func drawSoak(t *testing.T, fake, real []level) {
 	for name, p := range map[string]struct {
 		label string
@@ -255,7 +255,7 @@ func drawSoak(t *testing.T, fake, real []level) {
 		}{{"10,000 trials of the fake", fake}, {"500 trials of fio", real}} {
 			line := chart.Line{Name: l.name, Hue: i, Solid: true}
 			last := l.levels[len(l.levels)-1].trials
-			for part := range 200 { // the median of each two-hundredth
+			for part := range 200 { // the median of each 1/200 of the run
 				if at := between(l.levels, last*part/200, last*(part+1)/200); len(at) > 0 {
 					v := middle(at, p.of)
 					line.Points = append(line.Points, chart.Point{X: (float64(part) + .5) / 200, Y: v})

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A small suite is over soon, a large one has its time, and a run without a budget gets none.
+// --scale multiplies the budget, keeps a minimum, and does not add a budget to a plan without one.
 func TestScaleOfBudget(t *testing.T) {
 	for _, c := range []struct {
 		scale        float64
@@ -29,7 +29,7 @@ func TestScaleOfBudget(t *testing.T) {
 	}
 }
 
-// A size that makes a file smaller than a block is refused before anything runs, wherever it comes from.
+// --size refuses a file smaller than a block before the run, and --scale does not shrink a file below a block.
 func TestFileBelowBlock(t *testing.T) {
 	for _, c := range []struct {
 		pf   planFlags
@@ -47,7 +47,7 @@ func TestFileBelowBlock(t *testing.T) {
 	}
 }
 
-// -w parts words at commas, and yet finds names that hold some.
+// -w splits words at commas, and still finds names that contain commas.
 func TestChoose(t *testing.T) {
 	names := []string{"network", "4 MiB", "4 MiB, 8 clients", "a,b"}
 	for said, want := range map[string]string{
@@ -77,8 +77,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Every key that names a file or a directory of this host counts from the plan's folder, and is in full where the plan is saved.
-// What is a word, in full, from home, or of another machine is not.
+// Every key with a file or directory of this host is relative to the plan's folder, and absolute in the saved plan.
+// Words, absolute paths, paths from home, and paths of other machines are not changed.
 func TestAbsolute(t *testing.T) {
 	folder, home := t.TempDir(), t.TempDir()
 	t.Chdir(t.TempDir())

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A pane is a real terminal, of tmux, in which iotax runs.
+// A pane is a real terminal in tmux that runs iotax.
 type pane struct {
 	*testing.T
 	socket string
@@ -29,7 +29,7 @@ func (p *pane) tmux(args ...string) string {
 	return string(out)
 }
 
-// all is what the pane shows and what scrolled out of it.
+// all returns the screen and the lines that scrolled out of it.
 func (p *pane) all() string { p.Helper(); return p.tmux("capture-pane", "-p", "-S", "-") }
 
 func (p *pane) until(what string, ok func(screen string) bool) string {
@@ -45,16 +45,16 @@ func (p *pane) until(what string, ok func(screen string) bool) string {
 	}
 }
 
-// The progress of a real run with -v on a real terminal of 80 and of 120 columns: bars with rounds, speeds and the time left,
-// in lines that fit. When the terminal is made narrow, then low, the board fits again, nothing of it stays behind, and
-// no line above it is lost.
+// A real run with -v on terminals of 80 and 120 columns shows bars with rounds, speeds and the time left, in lines that
+// fit. After the terminal becomes narrower and lower, the bars fit again, no part of the old ones remains, and no line
+// above is lost.
 func TestProgressInTmux(t *testing.T) {
 	long.Test(t)
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("needs tmux")
 	}
 	dir := t.TempDir()
-	self, err := os.Executable() // this test binary, called iotax, is iotax
+	self, err := os.Executable() // the test binary acts as iotax under that name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestProgressInTmux(t *testing.T) {
 		}
 	}
 	workloads := []string{"randread-4k", "randread-8k", "randread-16k", "randread-32k", "randread-64k"}
-	// Something stands above, as on most terminals: of an empty screen, tmux moves what it breaks into its history.
+	// Lines above, as on most terminals. On an empty screen, tmux would move wrapped lines into its history.
 	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run -v --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
 		dir, dir, iotax, dir, dir, dir, strings.Join(workloads, ","))
 	bars := func(screen, workload string) int {
@@ -83,7 +83,7 @@ func TestProgressInTmux(t *testing.T) {
 	for _, columns := range []int{120, 80} {
 		p := &pane{t, fmt.Sprintf("iotax-test-%d-%d", os.Getpid(), columns)}
 		p.tmux("new-session", "-d", "-x", fmt.Sprint(columns), "-y", "18", command)
-		t.Cleanup(func() { _ = exec.Command("tmux", "-L", p.socket, "kill-server").Run() }) // it may have ended by itself
+		t.Cleanup(func() { _ = exec.Command("tmux", "-L", p.socket, "kill-server").Run() }) // tmux may have ended already
 		screen := p.until("all bars", func(s string) bool {
 			return bars(s, workloads[4]) == 1 && strings.Contains(s, "IOPS") && strings.Contains(s, " left")
 		})
@@ -102,10 +102,10 @@ func TestProgressInTmux(t *testing.T) {
 		}
 		sound := func(how string) {
 			t.Helper()
-			for range 15 { // the clock goes on beneath
+			for range 15 { // the clock updates below
 				time.Sleep(100 * time.Millisecond)
 				screen = p.all()
-				// Lines that stay may be broken.
+				// Lines above the bars may wrap.
 				if strings.Count(screen, "opening ") != 2 || strings.Count(screen, "more workloads") > 1 {
 					t.Fatalf("from %d columns, %s:\n%s", columns, how, screen)
 				}

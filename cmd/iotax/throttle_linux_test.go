@@ -14,15 +14,15 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A limit is a control group whose processes read from one device at a rate that the kernel keeps.
+// A limit is a control group in which the kernel limits the rate of reads from one device.
 type limit struct {
 	s         *stage
 	dir, file string
-	line      string // of the file, with the rate to come
-	joined    string // the file by which a process joins
+	line      string // a line of file; %d is the rate
+	joined    string // the file that adds a process
 }
 
-// limited makes the control group, which goes when the test ends.
+// limited makes the control group, which is removed at the end of the test.
 func (s *stage) limited(device string) *limit {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -55,7 +55,7 @@ func (s *stage) limited(device string) *limit {
 	return l
 }
 
-// set lets n reads a second through.
+// set limits the processes to n reads per second.
 func (l *limit) set(n int) {
 	l.s.t.Helper()
 	if err := os.WriteFile(filepath.Join(l.dir, l.file), fmt.Appendf(nil, l.line, n), 0); err != nil {
@@ -63,10 +63,9 @@ func (l *limit) set(n int) {
 	}
 }
 
-// The kernel limits the reads of a device, far below what it can do, and changes the limit while fio measures:
-// burst credit that is used up, a volume that warms up, a neighbour that comes and goes. Of the rules on the
-// course of a trial the right one speaks, and none where the limit stays as it is. The queue is as long as
-// fio may have to wait for a CPU on a busy machine.
+// The kernel limits the reads of a device far below its speed, and changes the limit while fio measures: burst credit
+// that runs out, a volume that warms up, a neighbour that comes and goes. The right rule on the course of a trial must
+// find each, and none may find a constant limit. The queue is deep enough for the time that fio may wait for a CPU.
 func TestFindsThrottledDisk(t *testing.T) {
 	long.Test(t)
 	const seconds = 12
@@ -91,7 +90,7 @@ func TestFindsThrottledDisk(t *testing.T) {
 		}},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel() // they wait for the kernel
+			t.Parallel() // most of the time is waiting
 			s := newStage(t)
 			dir := s.private()
 			l := s.limited(dir)
@@ -101,7 +100,7 @@ workloads: {read: {fio: {rw: randread, bs: 4k, ioengine: libaio, iodepth: 48, si
 measure: {trial: %ds, ramp: 0s, rounds: 1}
 `, dir, seconds))
 			var got []string
-			for range 3 { // on a machine with too much to do, fio waits for seconds: a stall that nobody planted
+			for range 3 { // on a busy machine fio may wait for seconds, which is a stall
 				l.set(c.rate(0))
 				r := s.start([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, l.joined}, "run", "--calibrate=no", plan)
 				for _, pid := range r.awaitFio() { // where it may be had: before whatever else runs here
