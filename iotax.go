@@ -238,9 +238,15 @@ type Disk struct {
 	NoFlush  bool   // flushes are acknowledged and not done
 	IOThread bool
 	ReadOnly bool
-	IOPS     int   // limit of I/Os per second, reads and writes together; 0 is none
-	Hot      bool  // plugged in as soon as the machine runs, and not there before
-	Root     int64 // bytes of a disk that the guest's root file system is written to; 0 is another disk
+
+	// Drive and Device are further properties, as in discard=unmap: of QEMU's drive, and of its device or controller.
+	Drive, Device []string
+	// IOThreads is how many I/O threads share the queues of a virtio-blk disk; 0 leaves that to IOThread.
+	IOThreads int
+
+	IOPS int   // limit of I/Os per second, reads and writes together; 0 is none
+	Hot  bool  // plugged in as soon as the machine runs, and not there before
+	Root int64 // bytes of a disk that the guest's root file system is written to; 0 is another disk
 }
 
 // A Share is a directory of the host that a guest mounts.
@@ -248,10 +254,13 @@ type Share struct {
 	Path     string // on the host
 	Type     string // virtiofs, 9p
 	Binary   string // virtiofs daemon: program or path; "" is the installed one
-	Cache    string // virtiofs daemon: none, auto, always
+	Cache    string // virtiofs daemon: none, metadata, auto, always
 	Window   int64  // virtiofs: bytes of the guest's address space that map the host's page cache (DAX); 0 is none
 	Security string // 9p: mapped-xattr, mapped-file, passthrough, none
 	ReadOnly bool
+
+	Options map[string]string // virtiofs daemon: by name, as in thread-pool-size
+	Args    []string          // virtiofs daemon: further arguments
 }
 
 // PlaceKind says what a Place's path is.

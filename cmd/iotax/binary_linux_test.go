@@ -120,3 +120,15 @@ workloads: {read: {fio: {rw: randread, bs: 4k, size: 8MiB%s}}}
 		}
 	}
 }
+
+// An option that the virtiofsd of a share lacks is refused before the guest starts.
+func TestUnknownOption(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	daemon := s.write("virtiofsd", "#!/bin/sh\ncase $1 in --version) echo virtiofsd 1.0.0;; *) echo --cache;; esac\n")
+	if err := os.Chmod(daemon, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.write("plan.yaml", guestPlan(1, "", "share: {of: host, type: virtiofs, binary: "+daemon+", writeback: true}"))
+	s.iotax("run", "plan.yaml", "--calibrate=no").refuses(t, 1, daemon+": version 1.0.0 (rust) has no option --writeback", "binary:")
+}

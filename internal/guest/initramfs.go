@@ -24,7 +24,7 @@ import (
 var (
 	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4"}
 	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",
-		"nbd", "loop", "overlay", "xfs", "nfsv4", "nfsv3", "isofs", "squashfs", "erofs"}
+		"nbd", "loop", "overlay", "xfs", "btrfs", "nfsv4", "nfsv3", "isofs", "squashfs", "erofs"}
 )
 
 // Initramfs makes the initramfs that boots k with the program binary as /init, in cacheDir, and
@@ -53,7 +53,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	if err != nil {
 		return fail(err, "")
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "4|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
+	sum := sha256.Sum256(fmt.Appendf(nil, "5|%s|%d|%d|%s|%s|%d|%d", binary, st.Size(), st.ModTime().UnixNano(),
 		k.Release, k.Modules, kst.Size(), kst.ModTime().UnixNano()))
 	dir := filepath.Join(cacheDir, "guest")
 	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))

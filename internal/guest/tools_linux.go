@@ -29,7 +29,7 @@ var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke
 	" pwd cksum mkfifo mknod tac shuf numfmt split comm paste fold nl install link unlink tty stty chgrp"+
 	" ps pgrep kill setsid sed grep awk find xargs tar gzip xz zstd which hexdump"+
 	" mountpoint findmnt lsblk blkid blockdev losetup fallocate flock dmesg fstrim fsfreeze taskset ionice chrt nice unshare nsenter chroot"+
-	" e2fsck tune2fs mkfs.xfs ip ss nbd-client mount.nfs sshfs fusermount3 hostname free lscpu", " ")
+	" e2fsck tune2fs mkfs.xfs mkfs.btrfs ip ss nbd-client mount.nfs sshfs fusermount3 hostname free lscpu", " ")
 
 // plugins are what programs load at run time, beside the libraries that they name.
 var plugins = []string{"/usr/lib/fio/*.so", "/usr/lib/*/fio/*.so", "/usr/lib64/fio/*.so", "/usr/local/lib/fio/*.so"}

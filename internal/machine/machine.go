@@ -82,6 +82,16 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
+// Check returns why m, which is on this host, cannot have a device.
+func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
+	for _, k := range Kinds() {
+		if k.Name == m.Kind && k.Check != nil {
+			return k.Check(ctx, m.Spec, d)
+		}
+	}
+	return nil
+}
+
 // Leftovers finds what machines of crashed runs have left on this host outside of processes and directories: containers
 // and volumes, at the engines that this user reaches and at those of the machines in plans, instances of Lima and Tart, and labs.
 func Leftovers(plans []plan.Machine) []leftover.Finder {

@@ -423,6 +423,14 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 		return nil, v.err
 	}
 	r.onClose("volume of "+t.Name, nil, v.vol.Close)
+	// A machine would not start with a device whose options it lacks, and other targets may be on it.
+	if m, ok := r.p.Machine(t.On); ok && m.On == "" && r.d.CheckDevice != nil {
+		for _, d := range v.vol.Caps().Devices {
+			if v.err = r.d.CheckDevice(ctx, m, d); v.err != nil {
+				return nil, v.err
+			}
+		}
+	}
 	return v.vol, nil
 }
 

@@ -28,6 +28,8 @@ type Deps struct {
 	Host iotax.Machine
 	// Open starts or reaches a machine, with the devices that the volumes on it need. on is the machine that it is on, or nil.
 	Open func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error)
+	// CheckDevice returns why a machine, which is on this host, cannot have a device. It may be missing.
+	CheckDevice func(ctx context.Context, m plan.Machine, d iotax.Device) error
 	// Prepare makes the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
 	// Enclose starts a machine that is on another one (plan.Traits.Encloses), for the work of target with the place p of on. It

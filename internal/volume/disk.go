@@ -19,18 +19,28 @@ import (
 
 // DiskSpec is `disk: {…}`: a disk of a guest, made as an image file on a target of the host.
 type DiskSpec struct {
-	Bus           string    `yaml:"bus" doc:"how the guest sees the disk" enum:"virtio-blk,virtio-scsi,nvme"`
-	Format        string    `yaml:"format" doc:"format of the image file" enum:"raw,qcow2"`
-	Cache         string    `yaml:"cache" doc:"use of the host's page cache, and what a flush does" enum:"none,writeback,writethrough,directsync,unsafe"`
-	AIO           string    `yaml:"aio" doc:"how the host does the I/O" enum:"threads,native,io_uring"`
-	NoFlush       bool      `yaml:"no_flush" doc:"acknowledge flushes without doing them, in any cache mode; cache: unsafe is writeback with this key"`
-	IOThread      bool      `yaml:"iothread" doc:"use a separate I/O thread for the disk"`
-	IOPS          int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, enforced by QEMU; 0 means none"`
-	Hot           bool      `yaml:"hot" doc:"plug the disk in as soon as the guest runs; virtio-blk only"`
-	Size          plan.Size `yaml:"size" doc:"size of the disk; 0 fits the data of the workloads, or is the size of the export"`
-	Preallocation string    `yaml:"preallocation" doc:"preallocation of the image: off (sparse), metadata (qcow2 only), falloc, full (written with zeroes)" enum:"off,metadata,falloc,full"`
-	Filesystem    string    `yaml:"filesystem" doc:"ext4 is made in the guest; squashfs and erofs are read-only, made on the host with the files that the workloads read; none is the raw device, filled once with random data; root is the root file system of the micro-guest, written at each boot" enum:"ext4,squashfs,erofs,none,root"`
-	OfTarget      string    `yaml:"of" doc:"target on the machine that the guest is on: a directory that holds the image, or an NBD export in place of an image; empty means the baseline"`
+	Bus               string    `yaml:"bus" doc:"how the guest sees the disk" enum:"virtio-blk,virtio-scsi,nvme"`
+	Format            string    `yaml:"format" doc:"format of the image file" enum:"raw,qcow2"`
+	Cache             string    `yaml:"cache" doc:"use of the host's page cache, and what a flush does" enum:"none,writeback,writethrough,directsync,unsafe"`
+	AIO               string    `yaml:"aio" doc:"how the host does the I/O" enum:"threads,native,io_uring"`
+	NoFlush           bool      `yaml:"no_flush" doc:"acknowledge flushes without doing them, in any cache mode; cache: unsafe is writeback with this key"`
+	IOThread          bool      `yaml:"iothread" doc:"use a separate I/O thread for the disk"`
+	IOPS              int       `yaml:"iops" doc:"limit of I/Os per second, reads and writes together, enforced by QEMU; 0 means none"`
+	Hot               bool      `yaml:"hot" doc:"plug the disk in as soon as the guest runs; virtio-blk only"`
+	Size              plan.Size `yaml:"size" doc:"size of the disk; 0 fits the data of the workloads, or is the size of the export"`
+	Discard           string    `yaml:"discard" doc:"what a discard of the guest does to the image: ignore (QEMU's default) or unmap" enum:"ignore,unmap"`
+	DetectZeroes      string    `yaml:"detect_zeroes" doc:"detection of written zeroes: off (QEMU's default), on (written as an allocated range of zeroes) or unmap (discarded)" enum:"off,on,unmap"`
+	NumQueues         int       `yaml:"num_queues" doc:"request queues of the disk; 0 is QEMU's default. A guest uses at most one for each CPU"`
+	QueueSize         int       `yaml:"queue_size" doc:"entries of a request queue, virtio only; 0 is QEMU's default"`
+	IOThreadVQMapping int       `yaml:"iothread_vq_mapping" doc:"number of I/O threads among which the queues of a virtio-blk disk are divided, by QEMU 9.0 or later; 0 means none"`
+	ClusterSize       plan.Size `yaml:"cluster_size" doc:"qcow2 only: size of a cluster; 0 is the default of qemu-img"`
+	ExtendedL2        bool      `yaml:"extended_l2" doc:"qcow2 only: allocate parts of clusters (subclusters)"`
+	LazyRefcounts     bool      `yaml:"lazy_refcounts" doc:"qcow2 only: postpone updates of reference counts"`
+	DriveArgs         string    `yaml:"drive_args" doc:"properties to add to QEMU's -drive, as in l2-cache-size=4M"`
+	DeviceArgs        string    `yaml:"device_args" doc:"properties to add to QEMU's -device, as in packed=on"`
+	Preallocation     string    `yaml:"preallocation" doc:"preallocation of the image: off (sparse), metadata (qcow2 only), falloc, full (written with zeroes)" enum:"off,metadata,falloc,full"`
+	Filesystem        string    `yaml:"filesystem" doc:"ext4, xfs and btrfs are made in the guest; squashfs and erofs are read-only, made on the host with the files that the workloads read; none is the raw device, filled once with random data; root is the root file system of the micro-guest, written at each boot" enum:"ext4,xfs,btrfs,squashfs,erofs,none,root"`
+	OfTarget          string    `yaml:"of" doc:"target on the machine that the guest is on: a directory that holds the image, or an NBD export in place of an image; empty means the baseline"`
 }
 
 func (s *DiskSpec) Traits() plan.Traits {
@@ -75,6 +85,7 @@ func (s *DiskSpec) Validate() error {
 			refuse("size", "a read-only file system is as large as its files", "leave size out")
 		}
 	}
+	s.checkOptions(refuse)
 	if s.Hot && (s.Bus != "virtio-blk" || s.IOThread || s.Filesystem == "root") {
 		refuse("hot", "only a virtio-blk disk without iothread, which is not the root, can be plugged in later", "leave hot out")
 	}
@@ -163,7 +174,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 		}
 	}
 
-	i := image{Path: d.image, Format: s.Format, Fill: s.Preallocation, Size: d.size}
+	i := image{Path: d.image, Format: s.Format, Fill: s.Preallocation, Size: d.size, Options: s.of(ofImage)}
 	if s.Filesystem == "none" {
 		i.Fill = random
 	}
@@ -227,6 +238,7 @@ func (d *disk) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Findings: d.findings, Devices: []iotax.Device{{ID: d.id, Disk: &iotax.Disk{
 		Path: d.image, Format: d.spec.Format, Bus: d.spec.Bus, Cache: d.spec.Cache, AIO: d.spec.AIO, NoFlush: d.spec.NoFlush, IOThread: d.spec.IOThread, IOPS: d.spec.IOPS,
 		ReadOnly: sealed[d.spec.Filesystem].tool != "", Hot: d.spec.Hot, Root: root,
+		Drive: d.spec.of(ofDrive), Device: d.spec.of(ofDevice), IOThreads: d.spec.IOThreadVQMapping,
 	}}}}
 }
 
@@ -317,6 +329,7 @@ func (d *disk) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error)
 		"disk.no_flush": strconv.FormatBool(d.spec.NoFlush), "disk.iothread": strconv.FormatBool(d.spec.IOThread), iotax.FactDiskSize: strconv.FormatInt(d.size, 10),
 		"disk.preallocation": d.spec.Preallocation,
 	})
+	maps.Copy(p.Facts, d.spec.optionFacts())
 	return p, nil
 }
 
@@ -345,11 +358,11 @@ func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		}
 		return iotax.Place{Kind: iotax.PlaceDevice, Path: dev, Facts: facts(ctx, m, dev)}, nil
 	}
-	if _, err := on(ctx, slow, makeExt4.AsRoot, m, dev); err != nil {
+	if _, err := on(ctx, slow, makeFilesystem.AsRoot, m, newFilesystem{d.spec.Filesystem, dev}); err != nil {
 		return none, err
 	}
 	point := "/mnt/" + d.id
-	if err := d.mount(ctx, m, mounting{"ext4", dev, point, ""}); err != nil {
+	if err := d.mount(ctx, m, mounting{d.spec.Filesystem, dev, point, ""}); err != nil {
 		return none, err
 	}
 	return d.dirOn(ctx, m, point)

@@ -39,7 +39,7 @@ func hostDir(t *testing.T) iotax.Place {
 	return p
 }
 
-func bootGuest(t *testing.T, devices []iotax.Device) iotax.Machine {
+func bootGuest(t *testing.T, devices []iotax.Device, change ...func(*vm.Spec)) iotax.Machine {
 	t.Helper()
 	for _, k := range machine.Kinds() {
 		if k.Name != "qemu" {
@@ -47,6 +47,9 @@ func bootGuest(t *testing.T, devices []iotax.Device) iotax.Machine {
 		}
 		spec := k.New().(*vm.Spec)
 		spec.Accel, spec.Memory = "tcg", 512<<20
+		for _, f := range change {
+			f(spec)
+		}
 		m, err := k.Open(t.Context(), spec, machine.Options{Name: "guest", Devices: devices,
 			CacheDir: guesttest.CacheDir(t), Init: guesttest.Init(t), WorkDir: t.TempDir(), Log: t.Logf})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"syscall"
 
 	"iotax"
@@ -21,6 +22,7 @@ type image struct {
 	Fill         string // off, metadata, falloc, full as in DiskSpec.Preallocation; or random
 	Size         int64
 	Convert      []string // options of qemu-img convert
+	Options      []string // of the format: cluster_size=65536
 }
 
 // random is data that does not compress: what is read later then comes from the device, and not from unwritten extents.
@@ -54,12 +56,16 @@ func (i image) make(ctx context.Context) error {
 	if _, err := os.Lstat(i.Path); err == nil {
 		return &os.PathError{Op: "create", Path: i.Path, Err: os.ErrExist}
 	}
-	args := []string{"qemu-img", "create", "-q", "-f", "qcow2", "-o", "preallocation=" + i.Fill, i.Path, fmt.Sprint(i.Size)}
+	args := []string{"qemu-img", "create", "-q", "-f", "qcow2", "-o", strings.Join(append([]string{"preallocation=" + i.Fill}, i.Options...), ","), i.Path, fmt.Sprint(i.Size)}
 	if i.Fill == random {
 		if err := i.write(ctx, i.raw()); err != nil {
 			return err
 		}
-		args = append(append([]string{"qemu-img", "convert", "-q"}, i.Convert...), "-f", "raw", "-O", "qcow2", i.raw(), i.Path)
+		args = append([]string{"qemu-img", "convert", "-q"}, i.Convert...)
+		if len(i.Options) > 0 {
+			args = append(args, "-o", strings.Join(i.Options, ","))
+		}
+		args = append(args, "-f", "raw", "-O", "qcow2", i.raw(), i.Path)
 	}
 	if _, err := agent.Tool(args[0]); err != nil {
 		return &iotax.Error{Op: "make image", On: i.Path, Err: err, Hint: "install qemu-img (Debian: qemu-utils)"}
@@ -121,29 +127,40 @@ func fill(ctx context.Context, f *os.File, data io.Reader, n int64) error {
 	return f.Sync()
 }
 
-// ext4 makes a file system with everything written now: lazy initialisation would go on in
-// the background of the first trials. On small disks mkfs would take blocks of 1 KiB, so that a file's
-// 4 KiB straddle two blocks of the host's file system, which then reads both, and reads before it writes.
-func ext4(ctx context.Context, path string) error {
-	const op = "make ext4"
-	if err := needRoot(op, path); err != nil {
+// A newFilesystem is made on the device or file Path.
+type newFilesystem struct{ Type, Path string }
+
+// mkfs has the programs that make file systems, with the packages that they are from. ext4 is written in full now: lazy initialisation would continue
+// in the background of the first trials. On small disks mkfs.ext4 would take blocks of 1 KiB, so that a file's 4 KiB straddle two blocks
+// of the host's file system, which then reads both, and reads before it writes. None discards the device: its image keeps its blocks.
+var mkfs = map[string]struct {
+	args []string
+	from string
+}{
+	"ext4":  {[]string{"mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}, "e2fsprogs"},
+	"xfs":   {[]string{"mkfs.xfs", "-q", "-f", "-K"}, "xfsprogs"},
+	"btrfs": {[]string{"mkfs.btrfs", "-q", "-f", "-K"}, "btrfs-progs"},
+}
+
+func (n newFilesystem) make(ctx context.Context) error {
+	op, how := "make "+n.Type, mkfs[n.Type]
+	if err := needRoot(op, n.Path); err != nil {
 		return err
 	}
-	if _, err := agent.Tool("mkfs.ext4"); err != nil {
-		return &iotax.Error{Op: op, On: path, Err: err, Hint: "install e2fsprogs there, or use filesystem: none"}
+	if _, err := agent.Tool(how.args[0]); err != nil {
+		return &iotax.Error{Op: op, On: n.Path, Err: err, Hint: "install " + how.from + " (the micro-guest has the programs of its host), or use another filesystem:"}
 	}
-	_, err := agent.Exec(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", path)
-	if err != nil {
-		return &iotax.Error{Op: op, On: path, Err: err}
+	if _, err := agent.Exec(ctx, append(how.args[:len(how.args):len(how.args)], n.Path)...); err != nil {
+		return &iotax.Error{Op: op, On: n.Path, Err: err}
 	}
 	return nil
 }
 
 var (
-	makeExt4 = agent.New("volume.make ext4", func(ctx context.Context, path string) (none, error) { return none{}, ext4(ctx, path) })
+	makeFilesystem = agent.New("volume.make file system", func(ctx context.Context, n newFilesystem) (none, error) { return none{}, n.make(ctx) })
 	// attachLoop makes a file system in a file and a loop device of it.
 	attachLoop = agent.New("volume.attach loop device", func(ctx context.Context, file string) (device string, err error) {
-		if err := ext4(ctx, file); err != nil {
+		if err := (newFilesystem{"ext4", file}).make(ctx); err != nil {
 			return "", err
 		}
 		device, err = agent.Exec(ctx, "losetup", "--find", "--show", file)

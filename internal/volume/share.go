@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"iotax"
-	"iotax/internal/agent"
 	"iotax/internal/plan"
 )
 
@@ -19,11 +18,20 @@ import (
 type ShareSpec struct {
 	Type     string    `yaml:"type" doc:"how it is shared" enum:"virtiofs,9p"`
 	Binary   string    `yaml:"binary" doc:"virtiofs only: virtiofsd to start, a program or a path; empty means the installed one"`
-	Cache    string    `yaml:"cache" doc:"virtiofs: cache mode of virtiofsd: none, auto (default) or always; 9p: mount option cache: none (default), loose, fscache or mmap" enum:"none,auto,always,loose,fscache,mmap"`
+	Cache    string    `yaml:"cache" doc:"virtiofs: cache mode of virtiofsd: none, metadata (virtiofsd in Rust), auto (default) or always; 9p: mount option cache: none (default), loose, fscache or mmap" enum:"none,metadata,auto,always,loose,fscache,mmap"`
 	DAX      bool      `yaml:"dax" doc:"virtiofs only: map the host's page cache into the guest; QEMU and the guest's kernel must support it"`
 	MSize    plan.Size `yaml:"msize" doc:"9p only: largest message (default 500KiB)"`
 	Security string    `yaml:"security" doc:"9p only: security model, which decides how owners and modes are stored (default mapped-xattr)" enum:"mapped-xattr,mapped-file,passthrough,none"`
-	OfTarget string    `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
+
+	ThreadPoolSize    int      `yaml:"thread_pool_size" doc:"virtiofs only: worker threads of virtiofsd; 0 does the work in the threads of the queues"`
+	Writeback         bool     `yaml:"writeback" doc:"virtiofs only: let the guest keep written data in its page cache"`
+	AllowDirectIO     bool     `yaml:"allow_direct_io" doc:"virtiofs only: direct I/O of the guest is direct I/O on the host"`
+	InodeFileHandles  string   `yaml:"inode_file_handles" doc:"virtiofs only, virtiofsd in Rust: file handles in place of open files" enum:"never,prefer,mandatory"`
+	ReaddirPlus       string   `yaml:"readdirplus" doc:"virtiofs only: list directories with attributes; empty is the default of virtiofsd" enum:"on,off"`
+	AnnounceSubmounts bool     `yaml:"announce_submounts" doc:"virtiofs only: mounts below the directory are mounts in the guest"`
+	Args              []string `yaml:"args" doc:"virtiofs only: arguments to add to virtiofsd's command line"`
+
+	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
 func (s *ShareSpec) Traits() plan.Traits {
@@ -53,7 +61,11 @@ func (s *ShareSpec) Validate() error {
 			}
 			return &plan.FieldError{Field: field, Msg: "virtiofs has none", Hint: "leave it out, or use type: 9p"}
 		}
-		return errors.Join(oneOf("cache", s.Cache, "none", "auto", "always"), foreign("msize", s.MSize != 0), foreign("security", s.Security != ""))
+		var threads error
+		if s.ThreadPoolSize < 0 {
+			threads = &plan.FieldError{Field: "thread_pool_size", Msg: fmt.Sprintf("%d is negative", s.ThreadPoolSize), Hint: "as in 64"}
+		}
+		return errors.Join(oneOf("cache", s.Cache, "none", "metadata", "auto", "always"), threads, foreign("msize", s.MSize != 0), foreign("security", s.Security != ""))
 	case "9p":
 		if s.Cache == "" {
 			s.Cache = "none"
@@ -70,8 +82,15 @@ func (s *ShareSpec) Validate() error {
 		if s.Binary != "" {
 			return &plan.FieldError{Field: "binary", Msg: "9p has no daemon: QEMU serves it", Hint: "leave it out, or name a QEMU with binary: of the machine"}
 		}
+		set := slices.Sorted(maps.Keys(s.options()))
 		if s.DAX {
-			return &plan.FieldError{Field: "dax", Msg: "9p has none", Hint: "leave it out, or use type: virtiofs"}
+			set = append(set, "dax")
+		}
+		if len(s.Args) > 0 {
+			set = append(set, "args")
+		}
+		if len(set) > 0 {
+			return &plan.FieldError{Field: strings.ReplaceAll(set[0], "-", "_"), Msg: "9p has none", Hint: "leave it out, or use type: virtiofs"}
 		}
 		if s.MSize < 4096 {
 			size = &plan.FieldError{Field: "msize", Msg: fmt.Sprintf("%d bytes are too few", int64(s.MSize)), Hint: "use 4096 or more; 500KiB is a good size"}
@@ -80,6 +99,16 @@ func (s *ShareSpec) Validate() error {
 			oneOf("security", s.Security, "mapped-xattr", "mapped-file", "passthrough", "none"))
 	}
 	return nil
+}
+
+// options returns the options of virtiofsd that are set, by the names of package qemu.
+func (s *ShareSpec) options() map[string]string {
+	all := map[string]string{
+		"thread-pool-size": number(s.ThreadPoolSize), "writeback": onIf(s.Writeback), "allow-direct-io": onIf(s.AllowDirectIO),
+		"inode-file-handles": s.InodeFileHandles, "readdirplus": s.ReaddirPlus, "announce-submounts": onIf(s.AnnounceSubmounts),
+	}
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
 }
 
 type share struct {
@@ -91,11 +120,6 @@ type share struct {
 
 // prepareShare makes the directory on the host.
 func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, err error) {
-	if sp.DAX {
-		if err := hasDAX(ctx, e); err != nil {
-			return nil, err
-		}
-	}
 	s := &share{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if s.path, err = serveDir("make share", e, sp.OfTarget, &s.made); err != nil {
 		return nil, errors.Join(err, s.made.run(ctx))
@@ -103,31 +127,13 @@ func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, er
 	return s, nil
 }
 
-// window is the size of the part of a file system that a guest with DAX maps.
+// window is the size of the part of a file system that a guest with DAX maps. No released QEMU has it, but QEMUs of some vendors do.
 const window = 4 << 30
-
-// hasDAX returns an error if QEMU lacks DAX. No released QEMU has its window, but QEMUs of some vendors do.
-func hasDAX(ctx context.Context, e Env) error {
-	qemu := "qemu-system-" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	ctx, cancel := context.WithTimeout(ctx, quick)
-	defer cancel()
-	version, err := agent.Exec(ctx, qemu, "--version")
-	if err != nil {
-		return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: err, Hint: "install QEMU, or leave dax: out"}
-	}
-	version, _, _ = strings.Cut(version, "\n")
-	properties, _ := agent.Exec(ctx, qemu, "-device", "vhost-user-fs-pci,help") // an older one does not know the device
-	if strings.Contains(properties, "cache-size") {
-		return nil
-	}
-	cause := fmt.Errorf("%s has no DAX: its vhost-user-fs-pci lacks the property cache-size", strings.TrimSpace(version))
-	return &iotax.Error{Op: "share by virtio-fs with DAX", On: e.Of.Path, Err: cause, Hint: "use a QEMU that has it, or leave dax: out"}
-}
 
 func (s *share) Caps() iotax.VolumeCaps {
 	d := &iotax.Share{Path: s.path, Type: s.spec.Type, Security: s.spec.Security}
 	if s.spec.Type == "virtiofs" {
-		d.Cache, d.Binary = s.spec.Cache, s.spec.Binary
+		d.Cache, d.Binary, d.Options, d.Args = s.spec.Cache, s.spec.Binary, s.spec.options(), s.spec.Args
 	}
 	if s.spec.DAX {
 		d.Window = window
@@ -176,9 +182,14 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 		p.Facts["share.security"] = s.spec.Security
 		p.Facts["share.msize"] = seenMSize(p.Facts[iotax.FactFilesystemOptions], strconv.FormatInt(int64(s.spec.MSize), 10))
 	}
-	// Neither virtiofsd (without --allow-direct-io) nor QEMU's 9p server uses O_DIRECT on the host. A direct read of the guest may
+	for name, value := range s.spec.options() {
+		p.Facts["share."+name] = value
+	}
+	// Neither virtiofsd (without allow_direct_io) nor QEMU's 9p server uses O_DIRECT on the host. A direct read of the guest may
 	// come from the host's page cache.
-	p.Facts[iotax.FactHostDirect] = "no"
+	if !s.spec.AllowDirectIO {
+		p.Facts[iotax.FactHostDirect] = "no"
+	}
 	return p, nil
 }
 

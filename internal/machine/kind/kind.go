@@ -16,6 +16,10 @@ type Kind struct {
 
 	// Open opens the machine of spec, which New made and the plan filled. If it fails or ctx ends, it removes what it made.
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
+
+	// Check returns why a machine of spec on this host cannot have a device. Open would fail with it, and with it all targets of the
+	// machine. nil accepts any device.
+	Check func(ctx context.Context, spec plan.Spec, d iotax.Device) error
 }
 
 // Options are the options of opening a machine.
@@ -56,6 +60,12 @@ func Of[S any, P interface {
 			return open(ctx, s, o)
 		},
 	}
+}
+
+// WithCheck returns k with a Check.
+func (k Kind) WithCheck(check func(ctx context.Context, spec plan.Spec, d iotax.Device) error) Kind {
+	k.Check = check
+	return k
 }
 
 // WithoutDevices returns k for machines that are not started for the run. They get no disks and no shares.

@@ -4,11 +4,15 @@ package qemu
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"iotax"
 )
@@ -183,6 +187,66 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
+// Check returns an error if a QEMU of this host ("" is the installed one), or the virtio-fs daemon, lacks an option of a device. Only some
+// versions have these options.
+func Check(ctx context.Context, binary string, d iotax.Device) error {
+	switch {
+	case d.Disk != nil:
+		disk := Disk{Disk: *d.Disk}.fill()
+		var need []string
+		for _, p := range disk.Device {
+			key, _, _ := strings.Cut(p, "=")
+			need = append(need, key)
+		}
+		if disk.IOThreads > 0 {
+			need = append(need, vqMapping)
+		}
+		return checkProperties(ctx, binary, disk.device(), need, "leave the option out, or name a QEMU that has it with binary:")
+	case d.Share != nil && d.Share.Type == "virtiofs":
+		var need []string
+		if d.Share.Window > 0 {
+			need = append(need, "cache-size")
+		}
+		if err := checkProperties(ctx, binary, fsDevice, need, "leave dax: out, or name a QEMU that has it with binary:"); err != nil {
+			return err
+		}
+		if len(d.Share.Options) > 0 || d.Share.Cache == "metadata" {
+			v, err := FindVirtiofsd(ctx, d.Share.Binary)
+			if err != nil {
+				return err
+			}
+			return v.refuses(ctx, Share{Share: *d.Share})
+		}
+	}
+	return nil
+}
+
+// fsDevice is the device of a share by virtio-fs.
+const fsDevice = "vhost-user-fs-pci"
+
+// checkProperties returns an error with a hint if QEMU lacks one of the properties of a device.
+func checkProperties(ctx context.Context, binary, device string, need []string, hint string) error {
+	if len(need) == 0 {
+		return nil
+	}
+	path, err := Config{Binary: binary}.Look()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := iotax.ExecOutput(exec.CommandContext(ctx, path, "-device", device+",help"))
+	if err != nil {
+		return &iotax.Error{Op: "list properties of " + device, On: path, Err: err, Hint: hint}
+	}
+	for _, property := range need {
+		if !strings.Contains(string(out), "\n  "+property+"=") {
+			return &iotax.Error{Op: "check options", On: path, Err: fmt.Errorf("its %s has no property %s", device, property), Hint: hint}
+		}
+	}
+	return nil
+}
+
 // port is the name of the slot for a hot-plugged disk.
 func (d Disk) port() string { return "p-" + d.ID }
 
@@ -209,7 +273,7 @@ func (d Disk) drive() string {
 	if d.Shared {
 		drive += lock
 	}
-	return drive
+	return strings.Join(append([]string{drive}, d.Drive...), ",")
 }
 
 // args returns the arguments of one disk, which the report prints as its line.
@@ -221,16 +285,55 @@ func (d Disk) args() []string {
 		a = append(a, "-object", "iothread,id=t-"+d.ID)
 		iothread = ",iothread=t-" + d.ID
 	}
-	switch d.Bus {
-	case "virtio-scsi":
-		a = append(a, "-device", "virtio-scsi-pci,id=c-"+d.ID+iothread,
+	more := strings.Join(append([]string{iothread}, d.Device...), ",")
+	switch {
+	case d.Bus == "virtio-scsi":
+		a = append(a, "-device", d.device()+",id=c-"+d.ID+more,
 			"-device", "scsi-hd,bus=c-"+d.ID+".0,drive="+driveID(d.ID)+",serial="+d.ID)
-	case "nvme":
-		a = append(a, "-device", "nvme,drive="+driveID(d.ID)+",serial="+d.ID)
+	case d.IOThreads > 0:
+		for i := range d.IOThreads {
+			a = append(a, "-object", fmt.Sprintf("iothread,id=t-%s-%d", d.ID, i))
+		}
+		a = append(a, "-device", d.mapped())
 	default:
-		a = append(a, "-device", "virtio-blk-pci,drive="+driveID(d.ID)+",serial="+d.ID+iothread)
+		a = append(a, "-device", d.device()+",drive="+driveID(d.ID)+",serial="+d.ID+more)
 	}
 	return a
+}
+
+// device is the name of the device, or of its controller.
+func (d Disk) device() string {
+	switch d.Bus {
+	case "virtio-scsi":
+		return "virtio-scsi-pci"
+	case "nvme":
+		return "nvme"
+	}
+	return "virtio-blk-pci"
+}
+
+// vqMapping is the property of virtio-blk that divides its queues between I/O threads.
+const vqMapping = "iothread-vq-mapping"
+
+// mapped is the device of a disk with IOThreads. QEMU takes lists only in JSON, where numbers are no strings.
+func (d Disk) mapped() string {
+	type thread struct {
+		IOThread string `json:"iothread"`
+	}
+	threads := make([]thread, d.IOThreads)
+	for i := range threads {
+		threads[i].IOThread = fmt.Sprintf("t-%s-%d", d.ID, i)
+	}
+	props := map[string]any{"driver": d.device(), "drive": driveID(d.ID), "serial": d.ID, vqMapping: threads}
+	for _, p := range d.Device {
+		key, value, _ := strings.Cut(p, "=")
+		props[key] = value
+		if n, err := strconv.Atoi(value); err == nil {
+			props[key] = n
+		}
+	}
+	text, _ := json.Marshal(props) // strings and numbers
+	return string(text)
 }
 
 // args returns the arguments of one share.
@@ -243,7 +346,7 @@ func (s Share) args() []string {
 		}
 		return []string{"-fsdev", fsdev, "-device", "virtio-9p-pci,fsdev=f-" + s.ID + ",mount_tag=" + s.ID}
 	}
-	device := "vhost-user-fs-pci,chardev=s-" + s.ID + ",tag=" + s.ID + ",queue-size=1024"
+	device := fsDevice + ",chardev=s-" + s.ID + ",tag=" + s.ID + ",queue-size=1024"
 	if s.Window > 0 {
 		device += fmt.Sprintf(",cache-size=%dM", s.Window>>20)
 	}

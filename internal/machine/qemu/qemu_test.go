@@ -59,6 +59,15 @@ func TestArgs(t *testing.T) {
 			c.Disks = []Disk{{ID: "a", Disk: iotax.Disk{Path: "/d", Bus: "nvme", Cache: "unsafe", IOPS: 620}}}
 		},
 			[]string{"cache=unsafe,aio=threads,throttling.iops-total=620 -device nvme,drive=d-a,serial=a"}, nil},
+		{"options", func(c *Config) {
+			c.Disks = []Disk{
+				{ID: "a", Disk: iotax.Disk{Path: "/a", Drive: []string{"discard=unmap", "detect-zeroes=unmap"}, Device: []string{"num-queues=2", "queue-size=64"}, IOThread: true}},
+				{ID: "b", Disk: iotax.Disk{Path: "/b", Bus: "virtio-scsi", Device: []string{"num_queues=2"}}},
+				{ID: "c", Disk: iotax.Disk{Path: "/c", IOThreads: 2, Device: []string{"num-queues=2"}}},
+			}
+		}, []string{"aio=threads,discard=unmap,detect-zeroes=unmap -object iothread,id=t-a -device virtio-blk-pci,drive=d-a,serial=a,iothread=t-a,num-queues=2,queue-size=64",
+			"-device virtio-scsi-pci,id=c-b,num_queues=2 -device scsi-hd", `-object iothread,id=t-c-0 -object iothread,id=t-c-1 -device ` +
+				`{"drive":"d-c","driver":"virtio-blk-pci","iothread-vq-mapping":[{"iothread":"t-c-0"},{"iothread":"t-c-1"}],"num-queues":2,"serial":"c"}`}, nil},
 		{"exports, one later", func(c *Config) {
 			c.Disks = []Disk{{ID: "r", Disk: iotax.Disk{Path: "nbd://h:1"}}, {ID: "d", Disk: iotax.Disk{Path: "nbd://h:2", Hot: true}}}
 		}, []string{"file=nbd://h:1,format=raw,cache=none,aio=threads -device virtio-blk-pci", "-device pcie-root-port,id=p-d,chassis=1,slot=1"}, []string{"-drive if=none,id=d-d"}},
@@ -230,6 +239,83 @@ func TestVirtiofsdArgs(t *testing.T) {
 		if got := strings.Join(c.d.Args(s, c.root), " "); got != c.want {
 			t.Errorf("got %s\nnot %s", got, c.want)
 		}
+	}
+	s = Share{ID: "s", Socket: "/s", Share: iotax.Share{Path: "/d", Args: []string{"--tag=x"},
+		Options: map[string]string{"thread-pool-size": "4", "writeback": "on", "allow-direct-io": "on", "readdirplus": "off", "announce-submounts": "on"}}}
+	for _, c := range []struct {
+		rust bool
+		want string
+	}{
+		{false, "-o cache=auto --thread-pool-size=4 -o writeback -o allow_direct_io -o no_readdirplus -o announce_submounts --tag=x"},
+		{true, "--cache auto --thread-pool-size=4 --writeback --allow-direct-io --no-readdirplus --announce-submounts --tag=x"},
+	} {
+		if got := strings.Join((&Virtiofsd{Rust: c.rust}).Args(s, true), " "); !strings.HasSuffix(got, " "+c.want) {
+			t.Errorf("got %s\nnot %s", got, c.want)
+		}
+	}
+}
+
+// Options that the installed virtiofsd or QEMU does not have are refused before it starts.
+func TestUnknownOptions(t *testing.T) {
+	refused := func(err error, cause, hint string) {
+		t.Helper()
+		var ie *iotax.Error
+		if !errors.As(err, &ie) || !strings.Contains(err.Error(), cause) || !strings.Contains(ie.Hint, hint) {
+			t.Errorf("got %v, not %s with a hint on %s", err, cause, hint)
+		}
+	}
+	d, err := FindVirtiofsd(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(options map[string]string, cache string) error {
+		return d.refuses(t.Context(), Share{Share: iotax.Share{Path: "/d", Cache: cache, Options: options}})
+	}
+	if err := with(map[string]string{"thread-pool-size": "4", "writeback": "on", "allow-direct-io": "on", "readdirplus": "off", "announce-submounts": "on"}, "always"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		options map[string]string
+		cache   string
+		cause   string
+	}{
+		{map[string]string{"inode-file-handles": "prefer"}, "", "has no option inode-file-handles=prefer"},
+		{nil, "metadata", "has no option cache=metadata"},
+	} {
+		if err := with(c.options, c.cache); !d.Rust {
+			refused(err, c.cause, "binary:")
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	old := filepath.Join(t.TempDir(), "virtiofsd")
+	if err := os.WriteFile(old, []byte("#!/bin/sh\necho --cache --thread-pool-size\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d = &Virtiofsd{Path: old, Version: "1.0", Rust: true}
+	refused(with(map[string]string{"thread-pool-size": "4", "allow-direct-io": "on"}, ""), "version 1.0 (rust) has no option --allow-direct-io", "binary:")
+
+	disk := func(d iotax.Disk) error { return Check(t.Context(), "", iotax.Device{ID: "a", Disk: &d}) }
+	for _, d := range []iotax.Disk{{}, {Bus: "virtio-scsi", Device: []string{"num_queues=2", "virtqueue_size=64"}}, {Bus: "nvme", Device: []string{"max_ioqpairs=2"}}, {Device: []string{"num-queues=2", "queue-size=64"}}} {
+		if err := disk(d); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(disk(iotax.Disk{Device: []string{"queue-size=64", "magic=on"}}), "virtio-blk-pci has no property magic", "binary:")
+	help, err := exec.Command(Binary(), "-device", "virtio-blk-pci,help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := disk(iotax.Disk{IOThreads: 2}); !strings.Contains(string(help), vqMapping) {
+		refused(err, "virtio-blk-pci has no property "+vqMapping, "binary:")
+	} else if err != nil {
+		t.Error(err)
+	}
+	share := func(s iotax.Share) error { return Check(t.Context(), "", iotax.Device{ID: "s", Share: &s}) }
+	refused(share(iotax.Share{Type: "virtiofs", Window: 1 << 30}), "vhost-user-fs-pci has no property cache-size", "dax:")
+	refused(share(iotax.Share{Type: "virtiofs", Binary: old, Options: map[string]string{"writeback": "on"}}), "has no option", "binary:")
+	if err := share(iotax.Share{Type: "9p"}); err != nil {
+		t.Error(err)
 	}
 }
 

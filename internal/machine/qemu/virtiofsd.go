@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,25 +83,91 @@ func (v *Virtiofsd) String() string {
 	return v.Version
 }
 
+// forms are how a daemon writes an option, by its value. The key "" is for any value, which %s stands for. A value without a form is not
+// one of the daemon's.
+type forms map[string]string
+
+// daemonOptions lists the options that both daemons have in their own words, and those that one of them lacks.
+var daemonOptions = []struct {
+	name    string
+	c, rust forms
+}{
+	{"cache", forms{"none": "-o cache=none", "auto": "-o cache=auto", "always": "-o cache=always"},
+		forms{"none": "--cache never", "metadata": "--cache metadata", "auto": "--cache auto", "always": "--cache always"}},
+	{"thread-pool-size", forms{"": "--thread-pool-size=%s"}, forms{"": "--thread-pool-size=%s"}},
+	{"writeback", forms{"on": "-o writeback"}, forms{"on": "--writeback"}},
+	{"allow-direct-io", forms{"on": "-o allow_direct_io"}, forms{"on": "--allow-direct-io"}},
+	{"inode-file-handles", nil, forms{"": "--inode-file-handles=%s"}},
+	{"readdirplus", forms{"on": "-o readdirplus", "off": "-o no_readdirplus"}, forms{"on": "", "off": "--no-readdirplus"}},
+	{"announce-submounts", forms{"on": "-o announce_submounts"}, forms{"on": "--announce-submounts"}},
+}
+
+// options returns the arguments for the options of s, and the name of the first that the daemon lacks.
+func (v *Virtiofsd) options(s Share) (args []string, lacks string) {
+	for _, o := range daemonOptions {
+		value, all := s.Options[o.name], o.c
+		if v.Rust {
+			all = o.rust
+		}
+		if o.name == "cache" {
+			value = s.Cache
+		}
+		if value == "" {
+			continue
+		}
+		form, ok := all[value]
+		if every, takes := all[""]; !ok && takes {
+			form, ok = fmt.Sprintf(every, value), true
+		}
+		if !ok && lacks == "" {
+			lacks = o.name + "=" + value
+		}
+		args = append(args, strings.Fields(form)...)
+	}
+	return args, lacks
+}
+
+// refuses returns an error if the daemon does not have the options of s. A daemon lists its options in its help.
+func (v *Virtiofsd) refuses(ctx context.Context, s Share) error {
+	s = s.fill()
+	args, lacks := v.options(s)
+	if lacks == "" {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		help, err := iotax.ExecOutput(exec.CommandContext(ctx, v.Path, "--help"))
+		if err != nil {
+			return &iotax.Error{Op: "list options", On: v.Path, Err: err}
+		}
+		for _, a := range args {
+			word, _, _ := strings.Cut(a, "=")
+			if a != "-o" && !strings.Contains(string(help), strings.TrimPrefix(word, "no_")) {
+				lacks = a
+			}
+		}
+	}
+	if lacks == "" {
+		return nil
+	}
+	return &iotax.Error{Op: "check options", On: v.Path, Err: fmt.Errorf("version %s has no option %s", v, lacks),
+		Hint: "leave the option out, or name another virtiofsd with binary:"}
+}
+
 // Args returns the daemon's command line for s. Unprivileged Rust daemons cannot use the sandbox of root.
 func (v *Virtiofsd) Args(s Share, root bool) []string {
 	s = s.fill()
+	options, _ := v.options(s)
 	if !v.Rust {
 		// Extended attributes and POSIX ACLs stay off, the default of both.
-		return []string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path, "-o", "cache=" + s.Cache}
+		return slices.Concat([]string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path}, options, s.Args)
 	}
-	cache := s.Cache
-	if cache == "none" {
-		cache = "never"
-	}
-	a := []string{"--socket-path", s.Socket, "--shared-dir", s.Path, "--cache", cache}
+	a := append([]string{"--socket-path", s.Socket, "--shared-dir", s.Path}, options...)
 	if !root {
 		a = append(a, "--sandbox", "none")
 	}
 	if s.ReadOnly {
 		a = append(a, "--readonly")
 	}
-	return a
+	return append(a, s.Args...)
 }
 
 // serve starts the daemon for s and returns when it listens.

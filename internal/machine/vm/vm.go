@@ -59,7 +59,12 @@ func (s *Spec) Traits() plan.Traits {
 
 // Kind is the kind qemu.
 var Kind = kind.Of("qemu", "a virtual machine started for the run: the built-in micro-guest, or your own image",
-	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open)
+	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open).WithCheck(check)
+
+// check returns an error if QEMU on this host, or virtiofsd, lacks an option of a device.
+func check(ctx context.Context, spec plan.Spec, d iotax.Device) error {
+	return qemu.Check(ctx, spec.(*Spec).Binary, d)
+}
 
 // Time limits of a boot if boot_timeout is 0. The schema names both.
 const (

@@ -40,6 +40,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 		Open: func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error) {
 			return machine.Open(ctx, m, machine.Options{Name: m.Name, On: on, Devices: devices, CacheDir: cache, WorkDir: work, Log: show.Note})
 		},
+		CheckDevice: machine.Check,
 		Enclose: func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error) {
 			return machine.Open(ctx, m, machine.Options{Name: target, On: on, Place: p, Log: show.Note})
 		},
