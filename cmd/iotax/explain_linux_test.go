@@ -13,7 +13,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// An explanation is what a report has of the stages of a workload.
+// An explanation is the JSON of a report about the stages of a workload.
 type explanation struct {
 	Workload string
 	Targets  []struct {
@@ -60,7 +60,7 @@ func (x explanation) holds(t *testing.T, stage string) {
 	t.Errorf("no stage %q: %+v", stage, e)
 }
 
-// QEMU delays the I/Os of the second disk: that is in QEMU, and neither in the guest nor in the queue or the device.
+// QEMU limits the second disk, so the difference is in QEMU, not in the guest, the queue or the device.
 func TestExplainsThrottle(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -124,7 +124,8 @@ func (s *stage) pulses(program string, stopped, running time.Duration) {
 	s.t.Cleanup(func() { close(done); wg.Wait() })
 }
 
-// The NFS server is stopped again and again: that is in the server, and neither in the guest's NFS client nor in the device.
+// The NFS server is stopped again and again, so the difference is in the server, not in the guest's NFS client or the
+// device.
 func TestExplainsServer(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -142,7 +143,7 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 	s.explained(r).holds(t, "NFS server")
 }
 
-// A workload without latencies and a place without a block device are not known, and the run is as good as without --explain.
+// A place without a block device is reported as missing, and a workload without latencies has no stages. Both runs succeed.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

@@ -103,7 +103,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 			for range 3 { // on a busy machine fio may wait for seconds, which is a stall
 				l.set(c.rate(0))
 				r := s.start([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, l.joined}, "run", "--calibrate=no", plan)
-				for _, pid := range r.awaitFio() { // where it may be had: before whatever else runs here
+				for _, pid := range r.awaitFio() { // with real-time priority, if that is allowed
 					_ = unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
 				}
 				tick := time.NewTicker(time.Second)
@@ -130,8 +130,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 	}
 }
 
-// Two processes share a device that does so many reads a second and no more: what the noise takes, the victim lacks, and with
-// equal queues it keeps a half.
+// Two processes share a device with a limited rate of reads. With equal queues, each gets half of it.
 func TestVictimLosesToNoise(t *testing.T) {
 	long.Test(t)
 	const limit = 400

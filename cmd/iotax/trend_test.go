@@ -12,7 +12,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// nights are runs whose target has a p99 twice as long from night 14 on, and the same rate.
+// nights makes a store with n nightly runs. From night 14 on, the target's p99 is twice as long, and its rate is
+// unchanged.
 func nights(t *testing.T, n int) (path string) {
 	t.Helper()
 	path, db := storeOf(t, nil, leftover.Self())
@@ -41,7 +42,7 @@ func nights(t *testing.T, n int) (path string) {
 	return path
 }
 
-// A tail that got worse is found, also where the rate did not change, and fails the command as long as it is recent.
+// trend finds a p99 that got worse although the rate did not change, and fails as long as the change is recent.
 func TestTrendFails(t *testing.T) {
 	path := nights(t, 20)
 	for _, c := range []struct {
@@ -74,7 +75,7 @@ func TestTrendFails(t *testing.T) {
 	}
 }
 
-// Saved runs are reported and compared by any number that their trials have.
+// Saved runs can be reported and compared by any number of their trials.
 func TestMetricOfSavedRuns(t *testing.T) {
 	path := nights(t, 16)
 	for _, c := range []struct {

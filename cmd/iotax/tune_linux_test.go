@@ -11,8 +11,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// tuned writes a plan with seven options, and the program that they are for. It prints a time: 100 ms with noise of 2 %. b and e make
-// it faster, together more so. With g on, files are in memory.
+// tuned writes a plan with the options a to f and two directories, of which memory is on a tmpfs, and a program for it.
+// The program prints a time: 100 ms with 2 % noise. Options b and e make it faster, and even more so together.
 func (s *stage) tuned() (memory string) {
 	s.t.Helper()
 	memory, err := os.MkdirTemp("/dev/shm", "e2e-")
@@ -41,8 +41,8 @@ measure: {cold: false, ramp: 0s}
 	return memory
 }
 
-// Of seven options in real runs, the two that make the program faster are found with a part of the combinations. Memory is not
-// recommended without --allow-weaker. A search that its budget ended continues with the saved steps.
+// From a part of the combinations, tune finds the two options that make the program faster. It recommends memory only
+// with --allow-weaker. A search that stopped at its budget resumes with the saved steps.
 func TestTune(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -104,7 +104,7 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// A search that cannot be made is refused before anything is measured.
+// A search that cannot work is refused before measuring.
 func TestTuneRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -448,7 +448,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 		}
 	case <-ctx.Done():
 		at.Close()
-		<-copied //nolint:errcheck // the cancel is the news
+		<-copied //nolint:errcheck // the cancellation is the cause
 		return 0, context.Cause(ctx)
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
