@@ -32,9 +32,11 @@ other differences between the two runs, such as the kernel. A run is an id or
 the beginning of one, a name (its newest run), latest, latest~1, NAME~1, or a
 file that "iotax export" wrote.
 
-The runs were not interleaved. If both have the same baseline, the column
-"against BASELINE" compares their ratios to it: a change of the host cancels
-out. --by loss takes the verdicts from that column.
+The comparison is unpaired: the runs were not interleaved, and a drift between
+them is in the ratio. "iotax run PLAN --against A" measures both in the same
+rounds. If both have the same baseline, the column "against BASELINE" compares
+their ratios to it: a change of the host cancels out. --by loss takes the
+verdicts from that column.
 
 With --fail-on the exit status is 3 if a cell got worse by more than the margin
 (with "differs": worse or better), or if a number of A cannot be compared with

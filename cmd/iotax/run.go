@@ -40,6 +40,7 @@ type runFlags struct {
 	out       *outlet
 	resuming  bool
 	resume    string
+	against   string
 	keepGoing bool
 	destroy   []string
 	calibrate calibrate.Mode
@@ -75,6 +76,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
   iotax run /srv/data --expect 'write.latency.p99 < 10ms' -o junit.xml
   iotax run k8s://storageclass/local k8s://storageclass/fast
   iotax run randrw device:/dev/sdb dir:/mnt/data
+  iotax run shares.yaml --against latest
   iotax run --resume
   iotax run shares.yaml --shard 0/4 --id nightly-7 --store postgres://db/iotax
   iotax run shares.yaml --kubernetes --shards 8 --pod-image registry/iotax \
@@ -94,6 +96,9 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 			args, err := fl.command(c, args)
 			if err != nil {
 				return err
+			}
+			if fl.against != "" && (fl.resuming || fl.shard.text != "" || fleet.kubernetes) {
+				return iotax.Usage(&iotax.Error{Op: "measure against " + fl.against, Err: errors.New("--against cannot be combined with --resume, --shard and --kubernetes"), Hint: "a resumed run keeps its pairs: leave --against out"})
 			}
 			if err := fl.shard.check(fl.resuming); err != nil {
 				return iotax.Usage(err)
@@ -120,16 +125,18 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	f.Lookup("resume").NoOptDefVal = "latest"
 	choiceFlag(c, &fl.calibrate, "calibrate", "noise floor of this machine: auto (use the saved one, or take 10 s before a run of a minute or more), full, or no",
 		calibrate.Auto, calibrate.Always, calibrate.Never)
+	f.StringVar(&fl.against, "against", "", "an earlier `RUN`: measure targets that are configured otherwise now as they were then, too, in the same rounds, and compare the two")
 	f.StringArrayVar(&fl.destroy, "destroy", nil, "let workloads overwrite this block device of a target (on another machine: MACHINE:DEVICE): everything on it is lost")
 	fl.shard.add(f)
 	fleet.add(f)
 	f.BoolVar(&fl.keepGoing, "keep-going", false, "measure the other targets if one cannot be opened")
 	f.BoolVar(&a.strict, "strict", false, "exit with status 3 if an expectation is undecided, and with 4 if the run measured less than its plan asks for: rounds, precision or targets are missing")
-	group(c, groupWhat, "resume")
+	group(c, groupWhat, "resume", "against")
 	group(c, groupConditions, "calibrate")
 	group(c, groupSafety, "destroy", "keep-going", "strict")
 	group(c, groupShards, "shard", "id", "kubernetes", "shards", "pod", "pod-image", "pod-store", "kube-context", "kube-namespace", "detach")
 	completeBy(c, "resume", a.completeRuns(1))
+	completeBy(c, "against", a.completeRuns(1))
 	return c
 }
 
@@ -190,6 +197,12 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	if err := p.Absolute(); err != nil {
 		return err
 	}
+	var earlier *earlierRun
+	if fl.against != "" {
+		if p, earlier, err = against(ctx, db, p, fl.against); err != nil {
+			return err
+		}
+	}
 	destroy, err := wired.ParseDestroy(fl.destroy, p)
 	if err != nil {
 		return err
@@ -220,6 +233,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	for _, note := range earlier.notes() {
+		show.Note("%s", note)
+	}
 	for _, other := range others {
 		show.Note("%s is measured on this host at the same time: both results suffer", other)
 	}
@@ -243,6 +259,9 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	show.End()
 	if r == nil {
 		return runErr
+	}
+	for _, note := range earlier.drift(r) {
+		show.Note("%s", note)
 	}
 	if opts.Shard.Divided() {
 		return a.finishPart(ctx, db, r, fl.out, opts.Shard, runErr)

@@ -145,7 +145,8 @@ func (c *Comparison) Method() string {
 	if c.Family > 1 {
 		s += fmt.Sprintf(" All worse and better verdicts of the %d comparisons together are wrong in at most %s of such studies (Holm).", c.Family, format.Percent(1-stat.Confidence))
 	}
-	return s + " The runs were not interleaved: the intervals cover the noise inside each run, not the drift between the runs."
+	return s + " The comparison is unpaired: the runs were not interleaved, and the intervals cover the noise inside each run, not the drift between the runs. " +
+		"`iotax run PLAN --against RUN` measures both in the same rounds."
 }
 
 // Gate describes the result of the gate, "" without one.

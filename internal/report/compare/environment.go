@@ -45,41 +45,44 @@ func telling(key string) bool {
 	return !slices.Contains(passing, key) && key != "boot" && !strings.HasPrefix(key, "boot.")
 }
 
+// added adds a difference, or adds the place to an equal one. where is "" for the host or the whole run.
+func added(out []Difference, where, key, a, b string) []Difference {
+	a, b = stable(a), stable(b)
+	if a == b {
+		return out
+	}
+	i := slices.IndexFunc(out, func(d Difference) bool { return len(d.Where) > 0 && d.Key == key && d.A == a && d.B == b })
+	if where == "" || i < 0 {
+		out = append(out, Difference{Where: []string{}, Key: key, A: a, B: b})
+		i = len(out) - 1
+	}
+	if where != "" {
+		out[i].Where = append(out[i].Where, where)
+	}
+	return out
+}
+
+// Facts adds the differences of the facts of a target, or of the host if where is "".
+func Facts(out []Difference, where string, a, b map[string]string) []Difference {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, b)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if telling(key) {
+			out = added(out, where, key, a[key], b[key])
+		}
+	}
+	return out
+}
+
 // differencesOf compares the environments of two runs: first the host's, then the protocol, then each target's. Equal
 // differences of several targets are one.
 func differencesOf(a, b *report.Report) []Difference {
 	var out []Difference
-	add := func(where, key, va, vb string) {
-		va, vb = stable(va), stable(vb)
-		if va == vb {
-			return
-		}
-		if where == "" {
-			out = append(out, Difference{Where: []string{}, Key: key, A: va, B: vb})
-			return
-		}
-		i := slices.IndexFunc(out, func(d Difference) bool { return len(d.Where) > 0 && d.Key == key && d.A == va && d.B == vb })
-		if i < 0 {
-			out = append(out, Difference{Where: []string{}, Key: key, A: va, B: vb})
-			i = len(out) - 1
-		}
-		out[i].Where = append(out[i].Where, where)
-	}
-	compare := func(where, prefix string, x, y map[string]string) {
-		keys := slices.Collect(maps.Keys(x))
-		for k := range y {
-			if _, both := x[k]; !both {
-				keys = append(keys, k)
-			}
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
-			if telling(k) {
-				add(where, prefix+k, x[k], y[k])
-			}
-		}
-	}
-	compare("", "", a.Run.Environment, b.Run.Environment)
+	add := func(where, key, va, vb string) { out = added(out, where, key, va, vb) }
+	out = Facts(out, "", a.Run.Environment, b.Run.Environment)
 	add("", "iotax", a.Run.Version, b.Run.Version)
 	add("", "baseline", a.Baseline, b.Baseline)
 	add("", "trial", span(a.Protocol.Trial), span(b.Protocol.Trial))
@@ -95,7 +98,7 @@ func differencesOf(a, b *report.Report) []Difference {
 		}
 		add(t.Name, "machine", t.Machine, u.Machine)
 		add(t.Name, "durability", string(t.Durability), string(u.Durability))
-		compare(t.Name, "", t.Facts, u.Facts)
+		out = Facts(out, t.Name, t.Facts, u.Facts)
 	}
 	for _, t := range a.Run.Targets {
 		for _, key := range reported {

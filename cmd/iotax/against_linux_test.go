@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"iotax/internal/testenv/long"
+)
+
+// A machine that became slower between two runs makes a better configuration look worse. In a run against the earlier one, both
+// configurations are measured in the same rounds, and the gain is found.
+func TestAgainst(t *testing.T) {
+	long.Test(t)
+	s := newStage(t)
+	drift := s.write("drift", "1")
+	tool := s.write("tool", fmt.Sprintf(`#!/bin/sh
+exec awk -v seed="$1" -v speed="$2" -v drift="$(cat %s)" 'BEGIN { srand(seed); printf "took %%.4f ms\n", 100*drift/speed*(1 + 0.02*(rand()-0.5)) }'
+`, drift))
+	if err := os.Chmod(tool, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, speed string) string {
+		return s.write(name, fmt.Sprintf(`
+targets:
+  host: {dir: a, labels: {speed: "2"}}
+  app: {dir: b, labels: {speed: "%s"}}
+workloads: {tool: {command: {run: "%s {seed} {speed}", values: {took: 'took (?<ms>[0-9.]+)'}}}}
+measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
+`, speed, tool))
+	}
+	s.mkdir("b")
+	write("old.yaml", "1")
+	write("new.yaml", "1.25")
+	s.iotax("run", "old.yaml", "--calibrate=no", "-q").works(t, exitOK)
+	s.iotax("run", "old.yaml", "--against", "latest").works(t, exitUsage, "no target is configured otherwise", "iotax compare")
+	s.iotax("run", "new.yaml", "--against", "latest", "--resume").works(t, exitUsage, "--against cannot be combined")
+	s.write("drift", "1.5")
+	r := s.iotax("run", "new.yaml", "--against", "latest", "--calibrate=no", "--json")
+	r.works(t, exitOK, "is measured as in run")
+	var rep struct {
+		Cells []struct {
+			Target, Metric string
+			Ratio          *struct{ Estimate, Lo, Hi float64 }
+		}
+	}
+	s.parse(r, &rep)
+	found := false
+	for _, c := range rep.Cells {
+		if c.Target == "app" && c.Metric == "took" {
+			found = true
+			if c.Ratio == nil || c.Ratio.Lo < 1.24 || c.Ratio.Hi > 1.26 {
+				t.Errorf("app is compared with host, or with the drift: %+v, want 1.25", c.Ratio)
+			}
+		}
+	}
+	if !found {
+		t.Errorf("no figure of app: %s", r.stdout)
+	}
+	// Without pairs the drift decides, and the comparison prints that it is unpaired.
+	r = s.iotax("compare", "latest~1", "latest", "--fail-on", "worse")
+	r.works(t, exitGate, "unpaired", "0.833× [0.833, 0.833]  worse")
+}
