@@ -37,11 +37,13 @@ type tuneFlags struct {
 func (a *app) tuneCommand() *cobra.Command {
 	var fl tuneFlags
 	c := &cobra.Command{
-		Use:   "tune PLAN.yaml --for METRIC",
+		Use:   "tune PLAN.yaml | [DIRECTORY] TARGET --for METRIC",
 		Short: "Find the options that measure best",
 		Long: `tune finds the best combination of the options that a plan lists, without
 measuring all of them. The last target of the plan has lists of values, as in
-cache: [writeback, none]. The first value of each list is the present one.
+cache: [writeback, none]. The first value of each list is the present one. For a
+target of the command line there are built-in lists of options, and its own
+values are the present ones: guest disks, shared folders and NFS have lists.
 
 A screening design measures a few combinations, and estimates what each value
 does on average. The combinations of those that do something are then compared
@@ -55,6 +57,8 @@ are never recommended.
 An interrupted search continues with the same command. The exit status is 0 if
 the answer is sure, and 4 if it is not after the most rounds or the budget.`,
 		Example: `  iotax tune disk.yaml --for read.iops
+  iotax tune qemu:virtio-blk,cache=writeback --for read.iops
+  iotax tune /srv/images qemu:virtiofs --for write.iops
   iotax tune shares.yaml --for write.latency.p99 -w 'small writes' --margin 10%
   iotax tune disk.yaml --for read.iops --budget 2h --json`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,11 +79,29 @@ the answer is sure, and 4 if it is not after the most rounds or the budget.`,
 	return c
 }
 
+// words completes the words of a command line: a guest is on a directory of this host, and one workload decides.
+func (fl *tuneFlags) words(args []string) []string {
+	if len(args) == 1 {
+		args = append([]string{"dir:/var/tmp"}, args...)
+	}
+	if len(fl.workloads) == 0 {
+		fl.workloads = workloadWords{"randread-4k"}
+		if strings.HasPrefix(fl.metric, "write.") || strings.HasPrefix(fl.metric, "sync.") {
+			fl.workloads = workloadWords{"randwrite-4k"}
+		}
+	}
+	return args
+}
+
 func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 	if fl.metric == "" {
 		return iotax.Usage(&iotax.Error{Op: "read command line", Err: errors.New("no metric is given"), Hint: "add --for and what to improve, as in --for read.iops"})
 	}
 	fl.metrics = []string{fl.metric}
+	words := len(args) > 1 || len(args) == 1 && isWord(args[0])
+	if words {
+		args = fl.words(args)
+	}
 	p, err := fl.load(args, a.in)
 	if err != nil {
 		return err
@@ -89,6 +111,11 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 	}
 	if !fl.given("budget") && p.Where("budget") == (plan.Mark{}) {
 		p.Measure.Budget = 0
+	}
+	if words {
+		if p, err = p.Spread(fl.kinds()); err != nil {
+			return iotax.Usage(err)
+		}
 	}
 	m, err := matrixOf(p)
 	if err != nil {
@@ -419,8 +446,8 @@ func (m *matrix) changes(c tune.Combo) []tuneChange {
 	return all
 }
 
-// lines returns the options of the recommended target as programs take them: the arguments of QEMU and, if it differs,
-// the mount.
+// lines returns the options of the recommended target as programs take them: the arguments of QEMU, the mount if it differs, and the
+// lines of other programs.
 func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err error) {
 	for _, step := range slices.Backward(t.state.Steps) {
 		if len(step.Runs) == 0 || !slices.ContainsFunc(step.Combos, func(o tune.Combo) bool { return slices.Equal(o, c) }) {
@@ -438,13 +465,15 @@ func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err e
 			return fmt.Sprintf("mount -t %s -o %s", f[iotax.FactFilesystem], f[iotax.FactFilesystemOptions])
 		}
 		best := facts(t.matrix.target(c).Name)
-		for _, key := range slices.Sorted(maps.Keys(best)) {
-			if strings.HasPrefix(key, "device.") && strings.HasPrefix(best[key], "-") && !strings.HasPrefix(key, "device.iotax-") {
-				lines = append(lines, "qemu "+best[key])
-			}
+		// The facts of a guest have the lines of all its disks and shares, by serial and by mount tag.
+		if line := best["device."+cmp.Or(best[iotax.FactDiskSerial], best[iotax.FactFilesystemSource])]; line != "" {
+			lines = append(lines, "QEMU: "+line)
 		}
 		if line := mount(best); line != mount(facts(r.Targets[0].Name)) {
 			lines = append(lines, line)
+		}
+		for _, s := range t.matrix.target(c).Traits().Elsewhere {
+			lines = append(lines, s.For+": "+s.Text)
 		}
 		return lines, nil
 	}

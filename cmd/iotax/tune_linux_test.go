@@ -104,6 +104,46 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// A gain that only the host's page cache served is refused. The image of the guest's disk is on a loop device, which counts what is read.
+func TestTuneRefusesCache(t *testing.T) {
+	long.Test(t)
+	s := newStage(t)
+	s.write("cache.yaml", fmt.Sprintf(`
+machines: {guest: {qemu: {memory: 512MiB}}}
+targets:
+  host: {dir: %s}
+  disk: {on: guest, disk: {cache: [none, writeback], size: 100MiB}}
+workloads: {read: {fio: {rw: randread, bs: 64k, size: 4MiB, direct: 1}}}
+measure: {trial: 1s, ramp: 100ms}
+`, s.loop("disk", s.mount("memory", "size=500m"), 450)))
+	var got struct {
+		Changes []struct{ Key string }
+		Refused []struct{ Options, Wrong, Why string }
+		Lines   []string
+	}
+	args := []string{"tune", "cache.yaml", "--for", "read.iops", "--rounds", "6..6", "-q", "--json", "--state", s.path("tune")}
+	r := s.iotax(args...)
+	if r.code != exitOK && r.code != exitIncomplete {
+		t.Fatal(r)
+	}
+	s.parse(r, &got)
+	if len(got.Changes) > 0 || len(got.Refused) != 1 || got.Refused[0].Options != "cache=writeback" || got.Refused[0].Wrong != "cached" || !strings.Contains(got.Refused[0].Why, "a cache answered, not the device") {
+		t.Errorf("changes %v, refused %v", got.Changes, got.Refused)
+	}
+	if lines := strings.Join(got.Lines, "\n"); !strings.Contains(lines, "QEMU: -drive if=none,id=d-iotax-") || !strings.Contains(lines, "cache='none' io='threads'") {
+		t.Errorf("lines %s", lines)
+	}
+}
+
+// A target of the command line has a built-in list of options, of which its own values are the present ones.
+func TestTuneWords(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.iotax("tune", "dir:"+s.mkdir("a"), "--for", "read.iops").works(t, exitUsage, "no built-in list of options for dir", "cache: [writeback, none]")
+	s.iotax("tune", s.mkdir("a"), "qemu:virtio-blk,cache=writeback", "--for", "read.iops", "--budget", "20s").works(t, exitError, "screening: 16 combinations of 16", "the budget is spent")
+	s.iotax("tune", s.mkdir("a"), "qemu:virtiofs", "--for", "write.iops", "--budget", "20s", "--state", s.path("other")).works(t, exitError, "combinations of 24", "the budget is spent")
+}
+
 // A search that cannot work is refused before measuring.
 func TestTuneRefused(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,8 @@ type (
 	Scalar     = bind.Scalar
 	FieldError = bind.FieldError
 	Traits     = bind.Traits
+	Choice     = bind.Choice
+	Snippet    = bind.Snippet
 	Served     = bind.Served
 	Gather     = bind.Gather
 	Options    = bind.Options

@@ -28,7 +28,9 @@ var className = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 var exportName = regexp.MustCompile(`^([^\s:/,]+|\[[0-9a-fA-F:]+\]):/\S*$`)
 
-func (s *ClaimSpec) Traits() plan.Traits { return plan.Traits{Device: s.Device()} }
+func (s *ClaimSpec) Traits() plan.Traits {
+	return plan.Traits{Device: s.Device(), Elsewhere: s.elsewhere()}
+}
 
 // Validate refuses values that no cluster accepts.
 func (s *ClaimSpec) Validate() error {

@@ -44,7 +44,7 @@ type DiskSpec struct {
 }
 
 func (s *DiskSpec) Traits() plan.Traits {
-	can := plan.Traits{Of: &s.OfTarget}
+	can := plan.Traits{Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
 	if s.Format == "qcow2" || s.Filesystem == "root" {
 		can.Tools = append(can.Tools, "qemu-img")
 	}

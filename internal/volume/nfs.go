@@ -34,9 +34,9 @@ type NFSSpec struct {
 
 func (s *NFSSpec) Traits() plan.Traits {
 	if s.Server != "" {
-		return plan.Traits{}
+		return plan.Traits{Choices: s.choices(), Elsewhere: s.elsewhere()}
 	}
-	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget}
+	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
 }
 
 // SetScalar takes the version or the export alone: `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.

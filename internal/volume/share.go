@@ -35,7 +35,7 @@ type ShareSpec struct {
 }
 
 func (s *ShareSpec) Traits() plan.Traits {
-	can := plan.Traits{Of: &s.OfTarget}
+	can := plan.Traits{Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
 	if s.Type == "virtiofs" {
 		can.Tools = []string{cmp.Or(s.Binary, "virtiofsd")}
 	}

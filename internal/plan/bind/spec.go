@@ -127,12 +127,27 @@ type Traits struct {
 	Gather *Gather // the targets that it is made of
 	Device string  // path of its block device
 
+	Choices   []Choice  // what iotax tune tries if the plan lists no values
+	Elsewhere []Snippet // the options of the spec in the words of other programs
+
 	// Of a workload.
 
 	Metrics func() []metric.Metric           // lists what a trial of it can measure
 	Scale   func(by float64)                 // multiplies its work
 	Lasts   float64                          // factor from the plan's trial length to its own; 0 is 1
 	Split   func(dir string) ([]Part, error) // makes several workloads of it, as of the sections of a job file; see Part
+}
+
+// A Choice is a key of a spec with values that are worth measuring.
+type Choice struct {
+	Key    string
+	Values []string
+}
+
+// A Snippet is a part of the configuration of a program, as in a line of libvirt's XML.
+type Snippet struct {
+	For  string `json:"for"`
+	Text string `json:"text"`
 }
 
 // Served names the machines that serve a volume, and their keys in the plan.
