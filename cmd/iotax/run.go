@@ -310,7 +310,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	}
 	n := len(rep.Trials)
 	if n == 0 && r.Status == iotax.Interrupted {
-		return errInterrupted{fmt.Errorf("interrupted before the first trial ended; begin anew with: %s", saved.Continue(r))}
+		return errInterrupted{fmt.Errorf("interrupted before the first trial ended; start again with: %s", saved.Continue(r))}
 	}
 	if n == 0 && runErr != nil {
 		return runErr

@@ -45,7 +45,7 @@ func TestInterruptedRun(t *testing.T) {
 	var text, js bytes.Buffer
 	printError(&text, err.Error(), err, exitInterrupted, false)
 	printError(&js, err.Error(), err, exitInterrupted, true)
-	if text.String() != "iotax: interrupted before the first trial ended; begin anew with: iotax run --resume=a1\n" ||
+	if text.String() != "iotax: interrupted before the first trial ended; start again with: iotax run --resume=a1\n" ||
 		!strings.Contains(js.String(), `"status": 130`) || !strings.Contains(js.String(), `"error": "interrupted before the first trial ended`) {
 		t.Errorf("%s%s", &text, &js)
 	}

@@ -438,7 +438,7 @@ func (fs system) usage(pid int) (usage, bool) {
 	return u, true
 }
 
-// resetPeak makes the peak of resident memory begin anew (proc_pid_clear_refs(5)); without the
+// resetPeak makes the peak of resident memory start again (proc_pid_clear_refs(5)); without the
 // right to do so the peak is that of the process's life.
 func (fs system) resetPeak(pid int) {
 	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)

@@ -80,7 +80,7 @@ contexts: [{name: c, context: {cluster: three, user: u, namespace: third}}]
 func TestFactsWithoutTheClusterRole(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)
-	const forbidden = "not told: this user may not read it"
+	const forbidden = "unknown: this user may not read it"
 	a.put(t, "/api/v1/nodes/n1", &corev1.Node{TypeMeta: metav1.TypeMeta{Kind: "Node", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"topology.kubernetes.io/zone": "z"}},
 		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1", ContainerRuntimeVersion: "containerd://2", KernelVersion: "6.1"}}})
 	a.put(t, "/api/v1/persistentvolumes/pv", &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolume", APIVersion: "v1"}, ObjectMeta: metav1.ObjectMeta{Name: "pv"},
@@ -105,7 +105,7 @@ func TestFactsWithoutTheClusterRole(t *testing.T) {
 		}
 	}
 	a.refuse = ""
-	if f := c.Around(ctx, "n2"); f["node.version"] != "not told: NotFound: /api/v1/nodes/n2" {
+	if f := c.Around(ctx, "n2"); f["node.version"] != "unknown: NotFound: /api/v1/nodes/n2" {
 		t.Errorf("a node that is gone: %v", f)
 	}
 	a.refuse = "nodes"

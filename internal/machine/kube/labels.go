@@ -125,9 +125,9 @@ func (c *Client) Around(ctx context.Context, node string) map[string]string {
 // untold returns the value of a fact that could not be read.
 func untold(err error) string {
 	if apierrors.IsForbidden(err) {
-		return "not told: this user may not read it"
+		return "unknown: this user may not read it"
 	}
-	return "not told: " + Plain(err).Error()
+	return "unknown: " + Plain(err).Error()
 }
 
 // ClaimFacts returns facts about a claim and its volume.

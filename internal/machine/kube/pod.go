@@ -40,7 +40,7 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 		if fatal == nil && over {
 			fatal = &iotax.Error{Err: fmt.Errorf("it does not run after %v: %s", limit, late), Hint: "`kubectl describe pod` shows why; start_timeout: waits longer"}
 			if limit == 0 {
-				fatal = &iotax.Error{Err: errors.New("it does not run: " + late), Hint: "kubectl describe pod tells more"}
+				fatal = &iotax.Error{Err: errors.New("it does not run: " + late), Hint: "kubectl describe pod shows more"}
 			}
 			if strings.HasPrefix(late, unschedulable) {
 				fatal.Hint = "ask for less (cpus:, memory:), another node:, or a storage class that can serve that node"
@@ -89,7 +89,7 @@ func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) 
 // trouble returns why a pod does not run: late if that may change, fatal if it will not.
 func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	if p.DeletionTimestamp != nil {
-		return "", &iotax.Error{Err: errors.New("somebody deletes it"), Hint: "look who does, and begin anew"}
+		return "", &iotax.Error{Err: errors.New("it is being deleted"), Hint: "find out who deletes it, then start again"}
 	}
 	for _, s := range p.Status.ContainerStatuses {
 		switch {
@@ -118,7 +118,7 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	case corev1.PodRunning:
 		return "", nil
 	case corev1.PodFailed, corev1.PodSucceeded:
-		return "", &iotax.Error{Err: fmt.Errorf("it has ended: %s", strings.TrimSpace(string(p.Status.Phase)+" "+p.Status.Reason+" "+p.Status.Message)), Hint: "kubectl describe pod tells more"}
+		return "", &iotax.Error{Err: fmt.Errorf("it has ended: %s", strings.TrimSpace(string(p.Status.Phase)+" "+p.Status.Reason+" "+p.Status.Message)), Hint: "kubectl describe pod shows more"}
 	}
 	for _, x := range p.Status.Conditions {
 		if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse {
@@ -153,7 +153,7 @@ func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	case strings.Contains(t.Message, "executable file not found"):
 		e.Hint = made.NoShell
 	default:
-		e.Hint = "kubectl describe pod tells more"
+		e.Hint = "kubectl describe pod shows more"
 	}
 	return e
 }

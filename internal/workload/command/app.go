@@ -64,7 +64,7 @@ func (s *App) Validate() error {
 			err = errors.Join(err, &plan.FieldError{Field: "ready", Msg: perr.Error(), Hint: "the syntax is that of RE2"})
 		}
 	} else if !strings.Contains(s.Run, "{port}") && s.Run != "" {
-		err = errors.Join(err, &plan.FieldError{Field: "run", Msg: "nothing says when it is of use", Hint: "put {port} where its port is told, or give ready: what it prints"})
+		err = errors.Join(err, &plan.FieldError{Field: "run", Msg: "it is not known when the program is ready", Hint: "write {port} in its arguments where the port belongs, or give ready: the text that it prints"})
 	}
 	if !strings.HasPrefix(s.Path, "/") {
 		err = errors.Join(err, &plan.FieldError{Field: "path", Msg: fmt.Sprintf("%q does not begin with /", s.Path)})
@@ -158,7 +158,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	return support.Failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 }
 
-var errEnded = errors.New("it ended before it was of use")
+var errEnded = errors.New("it ended before it was ready")
 
 func orNil(err error) error {
 	if err == nil {

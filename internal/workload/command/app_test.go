@@ -55,7 +55,7 @@ func TestAppThatSaysItIsReady(t *testing.T) {
 func TestAppThatFails(t *testing.T) {
 	here := worktest.Target(host.Local(), t.TempDir())
 	_, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf(`echo no such class >&2; exit 3`, func(s *App) { s.Shell, s.Ready = true, "ready" })), here)
-	if err == nil || !strings.Contains(err.Error(), "ended before it was of use") || !strings.Contains(err.Error(), "no such class") || !strings.Contains(err.Error(), "exit status 3") {
+	if err == nil || !strings.Contains(err.Error(), "ended before it was ready") || !strings.Contains(err.Error(), "no such class") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("one that ends: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
