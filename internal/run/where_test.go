@@ -160,6 +160,27 @@ func TestKeepGoingInThePlan(t *testing.T) {
 	}
 }
 
+// A target whose device its machine cannot have fails alone: the machine starts without the device.
+func TestDeviceThatTheMachineLacks(t *testing.T) {
+	w := newWorld()
+	d := w.deps()
+	d.CheckDevice = func(_ context.Context, m plan.Machine, device iotax.Device) error {
+		if m.Name == "guest" && device.ID == "t1" {
+			return errors.New("no such property")
+		}
+		return nil
+	}
+	p := guestPlan("w")
+	p.Measure.KeepGoing = true
+	r, err := Run(context.Background(), p, d, Options{ID: "r"})
+	if err != nil || r.Status != iotax.Incomplete || len(w.saved) == 0 || !has(w.log, "open guest with t2") || !has(w.log, "remove t1") {
+		t.Errorf("%s (%v): %q", r.Status, err, w.log)
+	}
+	if r.Targets[1].Err != "no such property" || r.Targets[2].Err != "" {
+		t.Errorf("disk: %q, share: %q", r.Targets[1].Err, r.Targets[2].Err)
+	}
+}
+
 // A workload that fails everywhere, or can be done nowhere, ends; the others go on.
 func TestWorkloadThatCannotBeDone(t *testing.T) {
 	w := newWorld()
