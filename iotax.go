@@ -226,6 +226,7 @@ type Claim struct {
 	Size   int64  // bytes
 	Device string // path in the pod at which it is a raw block device; "" makes it a file system
 	NFS    string // SERVER:/PATH of an export that the node mounts in place of a claim; "" is none
+	Name   string // of an existing claim, which outlives the pod; "" makes one
 }
 
 // A Disk is a file, a block device or an NBD export, given to a guest as a disk.

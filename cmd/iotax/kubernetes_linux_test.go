@@ -148,6 +148,39 @@ func TestKubernetes(t *testing.T) {
 		}
 	})
 
+	t.Run("an existing claim and a runtime class", func(t *testing.T) {
+		c.Kubectl(t, `
+apiVersion: node.k8s.io/v1
+kind: RuntimeClass
+metadata: {name: plain}
+handler: runc
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: iotax}
+spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}
+`, "apply", "-f", "-")
+		defer c.Kubectl(t, "", "delete", "-n", "iotax", "pvc/data")
+		s.write("claim.yaml", `
+machines: {pod: {k8s: {runtime_class: plain}}}
+targets: {claim: {on: pod, claim: {name: data}}}
+workloads: {read: {fio: {rw: randread, bs: 4k, iodepth: 4, size: 8MiB}}}
+measure: {protocol: "fixed:2x300ms", ramp: 50ms}
+`)
+		s.iotax("run", "claim.yaml", "--calibrate=no").works(t, 0)
+		r, _ := s.trials()
+		f := r.Targets[0].Facts
+		if f["runtime_class"] != "plain" || f["claim.class"] != "fast" || f["claim.type"] != "hostPath" {
+			t.Errorf("facts %v", f)
+		}
+		if left := pods(); left != "persistentvolumeclaim/data" {
+			t.Errorf("left: %s", left)
+		}
+		if files := c.Inside(t, "ls", "-A", f["claim.path"]); strings.TrimSpace(files) != "" {
+			t.Errorf("left in the claim: %s", files)
+		}
+	})
+
 	t.Run("every place of a pod", func(t *testing.T) {
 		c.Kubectl(t, `
 apiVersion: v1

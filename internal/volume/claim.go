@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ type ClaimSpec struct {
 	Class string    `yaml:"class" doc:"storage class; empty means the cluster's default"`
 	Size  plan.Size `yaml:"size" doc:"requested size; 0 fits the data of the workloads, and is at least 1 GiB"`
 	NFS   string    `yaml:"nfs" doc:"SERVER:/PATH of an NFS export that the node mounts for the pod, instead of a claim"`
+	Name  string    `yaml:"name" doc:"existing claim in the pod's namespace; iotax works only in a new iotax-… directory there, and does not remove the claim"`
 	Mode  string    `yaml:"mode" doc:"filesystem, or block for a raw device, which is only read unless run --destroy names it (MACHINE:DEVICE)" enum:"filesystem,block"`
 	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class"`
 }
@@ -42,6 +44,10 @@ func (s *ClaimSpec) Validate() error {
 		return bad("nfs", fmt.Sprintf("%q is not SERVER:/PATH", s.NFS), "as in 10.0.0.5:/srv/bench")
 	case s.NFS != "" && (s.Class != "" || s.Size != 0 || s.Mode != "filesystem"):
 		return bad("nfs", "is an export that exists: it has neither class nor size, and is a file system", "leave the others out, or leave nfs: out")
+	case s.Name != "" && (len(s.Name) > 253 || !className.MatchString(s.Name)):
+		return bad("name", fmt.Sprintf("%q is not a name of a claim", s.Name), "kubectl get pvc lists them")
+	case s.Name != "" && (s.Class != "" || s.Size != 0 || s.NFS != ""):
+		return bad("name", "is a claim that exists: it has a class and a size", "leave class, size and nfs out")
 	case s.Size < 0:
 		return bad("size", "is negative", "as in 10GiB")
 	case s.Path != "" && s.Mode != "block":
@@ -60,7 +66,7 @@ func (s *ClaimSpec) Device() string {
 	case s.Path != "":
 		return s.Path
 	}
-	return strings.TrimSuffix("/dev/claim-"+s.Class, "-")
+	return strings.TrimSuffix("/dev/claim-"+cmp.Or(s.Class, s.Name), "-")
 }
 
 // leastClaim is the smallest size of a claim: some provisioners refuse less.
@@ -82,13 +88,14 @@ type claim struct {
 }
 
 func (c *claim) Caps() iotax.VolumeCaps {
-	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS}}}}
+	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS, Name: c.spec.Name}}}}
 }
 
 // Attach makes a directory on the file system of the pod, or checks the raw device. The device of a claim may hold data of another
 // user, so that the same guard protects it as any other device.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need}
+	// The files of an existing claim are another's: the directory has the guards of one that the user names.
+	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "", network: true}
 	if path := c.spec.Device(); path != "" {
 		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}
 	}

@@ -18,6 +18,8 @@ func TestClaimSpec(t *testing.T) {
 		"two in one":          {ClaimSpec{NFS: "nas:/srv", Class: "fast", Mode: "filesystem"}, "neither class nor size"},
 		"export of a size":    {ClaimSpec{NFS: "nas:/srv", Size: 1, Mode: "filesystem"}, "neither class nor size"},
 		"export as a device":  {ClaimSpec{NFS: "nas:/srv", Mode: "block"}, "neither class nor size"},
+		"existing":            {ClaimSpec{Name: "data", Mode: "block"}, ""},
+		"existing of a size":  {ClaimSpec{Name: "data", Size: 1, Mode: "filesystem"}, "it has a class and a size"},
 		"class with a blank":  {ClaimSpec{Class: "fa st", Mode: "filesystem"}, "is not a name of a storage class"},
 		"device of no device": {ClaimSpec{Path: "/dev/x", Mode: "filesystem"}, "is for mode block"},
 	} {

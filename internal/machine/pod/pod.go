@@ -44,6 +44,7 @@ type Spec struct {
 	User     int64         `yaml:"user" doc:"user id to run as, without privileges, as restricted namespaces require; 0 means the image's"`
 	Account  string        `yaml:"service_account" doc:"service account of the pod; empty means the namespace's default"`
 	Seccomp  string        `yaml:"seccomp" doc:"seccomp profile: RuntimeDefault, Unconfined, or empty for the node's default" enum:",RuntimeDefault,Unconfined"`
+	Runtime  string        `yaml:"runtime_class" doc:"runtime class, as in kata or gvisor; empty means the cluster's default runtime"`
 	HostNet  bool          `yaml:"host_network" doc:"use the node's network, so that the pod network is not measured"`
 	Wide     bool          `yaml:"privileged" doc:"run it privileged; only for measurements that are impossible otherwise"`
 	Patience plan.Duration `yaml:"start_timeout" doc:"time limit until the pod runs"`
@@ -77,7 +78,7 @@ func (s *Spec) Validate() error {
 		return nil
 	}
 	for field, set := range map[string]bool{"namespace": s.Namespace != "", "node": s.Node != "", "cpus": s.CPUs != 0, "memory": s.Memory != 0, "user": s.User != 0,
-		"service_account": s.Account != "", "seccomp": s.Seccomp != "", "host_network": s.HostNet, "job": s.Job, "privileged": s.Wide} {
+		"service_account": s.Account != "", "seccomp": s.Seccomp != "", "host_network": s.HostNet, "runtime_class": s.Runtime != "", "job": s.Job, "privileged": s.Wide} {
 		if set {
 			return bad(field, "is for a pod that iotax makes", "leave it out, or leave pod: out")
 		}
@@ -183,8 +184,8 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 		}
 	}
 	for _, d := range o.Devices {
-		p.exports = p.exports || d.Claim != nil && d.Claim.NFS != ""
-		if d.Claim != nil && d.Claim.NFS == "" {
+		p.exports = p.exports || d.Claim != nil && d.Claim.NFS+d.Claim.Name != ""
+		if d.Claim != nil && d.Claim.NFS+d.Claim.Name == "" {
 			p.claims = append(p.claims, p.name+"-"+d.ID)
 		}
 	}
@@ -242,6 +243,9 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	}
 	spec := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
 		ServiceAccountName: s.Account, AutomountServiceAccountToken: &no, HostNetwork: s.HostNet}
+	if s.Runtime != "" {
+		spec.RuntimeClassName = &s.Runtime
+	}
 	if s.User > 0 {
 		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &s.User}
 	}
@@ -310,6 +314,9 @@ func security(s *Spec) *corev1.SecurityContext {
 func claimSource(c *iotax.Claim) corev1.VolumeSource {
 	if server, path, ok := cutExport(c.NFS); ok {
 		return corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: path}}
+	}
+	if c.Name != "" {
+		return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}
 	}
 	mode := corev1.PersistentVolumeFilesystem
 	if c.Device != "" {
@@ -381,6 +388,9 @@ func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Op
 			f["privileged"], f["seccomp"] = "yes", "unconfined"
 		}
 	}
+	if c := found.Spec.RuntimeClassName; c != nil {
+		f["runtime_class"] = *c
+	}
 	if found.Spec.HostNetwork {
 		f["network"] = "host"
 	}
@@ -391,7 +401,7 @@ func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Op
 		case d.Claim != nil && d.Claim.NFS != "":
 			p.volumes[d.ID] = map[string]string{iotax.FactClaimType: "nfs", iotax.FactClaimServer: d.Claim.NFS}
 		case d.Claim != nil:
-			p.volumes[d.ID] = p.api.ClaimFacts(ctx, p.ns, p.name+"-"+d.ID)
+			p.volumes[d.ID] = p.api.ClaimFacts(ctx, p.ns, cmp.Or(d.Claim.Name, p.name+"-"+d.ID))
 		}
 	}
 	return nil
@@ -409,7 +419,7 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Caps returns the capabilities of a pod. The files of an NFS export outlive it.
+// Caps returns the capabilities of a pod. The files of an NFS export or an existing claim outlive it.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
 	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports

@@ -14,12 +14,13 @@ import (
 
 // The claims and shares of a pod's targets become its volumes.
 func TestVolumes(t *testing.T) {
-	s := &Spec{Image: "busybox", Pull: "never", Node: "n1", User: 1000}
+	s := &Spec{Image: "busybox", Pull: "never", Node: "n1", User: 1000, Runtime: "kata"}
 	spec, err := s.pod(kind.Options{Devices: []iotax.Device{
 		{ID: "a", Claim: &iotax.Claim{Class: "fast", Size: 1 << 30}},
 		{ID: "b", Claim: &iotax.Claim{Class: "fast", Size: 1 << 30, Device: "/dev/claim-fast"}},
 		{ID: "c", Claim: &iotax.Claim{NFS: "nas.example:/srv/bench"}},
 		{ID: "d", Claim: &iotax.Claim{NFS: "[fd00::5]:/"}},
+		{ID: "f", Claim: &iotax.Claim{Name: "data"}},
 		{ID: "e", Share: &iotax.Share{Type: "tmpfs"}},
 	}})
 	if err != nil {
@@ -41,11 +42,14 @@ func TestVolumes(t *testing.T) {
 	if n := v["d"].NFS; n == nil || n.Server != "fd00::5" || n.Path != "/" {
 		t.Errorf("an export: %+v", n)
 	}
+	if c := v["f"].PersistentVolumeClaim; c == nil || c.ClaimName != "data" || c.ReadOnly || *spec.RuntimeClassName != "kata" {
+		t.Errorf("an existing claim: %+v", c)
+	}
 	if v["e"].EmptyDir.Medium != corev1.StorageMediumMemory {
 		t.Errorf("memory: %+v", v["e"])
 	}
 	c := spec.Containers[0]
-	if len(c.VolumeDevices) != 1 || c.VolumeDevices[0].DevicePath != "/dev/claim-fast" || len(c.VolumeMounts) != 4 || c.ImagePullPolicy != corev1.PullNever || !*c.SecurityContext.RunAsNonRoot {
+	if len(c.VolumeDevices) != 1 || c.VolumeDevices[0].DevicePath != "/dev/claim-fast" || len(c.VolumeMounts) != 5 || c.ImagePullPolicy != corev1.PullNever || !*c.SecurityContext.RunAsNonRoot {
 		t.Errorf("%+v", c)
 	}
 	if _, err := s.pod(kind.Options{Devices: []iotax.Device{{ID: "x", Disk: &iotax.Disk{}}}}); err == nil || !strings.Contains(err.Error(), "neither virtual disks") {
