@@ -6,7 +6,7 @@ import (
 	"iotax"
 )
 
-// reference is the target that t is compared with under a workload, or "".
+// reference returns the name of the target that t is compared with in this lane, or "".
 func (e *engine) reference(ln *lane, t *iotax.Target) string {
 	takesPart := func(name string) bool {
 		return slices.ContainsFunc(ln.targets, func(x *iotax.Target) bool { return x.Name == name })

@@ -13,18 +13,19 @@ import (
 	"iotax/internal/rules"
 )
 
-// A load is a workload of the plan and the targets it is prepared on.
+// A load is a workload of the plan with the targets that it is prepared on.
 type load struct {
 	plan    plan.Workload
 	w       iotax.Workload
-	targets []*iotax.Target // where it is measured
-	wanted  int             // how many the plan says
-	space   int64           // bytes that it puts at a place
-	files   []iotax.File    // that it reads, where it can name them beforehand
-	job     string          // iotax.FactJob, where a trial has none of its own
+	targets []*iotax.Target // targets on which it is measured
+	wanted  int             // number of targets in the plan
+	space   int64           // bytes that it writes to a place
+	files   []iotax.File    // files that it reads, if it can name them in advance
+	job     string          // iotax.FactJob for trials that do not set their own
 }
 
-// check asks the workload, and before that whether it can be done at several targets at once.
+// check returns an error if the workload cannot run on t. For several targets at once, the workload must support
+// that.
 func (l *load) check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		err := errors.New("it can only be done at one target at a time")
@@ -43,8 +44,8 @@ func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
-// look finds what this host lacks for the targets on it, before anything is opened. A target that may be left
-// out is no reason to stop here.
+// look checks that this host has what the targets on it need, before anything is opened. With keepGoing, only the
+// baseline can stop the run here.
 func (r *rig) look(ctx context.Context, keepGoing bool) error {
 	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
 		return nil
@@ -59,7 +60,7 @@ func (r *rig) look(ctx context.Context, keepGoing bool) error {
 	return nil
 }
 
-// metrics are the headline values.
+// metrics returns the names of the headline values.
 func (l *load) metrics() []string {
 	if l.plan.Metrics != nil {
 		return l.plan.Metrics
@@ -67,7 +68,8 @@ func (l *load) metrics() []string {
 	return l.w.Metrics()
 }
 
-// deciding are the metrics that must be precise before the run ends: all that the plan names, else the first.
+// deciding returns the metrics that must be precise before the workload ends: all that the plan names, or else the
+// workload's first.
 func (l *load) deciding() []string {
 	if l.plan.Metrics != nil {
 		return l.plan.Metrics
@@ -75,7 +77,7 @@ func (l *load) deciding() []string {
 	return l.w.Metrics()[:1]
 }
 
-// makeLoads makes the workloads.
+// makeLoads creates the workloads.
 func (r *rig) makeLoads() error {
 	for _, pw := range r.p.Workloads {
 		w, err := r.d.Workload(pw)
@@ -104,11 +106,11 @@ func (r *rig) makeLoads() error {
 	return nil
 }
 
-// need is the bytes that the place of t must hold.
+// need returns the number of bytes that the place of t must be able to hold.
 func (r *rig) need(t plan.Target) (bytes int64) {
 	sizes := map[int64]bool{}
 	for _, l := range r.loads {
-		if r.worksAt(l, t.Name) && !sizes[l.space] { // workloads of one size share their file
+		if r.worksAt(l, t.Name) && !sizes[l.space] { // workloads of the same size share their file
 			sizes[l.space] = true
 			bytes += l.space
 		}
@@ -116,11 +118,11 @@ func (r *rig) need(t plan.Target) (bytes int64) {
 	return bytes
 }
 
-// files lists what the workloads at t read and can name beforehand.
+// files lists the files that the workloads on t read and can name in advance.
 func (r *rig) files(t plan.Target) (all []iotax.File) {
 	for _, l := range r.loads {
 		for _, f := range l.files {
-			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files of one name
+			if r.worksAt(l, t.Name) && !slices.Contains(all, f) { // workloads share files with the same name
 				all = append(all, f)
 			}
 		}
@@ -128,7 +130,7 @@ func (r *rig) files(t plan.Target) (all []iotax.File) {
 	return all
 }
 
-// worksAt reports whether l is done at a target, for itself or as a part of another one.
+// worksAt reports whether l runs on a target, either directly or as part of a combined target.
 func (r *rig) worksAt(l *load, name string) bool {
 	if l.plan.Done(name) {
 		return true
@@ -156,7 +158,8 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			}
 		}
 	}
-	// left reports a cell that cannot be measured, one of the baseline once another of its cells can.
+	// left handles a cell that cannot be measured. A lost cell of the baseline is reported once another cell of the
+	// baseline is known to work.
 	var first error
 	var lost []func()
 	left := func(l *load, t *iotax.Target, err error) error {
@@ -183,7 +186,8 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 		lost = nil
 		return nil
 	}
-	// All checks come before the first preparation: what is missing shows before files are written.
+	// All checks come before the first preparation, so that a missing requirement is reported before files are
+	// written.
 	for _, l := range r.loads {
 		for _, t := range r.at(l) {
 			if r.earlier != nil && !r.earlier[schedule.Cell{Workload: l.plan.Name, Target: t.Name}] {
@@ -228,13 +232,13 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 	return r.closeRenewed(ctx)
 }
 
-// holder is the rig that t stands in.
+// holder returns the rig that contains t.
 func (r *rig) holder(t *iotax.Target) *rig {
 	pt, _ := r.p.Target(t.Name)
 	return r.rigOf(pt.On)
 }
 
-// involved lists the targets at which l is done, those of which others are made in place of the others.
+// involved lists the targets on which l runs. It replaces a combined target by its members.
 func (r *rig) involved(l *load) (targets []*iotax.Target) {
 	add := func(t *iotax.Target) {
 		if !slices.Contains(targets, t) {
@@ -259,7 +263,7 @@ func (r *rig) involved(l *load) (targets []*iotax.Target) {
 	return targets
 }
 
-// at lists those of the open targets that l is done at.
+// at lists the open targets on which l is measured.
 func (r *rig) at(l *load) (targets []*iotax.Target) {
 	for _, t := range r.targets {
 		if l.plan.Done(t.Name) {
@@ -269,8 +273,8 @@ func (r *rig) at(l *load) (targets []*iotax.Target) {
 	return targets
 }
 
-// pilot lets the workloads that need it look at all their targets. What a resumed run found before
-// stands: a round of it must not differ from the others.
+// pilot runs the pilot of each workload that needs one, on all its targets. A resumed run reuses the earlier result,
+// so that its rounds do not differ.
 func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
 		pilot := l.w.Caps().Pilot

@@ -6,13 +6,14 @@ import (
 	"iotax/stat"
 )
 
-// An expected is an expectation of a workload, with what its trials have measured of the metric.
+// An expected is an expectation about a workload, with the metric's values measured so far.
 type expected struct {
 	plan.Expectation
 	pairing stat.Pairing
 }
 
-// undecided counts the expectations of ln that its rounds do not decide, one for each target that is not given up.
+// undecided returns how many expectations of ln are still undecided. It counts each once per target and leaves out
+// targets that were given up.
 func (e *engine) undecided(ln *lane) (n int) {
 	base := e.run.BaselineOf(ln.plan.Name)
 	for i := range ln.expected {

@@ -8,26 +8,26 @@ import (
 	"iotax"
 )
 
-// A ledger is what a run remembers of its trials, once they are saved, for its review: with all of them a long run would
-// grow without end. Most trials of a cell differ in nothing but their place in the run and their numbers, so that only
-// these are held for each.
+// A ledger keeps the parts of the saved trials that the final review needs, so that memory grows slowly in a long
+// run. Most trials of a cell differ only in their position in the run and in their numbers. The ledger stores only
+// these per trial and shares the rest.
 type ledger struct {
-	reviewValues []string // that are kept besides the metrics
+	reviewValues []string // values kept in addition to the metrics
 	reviewFacts  func(t *iotax.Trial) map[string]string
 	entries      []entry
 	numbers      []float64                    // of all entries
-	alike        map[[2]string][]*iotax.Trial // by cell: what is shared, with values of 0
-	facts        []map[string]string          // each once: they are mostly the same in all cells
+	alike        map[[2]string][]*iotax.Trial // by cell: the shared parts, with all values set to 0
+	facts        []map[string]string          // without duplicates; they are mostly the same in all cells
 }
 
 type entry struct {
 	alike             *iotax.Trial
 	round, start, seq int
-	numbers           int // where those of its values begin
+	numbers           int // index of its first value in numbers
 }
 
-// add keeps of t the values of metrics, the values and facts that the review asks for, of its findings the rule and the severity,
-// and of its failure, or why it is discarded, that it is so.
+// add stores the values of metrics, the values and facts that the review needs, and the rule and severity of each
+// finding. It records that the trial failed or was discarded, but not the reason.
 func (l *ledger) add(t *iotax.Trial, metrics []string) {
 	shared := iotax.Trial{Run: t.Run, Target: t.Target, Workload: t.Workload, Ramp: t.Ramp, Length: t.Length, Cold: t.Cold, Labels: t.Labels}
 	if t.Err != "" {
@@ -75,7 +75,7 @@ func (l *ledger) share(t iotax.Trial) *iotax.Trial {
 	return &t
 }
 
-// trials are those added, in their order, as far as they were kept.
+// trials returns the stored parts of the trials in the order in which they were added.
 func (l *ledger) trials() []*iotax.Trial {
 	out := make([]*iotax.Trial, len(l.entries))
 	for i, e := range l.entries {

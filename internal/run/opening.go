@@ -18,10 +18,10 @@ import (
 type openMachine struct {
 	m    iotax.Machine
 	err  error
-	busy bool // being opened: meeting it again is a cycle
+	busy bool // it is being opened; opening it again would be a cycle
 }
 
-// An opened is what came of opening a target.
+// An opened is the result of opening a target.
 type opened struct {
 	target *iotax.Target
 	err    error
@@ -37,7 +37,7 @@ type volumeState struct {
 	busy     bool
 }
 
-// environment asks what m is.
+// environment returns the facts of m.
 func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]string, err error) {
 	err = within(ctx, lookTime, func(ctx context.Context) error {
 		env, err = r.d.Environment(ctx, m)
@@ -49,7 +49,7 @@ func (r *rig) environment(ctx context.Context, m iotax.Machine) (env map[string]
 	return env, err
 }
 
-// tell adds the findings of volumes to their targets, and to the targets that are on them.
+// tell adds the findings of each volume to its target and to the targets based on it.
 func (r *rig) tell() {
 	for _, t := range r.p.Targets {
 		if r.volumes[t.Name].vol == nil {
@@ -67,9 +67,9 @@ func (r *rig) tell() {
 	}
 }
 
-// open makes all targets ready and prepares every cell. The targets that cannot be had are rows of
-// run.Targets with their error; without keepGoing the first such error is returned, because what is
-// missing is better known before an hour is spent. All are returned where no two targets are left.
+// open opens all targets and prepares every cell. A target that cannot be opened is recorded in run.Targets with its
+// error. Without keepGoing, open returns the first such error, so that the user learns of it before measuring starts.
+// If fewer than two targets remain, open returns all errors.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	}
 
 	var errs []error
-	var missing []Event // sent once the run goes on without these targets; otherwise it ends with their errors
+	var missing []Event // sent if the run continues without these targets; otherwise their errors end it
 	for _, t := range r.p.Targets {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -108,14 +108,14 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		}
 		target, err := r.openTarget(ctx, t)
 		if err != nil {
-			if ctx.Err() != nil { // it could not be opened because of nothing else
+			if ctx.Err() != nil { // the interruption is the only cause
 				r.describe(run)
 				return context.Cause(ctx)
 			}
-			if r.earlier == nil { // else it has results of the starts before
+			if r.earlier == nil { // otherwise it has results from earlier starts
 				r.infos[t.Name].Err = err.Error()
 			}
-			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) { // targets on one machine share its error
+			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) { // targets on one machine share the same error
 				errs = append(errs, err)
 			}
 			missing = append(missing, Event{Kind: Missing, Target: t.Name, Err: err})
@@ -138,7 +138,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	return err
 }
 
-// govern sets the governor that the plan asks for, before the environment is described.
+// govern sets the frequency governor of the plan, before the environment is described.
 func (r *rig) govern(run *iotax.Run) error {
 	want := r.p.Measure.Governor
 	if want == "" || r.d.Governor == nil {
@@ -152,8 +152,8 @@ func (r *rig) govern(run *iotax.Run) error {
 	return err
 }
 
-// describe puts what is known of the targets into the run. It is called again at the end: taking a
-// volume down may find something too.
+// describe copies the target information into the run. It is called again at the end, because removing a volume may
+// add findings.
 func (r *rig) describe(run *iotax.Run) {
 	run.Targets = nil
 	r.tell()
@@ -162,7 +162,8 @@ func (r *rig) describe(run *iotax.Run) {
 	}
 }
 
-// openTarget attaches the target's volume to its machine, or opens the targets that it is made of; once.
+// openTarget attaches the target's volume to its machine, or opens the members of a combined target. It does so once
+// per target.
 func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	o := r.opened[t.Name]
 	if o == nil {
@@ -177,7 +178,7 @@ func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, err
 	return o.target, o.err
 }
 
-// gather makes one target of those that t is made of.
+// gather creates the combined target t from its members.
 func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax.Target, error) {
 	member := func(name string) (*iotax.Target, error) {
 		pt, ok := r.p.Target(name)
@@ -202,7 +203,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 			target.Place.Facts = nil
 		}
 		if m.Place.Backing != target.Place.Backing {
-			target.Place.Backing = "" // no one device answers for all of them
+			target.Place.Backing = "" // the members do not share one device
 		}
 		target.Place.Durability = iotax.Weakest(target.Place.Durability, m.Place.Durability)
 		if !slices.Contains(machines, m.Machine.String()) {
@@ -227,7 +228,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 			}
 			target.Noise.At = append(target.Noise.At, m)
 		}
-		target.Place.Backing = "" // what the noise does there is no fault
+		target.Place.Backing = "" // activity caused by the noise is expected there
 		target.Facts["noise"] = work + " at " + strings.Join(g.At, ", ")
 	}
 	info := r.infos[t.Name]
@@ -235,7 +236,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 	return target, nil
 }
 
-// enclose puts the machines that the work of t is done in between target and its machine.
+// enclose starts the machines of t.In, each inside the one before, and moves target into the innermost.
 func (r *rig) enclose(ctx context.Context, t plan.Target, target *iotax.Target) error {
 	for _, name := range t.In {
 		pm, ok := r.p.Machine(name)
@@ -276,7 +277,7 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 	if caps.RunOnConsole == nil && !caps.Local {
 		env, err := r.environment(ctx, m)
 		if errors.Is(err, errors.ErrUnsupported) {
-			// Work can be measured there all the same.
+			// Workloads can still be measured there.
 			why := err
 			for e := (*iotax.Error)(nil); errors.As(why, &e); {
 				why = e.Err
@@ -298,9 +299,9 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 	return target, nil
 }
 
-// below lists the volumes of t's place: its own, and those that it is on.
+// below lists the volume of t and the volumes below it.
 func (r *rig) below(t plan.Target) (all []iotax.Volume) {
-	for range r.p.Targets { // a circle was refused when it was attached
+	for range r.p.Targets { // attach has already rejected cycles
 		if vol := r.rigOf(t.On).volumes[t.Name].vol; vol != nil {
 			all = append(all, vol)
 		}
@@ -315,8 +316,8 @@ func (r *rig) below(t plan.Target) (all []iotax.Volume) {
 	return all
 }
 
-// machine opens the machine name, after the serving side of every volume on it was made: a guest
-// must be started with its devices.
+// machine opens the machine called name. It first prepares every volume on it, because a guest must be started with
+// its devices.
 func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	if o := r.rigOf(name); o != r {
 		return o.machine(ctx, name)
@@ -346,11 +347,11 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 			continue
 		}
 		if t.Traits().Served != nil {
-			continue // it gives no device, and the machine that serves it may stand on this one
+			continue // it has no device, and the machine that serves it may run on this one
 		}
 		vol, err := r.prepare(ctx, t)
 		if err != nil {
-			continue // it fails alone, when its own turn comes
+			continue // its own target reports the error later
 		}
 		devices = append(devices, vol.Caps().Devices...)
 	}
@@ -370,7 +371,7 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 	return m, nil
 }
 
-// prepare makes the serving side of the target's volume, once.
+// prepare creates the serving side of the target's volume, once.
 func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) {
 	if o := r.rigOf(t.On); o != r {
 		return o.prepare(ctx, t)
@@ -423,7 +424,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 		return nil, v.err
 	}
 	r.onClose("volume of "+t.Name, nil, v.vol.Close)
-	// A machine would not start with a device whose options it lacks, and other targets may be on it.
+	// A machine would not start with a device that it does not support, and other targets may be on it.
 	if m, ok := r.p.Machine(t.On); ok && m.On == "" && r.d.CheckDevice != nil {
 		for _, d := range v.vol.Caps().Devices {
 			if v.err = r.d.CheckDevice(ctx, m, d); v.err != nil {
@@ -434,7 +435,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 	return v.vol, nil
 }
 
-// attach makes the target's place, once.
+// attach attaches the target's volume, once, and returns its place.
 func (r *rig) attach(ctx context.Context, t plan.Target) (iotax.Place, error) {
 	if o := r.rigOf(t.On); o != r {
 		return o.attach(ctx, t)

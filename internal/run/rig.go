@@ -12,34 +12,34 @@ import (
 	"iotax/internal/plan/schedule"
 )
 
-// A rig is everything that stands while a run measures: open machines, places on them, prepared
-// cells. What it makes is taken down by close in the opposite order.
+// A rig contains everything that is open while a run measures: machines, places on them and prepared cells. close
+// removes what the rig created, in reverse order.
 type rig struct {
 	p *plan.Plan
 	d Deps
 
 	machines map[string]*openMachine
-	volumes  map[string]*volumeState // by target
-	opened   map[string]*opened      // targets by name, each once
-	targets  []*iotax.Target         // those that opened, in plan order; the baseline first
+	volumes  map[string]*volumeState // by target name
+	opened   map[string]*opened      // by target name
+	targets  []*iotax.Target         // the open targets in plan order, the baseline first
 	infos    map[string]*iotax.TargetInfo
 	loads    []*load
-	known    map[string]map[string]string // facts of workloads from before a resume, or an earlier start
-	earlier  map[schedule.Cell]bool       // what the start before this one had; nil in the first
+	known    map[string]map[string]string // facts of workloads from before a resume or from an earlier start
+	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first
 	undo     []undoStep
 
-	// A machine that is wanted anew for each trial is a rig of its own, with the places on it: it comes and
-	// goes while the rest stands.
-	renewed map[string]*rig // by machine: the rig in which it is looked at before the first trial
-	within  *rig            // the rig that this one is part of
-	own     string          // with within: its machine
-	only    string          // with within: the only target on it; "" is all
-	placed  time.Time       // when the target of renew had its place
+	// A machine that is opened again for each trial has a rig of its own, with the places on it. That rig is opened
+	// and closed while this one stays open.
+	renewed map[string]*rig // by machine: the rig that is checked before the first trial
+	within  *rig            // the rig that this one is part of, or nil
+	own     string          // if within is set: the name of its machine
+	only    string          // if within is set: the only target on it; "" means all
+	placed  time.Time       // when renew had attached its target's place
 }
 
 type undoStep struct {
 	what string
-	in   iotax.Machine // what do undoes is inside this machine; nil when it is on this host
+	in   iotax.Machine // machine that do acts on; nil for this host
 	do   func(context.Context) error
 }
 
@@ -54,7 +54,7 @@ func newRig(p *plan.Plan, d Deps) *rig {
 	return r
 }
 
-// again makes the rig of the next start. What could not be had in this one is left out.
+// again creates the rig of the next start. It leaves out the cells that failed in this one.
 func (r *rig) again(run *iotax.Run) *rig {
 	next := newRig(r.p, r.d)
 	next.infos, next.known, next.earlier = r.infos, map[string]map[string]string{}, map[schedule.Cell]bool{}
@@ -69,14 +69,14 @@ func (r *rig) again(run *iotax.Run) *rig {
 	return next
 }
 
-// part makes the rig of one machine of r. With a target it has that alone.
+// part creates the rig for one machine of r. If target is not empty, the rig contains only that target.
 func (r *rig) part(machine, target string) *rig {
 	c := newRig(r.p, r.d)
 	c.infos, c.loads, c.within, c.own, c.only = r.infos, r.loads, r, machine, target
 	return c
 }
 
-// rigOf is the rig in which the machine of that name is opened.
+// rigOf returns the rig in which the named machine is opened.
 func (r *rig) rigOf(machine string) *rig {
 	switch {
 	case r.within != nil && machine == r.own:
@@ -95,8 +95,8 @@ func (r *rig) rigOf(machine string) *rig {
 	return r.renewed[machine]
 }
 
-// renew opens t's machine anew, with t alone on it, and prepares l there. The rig that comes back is to be
-// closed after the trial, also when there is an error.
+// renew opens a new instance of t's machine with t as its only target, and prepares l there. The caller closes the
+// returned rig after the trial, even after an error.
 func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax.Target, error) {
 	pt, _ := r.p.Target(t.Name)
 	c := r.part(pt.On, pt.Name)
@@ -112,7 +112,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 	return c, fresh, l.ready(ctx, fresh)
 }
 
-// onClose registers what undoes the step just begun.
+// onClose registers do, which undoes the step that begins now.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	if !perishes(in) {
 		in = iotax.Outside(in)
@@ -123,28 +123,29 @@ func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) er
 func perishes(m iotax.Machine) bool { return m != nil && m.Caps().Perishes }
 
 const (
-	// hostTime is what each step on this host, or on one that stays, gets.
+	// hostTime limits each clean-up step on this host or on a machine that outlives the run.
 	hostTime = time.Minute
-	// guestTime is what a step gets inside a machine that was started for the run and ends with it.
+	// guestTime limits a clean-up step inside a machine that ends with the run.
 	guestTime = 15 * time.Second
-	// answerTime is how long such a machine may take to show that it still lives.
+	// answerTime limits the check whether such a machine still responds.
 	answerTime = 5 * time.Second
-	// goneTime is what each further step gets inside one that does not, or that hangs.
+	// goneTime limits each further step inside a machine that does not respond or hangs.
 	goneTime = time.Second
 )
 
 const (
-	// lookTime is what asking a machine about itself gets.
+	// lookTime limits collecting the facts of a machine.
 	lookTime = 5 * time.Minute
-	// readyTime is what making a workload ready gets, beside the time for what it writes: a tool may have to be brought
-	// over a slow link first.
+	// readyTime limits preparing a workload, in addition to the time for its files: a tool may have to be copied over
+	// a slow link.
 	readyTime = time.Hour
-	// leastSpeed is that of the slowest place that is worth measuring, in B/s.
+	// leastSpeed is the lowest write speed, in B/s, that the time limit of preparing allows for.
 	leastSpeed = 1 << 20
 )
 
-// within does a step before the first trial under a deadline: a run that hangs at night has nobody who sees it. Machines
-// and volumes are made outside of it: they keep deadlines of their own, and what they start outlives the step.
+// within runs a step before the first trial under a deadline, so that an unattended run cannot hang. Machines and
+// volumes are opened outside of within: they have deadlines of their own, and the processes that they start outlive
+// the step.
 func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
 	defer cancel()
@@ -155,16 +156,16 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 	return err
 }
 
-// close undoes every step, last first, each also when others failed, and each with a deadline of its
-// own: one that hangs must not take the time of those after it. What cannot be removed inside a machine
-// that perishes, because it died or its disk or share fails, is no error.
+// close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that one that hangs
+// does not use up the time of the others. Failing to clean up inside a machine that ends with the run is not an error
+// if the machine, its disk or its share failed.
 func (r *rig) close(ctx context.Context) error {
-	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial; they stand on what follows
+	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial; these rigs depend on the steps below
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
 		ours := perishes(step.in)
-		if ours && !asked[step.in] { // the patience of a step is for one that works, not for one that is frozen
+		if ours && !asked[step.in] { // a frozen machine does not get the full time limit
 			asked[step.in] = true
 			gone[step.in] = !answers(ctx, step.in)
 		}
@@ -181,7 +182,7 @@ func (r *rig) close(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil || gone[step.in]:
-		case ours && errors.Is(err, syscall.EROFS): // as Linux makes a file system whose disk fails
+		case ours && errors.Is(err, syscall.EROFS): // Linux remounts a file system read-only when its disk fails
 		case ours && (hung || !answers(ctx, step.in)):
 			gone[step.in] = true
 		default:
@@ -195,7 +196,8 @@ func (r *rig) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeRenewed ends the machines that each trial will have anew: the first ones were for looking.
+// closeRenewed closes the machines that are opened again for each trial. The instances so far served for the checks
+// only.
 func (r *rig) closeRenewed(ctx context.Context) error {
 	var errs []error
 	for _, c := range r.renewed {
@@ -205,7 +207,7 @@ func (r *rig) closeRenewed(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// answers reports whether a command can be run on m.
+// answers reports whether m can still run a command.
 func answers(ctx context.Context, m iotax.Machine) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

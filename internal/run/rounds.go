@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// A cell that fails this often in a row is not tried again; its failures stay in the report.
+	// A cell with this many failures in a row is not tried again. Its failures stay in the report.
 	failuresInARow = 3
-	// A workload gives up when more than this share of its rounds do not count (and at least minLost).
+	// A workload stops if more than this share of its rounds is invalid, and at least minLost of them.
 	maxLostShare = 0.5
 	minLost      = 6
 )
 
-// An engine runs the rounds of a rig. Its only state is what the trials say, so a resumed run
-// starts from the stored ones.
+// An engine runs the rounds of a rig. It derives its state from the trials, so a resumed run starts from the stored
+// ones.
 type engine struct {
 	run    *iotax.Run
 	p      *plan.Plan
@@ -34,18 +34,18 @@ type engine struct {
 	rig    *rig
 	lanes  []*lane
 	shard  Shard
-	enough func(d []float64) string // Options.Enough
+	enough func(d []float64) string // from Options.Enough
 	ledger ledger
-	seq    int // of the next trial, as the shard counts
+	seq    int // number of the next trial within the shard
 
-	start       int                                     // the present one, from 1
-	used        bool                                    // the present start has a trial of this process
-	setup       time.Duration                           // until the targets were open
-	reopen      func(ctx context.Context) (*rig, error) // closes everything, and opens it anew
-	notReopened bool                                    // it failed
+	start       int                                     // number of the current start, from 1
+	used        bool                                    // this process has run a trial in the current start
+	setup       time.Duration                           // time until the targets were open
+	reopen      func(ctx context.Context) (*rig, error) // closes everything and opens it again
+	notReopened bool                                    // reopen failed
 
-	from   time.Time                       // when this process began the run: the budget counts from there
-	begun  time.Time                       // of the first trial
+	from   time.Time                       // when this process began the run; the budget starts here
+	begun  time.Time                       // when the first trial began
 	around map[schedule.Cell]time.Duration // assumed time around a trial
 	extra  map[string]stat.Timing          // measured time around a trial, by target
 }
@@ -54,32 +54,32 @@ type engine struct {
 type lane struct {
 	*load
 	index    int
-	pairings []stat.Pairing // of the metrics that decide
+	pairings []stat.Pairing // of the deciding metrics
 	expected []expected
-	round    int                    // index of the next round, as the shard counts
-	inRound  map[string]bool        // targets of which the round at hand has its trial
+	round    int                    // index of the next round within the shard
+	inRound  map[string]bool        // targets with a trial in the current round
 	measured bool                   // this process has measured a trial
-	times    map[string]stat.Timing // of the trials of this process that did not fail, by target; those before a resume are left out
-	ran      int                    // whole rounds, those that do not count included
-	valid    int                    // rounds that count: the pairs of the target that has fewest
-	widest   stat.Interval          // of the ratios of all of them; without bounds where one cannot be had yet
-	about    string                 // the metric of widest, and why it has no bounds
-	failed   map[string]int         // by target, in a row
-	good     map[string]int         // by target: trials that did not fail
-	dropped  map[string]bool        // targets that are surely not the best (plan.Measure.Drop)
+	times    map[string]stat.Timing // successful trials of this process, by target; excludes trials before a resume
+	ran      int                    // whole rounds, including invalid ones
+	valid    int                    // valid rounds: the pairs of the target with the fewest
+	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if one has no interval yet
+	about    string                 // the metric of widest, and why widest has no bounds
+	failed   map[string]int         // failures in a row, by target
+	good     map[string]int         // successful trials, by target
+	dropped  map[string]bool        // targets that are certainly not the best (plan.Measure.Drop)
 
-	noLatency bool // an explained trial has shown that the workload has no latency
+	noLatency bool // an explained trial has shown that the workload records no latency
 
 	state laneState
 	why   string
-	hint  string // of laneShort; "" where the budget ended it
+	hint  string // for laneShort; "" if the budget ended it
 }
 
 type laneState int
 
 const (
 	laneOpen  laneState = iota
-	laneDone            // precise enough, or as long as the protocol says
+	laneDone            // precise enough, or all rounds of the protocol are done
 	laneShort           // stopped before that
 )
 
@@ -120,15 +120,15 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 			}
 		}
 		for b := range ln.round {
-			if p.Measure.Drop != "" { // as the process before decided it
+			if p.Measure.Drop != "" { // repeat the decision of the earlier process
 				e.tally(ln)
 				e.dropWorst(ln)
 			}
 			for _, t := range byRound[b] {
 				ln.pair(t)
 			}
-			// What failed before is not held against a target that gets another chance; the pairs
-			// that lack there are made up for.
+			// A round with failures is left out of the failure counts, so that a resumed target gets another chance.
+			// New rounds replace its missing pairs.
 			if len(byRound[b]) >= len(l.targets)-len(ln.dropped) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.beginRound()
 				for _, t := range byRound[b] {
@@ -142,7 +142,7 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 	return e
 }
 
-// complete reports whether every cell reached what the plan asks.
+// complete reports whether every cell has reached the goal of the plan.
 func (e *engine) complete() bool {
 	for _, ln := range e.lanes {
 		if ln.state != laneDone || len(ln.targets) < ln.wanted {
@@ -157,7 +157,7 @@ func (e *engine) complete() bool {
 	return true
 }
 
-// measure runs rounds in rotation over the workloads that still need some.
+// measure runs rounds in rotation over the workloads that need more.
 func (e *engine) measure(ctx context.Context) error {
 	for _, ln := range e.lanes {
 		if ln.state == laneOpen {
@@ -209,12 +209,12 @@ func (e *engine) measure(ctx context.Context) error {
 	}
 }
 
-// startOf is the start in which the next round of ln is measured.
+// startOf returns the start in which the next round of ln is measured.
 func (e *engine) startOf(ln *lane) int {
 	return stat.StartOf(ln.valid, e.p.Measure.Rounds.Max, e.p.Measure.Starts())
 }
 
-// restart begins the next start. A process that resumes the run has opened everything just now.
+// restart begins the next start. It reopens nothing if this process has just opened everything to resume the run.
 func (e *engine) restart(ctx context.Context) error {
 	e.start++
 	if !e.used {
@@ -234,12 +234,13 @@ func (e *engine) restart(ctx context.Context) error {
 	return nil
 }
 
-// reopening is how long the starts to come will take to open everything.
+// reopening returns the estimated time that the remaining starts need to open everything.
 func (e *engine) reopening() time.Duration {
 	return time.Duration(e.p.Measure.Starts()-e.start) * e.setup
 }
 
-// spent reports whether another round of ln would end beyond the budget. The first one is measured however long opening took.
+// spent reports whether another round of ln would exceed the budget. The first round in this process always runs,
+// however long opening took.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
 	need := e.roundTime(ln)
@@ -249,7 +250,7 @@ func (e *engine) spent(ln *lane) bool {
 	return budget > 0 && ln.measured && e.d.Now().Sub(e.from)+need > budget
 }
 
-// roundTime is how long the next round of ln will take.
+// roundTime returns the estimated time of the next round of ln.
 func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	for _, t := range ln.targets {
 		if ln.measures(t.Name) {
@@ -259,8 +260,8 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	return sum
 }
 
-// runRound runs one trial of every target, in the order that the seed gives, and returns the last. With Measure.Explain it runs an
-// explained trial next to each, before or after it in turn.
+// runRound runs one trial of every target, in the order derived from the seed, and returns the last. With
+// Measure.Explain, each target also gets an explained trial, alternately before and after the normal one.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
@@ -288,8 +289,8 @@ func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err
 	return last, nil
 }
 
-// explains reports whether the workload has explained trials. One whose trials have no latency has nothing that could be divided
-// into stages.
+// explains reports whether the workload gets explained trials. Without latency there is nothing to divide into
+// stages.
 func (e *engine) explains(ln *lane) bool {
 	return e.p.Measure.Explain && ln.w.Caps().Limit == 0 && !ln.noLatency
 }
@@ -305,12 +306,12 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	e.d.Progress(e.event(Starting, ln, t))
 	left := e.attempt(ctx, ln, target, t)
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx) // an interrupted trial is nobody's result
+		return nil, context.Cause(ctx) // an interrupted trial is not used
 	}
 	for i := range t.Findings {
 		t.Findings[i].Hint = schedule.Workable(e.p, t.Findings[i].Hint)
 	}
-	// Saved under a context of its own: a trial that finished is not lost to a late interrupt.
+	// WithoutCancel: an interrupt must not lose a finished trial.
 	if err := e.d.Save(context.WithoutCancel(ctx), t); err != nil {
 		return nil, opError("save trial", t.Cell(), err, "")
 	}
@@ -326,7 +327,7 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	ln.pair(t)
 	ln.account(t)
 	ln.inRound[target.Name] = true
-	took := e.d.Now().Sub(begun) // t.Took leaves out a machine that is opened for the trial
+	took := e.d.Now().Sub(begun) // t.Took excludes the time to open a machine for the trial
 	ln.measured = true
 	if t.Err == "" {
 		ln.times[target.Name] = ln.times[target.Name].Add(took)
@@ -338,16 +339,16 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 	return t, nil
 }
 
-// explain makes t an explained trial. It is of a workload of its own, so that nothing pairs it with the others. It has no ramp,
-// because its clocks count from the first I/O.
+// explain makes t an explained trial. Its workload gets another name, so that it is not paired with normal trials. It
+// has no ramp, because its clocks start at the first I/O.
 func explain(t *iotax.Trial) {
 	t.Facts[iotax.FactExplains] = t.Workload
 	t.Workload += " (explained)"
 	t.Ramp, t.Length = 0, t.Ramp+t.Length
 }
 
-// attempt fills t, on the machine that stands or on one that is opened for it. An error means that
-// something was left behind.
+// attempt runs trial t on the target's open machine, or on one that it opens for the trial. It returns an error only
+// if the clean-up of that machine failed.
 func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t *iotax.Trial) error {
 	pt, _ := e.p.Target(target.Name)
 	if !e.p.EachTrial(pt.On) {
@@ -367,7 +368,8 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 	return part.close(context.WithoutCancel(ctx))
 }
 
-// sinceStart adds the timeline of a machine that was started for t: its boot, when its place could be used, and the result.
+// sinceStart adds to t the times since its machine started: the boot phases, when the place was ready, and the
+// result.
 func (e *engine) sinceStart(t *iotax.Trial, m iotax.Machine, placed time.Time) {
 	can := m.Caps()
 	if t.Err != "" || can.Started.IsZero() {
@@ -412,7 +414,7 @@ func (ln *lane) beginRound() {
 	ln.inRound = map[string]bool{}
 }
 
-// account books a trial of the round at hand.
+// account counts the success or failure of t.
 func (ln *lane) account(t *iotax.Trial) {
 	if t.Err != "" {
 		ln.failed[t.Target]++
@@ -422,7 +424,7 @@ func (ln *lane) account(t *iotax.Trial) {
 	}
 }
 
-// judge decides whether ln needs another round.
+// judge stops ln if it does not need another round.
 func (e *engine) judge(ln *lane) {
 	if ln.failed[e.run.Baseline] >= failuresInARow {
 		e.stop(ln, laneShort, fmt.Sprintf("%s failed %d times in a row on the baseline", ln.plan.Name, failuresInARow), e.again())
@@ -481,13 +483,14 @@ func (e *engine) judge(ln *lane) {
 	case stat.Precise(ln.widest, e.run.Precision):
 		e.stop(ln, laneDone, "precise to "+stat.PlusMinus(width, 2), "")
 	case b.Min == b.Max:
-		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // a number of rounds was asked for, and no precision
+		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // the plan asks for a number of rounds, not a precision
 	default:
 		e.stop(ln, laneShort, "precision not reached: "+cmp.Or(ln.about, stat.PlusMinus(width, 2)), schedule.Workable(e.p, moreRounds))
 	}
 }
 
-// missing names a metric that decides and that no trial of a target has: its rounds would never count.
+// missing returns why rounds of ln would never be valid: no trial of a target has a metric that is needed. It returns
+// "" otherwise.
 func (e *engine) missing(ln *lane) (why string) {
 	need := func(p *stat.Pairing, targets ...string) {
 		for _, t := range targets {
@@ -514,10 +517,9 @@ func (e *engine) missing(ln *lane) (why string) {
 
 const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
 
-// tally counts the rounds behind the lane's ratios, and finds the widest interval of the metrics that decide over
-// its targets. A round counts as the report will count it: not when a trial is discarded, not when one is set
-// aside because of an error beside its number, and not for a target whose trial failed in it. So a round
-// that is lost in one of these ways is run again, as long as the budget lasts.
+// tally counts the valid rounds of the lane and finds the widest interval over its targets and deciding metrics. It
+// counts rounds as the report does. A round is invalid if a trial in it is discarded or has an error besides its
+// value, or, for one target, if that target's trial failed. Invalid rounds are repeated as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}
@@ -540,7 +542,7 @@ func (e *engine) tally(ln *lane) {
 			}
 		}
 	}
-	if ln.valid == math.MaxInt { // nothing is compared: each target counts alone
+	if ln.valid == math.MaxInt { // without comparisons, each target counts alone
 		for _, t := range ln.targets {
 			if ln.measures(t.Name) {
 				_, alone, _ := ln.pairings[0].Interval(t.Name, t.Name, o)
@@ -553,11 +555,11 @@ func (e *engine) tally(ln *lane) {
 	}
 }
 
-// logRatios are those of the first target that is held against another.
+// logRatios returns the log ratios of the first target that is compared with another.
 func (e *engine) logRatios(ln *lane) []float64 {
 	for _, t := range ln.targets {
 		if e.compared(ln, t) {
-			if d, err := ln.pairings[0].LogRatios(e.reference(ln, t), t.Name); err == nil { // else no round counts yet
+			if d, err := ln.pairings[0].LogRatios(e.reference(ln, t), t.Name); err == nil { // otherwise no round is valid yet
 				return d
 			}
 		}
@@ -570,8 +572,8 @@ func (ln *lane) measures(target string) bool {
 	return ln.failed[target] < failuresInARow && !ln.dropped[target]
 }
 
-// dropWorst drops the targets that are surely not the best at a look, except those that others are held against. It reports whether there
-// were any.
+// dropWorst drops, at an interim analysis, the targets that are certainly not the best, except reference targets. It
+// reports whether it dropped any.
 func (e *engine) dropWorst(ln *lane) (found bool) {
 	b := e.p.Measure.Rounds
 	if e.p.Measure.Drop == "" || !stat.IsLook(ln.valid, b.Min, b.Max) {
@@ -603,7 +605,7 @@ func (e *engine) dropWorst(ln *lane) (found bool) {
 	return found
 }
 
-// compared reports whether t is held against another target, and neither is given up nor dropped.
+// compared reports whether t is compared with another target and neither is given up or dropped.
 func (e *engine) compared(ln *lane, t *iotax.Target) bool {
 	ref := e.reference(ln, t)
 	return ref != "" && ln.measures(ref) && ln.measures(t.Name)
@@ -614,12 +616,12 @@ func (e *engine) stop(ln *lane, s laneState, why, hint string) {
 	e.d.Progress(Event{Kind: CellsDone, Workload: ln.plan.Name, Text: why, Short: s == laneShort})
 }
 
-// again is the hint for what failed.
+// again returns the hint for a workload with failed or discarded trials.
 func (e *engine) again() string {
 	return "see why trials failed or are discarded (`iotax show`); after you remove the cause, " + e.resume() + " measures what is missing"
 }
 
-// resume is the command that goes on with the run.
+// resume returns the command that resumes the run, as text for a hint.
 func (e *engine) resume() string {
 	if e.shard.Divided() {
 		return "the same command (`--id " + iotax.Quote(e.run.ID) + "`)"
@@ -627,9 +629,9 @@ func (e *engine) resume() string {
 	return "`iotax run --resume=" + iotax.Quote(e.run.ID) + "`"
 }
 
-// cutShort notes the workloads that stopped early, and how to go on with those that the budget ended.
+// cutShort adds a finding for each workload that stopped early. If the budget ended it, the hint shows how to resume.
 func (e *engine) cutShort() {
-	left, b := e.begun.Sub(e.from)+e.reopening(), e.p.Measure.Rounds // everything is opened again
+	left, b := e.begun.Sub(e.from)+e.reopening(), e.p.Measure.Rounds // a resumed run opens everything again
 	for _, ln := range e.lanes {
 		if ln.state == laneShort && ln.hint == "" {
 			left += e.roundTime(ln) * time.Duration(max(0, b.Max-ln.valid))
@@ -680,10 +682,11 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 	return ev
 }
 
-// each is how long a trial of l at a target will take: the mean of those before; before the first, what the plan says or the kind
-// of work is assumed to take, and what comes on top: as at that target in other workloads that have a window, or by assumption.
+// each returns the estimated time of a trial of l on a target: the mean of the earlier trials of this process, or
+// else the planned time plus the time around a trial. The latter comes from other workloads with a window on that
+// target, or from an assumption.
 //
-// With explained trials it is the time of two.
+// With explained trials, each returns twice that time.
 func (e *engine) each(l *lane, target string) time.Duration {
 	n := time.Duration(1)
 	if e.explains(l) {

@@ -1,7 +1,6 @@
-// Package run turns a plan into trials: it opens the machines, makes the places, prepares the
-// cells, measures in paired and interleaved rounds until the intervals are narrow enough, and
-// always takes down what it made. Everything it does to the world goes through the functions in
-// Deps, so its tests run on fakes and a clock of their own.
+// Package run measures a plan. It opens the machines, attaches the volumes, prepares each workload on each target,
+// and runs paired, interleaved rounds until the intervals are narrow enough. It always removes what it created. All
+// side effects go through the functions in Deps, so its tests run on fakes with a fake clock.
 package run
 
 import (
@@ -21,91 +20,94 @@ import (
 	"iotax/stat"
 )
 
-// Deps are the functions through which a run touches the world. All but Calibrate, Explain,
-// Governor and Progress are required.
+// Deps are the functions through which a run acts on hosts and files. All are required, unless their comment says
+// that they are optional.
 type Deps struct {
-	// Host is this host: volumes that serve a guest are prepared on it.
+	// Host is this host. Volumes that serve a guest are prepared on it.
 	Host iotax.Machine
-	// Open starts or reaches a machine, with the devices that the volumes on it need. on is the machine that it is on, or nil.
+	// Open starts or connects to machine m, with the devices that its volumes need. on is the machine that m runs on,
+	// or nil.
 	Open func(ctx context.Context, m plan.Machine, on iotax.Machine, devices []iotax.Device) (iotax.Machine, error)
-	// CheckDevice returns why a machine, which is on this host, cannot have a device. It may be missing.
+	// CheckDevice returns an error if m, a machine on this host, does not support device d. It is optional.
 	CheckDevice func(ctx context.Context, m plan.Machine, d iotax.Device) error
-	// Prepare makes the serving side of a target's volume.
+	// Prepare creates the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
-	// Enclose starts a machine that is on another one (plan.Traits.Encloses), for the work of target with the place p of on. It
-	// may be missing where no plan has such a machine.
+	// Enclose starts machine m on another machine (plan.Traits.Encloses) and gives it place p of that machine. target
+	// is the name of the target that works in m. Enclose is optional if no plan has such a machine.
 	Enclose func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error)
-	// Workload makes the workload of an entry of the plan.
+	// Workload creates the workload of an entry of the plan.
 	Workload func(w plan.Workload) (iotax.Workload, error)
-	// Environment describes a machine.
+	// Environment returns the facts of a machine.
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
-	// Watch starts to observe what else happens during a trial; stop ends that.
+	// Watch starts to record the activity around a trial. stop ends the recording and returns it.
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
-	// Explain is Watch for an explained trial (plan.Measure.Explain).
+	// Explain replaces Watch in an explained trial (plan.Measure.Explain). It is optional.
 	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
-	// Evict takes the files at a path of this host out of its page cache.
+	// Evict drops the files under a path of this host from its page cache.
 	Evict func(ctx context.Context, path string) error
-	// Governor sets the frequency governor of this host's CPUs; undo restores them. It may be missing. The
-	// finding tells what could not be had.
+	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier one. The findings report
+	// the CPUs that could not be set. Governor is optional.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
-	// Check judges one trial; a discarded trial discards its round.
+	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
-	// Review judges the whole run, by what is kept of its trials: the workload's metrics, the values named by
-	// ReviewValues, the facts that ReviewFacts returns, and of findings the rule and the severity. A trial's error, and
-	// why it is discarded, are not kept. Without ReviewFacts no fact is.
+	// Review judges the whole run from reduced trials: they contain the workload's metrics, the values named by
+	// ReviewValues, the facts that ReviewFacts returns, and the rule and severity of each finding. They show that a
+	// trial failed or was discarded, but not why. Without ReviewFacts they contain no facts. ReviewFacts is optional.
 	Review       func(r *iotax.Run, trials []*iotax.Trial) []iotax.Finding
 	ReviewValues []string
 	ReviewFacts  func(t *iotax.Trial) map[string]string
 
-	// Begin is called once, before the first trial; Save after each; Update when the run changed.
+	// Begin is called once, before the first trial. Save is called after each trial, and Update after the run has
+	// changed.
 	Begin  func(ctx context.Context, r *iotax.Run) error
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
 
-	// Calibrate tells what is known of the rig of r's baseline, once every target stands; nil is nothing.
-	// It may measure, with deps of its own. The findings are about the run. It may be missing.
+	// Calibrate returns the known noise of the setup of r's baseline. Run calls it once all targets are open. It
+	// returns nil if nothing is known. It may measure, with Deps of its own. The findings are about the run.
+	// Calibrate is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
-	// Progress is told what happens, from the goroutine of Run.
+	// Progress receives the events of the run, in the goroutine of Run. It is optional.
 	Progress func(Event)
 
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
 }
 
-// Options are what a run is told beside its plan.
+// Options are the inputs of a run in addition to its plan.
 type Options struct {
 	ID        string         // of the new run
 	Version   string         // of iotax
-	Command   string         // that starts the run anew, "" for none
-	KeepGoing bool           // a target that cannot be opened is reported, and the others are measured
-	Resume    *iotax.Run     // the run to go on with
-	Trials    []*iotax.Trial // what Resume has already
-	Plan      []byte         // what is saved as the plan, or was when Resume began; nil is the plan as it is
+	Command   string         // the command that starts the run again, or ""
+	KeepGoing bool           // measure the other targets if one cannot be opened
+	Resume    *iotax.Run     // the run to resume, or nil
+	Trials    []*iotax.Trial // the trials that Resume already has
+	Plan      []byte         // the text to save as the plan, or the saved text of Resume; nil saves the plan as it is
 
-	// Findings are what was found wrong with the plan before the run; the report tells them.
+	// Findings are the problems found in the plan before the run, for the report.
 	Findings []iotax.Finding
 
-	Shard Shard // the part of the run that this process measures; the zero Shard is all of it
+	Shard Shard // the part of the run that this process measures; the zero Shard is the whole run
 
-	Around map[schedule.Cell]time.Duration // assumed time around a trial, until trials have shown it
+	Around map[schedule.Cell]time.Duration // assumed time around a trial, used until trials have been measured
 
-	// Enough takes the place of the stop rule, for a plan that compares one target with the baseline: it gets the log ratios of the
-	// rounds that count, and returns why they are enough, or "".
+	// Enough replaces the stop rule for a plan that compares one target with the baseline. It gets the log ratios of
+	// the valid rounds. It returns the reason to stop, or "" to continue.
 	Enough func(d []float64) string
 }
 
-// EventKind says what an Event tells.
+// EventKind is the kind of an Event.
 type EventKind string
 
 const (
-	Opening    EventKind = "opening"    // Target or Text says what
+	Opening    EventKind = "opening"    // Target, or Text for anything else
 	Preparing  EventKind = "preparing"  // Target, Workload
 	Starting   EventKind = "starting"   // a trial: Target, Workload, Round
 	Finished   EventKind = "finished"   // a trial: Trial
-	RoundDone  EventKind = "round-done" // Round counts it, if it counts; Target and Trial are those of its last trial
-	CellsDone  EventKind = "cells-done" // Workload reached its end; Text says why, Short that it was before what was asked for
-	Missing    EventKind = "missing"    // Target, or only Workload there, cannot be had; Err says why, and the run goes on without
+	RoundDone  EventKind = "round-done" // Round is the number of valid rounds; Target and Trial are those of the last trial
+	CellsDone  EventKind = "cells-done" // Workload has ended; Text is the reason, Short reports that it stopped too early
+	Missing    EventKind = "missing"    // Target cannot be used, or only not for Workload; Err is the cause; the run continues
 	CleaningUp EventKind = "cleaning-up"
 )
 
@@ -115,25 +117,25 @@ type Event struct {
 	Text     string
 	Target   string
 	Workload string
-	Round    int // from 0, those left out that do not count
-	Rounds   int // the most that count
+	Round    int // valid rounds so far
+	Rounds   int // the most valid rounds
 	Trial    *iotax.Trial
-	Metric   string // headline value of Trial
+	Metric   string // name of the headline value of Trial
 	Short    bool
 	Err      error
 	Elapsed  time.Duration // since the first trial
-	Left     time.Duration // estimate until the last, if every round is needed; 0 when unknown
+	Left     time.Duration // estimated time to the last trial if all rounds are needed; 0 if unknown
 
-	// HalfWidth is that of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth): the
-	// workload is done when it is no more than Precision at a look. HalfWidth is 0 where there is no interval
-	// yet, and Precision where the number of rounds is fixed.
+	// HalfWidth is the half-width of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth),
+	// or 0 without an interval. The workload is done if HalfWidth is at most Precision at an interim analysis.
+	// Precision is 0 if the number of rounds is fixed.
 	HalfWidth, Precision float64
 }
 
-// Run measures p. The returned run is never nil once the plan was accepted; its Status says how far
-// it came, and its trials went through Deps.Save. The error is that of the first step that kept the
-// run from measuring (an *iotax.Error), ctx's when it was interrupted, or that of a clean-up that
-// left something behind. Trials that failed are no error here: they are rows.
+// Run measures p. Once the plan is accepted, the returned run is not nil, its Status shows how far it got, and its
+// trials have been passed to Deps.Save. The error is an *iotax.Error from the first step that prevented measuring,
+// the cause of ctx after an interruption, or the error of a clean-up that left something behind. A failed trial is
+// not an error: it is saved with its Err.
 func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, err error) {
 	if d.Progress == nil {
 		d.Progress = func(Event) {}
@@ -152,7 +154,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 			r.known[w.Name] = w.Facts
 		}
 	}
-	var setup time.Duration // until the targets are open
+	var setup time.Duration // time until the targets are open
 	defer func() {
 		closing := d.Now()
 		d.Progress(Event{Kind: CleaningUp})
@@ -185,7 +187,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if err != nil {
 		run.Status = iotax.Failed
 		if len(o.Trials) > 0 {
-			run.Status = iotax.Incomplete // what it had it still has
+			run.Status = iotax.Incomplete // it keeps its earlier results
 		}
 		if ctx.Err() != nil {
 			run.Status = iotax.Interrupted
@@ -196,12 +198,12 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		return run, err
 	}
 
-	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its own: its looks must stay alike
+	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its calibration: its interim analyses must not change
 		var found []iotax.Finding
 		run.Calibration, found = d.Calibrate(ctx, run)
 		run.Findings = mergeFindings(run.Findings, found)
 	}
-	if run.Calibration != nil && ctx.Err() == nil { // a file more to sync is time before the first trial
+	if run.Calibration != nil && ctx.Err() == nil { // syncing another file takes time before the first trial
 		err = d.Update(ctx, run)
 	}
 	e := newEngine(run, p, d, r, o, from)
@@ -226,7 +228,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	case err != nil:
 		run.Status = iotax.Failed
 		if e.notReopened {
-			run.Status = iotax.Incomplete // what it had it still has
+			run.Status = iotax.Incomplete // it keeps its earlier results
 		}
 		explainFailure(run, err)
 	case e.complete():
@@ -243,7 +245,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	return run, err
 }
 
-// explainFailure keeps err, which ended the run, for its report. The error of a target is kept with the target.
+// explainFailure adds err, which ended the run, to the run's findings, unless it is already the error of a target.
 func explainFailure(run *iotax.Run, err error) {
 	if slices.ContainsFunc(run.Targets, func(t iotax.TargetInfo) bool { return t.Err != "" && strings.Contains(err.Error(), t.Err) }) {
 		return
@@ -251,7 +253,7 @@ func explainFailure(run *iotax.Run, err error) {
 	run.Findings = mergeFindings(run.Findings, []iotax.Finding{rules.RunFailed.Hinting("").FoundError(iotax.AboutRun(), err.Error())})
 }
 
-// begin makes the record of the run, or takes up the one that is resumed.
+// begin creates the record of the run, or continues that of the resumed run.
 func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 	text, err := o.Plan, error(nil)
 	if text == nil {
@@ -266,7 +268,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 				Hint: "resume with the same plan and flags, or start a new run"}
 		}
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
-		// What was found is found again if it still holds; only what lies about is not.
+		// Findings that still apply are found again. Only those about leftovers are kept.
 		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != rules.LeftBehind.ID })
 		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil
@@ -279,7 +281,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 		}
 	}
 	for seed == 0 {
-		seed = rand.Uint64() >> 1 // SQLite keeps signed integers
+		seed = rand.Uint64() >> 1 // SQLite stores signed integers
 	}
 	var env map[iotax.FactKey]string
 	if o.Command != "" {
@@ -293,7 +295,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 	}, nil
 }
 
-// presentation is what the plan asks of the report; nil when it asks nothing.
+// presentation returns the report settings of the plan, or nil if it has none.
 func presentation(p *plan.Plan) *iotax.Presentation {
 	if len(p.Layers)+len(p.Expectations) == 0 && p.Layout == "" && p.Reference == nil {
 		return nil
@@ -308,7 +310,7 @@ func presentation(p *plan.Plan) *iotax.Presentation {
 	return out
 }
 
-// mergeFindings appends to a those findings of b that it does not have.
+// mergeFindings appends to a the findings of b that a does not contain.
 func mergeFindings(a, b []iotax.Finding) []iotax.Finding {
 	for _, f := range b {
 		known := false
@@ -325,7 +327,7 @@ func mergeFindings(a, b []iotax.Finding) []iotax.Finding {
 func opError(op, on string, err error, hint string) error {
 	var e *iotax.Error
 	if errors.As(err, &e) && e.Hint != "" {
-		hint = "" // the cause already says it
+		hint = "" // the cause already contains a hint
 	}
 	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }

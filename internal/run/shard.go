@@ -15,18 +15,18 @@ import (
 	"iotax/internal/rules"
 )
 
-// Facts of a run's environment about who measures it.
+// Environment facts about the process that measures a run.
 const (
-	RunnerKey = "runner" // the process, where it is one
-	ShardKey  = "shard"  // of that process, where it is one of several; a fact of its trials, too
-	FolderKey = "folder" // which such a process counts the relative paths of the plan from
-	ShardsKey = "shards" // into how many shards it is divided, where it is
+	RunnerKey = "runner" // name of the process, if it is part of a set
+	ShardKey  = "shard"  // shard of that process, if the run is divided; also a fact of its trials
+	FolderKey = "folder" // directory that such a process resolves the plan's relative paths against
+	ShardsKey = "shards" // number of shards, if the run is divided
 )
 
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
-// under all workloads, and of each workload its share of the rounds: they are dealt two by two, because the targets of
-// a round are compared with each other and the second round of two mirrors the order of the first. A shard knows nothing
-// of the others, so that how many rounds there are is fixed beforehand: the most that the plan allows.
+// with all workloads, and its share of the rounds of each workload. Rounds are dealt in pairs, because the second
+// round of a pair mirrors the target order of the first. A shard does not see the results of the others, so the
+// number of rounds is fixed: the maximum of the plan.
 //
 // The zero Shard is a run that is not divided.
 type Shard struct {
@@ -34,7 +34,7 @@ type Shard struct {
 	Count int
 }
 
-// ParseShard reads "2/8": the third of eight.
+// ParseShard parses a shard such as "2/8", the third of eight.
 func ParseShard(text string) (Shard, error) {
 	bad := fmt.Errorf("%q is not a shard; write its number, from 0, and how many there are, as in 0/4", text)
 	index, count, ok := strings.Cut(text, "/")
@@ -57,10 +57,10 @@ func ParseShard(text string) (Shard, error) {
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// Divided reports whether there is more to the run than this process.
+// Divided reports whether other processes measure parts of the run too.
 func (s Shard) Divided() bool { return s.Count > 0 }
 
-// round is the number, in the run, of the k-th round of the shard.
+// round returns the number in the run of the shard's k-th round.
 func (s Shard) round(k int) int {
 	if !s.Divided() {
 		return k
@@ -76,7 +76,7 @@ func (s Shard) local(round int) int {
 	return round/2/s.Count*2 + round%2
 }
 
-// seq is the number, in the run, of the k-th trial of the shard, and localSeq its inverse.
+// seq returns the number in the run of the shard's k-th trial. localSeq is its inverse.
 func (s Shard) seq(k int) int {
 	if !s.Divided() {
 		return k
@@ -91,12 +91,12 @@ func (s Shard) localSeq(seq int) int {
 	return seq / s.Count
 }
 
-// Own returns those of a run's trials that the shard has measured.
+// Own returns the trials that the shard has measured.
 func (s Shard) Own(trials []*iotax.Trial) []*iotax.Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t *iotax.Trial) bool { return s.Divided() && t.Seq%s.Count != s.Index })
 }
 
-// share is how many of the first n rounds of the run are the shard's.
+// share returns how many of the run's first n rounds belong to the shard.
 func (s Shard) share(n int) int {
 	k := 0
 	for s.round(k) < n {
@@ -105,7 +105,7 @@ func (s Shard) share(n int) int {
 	return k
 }
 
-// of is the plan of the shard: its share of the rounds, whatever the precision.
+// of returns the plan of the shard: a fixed number of rounds, without a precision goal.
 func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
@@ -128,20 +128,20 @@ func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	return &part, nil
 }
 
-// Fits says why a plan cannot be divided so; nil where it can.
+// Fits returns an error if p cannot be divided into the shards of s.
 func (s Shard) Fits(p *plan.Plan) error {
 	_, err := s.of(p)
 	return err
 }
 
-// seed is that of a run whose plan leaves it open: what all shards know is the id.
+// seed returns the seed of a run whose plan does not set one. It depends on the run's id, which all shards share.
 func (s Shard) seed(id string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(id)) // never fails
 	return max(1, h.Sum64()>>1)
 }
 
-// facts are what a trial of the shard says of where it was measured.
+// facts returns the facts that record where a trial of the shard was measured.
 func (s Shard) facts(r *iotax.Run) map[string]string {
 	if !s.Divided() {
 		return map[string]string{}
@@ -153,9 +153,9 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 	return facts
 }
 
-// Merge makes one run of what its shards say of it, in the order of their numbers; count is how many there are to be. The
-// run is running until the last one has ended. Where they differ, all is told: facts are joined, and what not
-// every shard could open is a finding.
+// Merge combines the runs of the shards into one. parts are in the order of the shards, and count is the number of
+// shards expected. The result has the status Running until all shards have ended. Facts that differ are joined, and a
+// target that only some shards could open gets a finding.
 func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil
@@ -171,7 +171,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 		}
 		environments = append(environments, p.Environment)
 		out.Findings = mergeFindings(out.Findings, p.Findings)
-		// The noise of the worst rig is that of all.
+		// The noise of the noisiest setup applies to all.
 		if c := p.Calibration; c != nil && (out.Calibration == nil || c.Floor() > out.Calibration.Floor()) {
 			out.Calibration = c
 		}
@@ -248,10 +248,10 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined values of a fact are told; of more, how many there are.
+// mostJoined is the number of values of a fact that joined lists. It only counts the others.
 const mostJoined = 4
 
-// joined holds what any of the maps does.
+// joined combines the maps. It joins the different values of a key with commas.
 func joined(all []map[string]string) map[string]string {
 	sets := map[string][]string{}
 	for _, m := range all {

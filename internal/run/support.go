@@ -13,14 +13,15 @@ import (
 	"iotax/stat"
 )
 
-// pilotTime is the longest trial that counts I/Os before the first round.
+// pilotTime limits the trial that counts I/Os before the first round.
 const pilotTime = 2 * time.Second
 
-// pilotSlack is how many times as many I/Os as the pilot found still are too few: it is short.
+// pilotSlack is the factor by which the short pilot may undercount the I/Os.
 const pilotSlack = 2
 
-// supported returns an error if the trials that the plan allows are too short for a quantile that decides. One unsaved trial of
-// each target counts the I/Os. Without a window there is no rate to go by; then the report refuses the quantile.
+// supported returns an error if the trials of the plan are too short for a quantile that the run must measure. It
+// counts the I/Os in one unsaved trial of each target. For a workload without a measurement window it does nothing,
+// because there is no rate; the report then rejects the quantile.
 func (e *engine) supported(ctx context.Context, ln *lane) error {
 	most := e.p.Measure.Rounds.Max
 	if ln.round > 0 || ln.w.Caps().Limit > 0 || most < stat.LeastTrials {
@@ -29,7 +30,7 @@ func (e *engine) supported(ctx context.Context, ln *lane) error {
 	type quantile struct {
 		of     string
 		q      float64
-		rounds int // that have the I/Os together
+		rounds int // rounds whose I/Os are pooled
 	}
 	var quantiles []quantile
 	need := func(name string, rounds int) {
@@ -59,7 +60,7 @@ func (e *engine) supported(ctx context.Context, ln *lane) error {
 			return context.Cause(ctx)
 		}
 		if t.Err != "" {
-			continue // the rounds report it
+			continue // the rounds report the failure
 		}
 		for _, x := range quantiles {
 			i := slices.IndexFunc(t.Histograms, func(h iotax.Histogram) bool { return h.Name == x.of })

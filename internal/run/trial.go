@@ -16,7 +16,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// runTrial runs w once on target and fills t. What goes wrong is written into t.
+// runTrial runs w once on target and fills t. It records errors in t.
 func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Target, t *iotax.Trial, m plan.Measure) {
 	if t.Facts == nil {
 		t.Facts = map[string]string{}
@@ -68,7 +68,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		}
 		cancel()
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // nobody's result: what was watched needs no reading, which a frozen guest would hold up
+			return context.Cause(ctx) // an interrupted trial is not used, and a frozen guest would delay stop
 		}
 		seen, werr := stop(ctx)
 		t.Values = append(t.Values, seen.Values...)
@@ -95,7 +95,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	}
 }
 
-// fromWindow makes series that count from when watching began count from the start of the window.
+// fromWindow shifts series that start with the watch so that they start with the measurement window.
 func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	for i, s := range series {
 		n := 0
@@ -110,8 +110,8 @@ func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	return series
 }
 
-// machinesOf are the machines that a trial at target runs on, each once; in place of a container the one that it is on,
-// whose kernel and connection it has.
+// machinesOf returns the machines that a trial on target runs on, without duplicates. A container is replaced by its
+// host, which provides the kernel and the connection.
 func machinesOf(target *iotax.Target) []iotax.Machine {
 	machines := []iotax.Machine{iotax.Outside(target.Machine)}
 	for _, o := range target.Together {
@@ -122,7 +122,7 @@ func machinesOf(target *iotax.Target) []iotax.Machine {
 	return machines
 }
 
-// reconnected tells of connections that broke and were made again, in the trial that met it.
+// reconnected returns a finding for each connection that was lost and reopened since the last call.
 func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Finding) {
 	for _, m := range machinesOf(target) {
 		if again := m.Caps().Reconnected; again != nil {
@@ -134,11 +134,11 @@ func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Findi
 	return found
 }
 
-// prepareTime is how long the plan's own command before each trial may take.
+// prepareTime limits the plan's command before each trial.
 const prepareTime = iotax.StageTime
 
-// prepare runs the plan's command before a trial, on this host, on the target's machine or, once each,
-// on both. It runs in no directory that holds anything: the target's may be in a container on that machine.
+// prepare runs the plan's command before a trial: on this host, on the target's machines, or on both, once per
+// machine. It runs in an empty directory, because the target's directory may be in a container on that machine.
 func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) error {
 	if m.Prepare == "" {
 		return nil
@@ -166,9 +166,9 @@ func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) 
 	return nil
 }
 
-// evict takes the test files out of the page cache of this host, which stands behind a guest's disk
-// and shares too; the cache of a machine elsewhere is the workload's to empty (fio invalidates its
-// file). Where it is not allowed the trial goes on, as a warm one, and says so.
+// evict drops the test files from this host's page cache, which also caches a guest's disks and shares. The workload
+// itself must empty the cache of another machine (fio invalidates its file). If evicting is not allowed, the trial
+// runs warm, with a finding.
 func evict(ctx context.Context, d Deps, coldFiles func(*iotax.Target) []string, target *iotax.Target, t *iotax.Trial) error {
 	var paths []string
 	places := []*iotax.Target{target}
