@@ -15,31 +15,32 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// asks is the way in which questions of ssh are answered.
+// asks selects who answers the questions of ssh.
 type asks int
 
 const (
-	asksNobody asks = iota // ssh asks nothing
-	asksIotax              // the password is in the environment or in a file
-	asksUser               // at the terminal, or by the program that SSH_ASKPASS names
+	asksNobody asks = iota // ssh must not ask
+	asksIotax              // iotax gives the password from the environment or a file
+	asksUser               // the user answers at the terminal, or the program in SSH_ASKPASS does
 )
 
 const (
-	// passwordVariable may hold the password. A plan and a command line cannot: other users and reports would show it.
+	// passwordVariable may contain the password. Plans and command lines cannot contain it, because other users and
+	// reports would show it.
 	passwordVariable = "IOTAX_SSH_PASSWORD"
 
-	// The variables with which ssh starts iotax to answer a question: the login that the password is for, the file that holds
-	// it, and the terminal of the user.
+	// ssh starts iotax with these variables to answer a question: the login that the password is for, the password
+	// file, and the user's terminal.
 	loginVariable    = "IOTAX_ASKPASS_LOGIN"
 	fileVariable     = "IOTAX_ASKPASS_FILE"
 	terminalVariable = "IOTAX_ASKPASS_TERMINAL"
 )
 
-// windowsInput is the input of the console of Windows.
+// windowsInput is the input of the Windows console.
 const windowsInput = "CONIN$"
 
-// answers returns the way to answer ssh, and its environment. ssh runs without a controlling terminal, so that only iotax gets the
-// signals of the user's terminal. iotax itself asks there.
+// answers returns who answers ssh, and the environment for ssh. ssh runs without a controlling terminal, so that only
+// iotax gets the signals of the user's terminal. iotax itself asks at that terminal.
 func (s *Spec) answers() (asks, []string, error) {
 	given, err := password(s.PasswordFile)
 	if err != nil {
@@ -71,7 +72,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	return asksIotax, append(env, passwordVariable+"="+given), nil
 }
 
-// password returns the password of the environment or the file, or "". Errors do not contain it.
+// password returns the password from the file, or from the environment if file is empty, or "". Its errors do not
+// contain the password.
 func password(file string) (string, error) {
 	if file == "" {
 		return os.Getenv(passwordVariable), nil
@@ -90,7 +92,7 @@ func password(file string) (string, error) {
 	return line, nil
 }
 
-// Askpass answers a question and exits if ssh started this program for that; else it returns.
+// Askpass answers the question and exits if ssh started this program to ask it. Otherwise it returns.
 func Askpass() {
 	terminal, ok := os.LookupEnv(terminalVariable)
 	if !ok || len(os.Args) != 2 {
@@ -100,7 +102,7 @@ func Askpass() {
 	answer, err := "", errors.New("no terminal")
 	login := os.Getenv(loginVariable)
 	switch {
-	// A jump host may ask, too, or a key for its passphrase.
+	// A jump host may ask for its own password, and a key for its passphrase. Neither gets this one.
 	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":
@@ -113,7 +115,7 @@ func Askpass() {
 	os.Exit(0)
 }
 
-// askAt asks the user. It does not echo secrets.
+// askAt asks the user at the terminal. It echoes only answers to yes/no questions.
 func askAt(terminal, question string) (string, error) {
 	f, err := os.OpenFile(terminal, os.O_RDWR, 0)
 	if err != nil {
@@ -129,7 +131,7 @@ func askAt(terminal, question string) (string, error) {
 	}
 	kind := os.Getenv("SSH_ASKPASS_PROMPT")
 	fmt.Fprint(out, question)
-	if kind == "none" { // a notice, as that a security key waits for a touch
+	if kind == "none" { // a notice: for example, a security key waits for a touch
 		fmt.Fprintln(out)
 		return "", nil
 	}

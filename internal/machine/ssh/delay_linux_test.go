@@ -18,7 +18,7 @@ import (
 	"iotax/internal/testenv/sshtest"
 )
 
-// This program also plays the iotax that is copied to other machines.
+// The test binary also serves as the iotax that is copied to other machines.
 func TestMain(m *testing.M) {
 	Askpass()
 	agent.Main(host.Local())
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	// The servers keep there what is carried to them. No program of the user's answers for a test.
+	// The test servers cache the copied agent there. The user's SSH_ASKPASS program must not answer for a test.
 	err = errors.Join(os.Setenv("XDG_CACHE_HOME", cache), os.Unsetenv("SSH_ASKPASS"))
 	if err != nil {
 		panic(err)
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A delayed TCP proxy passes each piece of data on after a delay, in both directions.
+// A delayed is a TCP proxy that delays the data in both directions.
 type delayed struct {
 	net.Listener
 	to    string
@@ -44,7 +44,7 @@ type delayed struct {
 
 	mu      sync.Mutex
 	conns   []net.Conn
-	refuses int // of the next connections
+	refuses int // number of next connections to refuse
 	silent  []chan struct{}
 	count   int
 }
@@ -92,21 +92,21 @@ func delay(t testing.TB, to string, d time.Duration) *delayed {
 
 func (p *delayed) port() int { return p.Addr().(*net.TCPAddr).Port }
 
-// refuse drops the next n connections.
+// refuse makes the proxy refuse the next n connections.
 func (p *delayed) refuse(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuses = n
 }
 
-// accepted is how many connections were made.
+// accepted returns the number of connections so far, including refused ones.
 func (p *delayed) accepted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count
 }
 
-// silence has the connections of now carry nothing more, not even their end.
+// silence makes the present connections drop all data, and the end of the connection, too.
 func (p *delayed) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,7 @@ func (p *delayed) cut() {
 	}
 }
 
-// pass copies from one end to the other, late.
+// pass copies data from one end to the other after the delay.
 func (p *delayed) pass(to, from net.Conn, silent chan struct{}) {
 	type piece struct {
 		at   time.Time
@@ -157,14 +157,14 @@ func (p *delayed) pass(to, from net.Conn, silent chan struct{}) {
 		}
 	}
 	select {
-	case <-silent: // cut closes it
+	case <-silent: // cut closes the connection
 	default:
 		to.Close()
 	}
 }
 
-// BenchmarkSSHDelayed is one trial on a host that is 50 ms away: preparing, running and evicting. What is carried there is
-// there already.
+// BenchmarkSSHDelayed measures one trial on a host that is 50 ms away: preparing, running and evicting. The agent is
+// already on the host.
 func BenchmarkSSHDelayed(b *testing.B) {
 	server := &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: 10}
 	addr, key := server.Start(b)
@@ -184,8 +184,8 @@ func BenchmarkSSHDelayed(b *testing.B) {
 	}
 }
 
-// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes what it made. It is set by the
-// package ssh_test: workloads start guests, which this package reaches.
+// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes what it made.
+// Package ssh_test sets it, because package workload imports this package indirectly.
 var OneTrial func(t testing.TB, spec *Spec, home string)
 
 func knownLine(addr string, key ssh.PublicKey) string {

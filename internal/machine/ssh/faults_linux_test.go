@@ -23,7 +23,7 @@ import (
 // agentID returns the process id of the agent.
 var agentID = agent.New("test agent id", func(context.Context, struct{}) (int, error) { return os.Getpid(), nil })
 
-// begin starts a command with a child on m, and returns the ids of both and what Run returns.
+// begin starts a command with a child on m. It returns the process ids of both, and a channel with the result of Run.
 func begin(t *testing.T, m iotax.Machine, stdin io.Reader) (ids []int, ended chan error) {
 	t.Helper()
 	r, w := io.Pipe()
@@ -43,7 +43,7 @@ func begin(t *testing.T, m iotax.Machine, stdin io.Reader) (ids []int, ended cha
 	return []int{sh, sleep}, ended
 }
 
-// gone waits until none of the processes runs, for 10 s.
+// gone waits up to 10 s until the processes have exited.
 func gone(t *testing.T, ids ...int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -64,7 +64,7 @@ func gone(t *testing.T, ids ...int) {
 	}
 }
 
-// one checks that err is one clear error.
+// one checks that err is an *iotax.Error that contains `says` exactly once.
 func one(t *testing.T, err error, says string) {
 	t.Helper()
 	var e *iotax.Error
@@ -75,7 +75,8 @@ func one(t *testing.T, err error, says string) {
 	t.Log(err)
 }
 
-// What breaks in the middle of a command is one error, leaves nothing on the host, and costs no more than that command.
+// A fault during a command fails that command with one clear error. It leaves no process on the host, and the next
+// command works.
 func TestSSHFaults(t *testing.T) {
 	t.Parallel()
 	blocks, open := io.Pipe()
@@ -104,7 +105,7 @@ func TestSSHFaults(t *testing.T) {
 			c.harm(p, pid)
 			one(t, <-ended, c.says)
 			gone(t, append(ids, pid)...)
-			for end := time.Now().Add(10 * time.Second); ; { // until this end has seen it too
+			for end := time.Now().Add(10 * time.Second); ; { // wait until this side has noticed it, too
 				if out, err := iotax.Output(t.Context(), m, "echo", "again"); err == nil && string(out) == "again\n" {
 					break
 				} else if time.Now().After(end) {
@@ -118,7 +119,7 @@ func TestSSHFaults(t *testing.T) {
 	}
 }
 
-// The connection is cut without a word: the server does not see it. What ran there is ended before the next command.
+// The connection breaks silently: the server does not notice it. iotax ends the old processes before the next command.
 func TestSSHCutSilently(t *testing.T) {
 	t.Parallel()
 	s := startSSHD(t)
@@ -145,7 +146,7 @@ func TestSSHCutSilently(t *testing.T) {
 	gone(t, append(ids, pid)...)
 }
 
-// A host that cannot have the agent is refused with the reason, and keeps nothing.
+// Open fails with the reason if the host has no directory for the agent.
 func TestSSHNoPlaceForTheAgent(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to mount")
@@ -167,7 +168,7 @@ func TestSSHNoPlaceForTheAgent(t *testing.T) {
 	}
 }
 
-// An agent of another version at the path of this one's is not taken for it.
+// iotax does not use a file at the agent's path that is another version of iotax.
 func TestSSHAgentOfAnotherVersion(t *testing.T) {
 	cache := t.TempDir()
 	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Env: append(os.Environ(), "XDG_CACHE_HOME="+cache)}
@@ -180,7 +181,7 @@ func TestSSHAgentOfAnotherVersion(t *testing.T) {
 	if err != nil || len(copies) != 1 {
 		t.Fatal(copies, err)
 	}
-	if err := os.Remove(copies[0]); err != nil { // the running one keeps its file
+	if err := os.Remove(copies[0]); err != nil { // the running agent keeps its open file
 		t.Fatal(err)
 	}
 	write(t, copies[0], "#!/bin/sh\necho iotax agent 1 linux/amd64\n")
@@ -190,7 +191,8 @@ func TestSSHAgentOfAnotherVersion(t *testing.T) {
 	fails(t, spec, "no iotax of this version answers: iotax agent 1 linux/amd64", "")
 }
 
-// A connection that is refused for a moment is tried again; a server that answers and refuses is not asked again for each command.
+// iotax retries when the server refuses a connection briefly. After a refusal that is not temporary, it does not
+// connect again for each command.
 func TestSSHRefusedAgain(t *testing.T) {
 	t.Parallel()
 	s := &sshtest.Server{Shell: []string{"sh", "-c"}}
@@ -233,7 +235,7 @@ func TestSSHRefusedAgain(t *testing.T) {
 	}
 }
 
-// iotax asks at the user's terminal for ssh, and does not show a password.
+// iotax asks ssh's questions at the user's terminal, and does not echo the password.
 func TestAskpass(t *testing.T) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -248,7 +250,7 @@ func TestAskpass(t *testing.T) {
 		t.Fatal(err)
 	}
 	terminal := "/dev/pts/" + strconv.Itoa(n)
-	user, err := os.OpenFile(terminal, os.O_RDWR|unix.O_NOCTTY, 0) // as long as nobody has it open, reading the master fails
+	user, err := os.OpenFile(terminal, os.O_RDWR|unix.O_NOCTTY, 0) // reading the master fails while no process has the terminal open
 	if err != nil {
 		t.Fatal(err)
 	}

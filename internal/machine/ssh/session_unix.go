@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// ownSession starts ssh without the terminal of iotax.
+// ownSession starts ssh in its own session, without iotax's controlling terminal.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// terminalPath is the user's terminal, or "".
+// terminalPath returns the path of the user's terminal, or "".
 func terminalPath() string {
 	if !term.IsTerminal(int(os.Stdin.Fd())) {
 		return ""
@@ -23,7 +23,7 @@ func terminalPath() string {
 		return ""
 	}
 	for _, pattern := range []string{"/dev/pts/*", "/dev/tty*", "/dev/console"} {
-		paths, _ := filepath.Glob(pattern) // the pattern is right
+		paths, _ := filepath.Glob(pattern) // the pattern is valid
 		for _, p := range paths {
 			if other, err := os.Stat(p); err == nil && os.SameFile(st, other) && p != "/dev/tty" {
 				return p

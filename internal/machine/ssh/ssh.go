@@ -1,5 +1,5 @@
-// Package ssh opens hosts over SSH. The system's ssh makes the connection, so that its configuration, keys, agents, jumps and known
-// hosts apply.
+// Package ssh opens hosts over SSH. It runs the system's ssh, so that the user's configuration, keys, agents, jump
+// hosts and known hosts apply.
 package ssh
 
 import (
@@ -21,7 +21,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is the spec of kind ssh. Missing values come from the user's ssh configuration, or else from OpenSSH's defaults.
+// Spec is the spec of kind ssh. Missing values come from the user's ssh configuration, then from OpenSSH's defaults.
 type Spec struct {
 	Host           string        `yaml:"host" doc:"name, address or alias of the ssh configuration; user@host:port also works"`
 	User           string        `yaml:"user" doc:"login name"`
@@ -106,7 +106,8 @@ type remote struct {
 	to *transport
 }
 
-// Caps has the address of the host, the server's version if ssh shows it, the jump hosts, and the agent of the plan.
+// Caps returns the capabilities of the agent, with the host's address. Its facts are the server's version if ssh
+// prints it, the jump hosts, and the agent of the plan.
 func (r *remote) Caps() iotax.MachineCaps {
 	c := r.Machine.Caps()
 	c.Address = r.to.settings["hostname"]
@@ -123,7 +124,7 @@ func (r *remote) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Transport starts programs on the host that s describes.
+// Transport returns a transport that starts programs on the host that s describes.
 func Transport(ctx context.Context, s *Spec, log func(format string, args ...any)) (agent.Transport, error) {
 	t, err := newTransport(ctx, s, log)
 	if err != nil {
@@ -132,12 +133,13 @@ func Transport(ctx context.Context, s *Spec, log func(format string, args ...any
 	return t, nil
 }
 
-// Open connects to the host that s describes. A login may load modules or mount a home.
+// Open connects to the host that s describes. It waits at least one minute for the agent, because a login may load
+// modules or mount a home directory.
 func Open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return open(ctx, s, o, max(time.Minute, time.Duration(s.ConnectTimeout)+30*time.Second))
 }
 
-// open is Open with a limit on the silence of the host.
+// open is Open with a limit on the time without an answer from the host.
 func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) (iotax.Machine, error) {
 	t, err := newTransport(ctx, s, o.Logf)
 	if err != nil {
@@ -147,7 +149,7 @@ func open(ctx context.Context, s *Spec, o kind.Options, patience time.Duration) 
 	link := agent.LinkOf(r)
 	link.Log, link.Patience = o.Log, patience
 	if t.asks == asksUser {
-		link.Patience = max(patience, 10*time.Minute) // for the password
+		link.Patience = max(patience, 10*time.Minute) // time to type the password
 	}
 	if _, err := link.Session(ctx, r); err != nil {
 		r.Close(context.WithoutCancel(ctx))
@@ -166,9 +168,9 @@ func homePath(p string) string {
 	return p
 }
 
-// options returns the arguments of ssh for the host, as a user would write them, and its name.
+// options returns the arguments of ssh for the host, as a user would write them, and the host's name.
 func (s *Spec) options() (args []string, host string) {
-	host, user, port, _ := splitHost(s.Host) // Validate has read it
+	host, user, port, _ := splitHost(s.Host) // Validate has checked it
 	add := func(option, value string) {
 		if value != "" {
 			args = append(args, option, value)
@@ -185,7 +187,7 @@ func (s *Spec) options() (args []string, host string) {
 		add("-p", strconv.Itoa(port))
 	}
 	identity := homePath(s.Identity)
-	if _, err := os.Stat(identity); err != nil && s.Identity != "" { // the key may be in the agent alone
+	if _, err := os.Stat(identity); err != nil && s.Identity != "" { // the private key may be only in the ssh agent
 		if _, err := os.Stat(identity + ".pub"); err == nil {
 			identity += ".pub"
 		}

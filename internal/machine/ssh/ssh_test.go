@@ -35,19 +35,19 @@ import (
 	"iotax/internal/testenv/sshtest"
 )
 
-// An sshd is a real OpenSSH server on the loopback, run by the user who runs the tests.
+// An sshd is a real OpenSSH server on the loopback interface. It runs as the tests' user.
 type sshd struct {
 	port int
 	pid  int
 	dir  string
-	key  string // private key that may log in
+	key  string // file with the private key that may log in
 	host ssh.PublicKey
 
 	mu  sync.Mutex
 	log bytes.Buffer
 }
 
-// newKey writes a private key, with a passphrase if there is one, and returns its public half.
+// newKey writes a new private key to file and returns its public key. An empty passphrase means no encryption.
 func newKey(t testing.TB, file, passphrase string) ssh.PublicKey {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -81,8 +81,8 @@ func write(t testing.TB, file, text string) {
 	}
 }
 
-// startSSHD starts a server with more lines in its configuration. It and every process that it
-// started are gone when the test ends.
+// startSSHD starts a server with the lines added to its configuration. The end of the test kills the server and all
+// its processes.
 func startSSHD(t testing.TB, lines ...string) *sshd {
 	t.Helper()
 	bin := "/usr/sbin/sshd"
@@ -92,7 +92,7 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 		}
 	}
 	if os.Getuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // it refuses to start without
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd does not start without this directory
 			t.Fatal(err)
 		}
 	}
@@ -111,8 +111,8 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 		write(t, filepath.Join(s.dir, "config"), strings.Join(append([]string{
 			fmt.Sprintf("ListenAddress 127.0.0.1:%d", s.port), "HostKey " + s.dir + "/host", "AuthorizedKeysFile " + authorized,
 			"PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no", "MaxStartups 100", "UseDNS no",
-			// bash then takes itself for a nested shell and leaves the tester's .bashrc alone, which may
-			// take its time, and print.
+			// With this, bash treats itself as a nested shell and does not read the user's .bashrc, which may be slow,
+			// or print.
 			"SetEnv SHLVL=1 XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME"),
 		}, lines...), "\n")+"\n")
 		if s.run(t, bin) {
@@ -149,7 +149,7 @@ func (s *sshd) run(t testing.TB, bin string) bool {
 			return false
 		default:
 		}
-		// It says that it listens; that something answers at the port may be somebody else.
+		// Wait for the log line: another process might answer at the port.
 		if strings.Contains(s.logged(), "Server listening on 127.0.0.1 port "+strconv.Itoa(s.port)) {
 			return true
 		}
@@ -157,7 +157,7 @@ func (s *sshd) run(t testing.TB, bin string) bool {
 	return false
 }
 
-// Write takes what the server logs.
+// Write appends to the server's log.
 func (s *sshd) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *sshd) logged() string {
 
 func (s *sshd) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// known writes the server's host key, or another, to a file of known hosts and returns its path.
+// known writes a known_hosts file with the key for the server, and returns its path.
 func (s *sshd) known(t testing.TB, key ssh.PublicKey) string {
 	t.Helper()
 	file := filepath.Join(s.dir, "known_hosts")
@@ -180,13 +180,13 @@ func (s *sshd) known(t testing.TB, key ssh.PublicKey) string {
 	return file
 }
 
-// spec is what reaches the server without any configuration of the user's.
+// spec returns a spec that reaches the server without the user's ssh configuration.
 func (s *sshd) spec(t testing.TB) *Spec {
 	t.Helper()
 	return &Spec{Host: "127.0.0.1", Port: s.port, Identity: s.key, KnownHosts: s.known(t, s.host), Config: "none"}
 }
 
-// config writes an ssh configuration and returns its path.
+// config writes an ssh configuration and returns its path. It replaces PORT, KEY and KNOWN in the text.
 func (s *sshd) config(t *testing.T, text string) string {
 	t.Helper()
 	t.Setenv("SSH_AUTH_SOCK", "")
@@ -196,7 +196,7 @@ func (s *sshd) config(t *testing.T, text string) string {
 	return file
 }
 
-// descendants returns the processes below pid, those of other sessions too.
+// descendants returns the descendants of pid, including those in other sessions.
 func descendants(pid int) []int {
 	up := map[int]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -234,7 +234,7 @@ func openSSH(t testing.TB, spec *Spec) (iotax.Machine, error) {
 	return m, err
 }
 
-// works opens the machine and runs something on it.
+// works opens the machine and checks that a command runs on it.
 func works(t *testing.T, spec *Spec) iotax.Machine {
 	t.Helper()
 	m, err := openSSH(t, spec)
@@ -247,7 +247,7 @@ func works(t *testing.T, spec *Spec) iotax.Machine {
 	return m
 }
 
-// fails opens the machine and checks that the error says what and how it is mended.
+// fails checks that opening the machine fails with an error that contains `says` and a hint that contains `hint`.
 func fails(t *testing.T, spec *Spec, says, hint string) {
 	t.Helper()
 	begin := time.Now()
@@ -280,7 +280,7 @@ func TestSSH(t *testing.T) {
 		servers[m] = s
 		return m
 	}, machinetest.Options{Lasts: true, Kill: func(m iotax.Machine) error {
-		// The server's process for this connection dies, and then what it leaves behind.
+		// Kill the server's process for this connection, then its remaining descendants.
 		all := descendants(servers[m].pid)
 		servers[m].dropSessions()
 		for _, p := range all {
@@ -290,7 +290,7 @@ func TestSSH(t *testing.T) {
 	}})
 }
 
-// dropSessions kills the server's processes for connections, and not the one that listens.
+// dropSessions kills the server's processes that handle connections, but not the listener.
 func (s *sshd) dropSessions() {
 	for _, p := range descendants(s.pid) {
 		if comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p)); strings.HasPrefix(string(comm), "sshd") {
@@ -299,13 +299,13 @@ func (s *sshd) dropSessions() {
 	}
 }
 
-// A connection that broke is made again for the next command, and what is checked at first is checked again.
+// After a connection broke, the next command connects again, and ssh verifies the host key again.
 func TestSSHAgain(t *testing.T) {
 	t.Parallel()
 	s := startSSHD(t)
 	spec := s.spec(t)
 	m := works(t, spec)
-	// broke kills the connection under a command, which must fail of it.
+	// broke kills the connection while a command runs, and checks that the command fails because of it.
 	broke := func() {
 		t.Helper()
 		up, out := io.Pipe()
@@ -347,7 +347,7 @@ func TestSSHAgain(t *testing.T) {
 	}
 }
 
-// A connection that is dead without having been closed, as over a link that is down, is noticed when ssh would.
+// A link that fails without closing the connection is detected after ssh's ServerAlive timeout.
 func TestSSHDeadLink(t *testing.T) {
 	s := startSSHD(t)
 	const host = "Host db1\n\tHostName 127.0.0.1\n\tPort PORT\n\tIdentityFile KEY\n\tUserKnownHostsFile KNOWN\n"
@@ -365,7 +365,7 @@ func TestSSHDeadLink(t *testing.T) {
 	if err := m.Run(t.Context(), iotax.Command("true")); err == nil || !strings.Contains(err.Error(), "connection lost: Timeout, server 127.0.0.1 not responding") {
 		t.Errorf("got %v", err)
 	}
-	if took := time.Since(begin); took > 15*time.Second { // 65 s, if it were as usual
+	if took := time.Since(begin); took > 15*time.Second { // 65 s with iotax's default settings
 		t.Errorf("it took %v", took)
 	}
 	signal(syscall.SIGCONT)
@@ -407,10 +407,10 @@ func TestSSHFewSessions(t *testing.T) {
 	}
 }
 
-// Commands that run on, as servers do, are more than the sessions of a connection: further ones hold them, and none is closed for another.
+// More commands can run at the same time than one connection has sessions. None of them is ended for another.
 func TestSSHManyAtOnce(t *testing.T) {
 	t.Parallel()
-	m := works(t, startSSHDWithSpec(t)) // ten sessions, as sshd has them
+	m := works(t, startSSHDWithSpec(t)) // ten sessions per connection, the default of sshd
 	const n = 23
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -461,8 +461,8 @@ func TestSSHForcedCommand(t *testing.T) {
 	fails(t, startSSHDWithSpec(t, "ForceCommand echo go away >&2; exit 1"), "go away", "must be allowed to run commands")
 }
 
-// A login that prints without end, or never runs a command, ends the opening. A cancelled opening ends at once. A login that
-// takes longer than connecting may take is not refused.
+// Open fails if the login shell prints without end or never runs a command. A cancelled Open returns at once. Open
+// accepts a login that takes longer than ConnectTimeout.
 func TestSSHEndlessLogin(t *testing.T) {
 	spec := func(shell string) *Spec {
 		srv := &sshtest.Server{Shell: []string{"sh", "-c", shell}}
@@ -497,7 +497,8 @@ func TestSSHEndlessLogin(t *testing.T) {
 	}
 }
 
-// A host that has nothing but busybox, and a server as Dropbear: one session on a connection, in its own process group.
+// A host that has only busybox. Its server is like Dropbear: one session per connection, in the server's process
+// group.
 func TestSSHBusybox(t *testing.T) {
 	dir := sshtest.BusyboxPath(t)
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
@@ -529,7 +530,7 @@ func TestSSHHostKeys(t *testing.T) {
 	spec.AcceptNew = true // a changed key is not a new one
 	fails(t, spec, "its host key has changed", "ssh-keygen -R")
 
-	// The hint is one: do what it says.
+	// The hint must work: run its command.
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		t.Skip("needs ssh-keygen")
 	}
@@ -540,10 +541,10 @@ func TestSSHHostKeys(t *testing.T) {
 	fails(t, spec, "its host key is not known: ssh-ed25519 "+ssh.FingerprintSHA256(s.host), "accept_new: true")
 	spec.AcceptNew = true
 	works(t, spec)
-	spec.AcceptNew = false // remembered
+	spec.AcceptNew = false // the key was remembered
 	works(t, spec)
 
-	// A file that does not exist, nor its directory.
+	// Neither the file nor its directory exists.
 	spec.KnownHosts = s.dir + "/new/known"
 	fails(t, spec, "is not known", "accept_new")
 	spec.AcceptNew = true
@@ -554,8 +555,8 @@ func TestSSHHostKeys(t *testing.T) {
 
 }
 
-// TestSSHSeveralHostKeys has a server with two kinds of key of which the client knows the one that
-// it would not ask for first, and one whose key changed its kind.
+// TestSSHSeveralHostKeys connects to a server with two types of host keys. The client knows only the type that it
+// would not request first. Then it connects to a server whose key has changed its type.
 func TestSSHSeveralHostKeys(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
@@ -630,7 +631,7 @@ Host careless
 	fails(t, &Spec{Host: "db1", Port: 1, Config: config}, "refused", "")
 }
 
-// TestSSHConfigMatch has a Match that only ssh itself understands.
+// TestSSHConfigMatch uses a Match block, which only ssh itself can evaluate.
 func TestSSHConfigMatch(t *testing.T) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		t.Skip("needs ssh")
@@ -680,7 +681,7 @@ Host *
 	}
 	fails(t, &Spec{Host: "lost", Config: config}, "127.0.0.1:1", "jump host")
 
-	// The machine works whole, not only for a word.
+	// Cancelling a command works, too, on this machine.
 	m := works(t, &Spec{Host: "deep", Config: config})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -754,7 +755,7 @@ func TestSSHAgent(t *testing.T) {
 		}
 		public = signer.PublicKey()
 	}
-	for range 8 { // more than a server lets be tried
+	for range 8 { // more keys than a server lets a client try
 		_, k, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -767,12 +768,12 @@ func TestSSHAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, spec, "Too many authentication failures", "IdentitiesOnly")
-	// Naming the key puts it first, with only its public half there.
+	// ssh tries a named key first, although only its public half is in the file.
 	spec.Identity = s.dir + "/named"
 	write(t, spec.Identity+".pub", string(ssh.MarshalAuthorizedKey(public)))
 	works(t, spec)
 
-	// An encrypted key that the agent holds needs no passphrase.
+	// An encrypted key that is in the ssh agent needs no passphrase.
 	block, err := ssh.MarshalPrivateKeyWithPassphrase(key, "", []byte("passphrase"))
 	if err != nil {
 		t.Fatal(err)
@@ -824,8 +825,8 @@ func TestSSHPassword(t *testing.T) {
 	works(t, spec)
 }
 
-// A host that shows another key than the known one is let through by StrictHostKeyChecking no, and does not get the
-// password, in neither of the two ways in which it may ask.
+// With StrictHostKeyChecking no, ssh connects to a host that shows another key than the known one. The host must not
+// get the password, with either of the two authentication methods.
 func TestSSHPasswordIsNotForImpostors(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	const secret = "open sesame"
@@ -853,7 +854,7 @@ func TestSSHUnreachable(t *testing.T) {
 		s.Config = "none"
 		return &s
 	}
-	// It listens and says nothing.
+	// The listener accepts connections and sends nothing.
 	fails(t, spec(Spec{Host: "127.0.0.1", Port: port, ConnectTimeout: plan.Duration(300 * time.Millisecond)}), "timed out", "check the network")
 	fails(t, spec(Spec{Host: "127.0.0.1", Port: 1}), "Connection refused", "start the SSH server")
 	fails(t, spec(Spec{Host: "no-such-host.invalid"}), "no-such-host.invalid", "")
@@ -869,7 +870,7 @@ func TestSSHUnreachable(t *testing.T) {
 		}
 	}
 
-	// A cancel during the handshake is heard.
+	// Cancelling ends Open during the handshake.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
@@ -879,7 +880,7 @@ func TestSSHUnreachable(t *testing.T) {
 	}
 }
 
-// BenchmarkSSHTrue is the cost of a command on an open connection.
+// BenchmarkSSHTrue measures a command on an open connection.
 func BenchmarkSSHTrue(b *testing.B) {
 	s := startSSHD(b)
 	m, err := openSSH(b, s.spec(b))
@@ -893,7 +894,7 @@ func BenchmarkSSHTrue(b *testing.B) {
 	}
 }
 
-// BenchmarkLocalTrue is the same here.
+// BenchmarkLocalTrue measures the same command on this host.
 func BenchmarkLocalTrue(b *testing.B) {
 	for b.Loop() {
 		if err := host.Local().Run(b.Context(), iotax.Command("true")); err != nil {

@@ -22,15 +22,15 @@ import (
 	"iotax/internal/secret"
 )
 
-// A transport starts programs on a host by the system's ssh, each over its own connection or over the control socket of the user's
-// configuration.
+// A transport starts programs on a host with the system's ssh. Each program has its own connection, or uses the
+// control socket of the user's configuration.
 type transport struct {
 	spec     *Spec
 	log      func(format string, args ...any)
 	program  string
-	args     []string          // before the host
+	args     []string          // arguments before the host
 	host     string            // as the user wrote it
-	settings map[string]string // of ssh -G, the first of each
+	settings map[string]string // from ssh -G; the first value of each keyword
 	asks     asks
 	env      []string
 
@@ -41,11 +41,11 @@ type transport struct {
 	closed  bool
 }
 
-// askTime limits ssh -G, which may run the command of a Match.
+// askTime limits ssh -G, which may run a command of a Match block.
 const askTime = 30 * time.Second
 
-// newTransport reads the settings of the host. It sets timeouts that the user's configuration lacks: for connecting, and to detect a
-// dead link.
+// newTransport reads the settings of the host. Where the user's configuration sets no timeout for connecting or for
+// detecting a dead link, it sets one.
 func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*transport, error) {
 	t := &transport{spec: s, log: log, settings: map[string]string{}}
 	t.args, t.host = s.options()
@@ -83,12 +83,12 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 			t.settings[key] = value
 		}
 	}
-	// The errors need the output of -v, whatever log level the user has configured.
+	// iotax's errors need the output of -v, whatever LogLevel the user has configured.
 	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes"}, t.args...)
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {
 		set("ServerAliveInterval=5")
-		set("ServerAliveCountMax=12") // a busy host answers late while it takes in fio (80 MiB)
+		set("ServerAliveCountMax=12") // a busy host answers late while it receives fio (80 MiB)
 	}
 	if t.settings["connecttimeout"] == "none" {
 		set("ConnectTimeout=10")
@@ -115,14 +115,14 @@ func (t *transport) address() string {
 	return net.JoinHostPort(t.settings["hostname"], t.settings["port"])
 }
 
-// serverVersion returns the version of the server that ssh printed last.
+// serverVersion returns the version of the server from the latest connection, or "".
 func (t *transport) serverVersion() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.server
 }
 
-// Close ends every ssh.
+// Close ends all ssh processes.
 func (t *transport) Close(context.Context) error {
 	t.mu.Lock()
 	kills := t.kills
@@ -135,10 +135,11 @@ func (t *transport) Close(context.Context) error {
 	return nil
 }
 
-// plain matches words that no login shell interprets, also on Windows.
+// plain matches words that no login shell interprets, not even on Windows.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:\\+-]+$`)
 
-// Start starts argv. Words that a shell could interpret are sent over standard input, so that the login shell only starts sh.
+// Start starts argv on the host. If a shell could interpret one of the words, Start sends them over standard input, so
+// that the login shell only starts sh.
 func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -181,7 +182,7 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, e
 			case <-time.After(2 * time.Second):
 			}
 		}
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // the process may have ended
 	})
 	t.kills = append(t.kills, kill)
 	wait := sync.OnceValue(func() error {
@@ -191,12 +192,12 @@ func (t *transport) Start(ctx context.Context, argv []string) (*agent.Running, e
 	})
 	t.running.Go(func() { <-ended })
 	if _, err := in.Write([]byte(first)); err != nil {
-		in.Close() // ssh has ended: Wait has the reason
+		in.Close() // ssh has ended: Wait returns the reason
 	}
 	return &agent.Running{Stdin: in, Stdout: out, Wait: wait, Kill: kill}, nil
 }
 
-// failure returns the error of Wait. Status 255 is a failure of ssh itself.
+// failure returns the error for Wait. Status 255 means that ssh itself failed.
 func (t *transport) failure(argv []string, said *report, err error) error {
 	said.mu.Lock()
 	defer said.mu.Unlock()
@@ -220,20 +221,20 @@ func (t *transport) failure(argv []string, said *report, err error) error {
 	return t.refused(said, text)
 }
 
-// A report is the standard error of ssh -v.
+// A report parses the standard error of ssh -v.
 type report struct {
 	*transport
 
 	mu     sync.Mutex
 	rest   []byte
-	lines  []string // without those of -v
-	key    string   // that the host showed
-	known  string   // FILE:LINE of the key that it should have
+	lines  []string // without debug output
+	key    string   // that the server showed
+	known  string   // FILE:LINE of the known key that differs
 	in     bool     // the login was accepted
-	signal bool     // ended the command
+	signal bool     // a signal ended the command
 }
 
-// maxLines limits the output that is kept.
+// maxLines limits the number of kept lines.
 const maxLines = 50
 
 var (
@@ -285,10 +286,10 @@ func (r *report) line(line string) {
 	}
 }
 
-// hints are hints for messages of ssh. The first match is used.
+// hints maps messages of ssh to hints. The first match applies.
 var hints = []struct {
 	text, hint  string
-	unreachable bool // which may be temporary
+	unreachable bool // the failure may be temporary
 }{
 	{"Too many authentication failures", "name the right key (identity, or IdentityFile with IdentitiesOnly in the ssh configuration)", false},
 	{"Could not resolve hostname", "check the host's name, or give it a HostName in the ssh configuration", false},
@@ -302,7 +303,7 @@ var hints = []struct {
 	{"Connection closed", "make sure that an SSH server listens there and lets this host in: ", true},
 }
 
-// refused returns the error of a connection that ssh could not make.
+// refused returns the error for a connection that ssh could not make.
 func (t *transport) refused(said *report, text string) error {
 	e := &iotax.Error{Op: "connect to", On: t.address(), Err: errors.New(text)}
 	key := said.key
@@ -361,7 +362,7 @@ type unreachable struct{ error }
 
 func (unreachable) Is(target error) bool { return target == agent.ErrUnreachable }
 
-// byHand returns the command line by which a user reaches the same host.
+// byHand returns the command line with which a user can reach the same host.
 func (t *transport) byHand() string {
 	args, host := t.spec.options()
 	return iotax.QuoteAll(slices.Concat([]string{"ssh"}, args, []string{host, "true"}))
