@@ -34,8 +34,8 @@ import (
 	"iotax/internal/workload/fiojob"
 )
 
-// This program also plays the login shell of a host without a POSIX shell, as little of one as cmd.exe and PowerShell have in
-// common, and iotax as the agent.
+// The test binary also serves as the iotax agent, and as the login shell of a host without a POSIX shell. That shell
+// understands only what cmd.exe and PowerShell have in common.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "plain-shell":
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// plainShell runs a line of plain words, and knows no more.
+// plainShell runs a line of plain words. It rejects any shell syntax.
 func plainShell(line string) {
 	words := strings.Fields(line)
 	if len(words) == 0 || strings.ContainsAny(line, "'\"$;&|<>(){}`\\\n") {
@@ -71,7 +71,7 @@ func plainShell(line string) {
 	os.Exit(1)
 }
 
-// server starts a server with that login shell, whose PATH holds the programs named and nothing else.
+// server returns a server with that login shell. Its PATH contains only iotax, the shell and the programs.
 func server(t *testing.T, programs ...string) *sshtest.Server {
 	t.Helper()
 	self, err := os.Executable()
@@ -96,7 +96,7 @@ func server(t *testing.T, programs ...string) *sshtest.Server {
 	return &sshtest.Server{Shell: []string{filepath.Join(bin, "plain-shell")}, Env: []string{"PATH=" + bin, "HOME=" + home, "TMPDIR=" + home}}
 }
 
-// open reaches the server by the system's ssh.
+// open opens the server's machine with the system's ssh.
 func open(t *testing.T, s *sshtest.Server, program string) (iotax.Machine, error) {
 	t.Helper()
 	addr, key := s.Start(t)
@@ -125,7 +125,7 @@ func end(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// The suite of all machines, by an agent on a host that has a shell of its own: what the two ends say to each other.
+// TestMachine runs the suite of all machines through an agent in the PATH of an SSH host.
 func TestMachine(t *testing.T) {
 	servers := map[iotax.Machine]*sshtest.Server{}
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
@@ -138,7 +138,7 @@ func TestMachine(t *testing.T) {
 		Kill: func(m iotax.Machine) error { servers[m].Drop(); return nil }})
 }
 
-// What nobody is there to run is said with what the shell over there says.
+// If the agent's program does not exist, the error contains the shell's message and a hint.
 func TestNobodyThere(t *testing.T) {
 	_, err := open(t, server(t), "C:/tools/iotax.exe")
 	var e *iotax.Error
@@ -147,7 +147,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// A command ends with the connection of who asked for it.
+// A command ends when the connection of its caller ends.
 func TestEndsWithTheConnection(t *testing.T) {
 	s := server(t, "sleep")
 	m := mustOpen(t, s, "iotax")
@@ -182,7 +182,8 @@ func TestEndsWithTheConnection(t *testing.T) {
 	_ = m.Close(context.Background())
 }
 
-// More commands run at once than an SSH server allows sessions, beside one whose caller does not read its output.
+// More commands can run at the same time than an SSH server allows sessions, even if one caller does not read its
+// output.
 func TestManyCommands(t *testing.T) {
 	m := mustOpen(t, server(t, "cat", "yes", "true"), "iotax")
 	defer end(t, m)
@@ -190,7 +191,7 @@ func TestManyCommands(t *testing.T) {
 	stuck, release := make(chan error, 1), make(chan struct{})
 	go func() { stuck <- m.Run(ctx, &iotax.Cmd{Args: []string{"yes"}, Stdout: blocked(release)}) }()
 	var all sync.WaitGroup
-	here := make(chan struct{}) // closed when all have begun
+	here := make(chan struct{}) // closed when all commands have started
 	var begun atomic.Int32
 	for i := range 30 {
 		all.Go(func() {
@@ -217,7 +218,7 @@ func TestManyCommands(t *testing.T) {
 	}
 }
 
-// blocked is a writer that waits for its channel to close.
+// blocked is a writer whose Write returns only after the channel is closed.
 type blocked chan struct{}
 
 func (b blocked) Write(p []byte) (int, error) { <-b; return len(p), nil }
@@ -239,7 +240,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// A directory and a fio job on a host whose only programs are iotax and fio.
+// TestNoShell prepares a directory and runs a fio job on a host that has only the programs iotax and fio.
 func TestNoShell(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

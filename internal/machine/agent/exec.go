@@ -13,23 +13,23 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// Streams are the standard streams of a program. None is nil.
+// Streams are the standard streams of a program. All of them must be set.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// A Run runs a program on a machine with its streams, and returns its exit status when it has ended and all output is written. An error
-// means that the status is unknown. When ctx is done, Run abandons the streams and returns, although the program may continue. It may
-// be called from several goroutines.
+// A Run runs a program on a machine with its streams. It returns the exit status when the program has ended and all
+// output is written. An error means that the status is unknown. When ctx is done, Run abandons the streams and
+// returns, although the program may continue. Several goroutines may call a Run at the same time.
 type Run = func(ctx context.Context, args []string, s Streams) (code int, err error)
 
-// An Exec is a Transport that runs whole programs, such as the exec of a container engine.
+// An Exec is a Transport for channels that run a program from start to end, such as the exec of a container engine.
 type Exec struct {
 	Name   string
 	Run    Run
-	Hint   string                      // for a machine on which the program is missing or cannot run
-	Remove func(context.Context) error // removes what was made for the machine; may be nil
+	Hint   string                      // hint for the error if the program is missing or cannot run on the machine
+	Remove func(context.Context) error // removes what iotax made for the machine; may be nil
 }
 
 func (e *Exec) String() string { return e.Name }
@@ -41,12 +41,12 @@ func (e *Exec) Close(ctx context.Context) error {
 	return e.Remove(ctx)
 }
 
-// Start starts argv. Wait of the program returns its failure.
+// Start starts argv. The Wait of the result returns the program's failure.
 func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
-	context.AfterFunc(ctx, func() { // wakes users of a stream
+	context.AfterFunc(ctx, func() { // ends blocked reads and writes of the streams
 		_ = stdin.CloseWithError(io.ErrClosedPipe)
 		stdout.Close()
 	})
@@ -68,8 +68,9 @@ func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error)
 	return &agent.Running{Stdin: in, Stdout: out, Wait: func() error { <-ended; return failed }, Kill: kill}, nil
 }
 
-// Through returns a Run by a command of another machine, such as nsenter(1), docker exec or limactl shell, with prefix before the words
-// of the program. When the command fails, lost returns the reason if its machine has ended, else nil. lost may be nil.
+// Through returns a Run that uses a command of another machine, such as nsenter(1), docker exec or limactl shell.
+// prefix is the command line before the program's words. When the command fails, the Run calls `lost`, which returns
+// the reason if the target machine has ended, else nil. lost may be nil.
 func Through(on iotax.Machine, prefix []string, lost func(context.Context) error) Run {
 	return func(ctx context.Context, args []string, s Streams) (int, error) {
 		err := on.Run(ctx, &iotax.Cmd{Args: slices.Concat(prefix, args), Stdin: s.In, Stdout: s.Out, Stderr: s.Err})

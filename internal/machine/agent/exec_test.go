@@ -21,14 +21,15 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// A channel runs programs of this host as the exec of a container engine does: it never ends them.
+// A channel runs programs of this host like the exec of a container engine: when its caller leaves, the programs
+// continue.
 type channel struct {
 	env     []string
-	endless bool // it does not carry the end of standard input
+	endless bool // the program does not see the end of its standard input
 
 	mu   sync.Mutex
 	cuts []func()
-	gone atomic.Pointer[error] // why it leads nowhere
+	gone atomic.Pointer[error] // the error of all calls, after the target is gone
 }
 
 func newChannel(t *testing.T) *channel {
@@ -54,7 +55,7 @@ func (c *channel) run(ctx context.Context, args []string, s agent.Streams) (int,
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), c.env...), s.Out, s.Err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe() // Wait does not wait for what is copied into it
+	in, err := cmd.StdinPipe() // Wait does not wait for this pipe
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +97,7 @@ func (c *channel) machine() *agent.Machine {
 	return agent.New(&agent.Exec{Name: "box", Run: c.run, Hint: "use another image"}, "")
 }
 
-// The suite of all machines, by an agent behind such a channel.
+// TestExec runs the suite of all machines through an agent behind such a channel.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	channels := map[iotax.Machine]*channel{}
@@ -108,7 +109,7 @@ func TestExec(t *testing.T) {
 	}, machinetest.Options{Lasts: true, Kill: func(m iotax.Machine) error { channels[m].cut(); return nil }})
 }
 
-// An agent ends with its machine also where the end of standard input does not arrive.
+// Close ends the agent even if the end of standard input does not reach it.
 func TestExecEndless(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t)
@@ -126,7 +127,8 @@ func TestExecEndless(t *testing.T) {
 	}
 }
 
-// The end of a container is one reason, printed once, for the command under way and for the next one.
+// The end of a container is the only reason in the error of the running command and of the next one. Each prints it
+// once.
 func TestExecGone(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t)
@@ -155,7 +157,7 @@ type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-// A machine that cannot start a program has a hint.
+// If the agent cannot be started, the error has the hint of the Exec.
 func TestExecNoShell(t *testing.T) {
 	t.Parallel()
 	for what, run := range map[string]agent.Run{
@@ -176,7 +178,8 @@ func TestExecNoShell(t *testing.T) {
 	}
 }
 
-// A command of another machine carries an agent, and its failure is not that of what it leads to.
+// An agent runs through a command of another machine. The failure of that command is distinct from an exit status of
+// the agent.
 func TestThrough(t *testing.T) {
 	t.Parallel()
 	alive := func(context.Context) error { return nil }

@@ -1,4 +1,4 @@
-// Package agent runs commands on a machine by the agent that a transport starts there.
+// Package agent runs commands on a machine through the agent that a transport starts there.
 package agent
 
 import (
@@ -17,41 +17,44 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// A Machine runs commands by the agent at the other end of a transport. When the connection breaks, running commands fail and their agent
-// ends them. The next call connects again.
+// A Machine runs commands through the agent at the other end of a transport. When the connection breaks, running
+// commands fail, and their agent ends them. The next call connects again.
 type Machine struct {
-	// Bound is set, before the first call, for a machine that ends with its connection, so that no second one is tried.
+	// Bound is true for a machine that ends with its connection: no second connection is tried. Set it before the
+	// first call.
 	Bound bool
 
 	link     agent.Link
 	over     agent.Transport
-	patience time.Duration // time of refused connections after which the machine counts as gone
+	patience time.Duration // how long to retry refused connections before the machine counts as gone
 
 	mu      sync.Mutex
 	last    *agent.Session
-	refused error // of the last attempt, which holds until then
+	refused error // the error of the last attempt to reconnect; calls return it until `until`
 	until   time.Time
 	closed  bool
 	remade  []string
 
-	identity string // of the agent, "" if unknown
+	identity string // identity of the current agent; "" if unknown
 	asked    *agent.Session
 	stale    string // identity of the previous agent, which may not have noticed that its connection broke
 	asking   sync.WaitGroup
 }
 
-// patience is the patience of New: a restarting SSH server refuses connections for about that long. A machine then counts as gone for the
-// same time, because a trial has several commands.
+// patience is the default: a restarting SSH server refuses connections for about this long. After that, calls fail at
+// once for the same time, because a trial runs several commands.
 const patience = 10 * time.Second
 
-// New returns the machine behind t, and owns t. program is the path of iotax there, or empty to copy it there.
+// New returns the machine behind t and takes ownership of t. program is the path of iotax on the machine. If it is
+// empty, iotax copies itself there.
 func New(t agent.Transport, program string) *Machine {
 	m := &Machine{over: t, patience: patience}
 	m.link.Program, m.link.Start = program, m.start
 	return m
 }
 
-// Begin starts the agent, so that errors appear before the first command. log prints progress for the user.
+// Begin starts the agent, so that errors appear before the first command. The agent's link passes progress messages
+// for the user to log.
 func (m *Machine) Begin(ctx context.Context, log func(format string, args ...any)) error {
 	m.link.Log = log
 	_, err := m.link.Session(ctx, m)
@@ -81,7 +84,7 @@ func (m *Machine) System() string {
 	return m.last.System
 }
 
-// Caps has the agent, and reports new connections after a break.
+// Caps returns the agent's link and the function that reports reconnections.
 func (m *Machine) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &m.link, Reconnected: m.reconnected}
 }
@@ -95,7 +98,7 @@ func (m *Machine) reconnected() []string {
 	return all
 }
 
-// start starts the agent, also after the connection broke. It is not called concurrently.
+// start starts the agent, also after the connection broke. Calls are not concurrent.
 func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	m.mu.Lock()
 	last, closed, refused := m.last, m.closed, m.refused
@@ -144,18 +147,18 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	return s, err
 }
 
-// tidy ends the processes of the previous agent, and gets the identity of the current one.
+// tidy ends the processes of the previous agent, and starts to query the identity of the current one.
 func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 	m.mu.Lock()
 	stale, asked := m.stale, m.asked == session
 	m.stale, m.asked = "", session
 	m.mu.Unlock()
-	if !asked && m.link.Program == "" { // else no script gave it an identity
+	if !asked && m.link.Program == "" { // an agent that the plan names has no identity
 		m.asking.Go(func() {
 			id, err := agent.Identity.On(context.WithoutCancel(ctx), m, struct{}{})
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			if err == nil && m.last == session { // else the session has ended, and its commands end with it or with the next one
+			if err == nil && m.last == session { // otherwise the session has ended, and its commands end with it or with the next session
 				m.identity = id
 			}
 		})
@@ -184,7 +187,7 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	var line *agent.Refused
 	var exit *iotax.ExitError
 	switch {
-	case errors.As(e.Err, &inner): // of the transport, which never reached the machine
+	case errors.As(e.Err, &inner): // an error of the transport, which never reached the machine
 		return nil, inner
 	case m.Bound:
 		e.Hint = ""
@@ -201,10 +204,10 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	return nil, e
 }
 
-// fedTime limits a pending Read of the caller's reader after the command has ended.
+// fedTime is how long Run waits for a blocked Read of the caller's reader after the command has ended.
 const fedTime = 500 * time.Millisecond
 
-// Run runs cmd. When ctx is done it closes the call, and the agent answers when the command has ended.
+// Run runs cmd. When ctx is done, it closes the call and waits until the agent reports that the command has ended.
 func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if err := proc.Check(cmd, m.String()); err != nil {
 		return err
@@ -247,7 +250,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	defer errGate.Shut()
 	var tail proc.Tail
 	var outputs sync.WaitGroup
-	outputs.Go(func() { _, _ = io.Copy(outGate, data) }) // a gate that fails cancels ctx
+	outputs.Go(func() { _, _ = io.Copy(outGate, data) }) // a failing gate cancels ctx
 	outputs.Go(func() { _, _ = io.Copy(io.MultiWriter(&tail, errGate), errs) })
 	var r agent.Result
 	var lost error
@@ -256,7 +259,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		if lost = agent.Receive(call, &r); lost == nil {
 			outputs.Wait()
 		}
-		_ = data.SetWriteDeadline(time.Now()) // wakes a Feed whose command has ended
+		_ = data.SetWriteDeadline(time.Now()) // ends a Feed whose command has ended
 		close(done)
 	}()
 	fed := make(chan struct{})
@@ -276,7 +279,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 			return fail(fmt.Errorf("it did not end within %v: %w", limit, context.Cause(ctx)), "look for it there")
 		}
 	}
-	select { // a reader that blocks is left in its Read
+	select { // a reader that blocks stays in its Read
 	case <-fed:
 	case <-time.After(fedTime):
 	}
@@ -293,7 +296,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	return m.wrap(op, cmd, r, cause, &tail)
 }
 
-// wrap converts a result to the error of Run.
+// wrap converts the agent's result to the error of Run.
 func (m *Machine) wrap(op string, cmd *iotax.Cmd, r agent.Result, cause error, tail *proc.Tail) error {
 	switch {
 	case r.Msg != "" && (cause == nil || !r.Canceled):
