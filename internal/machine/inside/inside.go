@@ -1,5 +1,5 @@
-// Package inside starts containers on machines: in a guest, on a host over SSH, on this host. Either an engine starts the container, by
-// the command line of Docker, Podman and nerdctl, or the agent makes a set of namespaces.
+// Package inside starts containers on machines: in a guest, on a host over SSH, on this host. Either an engine starts
+// the container, through the command line of Docker, Podman or nerdctl, or the agent makes a set of namespaces.
 package inside
 
 import (
@@ -22,8 +22,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// namespaces means no engine: unshare(1) makes a process tree with its own mounts, processes, IPC and host name, whose root is the
-// machine's or a directory there. It has no control group.
+// namespaces is the value of Engine for no engine: the agent makes a process tree with its own mount, PID, IPC and UTS
+// namespaces. Its root is the machine's root or a directory of the machine. It has no control group of its own.
 const namespaces = "namespaces"
 
 // Spec is the spec of kind container.
@@ -49,7 +49,7 @@ func (s *Spec) SetScalar(v string) error {
 	return nil
 }
 
-// Validate refuses a spec of which no container can be made.
+// Validate returns an error if no container can be made from the spec.
 func (s *Spec) Validate() error {
 	switch {
 	case len(s.words()) == 0:
@@ -70,7 +70,8 @@ func (s *Spec) named() bool { return s.Engine != namespaces }
 // words returns the command line of the engine, with more appended.
 func (s *Spec) words(more ...string) []string { return append(strings.Fields(s.Engine), more...) }
 
-// sharesNetwork reports whether the container has the network of its machine. Without an engine there is no network namespace.
+// sharesNetwork reports whether the container uses the network of its machine. Without an engine, it has no network
+// namespace.
 func (s *Spec) sharesNetwork() bool {
 	if !s.named() {
 		return true
@@ -86,7 +87,7 @@ func (s *Spec) sharesNetwork() bool {
 }
 
 const (
-	startTime = 10 * time.Minute // an image may have to be fetched
+	startTime = 10 * time.Minute // the engine may have to pull the image
 	endTime   = 10 * time.Second
 )
 
@@ -94,35 +95,36 @@ const (
 type container struct {
 	*remote.Machine
 	on      iotax.Machine
-	network bool // it has that of its machine
+	network bool // the container uses the network of its machine
 	facts   map[string]string
-	remove  []string    // the engine's command that removes it; nil without an engine
+	remove  []string    // the engine's command that removes the container; nil without an engine
 	killed  atomic.Bool // the engine's command was killed, so the container may still run
 }
 
-// Caps returns the capabilities of its machine but for its boot, its files and, in most containers, its network.
+// Caps returns the capabilities of its machine without the boot, the files and, in most containers, the network.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {
 	case !c.network:
 		caps.HostAddress, caps.Address, caps.LinkRate, caps.Forward = "", "", 0, nil
-	case caps.Local && caps.Forward == nil: // this host reaches its own ports
+	case caps.Local && caps.Forward == nil: // this host can reach its own ports
 		caps.Forward = func(_ context.Context, port int) (string, error) {
 			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 		}
 	}
-	if c.remove != nil { // an engine made its control group, which may be outside of the machine's
+	if c.remove != nil { // the engine made the control group, which may be outside the machine's
 		caps.DeviceBytes = nil
 	}
 	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
-	// The place is removed from outside. Without an engine, the root is that of the machine or a directory there.
+	// The place is removed from outside. Without an engine, the root is the machine's root or a directory of the
+	// machine.
 	caps.Perishes = c.remove != nil
 	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
 	caps.Home, caps.HostPath = "", nil
 	return caps
 }
 
-// open starts a container on o.On in which o.Place has the path that it has there.
+// open starts a container on o.On. o.Place has the same path in the container as on o.On.
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	const op = "start container"
 	m, p := o.On, o.Place
@@ -134,7 +136,7 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 		return nil, &iotax.Error{Op: op, On: on, Err: fmt.Errorf("a container cannot be given the %s %s", p.Kind, p.Path), Hint: "use a target with a directory or a block device"}
 	}
 	c := &container{on: m, network: s.sharesNetwork()}
-	var words func(program []string) []string // of the command on m that runs a program in the container
+	var words func(program []string) []string // returns the command on m that runs a program in the container
 	program, hint := "", ""
 	if s.named() {
 		words, hint = c.engine(p, s), made.NoShell
@@ -164,8 +166,8 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 	return c, nil
 }
 
-// engine returns the command line by which the engine runs a program as the first process of the container. The container
-// ends with it.
+// engine returns the command line with which the engine runs a program as the first process of the container. The
+// container ends with that process.
 func (c *container) engine(p iotax.Place, s *Spec) func(program []string) []string {
 	name := made.Name()
 	c.remove = s.words("rm", "-f", name)
@@ -183,7 +185,7 @@ func (c *container) engine(p iotax.Place, s *Spec) func(program []string) []stri
 	}
 }
 
-// describe asks the engine for its version.
+// describe gets the version of the engine.
 func (c *container) describe(ctx context.Context, s *Spec) error {
 	version, err := iotax.Output(ctx, c.on, s.words("--version")...)
 	if err != nil {
@@ -197,7 +199,7 @@ func (c *container) describe(ctx context.Context, s *Spec) error {
 	return nil
 }
 
-// namespaces returns the command line of a session in a container without an engine.
+// namespaces returns the command line that starts the agent in new namespaces.
 func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (func([]string) []string, error) {
 	c.facts = map[string]string{"container.engine": namespaces, "container.root": cmp.Or(s.Image, "/ of the machine"),
 		"container.limits": "none: namespaces have no control group"}
@@ -205,7 +207,7 @@ func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (fun
 	if err != nil {
 		return nil, err
 	}
-	prefix, _, err := agent.Sudo(ctx, c.on) // without root, the command's error names the cause
+	prefix, _, err := agent.Sudo(ctx, c.on) // without root, the command's own error shows the cause
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +215,7 @@ func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (fun
 	return func([]string) []string { return words }, nil
 }
 
-// end removes a container whose command was killed.
+// end removes the container if its command was killed.
 func (c *container) end(ctx context.Context) error {
 	if c.remove == nil || !c.killed.Load() {
 		return nil

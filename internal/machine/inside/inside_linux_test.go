@@ -22,7 +22,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// onHost starts a container on this host, around a directory of the test.
+// onHost starts a container on this host around a temporary directory.
 func onHost(t *testing.T, s Spec) (iotax.Machine, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,8 @@ func end(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// The suite of all machines, in namespaces of this host; the crash is the end of their first process.
+// TestNamespaces runs the suite of all machines in namespaces of this host. Killing their first process simulates a
+// crash.
 func TestNamespaces(t *testing.T) {
 	needRoot(t)
 	dirs := map[iotax.Machine]string{}
@@ -72,7 +73,7 @@ func TestNamespaces(t *testing.T) {
 	}})
 }
 
-// The same through the command lines of real engines.
+// TestEngines runs the suite through the command lines of real engines.
 func TestEngines(t *testing.T) {
 	const image = "localhost/iotax-test:1"
 	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
@@ -111,8 +112,8 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// A container in a guest: processes, mounts and host name are its own, the place is the guest's, and the processes that
-// serve it are QEMU's.
+// A container in a guest has its own processes, mounts and host name. Its place is a directory of the guest, and
+// QEMU's processes serve it.
 func TestInAGuest(t *testing.T) {
 	long.Test(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -163,7 +164,7 @@ func TestInAGuest(t *testing.T) {
 	}
 }
 
-// A container has the ports of its machine where it has its network.
+// A container's ports can be reached if the container uses the network of its machine.
 func TestNetworkShared(t *testing.T) {
 	for _, c := range []struct {
 		spec Spec
@@ -189,7 +190,8 @@ func TestNetworkShared(t *testing.T) {
 	}
 }
 
-// What cannot be had is said with what the other side says, and with the command to try.
+// If a container cannot be started, the error contains the other program's message, and its hint contains the command
+// to try by hand.
 func TestRefused(t *testing.T) {
 	place := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for what, c := range map[string]struct {
@@ -209,7 +211,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A container has what its machine has, but for its boot, its files and, with a network of its own, that.
+// Caps keeps the machine's capabilities without the boot, the files and, if the container has its own network, the
+// network.
 func TestCapsKept(t *testing.T) {
 	changed := []string{"Local", "Outside", "Agent", "Facts", "Boot", "Started", "Restart", "BootFiles", "RunOnConsole", "HostPath", "Home"}
 	c := &container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: machinetest.Full{}, network: true, remove: []string{"rm"}}

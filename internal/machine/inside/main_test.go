@@ -8,7 +8,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program is also the agent in what the tests open.
+// The test binary also serves as the agent in the containers of the tests.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	os.Exit(m.Run())

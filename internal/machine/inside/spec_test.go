@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// What no container can be made of is found in the plan, at its field, with what to write.
+// Validate finds a spec from which no container can be made, names the field, and gives a hint.
 func TestSpec(t *testing.T) {
 	for _, c := range []struct {
 		spec        Spec
@@ -31,7 +31,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// A container written on one line has the words of the engine, and an image behind them.
+// A container spec on one line consists of the words of the engine and the image.
 func TestWords(t *testing.T) {
 	for words, want := range map[string]Spec{
 		"namespaces":             {Engine: "namespaces"},
