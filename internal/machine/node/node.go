@@ -1,4 +1,4 @@
-// Package node opens nodes of labs, which are network namespaces of this host.
+// Package node opens the nodes of labs: network namespaces of this host.
 package node
 
 import (
@@ -18,7 +18,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is the spec of kind node: a node of a lab on this host. On real machines a plan has `ssh:` instead.
+// Spec is the spec of kind node: a node of a lab on this host. For real machines, a plan uses `ssh:` instead.
 type Spec struct {
 	Name string   `yaml:"name" doc:"node of the lab, as in node04"`
 	Lab  string   `yaml:"lab" doc:"name of a lab that is up (iotax lab up); if it does not exist, one is made for the run and removed afterwards"`
@@ -46,7 +46,7 @@ func (s *Spec) index() int {
 	return n
 }
 
-// Validate refuses values that no lab supports.
+// Validate returns an error for a name that is not a node's.
 func (s *Spec) Validate() error {
 	if s.index() == 0 {
 		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is not a name of a node", s.Name), Hint: "node01, node02, … node99"}
@@ -54,13 +54,13 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// borrowed counts the machines on each lab that this process made for its runs.
+// borrowed counts the open nodes of each lab that this process made for a run. It is keyed by the lab's name.
 var borrowed = struct {
 	sync.Mutex
 	users map[string]int
 }{users: map[string]int{}}
 
-// findLab returns the lab with the spec's name, or makes one for the run.
+// findLab returns the lab with the spec's name, or makes one for the run and returns true.
 func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
 	l, err = lab.Get(s.Lab)
 	if err == nil {
@@ -125,7 +125,7 @@ func (n *node) String() string {
 	return n.name
 }
 
-// Caps returns the capabilities of this host, with the network and the directory of the node.
+// Caps returns the capabilities of this host with the node's address, link rate and directory.
 func (n *node) Caps() iotax.MachineCaps {
 	c := host.Local().Caps()
 	c.Address, c.LinkRate, c.Home = n.node.Address, n.lab.Rate.BytesPerSecond(), n.node.Dir
@@ -134,7 +134,8 @@ func (n *node) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Run runs the command by nsenter(1), which execs it, so that exit status, signals and process group are those of the command.
+// Run runs the command through nsenter(1). nsenter execs it, so the exit status, signals and process group are the
+// command's.
 func (n *node) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if cmd == nil || len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return host.Local().Run(ctx, cmd) // this host refuses it
@@ -159,7 +160,7 @@ func (n *node) Close(ctx context.Context) error {
 	return n.leave(ctx)
 }
 
-// leave removes the run's lab with its last node.
+// leave removes the run's lab when its last node closes.
 func (n *node) leave(ctx context.Context) error {
 	if !n.ours {
 		return nil
@@ -171,7 +172,8 @@ func (n *node) leave(ctx context.Context) error {
 	return lab.Down(ctx, n.lab.Name)
 }
 
-// Leftovers finds the labs of crashed runs. Their namespaces, links, mounts and directories are removed together.
+// Leftovers returns a finder for the labs of crashed runs. Removing a lab removes its namespaces, links, mounts and
+// directories.
 func Leftovers() []leftover.Finder {
 	return []leftover.Finder{{Kind: "lab", Plural: "labs", Find: findLabs}}
 }

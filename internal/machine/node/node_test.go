@@ -15,7 +15,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// openNodes opens nodes of a lab of the test's own, as a run does.
+// openNodes opens nodes as a run does: in a lab that is made for the run.
 func openNodes(t *testing.T, work string, names ...string) []iotax.Machine {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -36,7 +36,7 @@ func TestNode(t *testing.T) {
 	machinetest.Run(t, func(t *testing.T) iotax.Machine { return openNodes(t, "/tmp/iotax-1042", "node02")[0] })
 }
 
-// All nodes of a run share a lab, which goes with the last of them.
+// All nodes of a run share a lab, which is removed when the last of them closes.
 func TestNodesOfARun(t *testing.T) {
 	work := filepath.Join(t.TempDir(), "iotax-77aa")
 	ms := openNodes(t, work, "node01", "node05")
