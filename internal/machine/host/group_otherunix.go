@@ -4,7 +4,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// alive only checks the process group as a whole.
+// alive checks only whether the process group exists. It returns the negative group id.
 func (g *group) alive() []int {
 	if unix.Kill(-g.id, 0) != nil {
 		return nil

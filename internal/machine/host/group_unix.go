@@ -17,8 +17,8 @@ import (
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// A group is the processes of one command: its process group, and other processes with its tag in their environment or with an ancestor
-// in the group, as far as the system shows them.
+// A group is the processes of one command: its process group, and as far as the system shows them, other processes
+// that have the tag in their environment or an ancestor in the group.
 type group struct {
 	id   int
 	tag  string
@@ -31,7 +31,8 @@ func newGroup(cmd *exec.Cmd, tag string) *group {
 
 func (g *group) release() {}
 
-// end terminates the processes, kills those that do not end, and waits. It returns a description of those that it could not kill.
+// end sends SIGTERM to the processes, kills those that do not exit within proc.Grace, and waits. It returns a
+// description of the processes that it could not kill.
 func (g *group) end() string {
 	start := time.Now()
 	alive := g.alive()
@@ -51,7 +52,7 @@ func (g *group) end() string {
 		case age > proc.Grace+proc.Patience:
 			return describe(alive)
 		case age > proc.Grace:
-			// List them again, because one may have forked.
+			// List the processes again, because one may have forked.
 			for _, p := range alive {
 				unix.Kill(p, unix.SIGKILL)
 			}

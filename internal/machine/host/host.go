@@ -1,4 +1,4 @@
-// Package host runs commands on this host, and ends each with all its processes.
+// Package host runs commands on this host. Ending a command ends all its processes.
 package host
 
 import (
@@ -40,10 +40,11 @@ func (local) Close(context.Context) error { return nil }
 
 func (local) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
-// Run passes files directly to the command, so that the load generator's output does not go through this process. Other readers and
-// writers get a pipe each.
+// Run passes files directly to the command, so that the load generator's output does not go through this process. Each
+// other reader and writer gets a pipe.
 //
-// A Stdin that is not a file may still be in a blocked Read when Run returns, if the command ended without reading all of it.
+// A Stdin that is not a file may still be in a blocked Read when Run returns, if the command ended without reading all
+// of it.
 func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	if err := proc.Check(c, l.String()); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	for _, f := range []*os.File{stdout, stderr, stdin} {
 		if f != nil {
-			f.Close() // the child has its own
+			f.Close() // the child has its own copy
 		}
 	}
 	if err != nil {
@@ -158,14 +159,14 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 		case <-finished:
 			return l.ended(c, context.Cause(ctx))
 		case <-time.After(time.Second):
-			// An unidentified process holds the output.
+			// A process outside the group still has the output open.
 			out.Shut()
 			errs.Shut()
 			return l.ended(c, context.Cause(ctx))
 		}
 	}
 	if feed != nil {
-		ends.close() // wakes a Feed that writes to an ended command
+		ends.close() // ends a Feed that writes to an ended command
 		select {
 		case <-fed:
 		case <-time.After(100 * time.Millisecond):
@@ -198,7 +199,7 @@ func (l local) ended(c *iotax.Cmd, cause error) error {
 	return cause
 }
 
-// pipes closes the remaining pipes of one command. It may be called twice.
+// pipes holds the pipe ends of one command. close may be called twice.
 type pipes []*os.File
 
 func (p *pipes) pipe() (r, w *os.File, err error) {
@@ -219,7 +220,7 @@ func (p *pipes) close() {
 func lookPath(c *iotax.Cmd) (string, error) {
 	name := c.Args[0]
 	if strings.ContainsRune(name, filepath.Separator) {
-		// Relative to Dir, because os/exec changes to Dir before the lookup.
+		// A relative name is relative to Dir: the child changes to Dir before it executes the file.
 		return name, nil
 	}
 	for i := len(c.Env) - 1; i >= 0; i-- {
@@ -245,8 +246,8 @@ func lookPath(c *iotax.Cmd) (string, error) {
 	return exec.LookPath(name)
 }
 
-// notRun maps a failed start to the exit status of a shell: 127 for a missing program, 126 for one that cannot be executed. So a missing
-// fio has the same status on every machine.
+// notRun maps a failed start to the exit status of a shell: 127 for a missing program, 126 for one that cannot be
+// executed. So a missing fio gives the same status on every machine.
 func notRun(c *iotax.Cmd, err error) error {
 	e := &iotax.ExitError{Args: c.Args, Code: 126}
 	switch {
@@ -265,7 +266,7 @@ func notRun(c *iotax.Cmd, err error) error {
 	return e
 }
 
-// describe lists process ids for an error, the first few of them.
+// describe lists the first process ids for an error.
 func describe(pids []int) string {
 	var b bytes.Buffer
 	for i, p := range pids {
