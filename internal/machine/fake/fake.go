@@ -17,19 +17,20 @@ import (
 	"iotax/internal/plan"
 )
 
-// A Machine is a machine for tests: it runs commands on this host, logs them, and fails, dies or delays as configured. Its fields are set
-// before the first Run.
+// A Machine is a machine for tests: it runs commands on this host, logs them, and fails, dies or delays as configured.
+// Set its fields before the first Run.
 type Machine struct {
 	link agent.Link
 
-	Name  string        // what String returns; "" is "fake"
-	Under iotax.Machine // runs the commands; nil is this host
+	Name  string        // the result of String; "" means "fake"
+	Under iotax.Machine // runs the commands; nil means this host
 
-	// Delay is the time before every command. Sleep waits for it; nil is real time.
+	// Delay is the pause before every command. Sleep waits for this time; nil means real time.
 	Delay time.Duration
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// FailAt may return an error instead of running the n-th command (from 0).
+	// FailAt is called before the n-th command (from 0). If it returns an error, Run returns that error and does not
+	// run the command.
 	FailAt func(n int, c *iotax.Cmd) error
 
 	// DieAt reports whether the machine dies during the n-th command (from 0). Later commands fail.
@@ -45,7 +46,7 @@ type Machine struct {
 	closed bool
 }
 
-// errDied is the cause of death. It is no ctx error and no exit status.
+// errDied is the error of commands on a dead machine. It is neither a context error nor an ExitError.
 var errDied = errors.New("the machine died")
 
 func (f *Machine) String() string {
@@ -55,14 +56,14 @@ func (f *Machine) String() string {
 	return f.Name
 }
 
-// Log returns the commands so far in the order in which they came, quoted as a shell needs them.
+// Log returns the commands so far in the order of their Run calls, quoted for a shell.
 func (f *Machine) Log() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.log)
 }
 
-// Die makes the machine die now. Commands under way fail.
+// Die makes the machine die now. Running commands fail.
 func (f *Machine) Die() {
 	ch := f.death()
 	f.mu.Lock()
@@ -84,14 +85,15 @@ func (f *Machine) death() chan struct{} {
 	return f.dead
 }
 
-// Closed says whether Close was called.
+// Closed reports whether Close was called.
 func (f *Machine) Closed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.closed
 }
 
-// Caps returns the capabilities of Under, as if it were another host. The agent of its session runs in this process, and ends with the machine.
+// Caps returns the capabilities of Under, with Local cleared as for another host. The agent runs in this process and
+// ends with the machine.
 func (f *Machine) Caps() (c iotax.MachineCaps) {
 	if f.Under != nil {
 		c = f.Under.Caps()
@@ -182,7 +184,7 @@ func (f *Machine) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	dies := f.DieAt != nil && f.DieAt(n, c)
 	if dies {
-		// Late enough for the command to have begun, as a real death would find it.
+		// Wait until the command has started: a real machine dies while the command runs.
 		t := time.AfterFunc(10*time.Millisecond, f.Die)
 		defer t.Stop()
 		defer f.Die()
@@ -193,7 +195,7 @@ func (f *Machine) Run(ctx context.Context, c *iotax.Cmd) error {
 	}
 	err := under.Run(ctx, c)
 	if dies || errors.Is(err, errDied) {
-		return died(errDied) // also when the command was quicker than death: nobody hears of it
+		return died(errDied) // also if the command finished first: a dead machine reports no result
 	}
 	return err
 }
@@ -218,7 +220,7 @@ type Spec struct {
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{} }
 
-// Validate refuses negative numbers.
+// Validate returns an error for negative numbers.
 func (s *Spec) Validate() error {
 	for _, f := range []struct {
 		name string
