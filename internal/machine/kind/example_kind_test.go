@@ -22,7 +22,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// The kind that CONTRIBUTING.md walks through; TestContributing keeps the two alike.
+// CONTRIBUTING.md explains this kind step by step. TestContributing checks that both have the same code.
 
 // [kind]
 
@@ -106,7 +106,7 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// Who follows CONTRIBUTING.md to the letter has a kind, and no test that fails for lack of a line.
+// A reader who follows CONTRIBUTING.md gets a kind that passes the tests.
 func TestContributingFollowed(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestContributingFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// shown is the block that begins so.
+	// shown returns the code block of CONTRIBUTING.md that starts with `begin`.
 	shown := func(begin string) string {
 		for _, fence := range []string{"````", "```"} {
 			for _, m := range regexp.MustCompile("(?ms)^"+fence+"(?:go|markdown)\n(.*?)^"+fence+"$").FindAllStringSubmatch(string(text), -1) {

@@ -1,5 +1,5 @@
-// Package kind defines a kind of machine: its spec in a plan, and how it is opened. The packages of kinds import it; package machine lists
-// them.
+// Package kind defines a kind of machine: its spec in a plan, and the function that opens it. The packages of kinds
+// import it. Package machine lists the kinds.
 package kind
 
 import (
@@ -14,25 +14,26 @@ import (
 type Kind struct {
 	plan.Kind
 
-	// Open opens the machine of spec, which New made and the plan filled. If it fails or ctx ends, it removes what it made.
+	// Open opens the machine of spec, which New made and the plan filled. If Open fails or ctx ends, it removes
+	// everything that it made.
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 
-	// Check returns why a machine of spec on this host cannot have a device. Open would fail with it, and with it all targets of the
-	// machine. nil accepts any device.
+	// Check returns an error if a machine of spec on this host cannot use a device. Open would fail, and with it all
+	// targets of the machine. If Check is nil, the kind accepts any device.
 	Check func(ctx context.Context, spec plan.Spec, d iotax.Device) error
 }
 
-// Options are the options of opening a machine.
+// Options are the options for opening a machine.
 type Options struct {
 	Name     string                           // its name in the plan, or ""
-	On       iotax.Machine                    // the machine that it is on; nil is this host
-	Place    iotax.Place                      // there, of the target inside a machine whose Traits have Encloses
-	Devices  []iotax.Device                   // that the volumes on it need at its start
-	CacheDir string                           // kept between runs: kernels, images
-	WorkDir  string                           // of this run, on this host; removed after it
-	Existing bool                             // make nothing: a missing machine is iotax.ErrGone
+	On       iotax.Machine                    // the machine that the new machine is on; nil means this host
+	Place    iotax.Place                      // place of the target on On, for a machine whose Traits have Encloses
+	Devices  []iotax.Device                   // devices that the volumes on the machine need when it starts
+	CacheDir string                           // directory that is kept between runs, for kernels and images
+	WorkDir  string                           // working directory of the run on this host; removed after the run
+	Existing bool                             // make nothing: if the machine does not exist, Open returns iotax.ErrGone
 	Log      func(format string, args ...any) // prints progress for the user; may be nil
-	Init     string                           // program that built-in guests boot as /init; "" is the running one
+	Init     string                           // program that built-in guests boot as /init; "" means the running program
 }
 
 // Logf prints progress for the user if Log is set.
@@ -42,7 +43,8 @@ func (o Options) Logf(format string, args ...any) {
 	}
 }
 
-// Of returns the kind of machine that an S describes. A plan starts from a copy of defaults. open gets a spec that passed Validate.
+// Of returns a kind whose spec is an S. A plan starts from a copy of defaults. open gets only specs that pass
+// Validate.
 func Of[S any, P interface {
 	*S
 	plan.Spec
@@ -68,7 +70,8 @@ func (k Kind) WithCheck(check func(ctx context.Context, spec plan.Spec, d iotax.
 	return k
 }
 
-// WithoutDevices returns k for machines that are not started for the run. They get no disks and no shares.
+// WithoutDevices returns k with an Open that refuses disks and shares. It is for machines that are not started for the
+// run.
 func (k Kind) WithoutDevices() Kind {
 	open := k.Open
 	k.Open = func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error) {
