@@ -15,7 +15,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// died is the label of a run whose runner's process id is another's by now.
+// died returns the label of a run whose runner no longer exists: its process id belongs to another process by now.
 func died(t *testing.T) leftover.Label {
 	t.Helper()
 	l := leftover.Label{Run: "run-" + filepath.Base(t.TempDir()), Runner: leftover.Self()}
@@ -26,7 +26,7 @@ func died(t *testing.T) leftover.Label {
 	return l
 }
 
-// left finds what carries the label.
+// left returns the leftovers that carry the label.
 func left(t *testing.T, l leftover.Label, made ...plan.Machine) (items []leftover.Item) {
 	t.Helper()
 	all, err := leftover.Find(t.Context(), leftover.Place{Machine: host.Local(), Dirs: []string{"/var/tmp"}, Also: machine.Leftovers(made)})
@@ -41,7 +41,8 @@ func left(t *testing.T, l leftover.Label, made ...plan.Machine) (items []leftove
 	return items
 }
 
-// A lab that a died run made goes with its namespaces and its directory; one that somebody made to stay is not found.
+// Find finds the namespaces and the directory of a crashed run's lab, and Remove removes them. It does not find a lab
+// without a label.
 func TestLeftLab(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make network namespaces")
@@ -79,7 +80,8 @@ func TestLeftLab(t *testing.T) {
 	}
 }
 
-// A container and a volume that a died run made are found at the engine that the run used, and removed; others' stay.
+// Find finds the container and the volume of a crashed run through the engine that the run used, and Remove removes
+// them. Containers without the label stay.
 func TestLeftContainer(t *testing.T) {
 	long.Test(t)
 	for name, start := range map[string]func(*testing.T) *engine.Engine{"docker": engine.Docker, "podman": engine.Podman} {
@@ -104,7 +106,7 @@ func TestLeftContainer(t *testing.T) {
 			if items := left(t, l, made); len(items) > 0 {
 				t.Errorf("after the removal: %+v", items)
 			}
-			e.CLI(t, "rm", "-f", "mine") // fails the test if it has gone, too
+			e.CLI(t, "rm", "-f", "mine") // fails the test if this container was removed, too
 		})
 	}
 }

@@ -1,7 +1,7 @@
-// Package machine opens the places where commands run. Each kind has a room below this one and is listed here; every
-// kind passes the suite in machinetest.
+// Package machine opens the places where commands run. Each kind is a subpackage that Kinds lists, and passes the
+// suite in machinetest.
 //
-// To add a kind, write a package with its spec and its Kind, add that to Kinds, and run the suite against it.
+// To add a kind, write a package with its Spec and its Kind, add the Kind to Kinds, and run the suite against it.
 package machine
 
 import (
@@ -26,13 +26,13 @@ import (
 	"iotax/internal/plan"
 )
 
-// What opens machines needs no room but this.
+// Callers that open machines need to import only this package.
 type (
 	Kind    = kind.Kind
 	Options = kind.Options
 )
 
-// Kinds lists every kind there is.
+// Kinds returns all kinds of machines.
 func Kinds() []Kind {
 	return []Kind{
 		host.Kind,
@@ -50,7 +50,7 @@ func Kinds() []Kind {
 	}
 }
 
-// PlanKinds is what the package plan needs to know of Kinds.
+// PlanKinds returns the part of Kinds that package plan needs.
 func PlanKinds() []plan.Kind {
 	var ks []plan.Kind
 	for _, k := range Kinds() {
@@ -59,7 +59,7 @@ func PlanKinds() []plan.Kind {
 	return ks
 }
 
-// Open opens m, a machine of a plan.
+// Open opens m. If o.Name is empty, it sets the name to m.Name.
 func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error) {
 	var names []string
 	for _, k := range Kinds() {
@@ -82,7 +82,7 @@ func Open(ctx context.Context, m plan.Machine, o Options) (iotax.Machine, error)
 		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
-// Check returns why m, which is on this host, cannot have a device.
+// Check returns an error if m, a machine on this host, cannot use d.
 func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
 	for _, k := range Kinds() {
 		if k.Name == m.Kind && k.Check != nil {
@@ -92,8 +92,9 @@ func Check(ctx context.Context, m plan.Machine, d iotax.Device) error {
 	return nil
 }
 
-// Leftovers finds what machines of crashed runs have left on this host outside of processes and directories: containers
-// and volumes, at the engines that this user reaches and at those of the machines in plans, instances of Lima and Tart, and labs.
+// Leftovers returns finders for what the machines of crashed runs left on this host besides processes and directories:
+// containers and volumes, in the engines that this user can reach and in those of the plans' machines, instances of
+// Lima and Tart, and labs.
 func Leftovers(plans []plan.Machine) []leftover.Finder {
 	return slices.Concat(container.Leftovers(plans), tool.Leftovers(), node.Leftovers())
 }

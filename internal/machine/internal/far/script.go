@@ -1,5 +1,5 @@
-// Package far starts programs through a POSIX sh on a channel that carries standard streams, where the words of a command line may
-// change: an SSH session, limactl shell.
+// Package far starts programs through a POSIX sh on a channel that carries the standard streams but may change the
+// words of a command line, such as an SSH session or limactl shell.
 package far
 
 import (
@@ -8,19 +8,19 @@ import (
 	"iotax"
 )
 
-// Bootstrap is what the login shell is asked to run, the same for every program: it reads one line
-// from standard input and evaluates it. It is so written that fish and csh take it too, for any
-// login shell may be there; "exec" keeps that shell from staying in between. The program's words
-// come over standard input, where their length has no limit but that of its arguments.
+// Bootstrap is the command line for the login shell. It is the same for every program: it reads one line from standard
+// input and evaluates it. fish and csh accept it, too, because the login shell may be any shell. "exec" replaces the
+// login shell with sh. The program's arguments come over standard input, so only the kernel's limit on arguments
+// applies.
 const Bootstrap = `exec sh -c '` + Script + `'`
 
-// Script is Bootstrap's script alone, for channels that take an argument vector.
+// Script is the script in Bootstrap, for channels that take an argument vector.
 const Script = `IFS= read -r iotax_s && eval "$iotax_s"`
 
-// newline sets the variable that quote uses.
+// newline is shell code that sets the variable that quote uses.
 const newline = `iotax_n=$(printf "\nx"); iotax_n=${iotax_n%x}; `
 
-// Exec is a line for Bootstrap that replaces the shell by args, with its newline.
+// Exec returns the line for Bootstrap that replaces the shell with args. The line ends with a newline.
 func Exec(args []string) string {
 	line := newline + "exec"
 	for _, a := range args {
@@ -29,7 +29,7 @@ func Exec(args []string) string {
 	return line + "\n"
 }
 
-// quote quotes s for sh on one line: newlines come from a variable.
+// quote quotes s for sh on one line. It replaces each newline with a variable.
 func quote(s string) string {
 	parts := strings.Split(s, "\n")
 	for i, p := range parts {

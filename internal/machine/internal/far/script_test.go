@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The line must stay one line, or read would take a part of it for the whole. sh gives the program its words unchanged.
+// Exec returns exactly one line, because the far shell reads only one. sh passes the words to the program unchanged.
 func TestExec(t *testing.T) {
 	words := []string{"a\nb", "\n", "", "it's $HOME \\ \"x\"", "*"}
 	line := Exec(append([]string{"printf", `%s\0`}, words...))

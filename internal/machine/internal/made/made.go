@@ -1,5 +1,5 @@
-// Package made holds what the machines that are made for a run have in common: their names, and of containers,
-// whoever runs them, what keeps them and where they find their mounts.
+// Package made holds what machines that iotax makes for a run have in common: their names, the command that keeps a
+// container running, and the paths of a container's mounts.
 package made
 
 import (
@@ -8,26 +8,26 @@ import (
 	"strings"
 )
 
-// Name is a fresh name: whoever finds the machine knows whose it was.
+// Name returns a new random name. Its prefix shows that iotax made the machine.
 func Name() string {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	return "iotax-" + hex.EncodeToString(b[:])
 }
 
-// Sleep is what a container that is made runs until its end. A shell that waits hears SIGTERM, and any image with
-// sh has both.
+// Sleep returns the command that keeps a container running until it is stopped. A shell that waits for a child handles
+// SIGTERM at once. Any image that has sh has sleep, too.
 func Sleep() []string {
 	return []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"}
 }
 
-// NoShell is the hint for an image in which no agent can be started.
+// NoShell is the hint for an image in which the agent cannot be started.
 const NoShell = "use an image that has a POSIX shell (busybox will do)"
 
-// Mount is where a container finds the mount with that id; package volume looks there.
+// Mount returns the path of the mount `id` in a container. Package volume uses this path.
 func Mount(id string) string { return "/mnt/" + id }
 
-// ShortID is as much of the id of a container or an image as engines show.
+// ShortID shortens the id of a container or an image to the length that engines show.
 func ShortID(id string) string {
 	id = strings.TrimPrefix(id, "sha256:")
 	return id[:min(len(id), 12)]

@@ -1,6 +1,5 @@
-// Package proc holds what every machine does alike around a command: judging it before it runs,
-// keeping the end of its standard error, and passing its streams so that a failing reader or writer
-// of the caller ends the command.
+// Package proc contains the parts of running a command that all machines share: it checks the command, keeps the end
+// of its standard error, and passes its streams so that a failing reader or writer of the caller ends the command.
 package proc
 
 import (
@@ -21,19 +20,18 @@ import (
 )
 
 const (
-	// Grace is how long a command that was asked to end (SIGTERM) may take before it is killed.
-	// fio needs a moment to stop its jobs and write its results.
+	// Grace is the time between SIGTERM and SIGKILL. fio needs a moment to stop its jobs and write its results.
 	Grace = 2 * time.Second
 
-	// Patience is how long a killed command may take to vanish. Only a process that waits in the
-	// kernel, for a disk or a server that does not answer, takes longer.
+	// Patience is the time that a killed process gets to exit. Only a process that waits in the kernel, for a disk or
+	// a server that does not answer, takes longer.
 	Patience = 10 * time.Second
 
-	// TagName is the environment variable that marks the processes of one command. A process
-	// group is not enough to find them all: fio's jobs each start a session of their own.
+	// TagName is the environment variable that marks the processes of one command. The process group does not include
+	// them all: each fio job starts its own session.
 	TagName = "IOTAX_COMMAND"
 
-	// TailSize is how much of standard error an ExitError keeps.
+	// TailSize is the number of bytes of standard error that an ExitError keeps.
 	TailSize = 4 << 10
 )
 
@@ -44,7 +42,7 @@ func NewTag() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Check finds what no machine can run.
+// Check returns an error if no machine could run c. `on` is the machine's name for the error.
 func Check(c *iotax.Cmd, on string) error {
 	bad := func(format string, args ...any) error {
 		return &iotax.Error{Op: "run a command", On: "on " + on, Err: fmt.Errorf(format, args...)}
@@ -76,7 +74,7 @@ func Check(c *iotax.Cmd, on string) error {
 	return nil
 }
 
-// Name is the word for c in errors.
+// Name returns the quoted name of c's program for errors.
 func Name(c *iotax.Cmd) string { return iotax.Quote(c.Args[0]) }
 
 // A Tail is a writer that keeps the last TailSize bytes.
@@ -101,7 +99,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns what was kept, without secrets; when the beginning was lost, it starts at a whole character.
+// String returns the kept bytes without secrets. If earlier bytes were dropped, the text starts at a whole character.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,8 +112,8 @@ func (t *Tail) String() string {
 	return secret.Text(string(b))
 }
 
-// A Gate passes writes to a writer of the caller, until it is shut: what arrives later, from a
-// process that outlived its command, must not touch a buffer that the caller reads again.
+// A Gate passes writes to a writer of the caller until Shut. Later output, from a process that outlived its command,
+// must not change a buffer that the caller reads by then.
 type Gate struct {
 	mu   *sync.Mutex
 	w    io.Writer
@@ -140,7 +138,8 @@ func (g *Gate) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Shut ends the passing. It does not wait for ever for a caller's writer that is stuck in Write.
+// Shut makes later writes return without effect. It waits at most one second for a Write of the caller's writer that
+// does not return.
 func (g *Gate) Shut() {
 	done := make(chan struct{})
 	go func() {
@@ -155,7 +154,7 @@ func (g *Gate) Shut() {
 	}
 }
 
-// A StreamError says that the caller's own reader or writer failed under a command.
+// A StreamError reports that the caller's reader or writer failed while a command ran.
 type StreamError struct {
 	Stream string // "standard input", "standard output", "standard error"
 	Err    error
@@ -164,8 +163,8 @@ type StreamError struct {
 func (e *StreamError) Error() string { return e.Stream + ": " + e.Err.Error() }
 func (e *StreamError) Unwrap() error { return e.Err }
 
-// Gates returns the gates in front of c's two outputs. When both are the same writer, only one of
-// the two calls it at a time, as with os/exec. fail is called with a *StreamError.
+// Gates returns the gates in front of c's two outputs. If both are the same writer, only one gate calls it at a time,
+// as with os/exec. `fail` gets a *StreamError.
 func Gates(c *iotax.Cmd, fail func(error)) (out, err *Gate) {
 	gate := func(w io.Writer, name string, mu *sync.Mutex) *Gate {
 		return &Gate{mu: mu, w: w, fail: func(e error) { fail(&StreamError{name, e}) }}
@@ -186,13 +185,13 @@ func same(a, b io.Writer) bool {
 	return t == reflect.TypeOf(b) && t.Comparable() && a == b
 }
 
-// Feed copies r to w and closes w. A failing reader calls fail, and fail must have ended the
-// command by the time it returns: otherwise the command would take the broken input for a whole
-// one. That a command does not read its input is no failure.
+// Feed copies r to w and closes w. If r fails, Feed calls `fail`, which must end the command before it returns:
+// otherwise the command would treat the truncated input as complete. It is not an error if the command does not read
+// all of its input.
 func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	if r != nil {
 		src := &source{r: r}
-		_, _ = io.Copy(w, src) // src keeps the error that counts
+		_, _ = io.Copy(w, src) // src keeps the error that matters
 		if src.err != nil {
 			fail(&StreamError{"standard input", src.err})
 		}
@@ -200,8 +199,8 @@ func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	w.Close()
 }
 
-// A source remembers that it was the reader that failed, not the writer behind io.Copy. It hides
-// the reader's WriterTo for the same reason.
+// A source records an error of the reader, which io.Copy does not distinguish from one of the writer. It hides the
+// reader's WriterTo for the same reason.
 type source struct {
 	r   io.Reader
 	err error
@@ -215,7 +214,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Reason strips the operation and the path that the os package puts before a cause.
+// Reason returns the text of err without the operation and the path that package os adds.
 func Reason(err error) string {
 	var p *os.PathError
 	if errors.As(err, &p) {
@@ -224,7 +223,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Survivors is the error of a command that could not be ended.
+// Survivors returns the error for a command that could not be ended. `who` describes its remaining processes, and
+// `cause` is the reason for ending it.
 func Survivors(c *iotax.Cmd, on, who string, cause error) error {
 	return &iotax.Error{
 		Op: "end " + Name(c), On: "on " + on,
