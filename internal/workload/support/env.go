@@ -1,4 +1,4 @@
-// Package support is what the kinds of workloads have in common.
+// Package support contains what the kinds of workloads share.
 package support
 
 import (
@@ -12,35 +12,36 @@ import (
 )
 
 const (
-	RawLimit     = 4 << 20  // bytes that are kept of a command's output
-	MessageLimit = 64 << 10 // bytes that are kept of fio's messages
+	RawLimit     = 4 << 20  // limit for the kept output of a command, bytes
+	MessageLimit = 64 << 10 // limit for the kept messages of fio, bytes
 )
 
-// A Kind is one way to write a workload in a plan, and how it is made from that.
+// A Kind is a kind of workload in a plan, with the function that makes workloads of it.
 type Kind struct {
 	plan.Kind
 
-	// New makes the workload that w describes; w.Spec is what plan.Kind.New returned, filled.
+	// New makes the workload that w describes. w.Spec is a value that plan.Kind.New returned, with the plan's keys filled in.
 	New func(w plan.Workload, e Env) (iotax.Workload, error)
 }
 
-// Env is what a workload is made from besides its spec.
+// Env holds what a workload needs besides its spec.
 type Env struct {
-	CacheDir string                           // kept between runs; "" keeps nothing
-	Log      func(format string, args ...any) // what happens, for the user; nil is silence
+	CacheDir string                           // cache kept between runs; "" disables it
+	Log      func(format string, args ...any) // progress for the user; nil discards it
 
-	// Shared is what the workloads of a run have in common. KindOf makes one for a workload without it.
+	// Shared holds what the workloads of a run share. KindOf makes a new one if Shared is nil.
 	Shared *Shared
 
-	// Host is this host. What lies on it anyway (the files behind a share) is written there; nil writes all
-	// of it from where it is used.
+	// Host is this host. Files that are stored on it anyway, such as those behind a share, are written here directly. If Host is
+	// nil, every file is written by the machine that uses it.
 	Host iotax.Machine
 
-	// Lodge makes a directory for a workload on a machine, guarded and labelled as those of volumes are. undo removes it, and is
-	// called also after an error.
+	// Lodge makes a directory for a workload on a machine, with the same guard and label as the directories of volumes. The caller
+	// must call undo, also after an error. It removes the directory.
 	Lodge func(ctx context.Context, m iotax.Machine, l Lodging) (path string, undo func(context.Context) error, err error)
 
-	// Python makes the root file system of that name, and says what is run there: {port} is where it listens.
+	// Python builds the root file system of a Python web server. It returns the directory and the command that starts the server.
+	// {port} in the command is the port to listen on.
 	Python func(context.Context) (dir, run string, err error)
 }
 
@@ -50,7 +51,7 @@ func (e Env) Logf(format string, args ...any) {
 	}
 }
 
-// KindOf is k, whose workloads open makes. Each is handed a spec of its kind.
+// KindOf returns the kind k whose workloads `open` makes. New fails if the spec's type is not *S.
 func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.Workload, error)) Kind {
 	return Kind{k, func(w plan.Workload, e Env) (iotax.Workload, error) {
 		s, ok := any(w.Spec).(*S)
@@ -64,14 +65,14 @@ func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.W
 	}}
 }
 
-// Shared is what the workloads of one run have in common. Its zero value is empty.
+// Shared holds what the workloads of one run share. The zero value is ready to use.
 type Shared struct {
 	Held   HeldFiles
-	tools  sync.Map // fio that was copied to machines, by Identity: Tool
-	values sync.Map // of kinds of workloads, by their types
+	tools  sync.Map // fio copied to machines: Tool by Identity
+	values sync.Map // values of the kinds of workloads, by type
 }
 
-// Of returns the value of type T that s holds; it is empty at first.
+// Of returns the value of type T in s. The first call stores the zero value.
 func Of[T any](s *Shared) *T {
 	v, _ := s.values.LoadOrStore(reflect.TypeFor[T](), new(T))
 	return v.(*T)

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// FileSizes returns the sizes of those of the files that exist.
+// FileSizes returns the sizes of the named files that exist.
 func FileSizes(ctx context.Context, t *iotax.Target, names []string) (sizes map[string]int64, err error) {
 	err = Limited(ctx, GlanceTime, func(ctx context.Context) error {
 		sizes, err = task.Sizes.On(ctx, t.Machine, task.Files{Dir: t.Place.Path, Names: names})
@@ -33,13 +33,13 @@ func FileKey(t *iotax.Target, name string) string {
 	return t.Machine.String() + "\x00" + path.Join(t.Place.Path, name)
 }
 
-// HeldFiles counts the users of the files at places: one that two workloads use is written once, and removed by the last.
+// HeldFiles counts the users of each test file. Workloads that use the same file write it once, and the last user removes it.
 type HeldFiles struct {
 	mu    sync.Mutex
 	users map[string]int
 }
 
-// Hold counts a user more of the files.
+// Hold adds one user to each file. It returns `names`.
 func (h *HeldFiles) Hold(t *iotax.Target, names []string) []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *HeldFiles) Hold(t *iotax.Target, names []string) []string {
 	return names
 }
 
-// Release counts a user less and returns the files that have none left.
+// Release removes one user from each file. It returns the files without users, each with its partial file.
 func (h *HeldFiles) Release(t *iotax.Target, names []string) (unused []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,14 +68,14 @@ func (h *HeldFiles) Release(t *iotax.Target, names []string) (unused []string) {
 
 const Partial = ".part"
 
-// IsNBD reports whether p is an NBD export, which fio speaks to by an engine of its own.
+// IsNBD reports whether p is an NBD export. fio has a separate engine for these.
 func IsNBD(p iotax.Place) bool {
 	return p.Kind == iotax.PlaceURL && (strings.HasPrefix(p.Path, "nbd:") || strings.HasPrefix(p.Path, "nbd+unix:") || strings.HasPrefix(p.Path, "nbds:") || strings.HasPrefix(p.Path, "nbds+unix:"))
 }
 
-// Survey looks at a machine.
+// Survey surveys a machine.
 func Survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
-	if _, err = agent.Program(ctx, m); err == nil { // that the agent is copied there is not part of the look
+	if _, err = agent.Program(ctx, m); err == nil { // GlanceTime does not include copying the agent there
 		err = Limited(ctx, GlanceTime, func(ctx context.Context) error {
 			s, err = task.Look.On(ctx, m, struct{}{})
 			return err
@@ -87,7 +87,7 @@ func Survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
 	return s, err
 }
 
-// Identity is the machine itself where it can be a map key.
+// Identity returns a map key for a machine: m itself if it is comparable, else its name.
 func Identity(m iotax.Machine) any {
 	if reflect.TypeOf(m).Comparable() {
 		return m
@@ -95,7 +95,7 @@ func Identity(m iotax.Machine) any {
 	return m.String()
 }
 
-// ScaledSize is n bytes by the factor, in whole blocks of 4 KiB. It does not fall below least, unless n did.
+// ScaledSize returns n bytes times `by`, rounded down to a multiple of 4 KiB, but not less than the smaller of n and `least`.
 func ScaledSize(n int64, by float64, least int64) int64 {
 	return max(int64(float64(n)*by)&^4095, min(n, least))
 }

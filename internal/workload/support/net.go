@@ -10,10 +10,11 @@ import (
 	"iotax"
 )
 
-// guestPort is the last port that was given out on a machine that is not this host.
+// guestPort counts the ports that FreePort gave out on machines other than this host.
 var guestPort atomic.Int32
 
-// NoWay says why this host does not Reach the ports of m, and what can be done; otherwise is what helps with any machine.
+// NoWay returns the reason why this host cannot reach the ports of m, and a hint. `otherwise` is the hint that applies to every
+// machine.
 func NoWay(m iotax.Machine, otherwise string) (hint string, err error) {
 	if iotax.Outside(m) == m {
 		return otherwise, errors.New("this host has no way to its ports")
@@ -22,7 +23,8 @@ func NoWay(m iotax.Machine, otherwise string) (hint string, err error) {
 		errors.New("the container has a network of its own, or one that this host has no way to")
 }
 
-// FreePort finds a TCP port on m that nobody listens on.
+// FreePort returns a TCP port for a server on m. On this host the port is free. On other machines it is the next one from 18000 to
+// 27999, and FreePort does not check that it is free.
 func FreePort(m iotax.Machine) (int, error) {
 	if !iotax.IsLocal(iotax.Outside(m)) {
 		return 18000 + int(guestPort.Add(1)%10000), nil
@@ -35,13 +37,13 @@ func FreePort(m iotax.Machine) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Reach tells on which address a program on m is to listen, and the one by which this host then reaches that port.
+// Reach returns the address on which a program on m must listen, and the address at which this host then reaches that port.
 func Reach(ctx context.Context, m iotax.Machine, port int) (listen, addr string, err error) {
 	listen = "127.0.0.1"
 	addr = net.JoinHostPort(listen, strconv.Itoa(port))
 	if forward := m.Caps().Forward; forward != nil {
 		addr, err = forward(ctx, port)
-		if !iotax.IsLocal(iotax.Outside(m)) { // what is forwarded comes in from outside there; here it must not be offered to others
+		if !iotax.IsLocal(iotax.Outside(m)) { // forwarded connections enter the machine through its network; on this host, only local programs may connect
 			listen = "0.0.0.0"
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"iotax/internal/rules"
 )
 
-// startShare is the share of a piece of work that reaching the machine may take.
+// startShare is the share of a trial's duration that starting a command on the machine may take without a finding.
 const startShare = 0.05
 
-// Timed runs f between two readings of this host's clock and adds duration, and operations (the number that
-// f returns), to out. On machines other than this host it times an empty command first: start, the part of
-// the duration that is no work.
+// Timed measures f with this host's clock. It adds the values duration and operations (the number that f returns) to out. On
+// machines other than this host it also times an empty command and adds the value start, the part of the duration that is not
+// work.
 func Timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
 	var start time.Duration
 	if !iotax.IsLocal(m) {
@@ -43,7 +43,7 @@ func Timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (ope
 	return took, nil
 }
 
-// emptyCommand is how long a command that does nothing takes on m.
+// emptyCommand returns how long a command that does nothing takes on m.
 func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 	args := []string{"true"}
 	if goos, err := System(ctx, m); err != nil {
@@ -58,8 +58,8 @@ func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// System returns the operating system of m, as in runtime.GOOS, or "". A machine without a session of its own is a POSIX one: its agents
-// are started by sh.
+// System returns the operating system of m, as in runtime.GOOS. It returns "" for a machine without its own session. Such a
+// machine is POSIX, because sh starts its agents.
 func System(ctx context.Context, m iotax.Machine) (string, error) {
 	if agent.LinkOf(m) == nil && !iotax.IsLocal(m) {
 		return "", nil
@@ -75,17 +75,18 @@ func judgeStart(out *iotax.Trial, start, took time.Duration) {
 	}
 }
 
-// Placeholders are what stands for the place in a command.
+// Placeholders maps the kind of a place to its placeholder in a command.
 var Placeholders = map[iotax.PlaceKind]string{
 	iotax.PlaceDir: "{dir}", iotax.PlaceDevice: "{device}", iotax.PlaceURL: "{url}",
 }
 
-// Holds reports whether p stands in one of texts.
+// Holds reports whether one of `texts` contains p. It is false for an empty p.
 func Holds(p string, texts ...string) bool {
 	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
 }
 
-// GuardFio asks whether fio may be run at t's place. In a directory it makes what is missing also for a job that only reads.
+// GuardFio returns an error if fio must not run at t's place. It also checks a job that only reads in a directory, because fio
+// creates missing files there.
 func GuardFio(ctx context.Context, t *iotax.Target, writes bool) error {
 	if t.Place.Guard == nil || !writes && t.Place.Kind != iotax.PlaceDir {
 		return nil
@@ -93,7 +94,7 @@ func GuardFio(ctx context.Context, t *iotax.Target, writes bool) error {
 	return t.Place.Guard(ctx)
 }
 
-// Misplaced is the first placeholder in texts that t's place cannot fill, or "".
+// Misplaced returns a placeholder in `texts` that t's place cannot fill, or "".
 func Misplaced(t *iotax.Target, texts ...string) string {
 	for kind, p := range Placeholders {
 		if kind != t.Place.Kind && Holds(p, texts...) {
@@ -103,11 +104,12 @@ func Misplaced(t *iotax.Target, texts ...string) string {
 	return ""
 }
 
-// LabelBuild is the label of a target that is of one of several builds: the directory of that build, for which {build} stands in a
-// command.
+// LabelBuild is the label of a target that uses one of several builds. Its value is the directory of that build and replaces
+// {build} in a command.
 const LabelBuild = "build"
 
-// FillIn puts the place, the seed of the round and the target's labels (its build is one) into a text; quote is applied to what is put in.
+// FillIn replaces the placeholders in `text` with the place, the round's seed and the target's labels, including its build. It
+// passes the place and the labels through `quote`.
 func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string) string {
 	pairs := []string{Placeholders[t.Place.Kind], quote(t.Place.Path), "{seed}", fmt.Sprint(seed)}
 	for name, value := range t.Labels {
@@ -118,7 +120,8 @@ func FillIn(text string, t *iotax.Target, seed uint64, quote func(string) string
 
 func AsItIs(s string) string { return s }
 
-// WorkDir is the directory in which commands of t run: its own, or the machine's choice.
+// WorkDir returns the working directory for commands of t: its place if that is a directory, else "", which leaves the choice to
+// the machine.
 func WorkDir(t *iotax.Target) string {
 	if t.Place.Kind == iotax.PlaceDir {
 		return t.Place.Path
@@ -126,7 +129,7 @@ func WorkDir(t *iotax.Target) string {
 	return ""
 }
 
-// Failed turns the end of a command into an error for the user.
+// Failed wraps err in an *iotax.Error. It drops `hint` if err has one already.
 func Failed(op, on string, err error, hint string) error {
 	var already *iotax.Error
 	if errors.As(err, &already) && already.Hint != "" {

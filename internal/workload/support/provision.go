@@ -23,18 +23,17 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// A tool is fio on a machine.
+// A Tool is fio or nginx on a machine.
 type Tool struct {
 	Argv    []string
 	Version string
-	Pushed  string // where this host's fio was copied to; "" when the machine has its own
+	Pushed  string // directory to which this host's program was copied; "" if the machine has its own
 }
 
 var ErrNoFio = errors.New("fio is not installed")
 
-// Provide finds fio on m, or brings it there: by the machine's package manager if the plan allows
-// it, else by copying this host's fio with its shared libraries, which needs neither a network nor
-// root over there.
+// Provide finds fio on m. If m has no fio and `install` is set, Provide installs it with the machine's package manager. Otherwise,
+// and if that fails, it copies this host's fio with its shared libraries, which needs neither a network nor root on m.
 func Provide(ctx context.Context, m iotax.Machine, s task.Survey, install bool, env Env) (Tool, error) {
 	if s.Fio != "" {
 		return Tool{Argv: []string{s.Fio}, Version: s.Version}, nil
@@ -80,11 +79,11 @@ func InstallHint(goos string) string {
 	return "apt install fio (dnf, zypper, apk and pacman call the package fio too)"
 }
 
-// A bundle is a program of this host, fio as a rule, with everything that it needs to start.
+// A bundle is a program of this host, usually fio, with all files that it needs to start.
 type bundle struct {
 	program string
 	files   []bundled
-	loader  string // name in the bundle of the program that loads fio; "" for a static fio
+	loader  string // name of the dynamic loader in the bundle; "" for a static program
 	hash    string
 	size    int64
 	arch    elf.Machine
@@ -103,7 +102,7 @@ var (
 func MakeBundle(program string) (*bundle, error) {
 	exe, err := exec.LookPath(program)
 	if sbin := "/usr/sbin/" + program; err != nil {
-		if _, serr := os.Stat(sbin); serr == nil { // users' PATHs do not lead there
+		if _, serr := os.Stat(sbin); serr == nil { // the PATH of a normal user does not contain it
 			exe, err = sbin, nil
 		}
 	}
@@ -136,7 +135,7 @@ func MakeBundle(program string) (*bundle, error) {
 		if err := add(b.loader, interp); err != nil {
 			return nil, err
 		}
-		// The loader itself tells what it would load.
+		// The loader lists the libraries that it would load.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		var stderr iotax.Capture
@@ -189,13 +188,13 @@ func interpreter(f *elf.File) string {
 	return ""
 }
 
-// parseLibraries reads lines such as "libz.so.1 => /lib/libz.so.1 (0x7f…)" into name and path.
+// parseLibraries parses lines such as "libz.so.1 => /lib/libz.so.1 (0x7f…)" into names and paths.
 func parseLibraries(list, interp string) ([][2]string, error) {
 	var libs [][2]string
 	for line := range strings.Lines(list) {
 		name, rest, ok := strings.Cut(strings.TrimSpace(line), " => ")
 		if !ok {
-			continue // the vdso, and the loader itself
+			continue // the vDSO or the loader itself
 		}
 		if strings.HasPrefix(rest, "not found") {
 			return nil, fmt.Errorf("the library %s is missing", name)
@@ -211,7 +210,7 @@ func parseLibraries(list, interp string) ([][2]string, error) {
 	return libs, nil
 }
 
-// elfArch are the architectures, as runtime.GOARCH has them, on which programs of an ELF machine run.
+// elfArch maps an ELF machine to the values of runtime.GOARCH on which its programs run.
 var elfArch = map[elf.Machine][]string{
 	elf.EM_X86_64:  {"amd64"},
 	elf.EM_AARCH64: {"arm64"},
@@ -222,7 +221,7 @@ var elfArch = map[elf.Machine][]string{
 	elf.EM_S390:    {"s390x"},
 }
 
-// push copies this host's fio to m, unless the same one is there.
+// push copies this host's fio to m, unless the same bundle is already there.
 func push(ctx context.Context, m iotax.Machine, s task.Survey, env Env) (Tool, error) {
 	if runtime.GOOS != "linux" || s.OS != "linux" {
 		return Tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", runtime.GOOS, s.OS)
@@ -234,7 +233,8 @@ func push(ctx context.Context, m iotax.Machine, s task.Survey, env Env) (Tool, e
 	return PushBundle(ctx, m, s, env, b, "--version")
 }
 
-// PushBundle copies a program of this host to m, unless the same one is there; asked with version it says which it is.
+// PushBundle copies a program of this host to m, unless the same bundle is already there. `version` is the argument that makes the
+// program print its version.
 func PushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b *bundle, version string) (Tool, error) {
 	if !slices.Contains(elfArch[b.arch], s.Arch) {
 		return Tool{}, fmt.Errorf("it has none, and this host's (%s) can't be used on %s", strings.TrimPrefix(b.arch.String(), "EM_"), s.Arch)
@@ -255,7 +255,7 @@ func PushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b 
 	if b.loader != "" {
 		t.Argv = []string{dir + "/" + b.loader, "--library-path", dir + "/lib", dir + "/" + b.program}
 	}
-	var v iotax.Capture // nginx says it on standard error
+	var v iotax.Capture // nginx prints its version to standard error
 	if err := m.Run(ctx, &iotax.Cmd{Args: append(slices.Clone(t.Argv), version), Stdout: &v, Stderr: &v}); err != nil {
 		return Tool{}, fmt.Errorf("the copy in %s does not run: %w", dir, err)
 	}
@@ -263,7 +263,7 @@ func PushBundle(ctx context.Context, m iotax.Machine, s task.Survey, env Env, b 
 	return t, nil
 }
 
-// archive writes the bundle as a tar archive.
+// archive writes the bundle to a tar archive.
 func (b *bundle) archive(t *tar.Writer) error {
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "lib/", Mode: 0o700}); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (b *bundle) archive(t *tar.Writer) error {
 	return nil
 }
 
-// SendTar makes a directory on m of the tar archive that write writes.
+// SendTar creates the directory dir on m from the tar archive that `write` produces.
 func SendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.Writer) error) error {
 	return Send(func(w io.Writer) error {
 		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
@@ -294,7 +294,7 @@ func SendTar(ctx context.Context, m iotax.Machine, dir string, write func(*tar.W
 	})
 }
 
-// Send has take read what write writes. It returns once both have ended.
+// Send passes the output of `write` to `take`. It returns once both have returned.
 func Send(write func(io.Writer) error, take func(io.Reader) error) error {
 	r, w := io.Pipe()
 	done := make(chan struct{})
@@ -303,7 +303,7 @@ func Send(write func(io.Writer) error, take func(io.Reader) error) error {
 		w.CloseWithError(write(w))
 	}()
 	err := take(r)
-	_ = r.CloseWithError(io.ErrClosedPipe) // ends the writer if the reader went early
+	_ = r.CloseWithError(io.ErrClosedPipe) // ends `write` if `take` returned early
 	<-done
 	return err
 }

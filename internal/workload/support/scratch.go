@@ -10,15 +10,15 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// A Lodging is a directory of its own that a workload wants on a machine, away from the place that is measured.
+// A Lodging describes a separate directory that a workload needs on a machine, away from the measured place.
 type Lodging struct {
-	In      string // directory of the plan to make it in; "" is where the machine keeps its files
-	Need    int64  // bytes that go into it
-	Network bool   // In is meant to lie on a network file system
-	Create  bool   // In is made if it does not exist
+	In      string // parent directory from the plan; "" leaves the choice to the machine
+	Need    int64  // space that its files need, bytes
+	Network bool   // In must be on a network file system
+	Create  bool   // create In if it does not exist
 }
 
-// A Scratch is such a directory.
+// A Scratch is a directory made for a Lodging.
 type Scratch struct {
 	M    iotax.Machine
 	Path string
@@ -35,7 +35,7 @@ func NewScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*Scra
 	return &Scratch{m, path, undo}, nil
 }
 
-// Limited does something with a deadline of its own.
+// Limited calls `do` with a deadline of `limit` from now. If the deadline ends the call, the error says so.
 func Limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
 	defer cancel()
@@ -46,7 +46,7 @@ func Limited(ctx context.Context, limit time.Duration, do func(context.Context) 
 	return err
 }
 
-// Bounded runs a command with a deadline of its own, and returns what it printed.
+// Bounded runs a command with a deadline of `limit` from now, and returns its standard output.
 func Bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax.Cmd) (string, error) {
 	var out iotax.Capture
 	c.Stdout = &out
@@ -54,10 +54,11 @@ func Bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax
 	return out.String(), err
 }
 
-// GlanceTime is how long a look at a machine may take which does no work there.
+// GlanceTime limits a check of a machine that does no other work there.
 var GlanceTime = 30 * time.Second
 
-// Run runs a command in the directory, with a deadline of its own, and returns how long that took, by this host's clock.
+// Run runs a command in the directory with a deadline of `limit` from now. It returns how long the command took by this host's
+// clock.
 func (s *Scratch) Run(ctx context.Context, limit time.Duration, env []string, args ...string) (time.Duration, error) {
 	begun := time.Now()
 	_, err := Bounded(ctx, s.M, limit, &iotax.Cmd{Args: args, Env: append(env, "LC_ALL=C"), Dir: s.Path})
@@ -71,7 +72,7 @@ func (s *Scratch) Remove(ctx context.Context) error {
 	return s.undo(ctx)
 }
 
-// MissingTool finds what is not installed on m.
+// MissingTool returns an error that names a tool that is not installed on m, or nil. `tools` maps each program to its package.
 func MissingTool(ctx context.Context, m iotax.Machine, tools map[string]string) error {
 	for tool, pkg := range tools {
 		path, err := task.Find.On(ctx, m, tool)
@@ -85,7 +86,7 @@ func MissingTool(ctx context.Context, m iotax.Machine, tools map[string]string) 
 	return nil
 }
 
-// Longest is what one step of an image or a copy may take: 4 MiB/s, and some minutes.
+// Longest returns the time limit for one step of an image or a copy: 3 minutes, plus the time that 4 MiB/s take.
 func Longest(bytes int64) time.Duration {
 	return 3*time.Minute + time.Duration(bytes/(4<<20))*time.Second
 }

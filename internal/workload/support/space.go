@@ -10,12 +10,13 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// A NoRoomError says how bytes do not fit.
+// A NoRoomError reports that files do not fit into the available space.
 type NoRoomError struct{ msg string }
 
 func (e *NoRoomError) Error() string { return e.msg }
 
-// Short says how the bytes do not fit into the room, or nil. What iotax.Reserve says stays free.
+// Short returns a *NoRoomError if `need` bytes do not fit into the room with iotax.Reserve left free. It returns nil if they fit,
+// or if the free space is unknown.
 func Short(r task.Room, need int64, where string) error {
 	if reserve := iotax.Reserve(r.Size); r.Free >= 0 && need > 0 && need+reserve > r.Free {
 		return &NoRoomError{fmt.Sprintf("%s needed in %s, %s available, of which %s stay in reserve", plan.Size(need), where, approx(r.Free), approx(reserve))}
@@ -23,7 +24,7 @@ func Short(r task.Room, need int64, where string) error {
 	return nil
 }
 
-// Fits says how a workload's files do not fit at t, or on this host where the place's own bytes lie.
+// Fits returns an error if `need` bytes do not fit at t, or on the file system of this host that backs t's place.
 func Fits(ctx context.Context, env Env, t *iotax.Target, need int64) error {
 	return Limited(ctx, GlanceTime, func(ctx context.Context) error {
 		own, err := task.RoomOf.On(ctx, t.Machine, t.Place.Path)
@@ -41,7 +42,7 @@ func Fits(ctx context.Context, env Env, t *iotax.Target, need int64) error {
 	})
 }
 
-// approx rounds a size down so that it is short to read.
+// approx formats a size, rounded down to one unit.
 func approx(n int64) string {
 	for _, unit := range []int64{1 << 30, 1 << 20, 1 << 10} {
 		if n >= unit {

@@ -11,20 +11,21 @@ import (
 	"iotax/internal/agent"
 )
 
-// A CopyIn brings the volume behind an NBD export into a directory.
+// A CopyIn describes how to bring the volume behind an NBD export into a directory.
 type CopyIn struct {
 	URL, Dir string
 	Tool     string        // nbdcopy or qemu-img
-	Lazy     bool          // use it through an overlay that keeps what is read
-	Stall    time.Duration // without progress for as long, it fails
-	Env      []string      // of the programs
+	Lazy     bool          // use the volume through an overlay that keeps the blocks that are read
+	Stall    time.Duration // fail after this time without progress
+	Env      []string      // environment of the programs
 }
 
-// Arrival is when parts of a volume were there, since the start.
+// An Arrival holds the times since the start at which the first block was read, the whole volume was local, and the whole volume
+// had been read from the local copy.
 type Arrival struct{ First, Local, Steady time.Duration }
 
-// Bring copies a volume in, or uses it lazily, and measures when its first block was read, when all of it was there, and when all of
-// it was read once more.
+// Bring copies a volume in, or serves it lazily, and measures when its first block was read, when all of it was local, and when
+// all of it had been read again.
 var Bring = agent.New("copy in", func(ctx context.Context, c CopyIn) (Arrival, error) {
 	if c.Lazy {
 		return c.lazy(ctx)
@@ -32,13 +33,13 @@ var Bring = agent.New("copy in", func(ctx context.Context, c CopyIn) (Arrival, e
 	return c.eager(ctx)
 })
 
-// run runs a program in the directory.
+// run runs a program in c.Dir.
 func (c CopyIn) run(ctx context.Context, args ...string) error {
 	return agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: args, Env: append(c.Env, "LC_ALL=C"), Dir: c.Dir})
 }
 
-// carry runs a program that fills a file, and ends it when the file does not grow: neither nbdcopy nor QEMU gives a connection up by
-// itself.
+// carry runs a program that fills a file, and stops it if the file does not grow for c.Stall. Neither nbdcopy nor QEMU gives up a
+// connection by itself.
 func (c CopyIn) carry(ctx context.Context, file string, args ...string) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -65,7 +66,7 @@ func (c CopyIn) carry(ctx context.Context, file string, args ...string) error {
 	return c.run(inner, args...)
 }
 
-// eager copies the volume to a file, and then reads one block of that and all of it, past the page cache.
+// eager copies the volume to a file. It then reads one block and the whole file with direct I/O.
 func (c CopyIn) eager(ctx context.Context) (a Arrival, err error) {
 	file := filepath.Join(c.Dir, "copy.raw")
 	args := []string{"nbdcopy", "--flush", "--", c.URL, file}
@@ -86,7 +87,7 @@ func (c CopyIn) eager(ctx context.Context) (a Arrival, err error) {
 	return a, err
 }
 
-// lazy serves an overlay over the volume that keeps what is read, reads a block, all of it, and all of it again.
+// lazy serves the volume through a copy-on-read overlay. It reads one block, the whole volume, and the whole volume again.
 func (c CopyIn) lazy(ctx context.Context) (a Arrival, err error) {
 	overlay, socket, pid := filepath.Join(c.Dir, "overlay.qcow2"), filepath.Join(c.Dir, "s"), filepath.Join(c.Dir, "pid")
 	begun := time.Now()
@@ -105,7 +106,7 @@ func (c CopyIn) lazy(ctx context.Context) (a Arrival, err error) {
 		cancel(err)
 	}()
 	defer func() { cancel(nil); <-served }()
-	for st, serr := os.Stat(pid); serr != nil || st.Size() == 0; st, serr = os.Stat(pid) { // it writes the file when it listens
+	for st, serr := os.Stat(pid); serr != nil || st.Size() == 0; st, serr = os.Stat(pid) { // qemu-nbd writes the file once it listens
 		select {
 		case <-inner.Done():
 			return a, context.Cause(inner)

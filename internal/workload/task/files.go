@@ -1,4 +1,5 @@
-// Package task has the functions of the agent by which workloads look at a machine, and make and remove files there.
+// Package task contains the agent functions with which workloads inspect a machine, run commands, and create and remove files
+// there.
 package task
 
 import (
@@ -28,10 +29,11 @@ func (f Files) each(do func(path string) error) error {
 	return nil
 }
 
-// nothing is the result of a function that has none.
+// nothing is the result type of a function without a result.
 type nothing = struct{}
 
-// quick declares a function that cannot be interrupted where a file system hangs. It then returns, and its goroutine stays.
+// quick declares a function that a hung file system can block. The call then returns when its context ends, and its goroutine
+// remains.
 func quick[In, Out any](name string, do func(In) (Out, error)) agent.Func[In, Out] {
 	return agent.New(name, func(ctx context.Context, in In) (out Out, err error) {
 		type result struct {
@@ -53,26 +55,27 @@ func quick[In, Out any](name string, do func(In) (Out, error)) agent.Func[In, Ou
 }
 
 var (
-	// Sizes returns the sizes of those of the files that exist.
+	// Sizes returns the sizes of the named files that exist.
 	Sizes = quick("file sizes", sizes)
 	// Remove removes files and directories, if they exist.
 	Remove = quick("remove files", func(f Files) (nothing, error) { return nothing{}, f.each(os.RemoveAll) })
-	// Rename takes the ending off the names of files.
+	// Rename removes the ending from the names of files.
 	Rename = quick("rename files", func(r Renaming) (nothing, error) {
 		return nothing{}, r.each(func(path string) error { return os.Rename(path, path[:len(path)-len(r.Ending)]) })
 	})
-	// CheckPlace returns what is wrong with a directory, its room, and the sizes of files in it.
+	// CheckPlace returns the problem of a directory, its room, and the sizes of files in it.
 	CheckPlace = quick("check place", checkPlace)
 	// RoomOf returns the room of a directory.
 	RoomOf = quick("room of directory", func(dir string) (Room, error) {
 		_, err := os.Stat(dir)
 		return roomOf(dir), err
 	})
-	// Behind returns the room of a file or directory, and the bytes that a file has on the disk. Without either it returns nil.
+	// Behind returns the room of a file or directory, with the space that a file uses on the disk. It returns nil if the path is
+	// neither.
 	Behind = quick("room behind", behind)
 )
 
-// A Renaming is of files whose names have the ending.
+// A Renaming lists files whose names end in Ending.
 type Renaming struct {
 	Files
 	Ending string
@@ -93,11 +96,11 @@ func sizes(f Files) (map[string]int64, error) {
 	return found, nil
 }
 
-// A Room is what is known of the file system of a directory.
+// A Room describes the file system of a directory.
 type Room struct {
-	Device     string // by which file systems are told apart; "" if that is unknown
-	Size, Free int64  // bytes; Free is -1 if it is unknown
-	Allocated  int64  // bytes that the file asked for has on the disk; -1 for a directory
+	Device     string // identifies the file system; "" if unknown
+	Size, Free int64  // bytes; Free is -1 if unknown
+	Allocated  int64  // space that the given file uses on the disk, bytes; -1 for a directory
 }
 
 func roomOf(dir string) Room {
@@ -124,17 +127,17 @@ func behind(path string) (*Room, error) {
 	return &r, nil
 }
 
-// A Check is of a directory in which files are to be written or read.
+// A Check describes a directory whose files will be read or, if Write is set, written.
 type Check struct {
 	Files
 	Write bool
 }
 
-// A Place is what CheckPlace finds.
+// A Place is the result of CheckPlace.
 type Place struct {
 	Problem string // one of the problems below, or ""
 	Room    Room
-	Sizes   map[string]int64 // of files that exist
+	Sizes   map[string]int64 // of the files that exist
 }
 
 // Problems of a place.
@@ -160,13 +163,13 @@ func checkPlace(c Check) (p Place, err error) {
 	}
 	if _, err := os.Lstat(c.Dir + "/."); err != nil {
 		p.Problem = Denied
-		return p, nil //nolint:nilerr // Problem says it
+		return p, nil //nolint:nilerr // Problem reports it
 	}
 	if c.Write {
 		f, err := os.CreateTemp(c.Dir, "iotax-write.")
 		if err != nil {
 			p.Problem = Unwritable
-			return p, nil //nolint:nilerr // Problem says it
+			return p, nil //nolint:nilerr // Problem reports it
 		}
 		if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
 			return p, err

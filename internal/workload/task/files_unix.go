@@ -18,10 +18,10 @@ func deviceOf(dir string) string {
 	return ""
 }
 
-// allocated is in bytes; the kernel counts blocks of 512.
+// allocated returns the file's space on the disk, in bytes. The kernel counts blocks of 512 bytes.
 func allocated(st fs.FileInfo) int64 { return st.Sys().(*syscall.Stat_t).Blocks * 512 }
 
-// ownedByUser reports whether a directory is this user's.
+// ownedByUser reports whether this user owns the file.
 func ownedByUser(st fs.FileInfo) bool { return int(st.Sys().(*syscall.Stat_t).Uid) == os.Geteuid() }
 
 func syncDisks() { unix.Sync() }

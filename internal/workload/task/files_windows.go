@@ -11,4 +11,4 @@ func allocated(st fs.FileInfo) int64 { return st.Size() }
 
 func ownedByUser(fs.FileInfo) bool { return true }
 
-func syncDisks() {} // no function of Windows does it without a handle of each volume
+func syncDisks() {} // Windows can only flush each volume through a handle

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Head keeps the first Limit bytes of a stream, and counts the rest.
+// A Head keeps the first Limit bytes of a stream and counts the rest.
 type Head struct {
 	bytes.Buffer
 	Limit int
@@ -32,21 +32,21 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom hides that of the buffer, which has no limit.
+// ReadFrom hides the ReadFrom of the buffer, which has no limit.
 func (h *Head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
 
-// An EmptyDir is a directory of its own for a command, which is removed after it.
+// An EmptyDir describes a command that runs in a new directory. The directory is removed after the command.
 type EmptyDir struct {
-	Text  string   // command of the user, for the shell of the machine
+	Text  string   // command of the user, for the machine's shell
 	Env   []string // of the command
 	Label string   // of the run
 }
 
 var (
-	// InEmptyDir runs a command in an empty directory. Where none can be made (a container whose root is read-only), it runs in one
-	// in which nothing can be changed.
+	// InEmptyDir runs a command in an empty directory. If no directory can be created (a container whose root is read-only), the
+	// command runs in a directory in which it cannot create files.
 	InEmptyDir = agent.New("in empty directory", inEmptyDir)
-	// Installed reports whether a program can be run in a directory.
+	// Installed reports whether a program can be found. A relative path starts at the directory.
 	Installed = quick("installed", func(p Program) (bool, error) {
 		name := p.Name
 		if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
@@ -54,9 +54,9 @@ var (
 		}
 		return find(name) != "", nil
 	})
-	// Random writes a file of random bytes, to the disk.
+	// Random writes a file of random bytes and flushes it to the disk.
 	Random = agent.New("write random file", random)
-	// Sync writes the caches of the machine to its disks.
+	// Sync flushes the machine's file systems to its disks.
 	Sync = quick("sync", func(nothing) (nothing, error) { syncDisks(); return nothing{}, nil })
 	// AwaitFile returns once a file exists.
 	AwaitFile = agent.New("await file", func(ctx context.Context, path string) (nothing, error) {
@@ -84,10 +84,10 @@ var (
 	})
 )
 
-// A Program is one that is run in a directory.
+// A Program names a program, and the directory at which its path starts if that is relative.
 type Program struct{ Name, Dir string }
 
-// A Mount is a file system that is mounted at a directory, by arguments of mount(8).
+// A Mount describes a mount: the arguments for mount(8), and the mount point.
 type Mount struct {
 	Args []string
 	At   string
@@ -103,7 +103,7 @@ func inEmptyDir(ctx context.Context, e EmptyDir) (_ nothing, err error) {
 	return nothing{}, agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: agent.Shell(runtime.GOOS, e.Text), Env: e.Env, Dir: dir})
 }
 
-// A RandomFile has Data random bytes, and a hole up to Size if that is larger.
+// A RandomFile describes a file of Data random bytes, followed by a hole up to Size if that is larger.
 type RandomFile struct {
 	Path       string
 	Data, Size int64
@@ -126,27 +126,27 @@ func random(ctx context.Context, r RandomFile) (_ nothing, err error) {
 	return nothing{}, errors.Join(err, f.Sync(), f.Close())
 }
 
-// A FioRun is a command line of fio that writes logs.
+// A FioRun describes a fio command that writes logs.
 type FioRun struct {
 	Args, Env []string
-	Dir       string // "" is one of its own
-	Label     string // of the run
-	Step      int    // ms of which the logs have averages
-	Report    int    // s after which fio prints a report again, all the time; 0 is one at the end
-	Limit     int    // bytes of its output and its logs
-	Messages  int    // bytes of standard error that are kept
+	Dir       string // working directory; "" is the temporary directory of the logs
+	Label     string // label of the run
+	Step      int    // averaging interval of the logs, ms
+	Report    int    // interval between reports, s; 0 prints only the final report
+	Limit     int    // for the output and the logs together, bytes
+	Messages  int    // limit for standard error, bytes
 }
 
-// A FioOutput is what fio wrote.
+// A FioOutput holds the output of a fio process.
 type FioOutput struct {
 	Stdout, Stderr []byte
-	Logs           map[string][]byte // by the name of the file, without the directory
+	Logs           map[string][]byte // by file name, without the directory
 	Exit           *iotax.ExitError
-	Over           bool // there is more than the limit
+	Over           bool // the output and the logs exceed the limit
 }
 
-// Fio runs fio once. fio keeps its logs in memory and writes them when it ends, so they cost the I/O nothing. They are never at the
-// place that is measured.
+// Fio runs fio once. fio keeps its logs in memory and writes them when it exits, so they do not disturb the I/O. They are never
+// written to the measured place.
 var Fio = agent.New("run fio", runFio)
 
 func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {

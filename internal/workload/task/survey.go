@@ -16,11 +16,11 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Survey is what a fio job needs to know of a machine.
+// A Survey describes a machine for a fio job.
 type Survey struct {
-	OS, Arch string            // as runtime.GOOS and GOARCH have them
-	Key      string            // identifies this boot of this machine for this user
-	Fio      string            // path, or ""
+	OS, Arch string            // as in runtime.GOOS and runtime.GOARCH
+	Key      string            // identifies this boot of the machine and this user; "" if unknown
+	Fio      string            // path; "" if fio is not installed
 	Version  string            // of fio
 	Vars     map[string]string // fio's ncpus, pagesize and mb_memory
 }
@@ -28,7 +28,7 @@ type Survey struct {
 var (
 	// Look surveys a machine.
 	Look = agent.New("survey", look)
-	// Find returns where a program is, or "". It also looks where root finds programs.
+	// Find returns the path of a program, or "". It also searches the directories of root's PATH.
 	Find = agent.New("find program", func(_ context.Context, program string) (string, error) { return find(program), nil })
 )
 
@@ -49,14 +49,14 @@ func look(ctx context.Context, _ struct{}) (Survey, error) {
 			key = append(key, strings.TrimSpace(string(text)))
 		}
 	}
-	if len(key) > 0 { // only Linux tells one boot from another
+	if len(key) > 0 { // only Linux identifies the boot
 		key = append(key, valueIn("/proc/self/status", "Seccomp:"), strconv.Itoa(os.Getuid()))
 		s.Key = strings.Join(key, " ")
 	}
 	return s, nil
 }
 
-// Vars are the variables of this machine that a fio job may use.
+// Vars returns this machine's values of the variables that a fio job may use.
 func Vars() map[string]string {
 	vars := map[string]string{"ncpus": strconv.Itoa(online()), "pagesize": strconv.Itoa(os.Getpagesize())}
 	if kb, err := strconv.ParseInt(strings.TrimSuffix(valueIn("/proc/meminfo", "MemTotal:"), " kB"), 10, 64); err == nil {
@@ -65,7 +65,7 @@ func Vars() map[string]string {
 	return vars
 }
 
-// valueIn is what follows the key at the start of a line of a file.
+// valueIn returns the text after `key` on the first line of `file` that starts with it, or "".
 func valueIn(file, key string) string {
 	f, err := os.Open(file)
 	if err != nil {
@@ -80,7 +80,7 @@ func valueIn(file, key string) string {
 	return ""
 }
 
-// online is the number of CPUs of the machine, as fio counts them: whatever this process may use.
+// online returns the number of the machine's online CPUs, as fio counts them, even those that this process may not use.
 func online() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/online")
 	n := 0
@@ -102,11 +102,11 @@ func online() int {
 }
 
 func find(program string) string {
-	path, _ := agent.Tool(program) // "" where there is none
+	path, _ := agent.Tool(program) // "" if it is not installed
 	return path
 }
 
-// toolDirs are the directories that may hold copied tools, best first.
+// toolDirs returns the directories that may contain copied tools, best first.
 func toolDirs() []string {
 	cache := os.Getenv("XDG_CACHE_HOME")
 	if home := os.Getenv("HOME"); cache == "" && home != "" {
@@ -122,7 +122,7 @@ func toolDirs() []string {
 	return dirs
 }
 
-// runsPrograms reports whether dir is, or can be made, a directory of this user's own whose programs run.
+// runsPrograms reports whether `dir` belongs to this user and can run programs. It creates `dir` if it is missing.
 func runsPrograms(ctx context.Context, dir string) bool {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false
@@ -139,6 +139,6 @@ func runsPrograms(ctx context.Context, dir string) bool {
 	if err = errors.Join(f.Chmod(0o700), f.Close()); err != nil {
 		return false
 	}
-	_, err = agent.Exec(ctx, f.Name()) // an empty file is not a program, but the error is EACCES only where none may run
+	_, err = agent.Exec(ctx, f.Name()) // an empty file never runs, but the error is EACCES only if the directory cannot run programs
 	return !errors.Is(err, fs.ErrPermission)
 }

@@ -19,28 +19,28 @@ import (
 
 // A Tool is a program with its libraries, which is copied to a machine.
 type Tool struct {
-	Name string // of its directory: "fio-0123456789abcdef"
-	Size int64  // bytes, with what a file system needs for them
+	Name string // of its directory, as in "fio-0123456789abcdef"
+	Size int64  // space that it needs, bytes
 }
 
 var (
-	// Home returns the directory for a tool, in one of this user that may run programs and has the space. have reports whether it
-	// is there.
+	// Home returns the directory for a tool. Its parent directory belongs to this user, may run programs and has enough space.
+	// Dir.Have reports whether the tool is already there.
 	Home = agent.New("home of tool", home)
 	// InstallFio installs fio with the first package manager that it finds. sudo must not ask for a password.
 	InstallFio = agent.New("install fio", installFio)
-	// TempDir makes a directory away from the place that is measured.
+	// TempDir creates a directory away from the measured place.
 	TempDir = agent.New("temporary directory", tempDir)
-	// Accounts returns as whom the agent runs, and whether this system has an account and a group for root.
+	// Accounts returns the agent's user ID, and whether the system has a root user and a root group.
 	Accounts = agent.New("accounts", accounts)
-	// Unpack makes a directory of a tar archive that gzip has compressed. It is there whole or not at all.
+	// Unpack creates a directory from a tar archive that is compressed with gzip. It creates the whole directory or nothing.
 	Unpack = agent.NewTaker("unpack", unpack)
 )
 
 // A Dir is the directory of a tool.
 type Dir struct {
 	Path string
-	Have bool // the tool is there
+	Have bool // the tool is already there
 }
 
 func home(ctx context.Context, t Tool) (Dir, error) {
@@ -79,7 +79,7 @@ func unpack(_ context.Context, dir string, from io.Reader) (_ struct{}, err erro
 	return struct{}{}, err
 }
 
-// extract writes files, directories and symbolic links with their permissions. Other kinds are refused.
+// extract writes files, directories and symbolic links with their permissions. It returns an error for any other type.
 func extract(root *os.Root, from io.Reader) error {
 	z, err := gzip.NewReader(from)
 	if err != nil {
@@ -115,12 +115,12 @@ func extract(root *os.Root, from io.Reader) error {
 			return err
 		}
 	}
-	for name, mode := range dirs { // once everything is in them
+	for name, mode := range dirs { // last, because a directory may not be writable
 		if err := root.Chmod(name, mode); err != nil {
 			return err
 		}
 	}
-	_, err = io.Copy(io.Discard, z) // a stream that breaks off is found at its end
+	_, err = io.Copy(io.Discard, z) // reading to the end detects a truncated stream
 	return err
 }
 
@@ -160,7 +160,8 @@ func installFio(ctx context.Context, _ struct{}) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// A Temp is a directory with a label of the run, by which it is found if the run cannot remove it.
+// A Temp describes a temporary directory. The label names the run, so that iotax finds the directory if the run could not remove
+// it.
 type Temp struct{ Prefix, Label string }
 
 func tempDir(_ context.Context, t Temp) (string, error) {
@@ -174,7 +175,7 @@ func tempDir(_ context.Context, t Temp) (string, error) {
 	return dir, err
 }
 
-// An Account is a user, and what there is of root.
+// An Account holds the agent's user ID, and whether a root user and a root group exist.
 type Account struct {
 	UID                 int
 	RootUser, RootGroup bool

@@ -13,16 +13,16 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Tree is what a directory holds.
+// A Tree summarizes the contents of a directory.
 type Tree struct {
-	Files, Dirs int    // Dirs with the directory itself
-	Sum         string // SHA-256 of all files, one behind the other in the order of their paths
+	Files, Dirs int    // Dirs includes the directory itself
+	Sum         string // SHA-256 of the contents of all files, concatenated in the order of their paths
 }
 
 var (
 	// ReadTree reads all files of a directory.
 	ReadTree = agent.New("read tree", readTree)
-	// Empty makes directories that are empty, in place of what has their names.
+	// Empty creates empty directories. It removes whatever had their names.
 	Empty = quick("empty directories", func(f Files) (nothing, error) {
 		return nothing{}, f.each(func(path string) error {
 			if err := os.RemoveAll(path); err != nil {
