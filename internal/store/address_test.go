@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// An address of PostgreSQL never becomes the name of a file, and no error repeats it.
+// iotax never uses a PostgreSQL address as a file name, and no error repeats the address.
 func TestPostgresAddresses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, address := range []string{

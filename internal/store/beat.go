@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// A Pulse has what the store knows about the processes that measure a running run. The run itself is only as
-// recent as its last update.
+// A Pulse describes the processes that measure a running run. The stored run itself may be older: it changes only on
+// updates.
 type Pulse struct {
 	Silent Silence
-	Open   map[int]string // shards that have begun and not ended, and their runners, if several processes measure the run
+	Open   map[int]string // the runner of each shard that has started but not ended, if several processes measure the run
 }
 
-// Silence is the time since each process that measures a run last called Beat, by its name. A process that never
-// did is missing.
+// Silence maps the name of each process that measures a run to the time since its last call of Beat. It omits
+// processes that have never called Beat.
 type Silence map[string]time.Duration
 
-// Shared reports whether several hosts can use the store. Beat needs that.
+// Shared reports whether several hosts can use the store. Only a shared store records beats.
 func (s *Store) Shared() bool { return s.drv.beat() != "" }
 
-// Beat records that runner measures the run of that id. known is false if the run has not been saved yet. A name
-// has no blanks. Unlike the methods that save results, Beat ends with its context, has a deadline, and does not
-// wait for writers, because the server may have vanished.
+// Beat records that runner, a name without spaces, is measuring the run `id`. known is false if the run has not been
+// saved yet. Unlike the methods that save results, Beat stops when ctx is done, has a deadline, and does not wait for
+// writers, because the server may be unreachable.
 func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err error) {
 	if !s.Shared() {
 		return true, nil
@@ -43,7 +43,7 @@ func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err er
 	return known && err == nil, err
 }
 
-// Pulse returns the pulse of the run of that id. It is empty for a run that is not running.
+// Pulse returns the pulse of the run `id`. It is empty if the run is not running.
 func (s *Store) Pulse(ctx context.Context, id string) (p Pulse, err error) {
 	err = s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		var silent, open sql.NullString
@@ -62,16 +62,16 @@ func (s *Store) selectRuns() string {
 	return `SELECT ` + runColumns + `, ` + s.pulseColumns() + ` FROM runs`
 }
 
-// pulseColumns are the columns that parsePulse reads.
+// pulseColumns returns the SQL for the columns that parsePulse reads.
 func (s *Store) pulseColumns() string {
 	open := `p.shard || '=' || coalesce(` + s.drv.runner("p.data") + `, '')`
 	return s.drv.silence() + `, CASE WHEN status = 'running' THEN (SELECT ` + words(open) + ` FROM shards p WHERE p.run = runs.id AND NOT p.ended) END`
 }
 
-// words joins text by blanks in an aggregate.
+// words returns an SQL aggregate that joins the values of `text` with spaces.
 func words(text string) string { return `string_agg(CAST(` + text + ` AS TEXT), ' ')` }
 
-// parsePulse reads the words RUNNER=MILLISECONDS and SHARD=RUNNER.
+// parsePulse parses silent (RUNNER=MILLISECONDS) and open (SHARD=RUNNER), two lists separated by spaces.
 func parsePulse(silent, open sql.NullString) Pulse {
 	p := Pulse{Silent: Silence{}, Open: map[int]string{}}
 	for word := range strings.FieldsSeq(silent.String) {

@@ -18,7 +18,7 @@ import (
 	"iotax"
 )
 
-// What every store does, whatever keeps it.
+// both lists the tests that run on every kind of store.
 var both = map[string]func(t *testing.T, url string){
 	"RoundTrip":        testRoundTrip,
 	"EveryFieldIsKept": testEveryFieldIsKept,
@@ -42,7 +42,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// The parts of a run are those of its trials, whoever wrote them and in whatever order.
+// The parts of a run hold only its own trials, in the order of Seq, whatever order they were saved in.
 func testParts(t *testing.T, url string) {
 	ctx := t.Context()
 	s := open(t, url)
@@ -142,14 +142,14 @@ func testParts(t *testing.T, url string) {
 		t.Error("a workload that is not there has a trial")
 	}
 	for range p.Measured() {
-		break // leaves no transaction open: the next write goes through
+		break // must not leave a transaction open: the next write has to succeed
 	}
 	if err := s.Append(ctx, &iotax.Trial{Run: "a", Seq: 5000}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Numbers come back bit by bit.
+// Packed numbers are restored bit by bit.
 func TestPackedExactly(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	onGrid, odd := iotax.Histogram{Name: "b", Unit: "s"}, iotax.Histogram{}
@@ -185,7 +185,7 @@ func TestPackedExactly(t *testing.T) {
 	if size := len(packHistograms(want[:1])); size > len(onGrid.Bins)*8 {
 		t.Errorf("%d bins on fio's grid take %d bytes", len(onGrid.Bins), size)
 	}
-	for i := range b { // a damaged one is an error or something else, and no panic
+	for i := range b { // truncated data may return an error or wrong values, but must not panic
 		_, _ = unpackHistograms(b[:i], nil)
 		damaged := slices.Clone(b)
 		damaged[i] ^= byte(1 + r.IntN(255))
@@ -228,7 +228,7 @@ func TestWithout(t *testing.T) {
 	}
 }
 
-// Two processes say what they measure of a run, in any order; a third with another plan is turned away.
+// Two processes save their shards of a run, in any order. A third process with a different plan gets an error.
 func testShards(t *testing.T, url string) {
 	ctx := t.Context()
 	s, other := open(t, url), open(t, url)
@@ -282,17 +282,17 @@ func testShards(t *testing.T, url string) {
 	}
 	by := func(runner string) func(*iotax.Run) {
 		return func(r *iotax.Run) {
-			r.Environment = map[string]string{"runner": runner, "kernel": "a\x00b"} // what PostgreSQL's jsonb refuses
+			r.Environment = map[string]string{"runner": runner, "kernel": "a\x00b"} // PostgreSQL's jsonb rejects \u0000
 		}
 	}
 	open(map[int]string{0: ""})
-	for _, runner := range []string{"71.1.boot@h", "72.1.boot@h"} { // started, and started again
+	for _, runner := range []string{"71.1.boot@h", "72.1.boot@h"} { // started, and restarted
 		if err := save(other, "r", 1, 2, by(runner)); err != nil {
 			t.Error(err)
 		}
 		open(map[int]string{0: "", 1: runner})
 	}
-	// Of many shards the run is put together now and then only: who is at them is known all the same.
+	// A run with many shards is merged only occasionally, but the runner of each shard is always known.
 	for i := range 2 * fewParts {
 		if err := save(s, "many", i, 2*fewParts, by(fmt.Sprint(i, ".1.boot@h"))); err != nil {
 			t.Error(err)
@@ -331,7 +331,7 @@ func testShards(t *testing.T, url string) {
 	}
 }
 
-// Of many who claim a run at once, each sees what those before it have made of it.
+// When several processes claim a run at once, each sees the changes of the claims before it.
 func testClaim(t *testing.T, url string) {
 	ctx := t.Context()
 	s, other := open(t, url), open(t, url)

@@ -8,12 +8,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxBlob bounds the unpacked size of a blob, to protect memory from damaged files.
+// maxBlob limits the unpacked size of a blob in bytes. It protects memory from damaged files.
 const maxBlob = 1 << 30
 
-// Blobs are packed with zstd. The codecs are created on first use, because listing runs needs none.
+// Blobs are compressed with zstd. The codecs are created on first use, because listing runs does not need them.
 var (
-	// One goroutine and a small window, so that the store does not disturb measurements.
+	// One goroutine and a small window limit the load on a machine that is being measured.
 	encoder = sync.OnceValues(func() (*zstd.Encoder, error) {
 		return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20))
 	})
@@ -36,7 +36,7 @@ func pack(b []byte) ([]byte, error) {
 	return enc.EncodeAll(b, nil), nil
 }
 
-// unpack checks the checksum of b.
+// unpack decompresses b and verifies its checksum.
 func unpack(b []byte) ([]byte, error) {
 	dec, err := decoder()
 	if err != nil {
@@ -45,7 +45,7 @@ func unpack(b []byte) ([]byte, error) {
 	return dec.DecodeAll(b, nil)
 }
 
-// packJSON packs series or intervals as exports have them. It returns nil for none.
+// packJSON packs series or intervals as exported JSON. It returns nil for an empty slice.
 func packJSON[T any](all []T) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil

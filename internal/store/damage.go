@@ -9,16 +9,16 @@ import (
 	"iotax"
 )
 
-// ErrDamaged is wrapped by the error for stored bytes that cannot be decoded.
+// ErrDamaged is wrapped by errors about stored bytes that cannot be decoded.
 var ErrDamaged = errors.New("the stored value is damaged")
 
-// A spot is a row: a run, or one of its trials.
+// A spot identifies a row for errors: a run, or one of its trials.
 type spot struct {
 	run   string
-	trial any // Seq, or nil; users count from 1
+	trial any // the Seq of the trial as an int, or nil for the run; errors print Seq + 1
 }
 
-// damaged returns the error of a column that cannot be decoded, or nil.
+// damaged returns an error that names the column and wraps err, or nil if err is nil.
 func (s spot) damaged(column string, err error) error {
 	if err == nil {
 		return nil
@@ -31,7 +31,7 @@ func (s spot) damaged(column string, err error) error {
 		Hint: "restore the store from a copy, or remove the run: iotax rm " + s.run + "; a disk or a program that writes into the store may be the cause"}
 }
 
-// scanned returns the error of a Scan. A column with an unexpected type is damaged.
+// scanned converts the error of a Scan. A column with an unexpected type is reported as damaged.
 func (s spot) scanned(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "sql: Scan error") {
 		return s.damaged("a column", err)

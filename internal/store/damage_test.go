@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// readEverything reads what there is of the run r in all ways, and returns the errors.
+// readEverything reads the run r through every reading method and returns their errors.
 func readEverything(t *testing.T, s *Store) (errs []error) {
 	ctx := t.Context()
 	add := func(err error) { errs = append(errs, err) }
@@ -46,7 +46,7 @@ func readEverything(t *testing.T, s *Store) (errs []error) {
 	return errs
 }
 
-// A damaged value is an error that names where it stands. No bytes make the reader panic.
+// The error for a damaged value names its location. Damaged bytes never make the reader panic.
 func TestDamagedValues(t *testing.T) {
 	ctx := t.Context()
 	s := fresh(t)
@@ -80,7 +80,7 @@ func TestDamagedValues(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			set("xyz") // is nothing that any column holds
+			set("xyz") // valid in no column
 			named := 0
 			for _, err := range readEverything(t, s) {
 				if e := (*iotax.Error)(nil); errors.Is(err, ErrDamaged) && errors.As(err, &e) && strings.Contains(e.On, "run r") && e.Hint != "" && (c.table == "runs" || strings.Contains(e.On, "trial 1")) {
@@ -116,7 +116,7 @@ func TestDamagedValues(t *testing.T) {
 				}
 			}
 			set(was)
-			if c.table == "runs" || c.table == "trials" { // text, as it was written
+			if c.table == "runs" || c.table == "trials" { // text, as first written
 				set(string(was))
 			}
 			for _, err := range readEverything(t, s) {

@@ -17,15 +17,15 @@ import (
 	"iotax"
 )
 
-// ExportVersion is the version of the JSON of WriteJSON. A version may only add fields.
+// ExportVersion is the version of the JSON that WriteJSON writes. Within a version, only new fields may be added.
 const ExportVersion = 1
 
 // WriteJSON writes a run and its trials as one JSON object:
 //
 //	{"version": 1, "run": {…, "plan": "…"}, "trials": [{…, "values": [{"name": "read.iops", …}]}]}
 //
-// Durations are nanoseconds. A missing number is null. Each trial is a line. An error of the iterator ends the
-// output and is returned.
+// Durations are in nanoseconds. A missing number is null. Each trial is on a line of its own. If the iterator
+// yields an error, WriteJSON stops and returns it.
 func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	enc := json.NewEncoder(b)
@@ -59,13 +59,13 @@ func WriteJSON(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error
 	return b.Flush()
 }
 
-// Columns is the header of WriteCSV. A version may only add columns, at the end.
+// Columns is the header that WriteCSV writes. Within a version, columns may only be added at the end.
 var Columns = []string{"run", "name", "target", "workload", "round", "seq", "seed", "cold", "start", "took_s",
 	"metric", "value", "unit", "better", "labels", "err", "discarded", "emulated", "start_index"}
 
-// WriteCSV writes a line for each value (tidy data), under the header Columns. A trial without values has one
-// line, so that failures are visible. Values are in base units. Labels are "name=value" joined by ";". Text that a
-// spreadsheet would read as a formula gets an apostrophe before it.
+// WriteCSV writes the header Columns and one line for each value (tidy data). A trial without values gets one line,
+// so that failures are visible. Values are in base units. Labels have the form "name=value" and are joined by ";".
+// Text that a spreadsheet would treat as a formula is prefixed with an apostrophe.
 func WriteCSV(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	c := csv.NewWriter(w)
 	if err := c.Write(Columns); err != nil {
@@ -104,8 +104,8 @@ func inEmulated(run *iotax.Run, t *iotax.Trial) bool {
 	return slices.ContainsFunc(run.Targets, func(x iotax.TargetInfo) bool { return x.Name == t.Target && x.Emulated() })
 }
 
-// plain escapes text that begins like a formula (OWASP, "CSV Injection"), because spreadsheets run formulas and
-// anyone may have written a plan. It also escapes control characters for terminals.
+// plain escapes text that starts like a formula (OWASP, "CSV Injection"): spreadsheets run formulas, and a plan may
+// come from anyone. It also escapes control characters, which could affect terminals.
 func plain(s string) string {
 	s = Printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) || strings.HasPrefix(s, "＝") || strings.HasPrefix(s, "＋") || strings.HasPrefix(s, "－") || strings.HasPrefix(s, "＠") {
@@ -114,7 +114,7 @@ func plain(s string) string {
 	return s
 }
 
-// Printable returns s with control characters escaped, except line ends and tabs.
+// Printable returns s with control characters escaped, except line breaks and tabs.
 func Printable(s string) string {
 	order := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }
 	if strings.IndexFunc(s, order) < 0 {

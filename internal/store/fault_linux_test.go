@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mount mounts a tmpfs of the given size and returns where.
+// mount mounts a tmpfs of the given size and returns its path.
 func mount(t *testing.T, size string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -65,7 +65,7 @@ func TestFullDisk(t *testing.T) {
 	check(s, saved+1)
 }
 
-// A store begun on a full disk fails with the reason, and works once there is space.
+// A store created on a full disk returns an error with the cause, and works once space is available.
 func TestFullFromTheStart(t *testing.T) {
 	for _, free := range []int{0, 4 << 10, 16 << 10, 48 << 10, 100 << 10} {
 		dir := mount(t, "1m")
@@ -115,7 +115,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "new")) // of the user's own store, the directory is made
+	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "new")) // the store creates the directory of the default store
 	for _, path := range []string{path, filepath.Join(dir, "new.db"), ""} {
 		_, err := Open(ctx, path)
 		if err == nil {

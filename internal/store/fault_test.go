@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// writer is the process that gets killed: it appends trials for ever, and prints the Seq of each
-// that the store said it has saved.
+// writer is the process that the tests kill. It appends trials until it is killed, and prints the Seq of each trial
+// after the store has saved it.
 func writer(path string) {
 	ctx := context.Background()
 	s, err := Open(ctx, path)
@@ -74,8 +74,8 @@ func TestKilledWriter(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The first rounds kill while the store itself is being made, the others while trials are saved, however
-		// long it takes until then.
+		// The first rounds kill the process while it creates the store, the later ones while it saves trials, however
+		// long it takes to get there.
 		const making = 6
 		wait := time.Duration(round) * 4 * time.Millisecond
 		if round >= making {
@@ -111,7 +111,7 @@ func TestKilledWriter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// One more than was printed may be there: it was saved when the kill came.
+		// The store may contain one more trial than was printed: saved just before the kill.
 		if n := len(trials); n != last+1 && n != last+2 {
 			t.Errorf("%s: %d trials, the writer had been told of %d", id, n, last+1)
 		}
@@ -132,7 +132,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// Writers that are killed do not disturb one that lives, nor a reader.
+// Killed writers do not disturb a live writer or a reader.
 func TestKilledBesideWriter(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s.db")
@@ -162,7 +162,7 @@ func TestKilledBesideWriter(t *testing.T) {
 			lines.Scan() // it has saved a trial
 			time.Sleep(rand.N(50 * time.Millisecond))
 			cmd.Process.Kill()
-			for lines.Scan() { // until its death has closed the pipe
+			for lines.Scan() { // until the pipe is closed because the process has exited
 			}
 		}()
 		for after := 0; after < 10; seq++ {
@@ -189,7 +189,7 @@ func TestKilledBesideWriter(t *testing.T) {
 	}
 }
 
-// A reader in this process and a writer in another one, at the same time.
+// This process reads while another process writes.
 func TestTwoProcesses(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "s.db")
@@ -242,7 +242,7 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// wantHint checks that err tells the user what happened and what helps.
+// wantHint checks that err names the operation, contains the words, and has a hint.
 func wantHint(t *testing.T, err error, words ...string) {
 	t.Helper()
 	e := (*iotax.Error)(nil)
@@ -328,7 +328,7 @@ func TestDamagedFile(t *testing.T) {
 	for round := range 40 {
 		bad := bytes.Clone(whole)
 		for range 1 + round {
-			at := 100 + r.IntN(len(bad)-100) // behind the header
+			at := 100 + r.IntN(len(bad)-100) // after the header
 			for k := range min(512, len(bad)-at) {
 				bad[at+k] = byte(r.Uint32())
 			}

@@ -26,7 +26,7 @@ type Query struct {
 	Order   Order
 	Reverse bool
 	Offset  int
-	Limit   int // 0 is no limit
+	Limit   int // 0 means no limit
 }
 
 // An Order is a sort order of runs.

@@ -20,8 +20,8 @@ func ids(runs []Summary) string {
 	return strings.Join(out, " ")
 }
 
-// A run whose runner died stands as running in its row. Whoever reads it is told what it came to: by list, search, order
-// and state alike; and the row stays.
+// A run whose runner was killed keeps the status running in its row. List, search, order and state all report its
+// settled status, and the row does not change.
 func TestSettle(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)
@@ -165,7 +165,7 @@ func testFind(t *testing.T, url string) {
 		t.Errorf("%+v", r)
 	}
 
-	// What changes a run changes what finds it.
+	// After a run changes, searches match its new text only.
 	r, err := s.Get(ctx, "r2")
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func testCells(t *testing.T, url string) {
 		}
 	}
 
-	// Some of a run: one workload, or what follows a trial.
+	// Read part of a run: one workload, or the trials after a given Seq.
 	var seqs []int
 	for x, err := range s.Parts(ctx, "r0", "read", Full).Measured() {
 		if err != nil || len(x.Values) != 1 || x.Values[0].Name != "read" {
@@ -293,8 +293,8 @@ func testState(t *testing.T, url string) {
 	}
 }
 
-// In a store that hosts share, whoever reads a run learns how long its processes have been silent; only of runs that stand as
-// running, and by the clock of the store.
+// In a shared store, every reader of a running run gets the time since the last beat of its processes, by the clock
+// of the server.
 func testBeat(t *testing.T, url string) {
 	ctx := t.Context()
 	s := open(t, url)
@@ -321,11 +321,11 @@ func testBeat(t *testing.T, url string) {
 		if _, err := s.db.Exec(`UPDATE runners SET seen = seen - 3600000`); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Beat(ctx, "one", "1.2.3@a"); err != nil { // heard of again, after an hour
+		if _, err := s.Beat(ctx, "one", "1.2.3@a"); err != nil { // a new beat after an hour
 			t.Fatal(err)
 		}
 	}
-	// It waits for nobody who saves results, and ends with its context.
+	// Beat does not wait for writers of results, and stops when its context is done.
 	s.writing.Lock()
 	beaten := make(chan error, 1)
 	go func() { _, err := s.Beat(ctx, "two", "1.2.3@a"); beaten <- err }()

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// alphabet is Crockford's base 32 in lower case, without letters that resemble digits.
+// alphabet is Crockford's base 32 in lower case: it lacks letters that resemble digits.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
-// NewID returns the id of a run that starts now: date and time in UTC and three random characters, as in
-// "251121-014633-7k3". Ids sort by time until 2099.
+// NewID returns an id for a run that starts now: the date and time in UTC and three random characters, for example
+// "251121-014633-7k3". Until 2099, ids sort by time.
 func NewID(now time.Time) string {
 	var b [3]byte
 	rand.Read(b[:]) // never fails
@@ -22,7 +22,7 @@ func NewID(now time.Time) string {
 	return now.UTC().Format("060102-150405") + "-" + string(b[:])
 }
 
-// checkID checks that an id can be a file name and an argument of a command.
+// checkID checks that an id is safe as a file name and as a command argument.
 func checkID(id string) error {
 	switch {
 	case id == "":

@@ -14,11 +14,11 @@ import (
 	"iotax"
 )
 
-// The table measured has what was measured in a trial: the values as JSON that SQL can read, and the histograms as bytes, because a
-// report of 100,000 trials reads all of them.
+// The table "measured" contains the results of trials: the values as JSON, for SQL queries, and the histograms in a
+// binary format, because a report of 100,000 trials reads all of them.
 
-// packValues returns what the values are, [[name, unit, better], …], and their numbers, each as JSON. Most trials of a run have the
-// same metrics, so that a reader decodes them once. A number that is not finite is null.
+// packValues returns the metrics, [[name, unit, better], …], and their numbers, both as JSON. Most trials of a run
+// have the same metrics, so a reader decodes these only once. A number that is not finite is stored as null.
 func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 	of, ns := make([][3]string, len(values)), make([]iotax.Number, len(values))
 	for i, v := range values {
@@ -32,7 +32,8 @@ func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 
 var errValues = errors.New("the values are damaged")
 
-// readValues appends the values that packValues packed to into. known keeps decoded metrics by their JSON.
+// readValues decodes the result of packValues and appends the values to into. known caches the decoded metrics by
+// their JSON.
 func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into []iotax.Value) ([]iotax.Value, error) {
 	of, err := one(known, metrics, func() (values []iotax.Value, err error) {
 		var all [][3]string
@@ -64,10 +65,10 @@ func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into [
 	return into, nil
 }
 
-// grid has fio's bins (plat_idx_to_val in stat.c): the first 128 are one nanosecond each, then there are 64 for
-// each power of two. Each has the value of its middle.
+// grid returns fio's histogram bins (plat_idx_to_val in stat.c). The first 128 are one nanosecond wide, and each
+// further power of two has 64. The value of a bin is its midpoint.
 var grid = sync.OnceValue(func() (g struct {
-	value  []float64 // in seconds, by number
+	value  []float64 // in seconds, by bin number
 	number map[float64]uint64
 }) {
 	g.number = map[float64]uint64{}
@@ -85,7 +86,7 @@ var grid = sync.OnceValue(func() (g struct {
 
 const histogramsVersion = 1
 
-// packHistograms returns an empty slice, not nil, for no histograms.
+// packHistograms packs histograms into bytes. It returns an empty slice, not nil, if hs is empty.
 func packHistograms(hs []iotax.Histogram) []byte {
 	if len(hs) == 0 {
 		return []byte{}
@@ -94,7 +95,7 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	for _, h := range hs {
 		b = appendText(appendText(b, h.Name), h.Unit)
 		b = binary.AppendUvarint(b, uint64(len(h.Bins)))
-		// A bin of fio's grid is stored as the step from the previous bin, in one byte instead of eight.
+		// If all bins are on fio's grid, each is stored as the step from the previous bin: one byte instead of eight.
 		numbers, onGrid, last := grid().number, byte(1), uint64(0)
 		for _, bin := range h.Bins {
 			n, ok := numbers[bin.Value]
@@ -117,7 +118,7 @@ func packHistograms(hs []iotax.Histogram) []byte {
 	return b
 }
 
-// A reading decodes packed bytes. After the first error, err is set and all results are zero.
+// A reading decodes packed bytes. After the first error, err is set and all further results are zero.
 type reading struct {
 	b   []byte
 	err error
@@ -150,7 +151,8 @@ func (r *reading) float() float64 {
 	return v
 }
 
-// length reads the number of items of at least least bytes each. The bound protects memory from damaged data.
+// length reads a number of items, each of which needs at least `least` bytes. The check protects memory from damaged
+// data.
 func (r *reading) length(least int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)/least) {
@@ -177,7 +179,8 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unpackHistograms appends the histograms in b to into. It reuses spare capacity, including that of the bins.
+// unpackHistograms decodes b and appends the histograms to into. It reuses spare capacity, including that of the
+// bins.
 func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, error) {
 	if len(b) == 0 {
 		return into, nil

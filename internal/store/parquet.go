@@ -14,7 +14,7 @@ import (
 	"iotax"
 )
 
-// parquetRow is a row of WriteParquet, with the columns of Columns. A missing value is null.
+// parquetRow is one row that WriteParquet writes. Its columns are those of Columns. A missing value is null.
 type parquetRow struct {
 	Run       string     `parquet:"run,dict"`
 	Name      string     `parquet:"name,dict"`
@@ -38,14 +38,13 @@ type parquetRow struct {
 	StartIndex int32 `parquet:"start_index"`
 }
 
-// rowsPerGroup bounds the memory before a group is written to some tens of MiB.
+// rowsPerGroup limits the memory needed before a row group is written to some tens of MiB.
 const rowsPerGroup = 100_000
 
-// WriteParquet writes a row for each value (tidy data) with the columns of WriteCSV, typed: start is an instant in
-// UTC, seed an unsigned number of 64 bits, and a missing value is null. A trial without values has one row with a
-// null metric, so that failures are visible. Text is not escaped, because readers of Parquet do not run formulas.
-// The metadata of the file has the run as JSON under "iotax.run", and the version of the columns under
-// "iotax.export".
+// WriteParquet writes one row for each value (tidy data), with the columns of WriteCSV but typed: start is a
+// timestamp in UTC, seed an unsigned 64-bit integer, and a missing value is null. A trial without values gets one row
+// with a null metric, so that failures are visible. Text is not escaped, because Parquet readers do not run formulas.
+// The file metadata contains the run as JSON under "iotax.run", and the version of the columns under "iotax.export".
 func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, error]) error {
 	about, err := json.Marshal(run)
 	if err != nil {
@@ -57,7 +56,7 @@ func WriteParquet(w io.Writer, run *iotax.Run, trials iter.Seq2[*iotax.Trial, er
 	var rows []parquetRow
 	for t, err := range trials {
 		if err != nil {
-			return err // without the footer, no reader takes it for a whole file
+			return err // without the footer, readers reject the incomplete file
 		}
 		row := parquetRow{Run: t.Run, Name: run.Name, Target: t.Target, Workload: t.Workload, Round: int32(t.Round), Seq: int32(t.Seq),
 			Seed: t.Seed, Cold: t.Cold, Took: t.Took.Seconds(), Labels: joinLabels(t.Labels), Err: t.Err, Discarded: t.Discarded, Emulated: inEmulated(run, t), StartIndex: int32(t.StartIndex)}

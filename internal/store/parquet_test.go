@@ -73,7 +73,7 @@ func TestWriteParquet(t *testing.T) {
 	}
 }
 
-// Runs of any size go out in portions.
+// WriteParquet writes large runs in several row groups.
 func TestParquetInPortions(t *testing.T) {
 	var b bytes.Buffer
 	const trials = 30_000

@@ -11,47 +11,47 @@ import (
 	"iotax"
 )
 
-// Parts reads the trials of a run in several passes, each over all trials but only some of their parts, so that a
-// report of 100,000 trials does not hold all their data. Its methods may be called repeatedly, one at a time.
+// Parts reads the trials of a run in several passes. Each pass reads only some fields of the trials, so that a report
+// of 100,000 trials does not keep all data in memory. Its methods may be called repeatedly, but not concurrently.
 type Parts struct {
 	s        *Store
-	ctx      context.Context // of one report; its end stops the iterators
+	ctx      context.Context // of one report; the iterators stop when it is done
 	run      string
 	workload string
 	depth    Depth
 }
 
-// Parts returns the parts of the run with this id; workload "" selects all trials. Brief leaves out histograms and
-// series.
+// Parts returns a reader for the trials of the run `id`. workload "" selects all trials. With Brief, Parts omits
+// histograms, series and intervals.
 func (s *Store) Parts(ctx context.Context, id, workload string, depth Depth) *Parts {
 	return &Parts{s, ctx, id, workload, depth}
 }
 
-// Trials yields every trial in the order of Seq: what, when and how, its facts and findings, and how it failed. It
-// leaves out Values, Series, Histograms and Labels, and the fact "command", which is long and differs in each
-// trial. Trials share equal Facts and Findings, which must not be changed.
+// Trials yields every trial in the order of Seq, with its identity, times, settings, facts, findings and error. It
+// omits Values, Series, Intervals, Histograms and Labels, and the fact "command", which is long and differs in each
+// trial. Trials may share Facts and Findings, so callers must not change them.
 func (p *Parts) Trials() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, head: true, share: &shared{}})
 }
 
-// Measured yields the Values of every trial in the order of Seq and, unless the depth is Brief, its Histograms. It
+// Measured yields every trial in the order of Seq with its Values and, unless the depth is Brief, its Histograms. It
 // reuses their memory for later trials.
 func (p *Parts) Measured() iter.Seq2[*iotax.Trial, error] {
 	return p.s.each(p.ctx, p.run, selection{after: math.MinInt64, workload: p.workload, values: true, histograms: p.depth == Full})
 }
 
-// Histograms yields the trials with these Seq, in ascending order, with their Histograms only. It reuses their
-// memory.
+// Histograms yields the trials with the given Seq numbers, in ascending order, with only their Histograms. It reuses
+// the memory of the histograms for later trials.
 func (p *Parts) Histograms(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 200, selection{histograms: true})
 }
 
-// Series yields the trials with these Seq, in ascending order, with their Series only.
+// Series yields the trials with the given Seq numbers, in ascending order, with only their Series.
 func (p *Parts) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 200, selection{series: true})
 }
 
-// Intervals yields the trials with these Seq, in ascending order, with their Intervals only.
+// Intervals yields the trials with the given Seq numbers, in ascending order, with only their Intervals.
 func (p *Parts) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] {
 	return p.some(seqs, 10, selection{intervals: true})
 }
@@ -83,7 +83,7 @@ func (p *Parts) some(seqs []int, atOnce int, sel selection) iter.Seq2[*iotax.Tri
 	}
 }
 
-// shared decodes equal facts, findings and words only once, because 100,000 copies need too much memory.
+// shared caches decoded facts, findings and strings, because 100,000 copies of equal ones would need too much memory.
 type shared struct {
 	words    map[string]string
 	facts    map[string]map[string]string
@@ -110,7 +110,7 @@ func (s *shared) fill(t *iotax.Trial, at spot, facts, findings []byte) (err erro
 	return err
 }
 
-// one returns the cached result of make for the same bytes. It clears the cache when it is large.
+// one returns the cached result of make for the same bytes. It clears the cache when it becomes too large.
 func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error) {
 	if v, ok := (*known)[string(b)]; ok {
 		return v, nil
@@ -125,8 +125,8 @@ func one[T any](known *map[string]T, b []byte, make func() (T, error)) (T, error
 	return v, err
 }
 
-// without returns a JSON object of strings, as encoding/json writes it, without the member key, which needs no
-// quoting. It may share the bytes of object. Quotes inside of strings follow a backslash, so that they cannot be
+// without removes the member `key` from object, a JSON object of strings written by encoding/json. The key must not
+// need quoting. The result may share memory with object. Quotes inside strings follow a backslash, so they cannot be
 // mistaken for the key.
 func without(object []byte, key string) []byte {
 	at := bytes.Index(object, []byte(`"`+key+`":"`))

@@ -19,23 +19,23 @@ import (
 	"iotax"
 )
 
-// postgresDriver is a store in a PostgreSQL database, for many writers on many hosts.
+// postgresDriver stores runs in a PostgreSQL database, which many hosts can write to.
 type postgresDriver struct {
 	config *pgx.ConnConfig
 	on     string // the address without user, password and options
 }
 
-// schemaName is the schema of the tables, unless the address sets search_path.
+// schemaName is the schema of the tables if the address does not set search_path.
 const schemaName = "iotax"
 
-// postgresAddress matches the beginning of addresses of PostgreSQL: a URL, also with a missing slash, because it
-// would be a file name with a password in it, or a keyword of libpq.
+// postgresAddress matches the start of a PostgreSQL address: a URL or a libpq keyword. A URL may lack a slash:
+// otherwise a mistyped address with a password would become a file name.
 var postgresAddress = regexp.MustCompile(`^\s*(?:(?:postgres|postgresql):|(?:application_name|channel_binding|client_encoding|connect_timeout|dbname|` +
 	`fallback_application_name|gss\w+|host|hostaddr|keepalives\w*|krbsrvname|load_balance_hosts|options|passfile|password|port|replication|require\w+|` +
 	`service|ssl\w+|target_session_attrs|tcp_user_timeout|user)\s*=)`)
 
-// IsPostgres reports whether an address names a PostgreSQL rather than a file. A file with such a name can be
-// written ./user=x.
+// IsPostgres reports whether an address names a PostgreSQL database rather than a file. A file whose name looks like
+// one can be written as ./user=x.
 func IsPostgres(address string) bool { return postgresAddress.MatchString(address) }
 
 func newPostgres(url string) (*postgresDriver, error) {
@@ -48,7 +48,7 @@ func newPostgres(url string) (*postgresDriver, error) {
 	}
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The library's message may contain the address, and so a password.
+		// The library's message may contain the address with its password.
 		return nil, badAddress(scheme)
 	}
 	if config.RuntimeParams["search_path"] == "" {
@@ -74,8 +74,8 @@ func badAddress(on string) error {
 
 func (d *postgresDriver) open(ctx context.Context) (*sql.DB, error) {
 	db := stdlib.OpenDB(*d.config)
-	// A server has a hundred connections by default, and a fleet may have more writers. Each releases its
-	// connection between trials.
+	// A server accepts a hundred connections by default, and a fleet may have more writers. So each writer releases
+	// its connection between trials.
 	db.SetMaxOpenConns(4)
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxIdleTime(2 * time.Second)
@@ -104,8 +104,8 @@ func (d *postgresDriver) alone(ctx context.Context, db *sql.DB, change func(prep
 	return change(func(int) error { return d.makeSchema(ctx, conn) })
 }
 
-// makeSchema creates the schema for the tables if it is missing. CREATE … IF NOT EXISTS would need the right to
-// create it even if it exists.
+// makeSchema creates the schema for the tables if it is missing. CREATE SCHEMA IF NOT EXISTS would need the privilege
+// to create schemas even if this one exists.
 func (d *postgresDriver) makeSchema(ctx context.Context, conn *sql.Conn) error {
 	var there bool
 	if err := conn.QueryRowContext(ctx, `SELECT current_schema() IS NOT NULL`).Scan(&there); err != nil || there {
@@ -116,7 +116,7 @@ func (d *postgresDriver) makeSchema(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// version returns the schema version; 0 is a database without tables of iotax.
+// version returns the schema version, or 0 if the database has no tables of iotax.
 func (d *postgresDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	var ours, others bool
 	if err := db.QueryRowContext(ctx, `SELECT to_regclass('goose_db_version') IS NOT NULL AND to_regclass('measured') IS NOT NULL,
@@ -135,12 +135,12 @@ func (d *postgresDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	return version, err
 }
 
-// snapshot makes all statements of a reader see one state.
+// snapshot returns options that let all statements of a reader see the same state.
 func (d *postgresDriver) snapshot() *sql.TxOptions {
 	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
 }
 
-// postgresNow is the server's clock in milliseconds.
+// postgresNow returns the server's time in milliseconds.
 const postgresNow = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT`
 
 func (d *postgresDriver) beat() string {
@@ -151,13 +151,13 @@ func (d *postgresDriver) silence() string {
 	return `CASE WHEN status = 'running' THEN (SELECT ` + words(`b.runner || '=' || (`+postgresNow+` - b.seen)`) + ` FROM runners b WHERE b.run = runs.id) END`
 }
 
-// runner replaces escaped zero bytes, which PostgreSQL's json does not accept. (After an escaped backslash the
-// same characters have another meaning; replacing them does no harm.)
+// runner replaces escaped null bytes, which PostgreSQL's json type rejects. (After an escaped backslash these
+// characters mean something else, but replacing them there does no harm.)
 func (d *postgresDriver) runner(column string) string {
 	return `replace(` + column + `, '\u0000', '\u0001')::json #>> '{environment,` + runnerKey + `}'`
 }
 
-// Error codes, from appendix A of PostgreSQL's documentation.
+// Error codes from appendix A of PostgreSQL's documentation.
 const (
 	pgTooManyConnections = "53300"
 	pgDiskFull           = "53100"
@@ -180,7 +180,8 @@ func pgCode(err error) string {
 // shrink does nothing: autovacuum frees space.
 func (d *postgresDriver) shrink(*sql.DB) {}
 
-// again reports whether a transaction that could not begin may succeed later. SQLite waits by its busy timeout.
+// again reports whether a transaction that could not begin may succeed later. SQLite retries by itself, through its
+// busy timeout.
 func again(err error) bool {
 	switch pgCode(err) {
 	case pgTooManyConnections, pgStarting, pgShutdown:
@@ -201,7 +202,7 @@ func (d *postgresDriver) explain(op string, err error) error {
 	case "":
 		switch {
 		case errors.As(err, &refused):
-			// Its message has the user and the database. The cause is enough.
+			// The library's message contains the user and the database. The cause is enough.
 			out.Err = cmp.Or(causeOf(refused), errors.New("no connection"))
 			out.Hint = "is the server up, and does it listen there? `psql` with the same address tells; " + elsewhere
 		case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
@@ -230,7 +231,7 @@ func (d *postgresDriver) explain(op string, err error) error {
 	return out
 }
 
-// causeOf returns the innermost error; after several addresses, that of the last.
+// causeOf returns the innermost error. If several addresses failed, it uses the last one's.
 func causeOf(err error) error {
 	for {
 		switch e := err.(type) {

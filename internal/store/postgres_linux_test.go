@@ -18,7 +18,7 @@ var cluster struct {
 	*storetest.Server
 }
 
-// database is an empty database of the server of this test process, which starts with the first one.
+// database returns the URL of a new, empty database. The first call starts the server of this test process.
 func database(t testing.TB) string {
 	t.Helper()
 	cluster.Lock()
@@ -88,7 +88,7 @@ func TestPostgresPrompt(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong, no message has the password, and each says what helps.
+// No error message contains the password, and each has a hint.
 func TestPostgresErrors(t *testing.T) {
 	at := database(t)
 	u, err := url.Parse(at)
@@ -128,7 +128,7 @@ func TestPostgresErrors(t *testing.T) {
 			t.Errorf("%s: the message tells secrets: %v", c.what, err)
 		}
 	}
-	// A database of another program is left alone.
+	// Open refuses a database of another program and does not change it.
 	other, err := Open(t.Context(), at)
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestPostgresErrors(t *testing.T) {
 	}
 }
 
-// Many processes write at once: more than the server has connections for.
+// More processes write at once than the server has connections.
 func TestPostgresManyWriters(t *testing.T) {
 	at := database(t)
 	s := open(t, at)
@@ -190,10 +190,10 @@ func TestPostgresManyWriters(t *testing.T) {
 	}
 }
 
-// BenchmarkPostgresAppend saves trials of fio's size from eight writers at once, each with connections of its own, into a
-// server that syncs each of them:
+// BenchmarkPostgresAppend saves fio-sized trials from eight concurrent writers, each with its own connections, to
+// a server with fsync on:
 //
-//	go test -run xxx -bench PostgresAppend -benchtime 2000x ./store
+//	go test -run xxx -bench PostgresAppend -benchtime 2000x ./internal/store
 func BenchmarkPostgresAppend(b *testing.B) {
 	server, err := storetest.Start("fsync=on")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"iotax"
 )
 
-// ReadJSON reads an export of WriteJSON: a run with its resolved plan, and its trials without raw output. It
-// accepts all versions that it knows, and ignores fields of later ones. It is an error if a trial belongs to
+// ReadJSON reads a run that WriteJSON exported, with its resolved plan and its trials, but without raw output. It
+// accepts all versions up to ExportVersion and ignores unknown fields. It returns an error if a trial belongs to
 // another run.
 func ReadJSON(r io.Reader) (*iotax.Run, []*iotax.Trial, error) {
 	var in struct {

@@ -14,7 +14,8 @@ import (
 	"iotax"
 )
 
-// readAll prints what DuckDB and pandas see in a file, and what the commands of the documentation print of it.
+// readAll is a Python script that prints what DuckDB and pandas read from a file, and the result of the documented
+// command.
 const readAll = `
 import json, sys, duckdb, pandas
 rows = "SELECT * REPLACE (epoch_us(start) AS start, CAST(seed AS VARCHAR) AS seed) FROM 'run.parquet' ORDER BY seq, metric NULLS FIRST"
@@ -28,8 +29,8 @@ json.dump({
 }, sys.stdout)
 `
 
-// TestReadersOfParquet lets DuckDB and pandas, which share no code with the writer, read an export, by the words that
-// the documentation gives.
+// TestReadersOfParquet reads an export with DuckDB and pandas, which share no code with the writer, using the
+// commands from the documentation.
 func TestReadersOfParquet(t *testing.T) {
 	python, err := filepath.Abs("../../bin/readers/bin/python")
 	if err == nil {
@@ -45,7 +46,7 @@ func TestReadersOfParquet(t *testing.T) {
 	}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var trials []*iotax.Trial
-	for i, iops := range []float64{1000, 500, 4000, 1000} { // the share has a half, then a quarter: √(1/8) in the mean
+	for i, iops := range []float64{1000, 500, 4000, 1000} { // the share has half, then a quarter: geometric mean √(1/8)
 		trials = append(trials, &iotax.Trial{Run: "r", Target: []string{"disk", "share 9p Größe"}[i%2], Workload: "w", Round: i / 2, Seq: i, Seed: math.MaxUint64 - uint64(i),
 			Start: start.Add(time.Duration(i) * time.Second), Took: time.Second, Labels: map[string]string{"a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: iops, Unit: "1/s", Better: iotax.Up}, {Name: "x", Value: math.NaN(), Unit: "s"}}})

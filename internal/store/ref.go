@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// back splits "latest~2" into "latest" and 2. ok is false without such a suffix.
+// back splits a reference such as "latest~2" into "latest" and 2. ok is false if it has no such suffix.
 func back(ref string) (from string, n int, ok bool) {
 	from, steps, found := strings.Cut(ref, "~")
 	if !found || from == "" {
@@ -24,8 +24,8 @@ func back(ref string) (from string, n int, ok bool) {
 	return from, n, true
 }
 
-// earlier returns the id of the n-th run with trials before the newest of that name; "latest" is any name. It
-// returns "" if there is no such run.
+// earlier returns the id of the n-th run with trials before the newest run with that name. The name "latest" matches
+// any run. It returns "" if there is no such run.
 func earlier(ctx context.Context, tx *sql.Tx, name string, n int) (id string, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT id FROM runs WHERE (name = $1 OR $1 = 'latest') AND EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id)
 		ORDER BY started DESC, id DESC LIMIT 1 OFFSET $2`, name, n).Scan(&id)
@@ -35,7 +35,7 @@ func earlier(ctx context.Context, tx *sql.Tx, name string, n int) (id string, er
 	return id, err
 }
 
-// byHistory resolves a name, "latest~1" and "NAME~1".
+// byHistory resolves a name, "latest~N" or "NAME~N".
 func (s *Store) byHistory(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	name, n, counted := back(ref)
 	id, err := earlier(ctx, tx, name, n)

@@ -38,7 +38,7 @@ func testNamesAndHistory(t *testing.T, url string) {
 	for ref, want := range map[string]string{
 		"latest~0": "5e", "latest~1": "3c", "latest~3": "1a", // 4d has no trials
 		"quick": "3c", "quick~1": "1a", "quick~0": "3c", "shares": "2b",
-		"2": "2b", // the beginning of an id goes before a name
+		"2": "2b", // an id prefix takes precedence over a name
 	} {
 		if r, err := s.Get(ctx, ref); err != nil || r.ID != want {
 			t.Errorf("Get(%q) = %v, %v; want %s", ref, r, err, want)
@@ -87,7 +87,7 @@ func TestReadJSON(t *testing.T) {
 	} {
 		_, _, err := ReadJSON(strings.NewReader(in))
 		if want == "" {
-			continue // it may be read or refused, and does not panic
+			continue // it may be accepted or rejected, but must not panic
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", in, err, want)

@@ -18,19 +18,20 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// A migrant is a driver with migrations.
+// A migrant is a driver whose schema changes through migrations.
 type migrant interface {
 	driver
-	// schema returns the folder of its migrations, and how errors name this store and another one.
+	// schema returns the directory of the migrations, the name of this store in errors, and the placeholder for
+	// another store's address in hints.
 	schema() (kind string, dialect goose.Dialect, on, another string)
-	// version returns the number of the last migration; 0 is a database without tables of iotax.
+	// version returns the number of the last applied migration, or 0 if the database has no tables of iotax.
 	version(ctx context.Context, db *sql.DB) (int, error)
-	// alone calls change while no other process changes the schema. change calls prepare, unless another process
-	// was first, to prepare a database of that version for the next migration.
+	// alone calls change while no other process can change the schema. Unless another process has already migrated,
+	// change calls prepare, which prepares a database of the given version for the next migration.
 	alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error
 }
 
-// opened updates the schema of db and returns it. On an error it closes db.
+// opened migrates db to the newest schema and returns it. On an error it closes db.
 func opened(ctx context.Context, db *sql.DB, d migrant) (*sql.DB, error) {
 	err := migrate(ctx, db, d)
 	if err == nil {
@@ -84,7 +85,7 @@ func migrate(ctx context.Context, db *sql.DB, d migrant) error {
 	})
 }
 
-// newestMigration returns the number of the last migration for that kind of database.
+// newestMigration returns the number of the last migration for a kind of database.
 func newestMigration(kind string) (int, error) {
 	files, err := fs.ReadDir(migrations, "migrations/"+kind)
 	if err != nil || len(files) == 0 {

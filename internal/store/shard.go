@@ -10,15 +10,16 @@ import (
 	"iotax"
 )
 
-// A Part is one of the processes that measure a run together.
+// A Part identifies one of several processes that measure a run together (a shard).
 type Part struct {
-	Index int // from 0
+	Index int // counted from 0
 	Count int
 }
 
-// SavePart saves the part of one of several processes that measure a run together, and updates the run by merge,
-// which gets all parts in the order of Index. merge is not called each time. The first process creates the run. It
-// is an error if the others have another plan, or if one process alone measures the run.
+// SavePart saves the part of a run that one of several processes measures. It also updates the run itself to the
+// result of merge, which gets all parts in the order of Index. Not every call merges. The first process creates the
+// run. SavePart returns an error if another part has a different plan or number of shards, or if a single process
+// already measures the run.
 func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge func(parts []*iotax.Run) *iotax.Run) error {
 	if err := checkID(part.ID); err != nil {
 		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
@@ -61,7 +62,7 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		if err := tx.QueryRowContext(ctx, `SELECT count(*), sum(CASE WHEN ended THEN 1 ELSE 0 END) FROM shards WHERE run = $1`, part.ID).Scan(&joined, &over); err != nil {
 			return err
 		}
-		// Merging reads every part. With many parts it is done only now and then, and when the last has ended.
+		// Merging reads every part. With many parts it happens only occasionally, and after the last one has ended.
 		if joined > fewParts && !(ended && (over == p.Count || over&(over-1) == 0)) {
 			return nil
 		}
@@ -82,7 +83,7 @@ func otherCount(id string, count int, p Part) error {
 	return &iotax.Error{Op: "join run", On: id, Err: fmt.Errorf("it is divided into %d shards, not %d", count, p.Count), Hint: "give every shard the same number of shards, or another --id"}
 }
 
-// dividedInto returns the number of shards of the run, 0 if none has begun.
+// dividedInto returns the number of shards of the run, or 0 if no shard has started.
 func dividedInto(ctx context.Context, tx *sql.Tx, id string) (count int, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT count FROM shards WHERE run = $1 LIMIT 1`, id).Scan(&count)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -91,7 +92,7 @@ func dividedInto(ctx context.Context, tx *sql.Tx, id string) (count int, err err
 	return count, err
 }
 
-// partsOf reads the parts of a run in the order of their index, without the plan.
+// partsOf reads the parts of a run in the order of Index, without the plan.
 func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, err error) {
 	err = forEach(ctx, tx, `SELECT data FROM shards WHERE run = $1 ORDER BY shard`, []any{id}, func(rows *sql.Rows) error {
 		var data []byte
@@ -105,8 +106,8 @@ func partsOf(ctx context.Context, tx *sql.Tx, id string) (parts []*iotax.Run, er
 	return parts, err
 }
 
-// RunParts returns the parts of the run id in the order of their index, without the plan; none if it is not
-// divided.
+// RunParts returns the parts of the run `id` in the order of Index, without the plan. The slice is empty if the run
+// is not divided.
 func (s *Store) RunParts(ctx context.Context, id string) (parts []*iotax.Run, err error) {
 	err = s.read(ctx, "find the shards of run "+id, func(ctx context.Context, tx *sql.Tx) (err error) {
 		parts, err = partsOf(ctx, tx, id)
@@ -115,7 +116,7 @@ func (s *Store) RunParts(ctx context.Context, id string) (parts []*iotax.Run, er
 	return parts, err
 }
 
-// Part returns the saved part of a process, with its plan, or nil if it has not saved any.
+// Part returns the saved part of a process, with its plan, or nil if the process has not saved one.
 func (s *Store) Part(ctx context.Context, id string, p Part) (*iotax.Run, error) {
 	var part *iotax.Run
 	err := s.read(ctx, "find run "+id, func(ctx context.Context, tx *sql.Tx) error {

@@ -22,20 +22,20 @@ import (
 	"iotax"
 )
 
-// applicationID is in the header of every store: "iotx".
+// applicationID is the application_id in the header of every store: "iotx".
 const applicationID = 0x696f7478
 
-// patience is how long an operation waits for another writer. Only tests change it.
+// patience is the time limit for waiting for another writer. Only tests change it.
 var patience = 10 * time.Second
 
-// sqliteDriver is a store in a SQLite file.
+// sqliteDriver stores runs in a SQLite file.
 type sqliteDriver struct {
 	path     string
-	named    bool // by the user; its directory must exist, because it may be mistyped
-	existing bool // a named file must also exist
+	named    bool // set if the user named the file; its directory must exist, because the name may be mistyped
+	existing bool // set if a named file must exist too
 }
 
-// dsn returns a file: URI, in which a path may have any character.
+// dsn returns a "file:" URI, so that the path may contain any character.
 func (d *sqliteDriver) dsn() string {
 	path := filepath.ToSlash(d.path)
 	if !strings.HasPrefix(path, "/") {
@@ -45,7 +45,8 @@ func (d *sqliteDriver) dsn() string {
 	q := url.Values{"_txlock": {"immediate"}, "_error_rc": {"true"}, "_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()),
 		"foreign_keys(1)",
-		// A saved trial must survive a power cut. One fsync per trial costs nothing compared with the trial.
+		// A saved trial must survive a power failure. One fsync per trial takes negligible time compared with the
+		// trial.
 		"synchronous(FULL)",
 	}}
 	return u.String() + "?" + q.Encode()
@@ -68,8 +69,8 @@ func (d *sqliteDriver) schema() (kind string, dialect goose.Dialect, on, another
 	return "sqlite", goose.DialectSQLite3, d.path, "PATH"
 }
 
-// makeFile creates an empty file, and the directory of the user's own store, both accessible to their owner only,
-// because plans name hosts and paths. It also returns better errors than SQLite's "unable to open database file".
+// makeFile creates an empty file and, for the default store, its directory. Only the owner can access them, because
+// plans contain host names and paths. It also returns better errors than SQLite's "unable to open database file".
 func (d *sqliteDriver) makeFile() error {
 	switch dir := filepath.Dir(d.path); {
 	case !d.named:
@@ -86,7 +87,7 @@ func (d *sqliteDriver) makeFile() error {
 		return d.explain("open", err)
 	}
 	defer f.Close()
-	// SQLite takes a file that is shorter than a page for an empty database, and overwrites it.
+	// SQLite treats a file shorter than a page as an empty database, and would overwrite it.
 	var head [len(magic)]byte
 	if n, err := f.ReadAt(head[:], 0); n > 0 && string(head[:]) != magic {
 		return d.notADatabase()
@@ -101,15 +102,15 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// magic begins every SQLite file.
+// magic is the start of every SQLite file.
 const magic = "SQLite format 3\x00"
 
 func (d *sqliteDriver) notADatabase() error {
 	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Hint: "name another file: --store PATH"}
 }
 
-// alone needs a lock of its own, because goose has none for SQLite, and two processes may create a store at the
-// same time. A lock on the database file could collide with SQLite's own.
+// alone uses its own lock file: goose has no lock for SQLite, and two processes may create a store at the same time.
+// A lock on the database file could collide with SQLite's own locks.
 func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error {
 	lock := flock.New(d.path+".lock", flock.SetPermissions(0o600))
 	wait, cancel := context.WithTimeout(ctx, patience)
@@ -122,8 +123,8 @@ func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepar
 	}
 	defer func() { _ = lock.Unlock() }()
 	return change(func(version int) error {
-		// auto_vacuum has an effect only before the first table. It lets removed runs free space. The last pragma
-		// changes nothing, but finds a full disk before goose, which would retry for seconds.
+		// auto_vacuum takes effect only if it is set before the first table. It lets removed runs free space. The
+		// last pragma changes nothing, but fails on a full disk. Without it, goose would retry for seconds.
 		for _, pragma := range []string{"auto_vacuum = INCREMENTAL", "journal_mode = WAL", fmt.Sprint("user_version = ", version)} {
 			if _, err := db.ExecContext(ctx, "PRAGMA "+pragma); err != nil {
 				return err
@@ -133,7 +134,7 @@ func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepar
 	})
 }
 
-// version returns the schema version of the file; 0 is a file without tables.
+// version returns the schema version of the file, or 0 if the file has no tables.
 func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	var id, version, tables int
 	err := db.QueryRowContext(ctx, `SELECT a.application_id, u.user_version, (SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%')
@@ -147,7 +148,7 @@ func (d *sqliteDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 	return version, nil
 }
 
-// shrink returns free pages to the file system. Errors do not matter, because free pages are reused.
+// shrink returns free pages to the file system. It ignores errors, because SQLite reuses free pages.
 func (d *sqliteDriver) shrink(db *sql.DB) {
 	if rows, err := db.Query("PRAGMA incremental_vacuum"); err == nil {
 		for rows.Next() {
@@ -157,10 +158,10 @@ func (d *sqliteDriver) shrink(db *sql.DB) {
 	_, _ = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// snapshot: a transaction of SQLite reads one state.
+// snapshot needs no isolation level: a SQLite transaction always reads one state.
 func (d *sqliteDriver) snapshot() *sql.TxOptions { return &sql.TxOptions{ReadOnly: true} }
 
-// beat is empty: regular writes would disturb measurements of the disk with the file.
+// beat returns "": regular writes would disturb measurements of the disk that contains the file.
 func (d *sqliteDriver) beat() string    { return "" }
 func (d *sqliteDriver) silence() string { return "NULL" }
 
@@ -190,7 +191,7 @@ func (d *sqliteDriver) explain(op string, err error) error {
 		out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
 	case sqlite3.SQLITE_IOERR:
 		out.Hint = "`dmesg` may show a failing disk; " + elsewhere[len("or "):]
-		if code == sqlite3.SQLITE_IOERR_SHMSIZE { // the file that the processes share does not fit
+		if code == sqlite3.SQLITE_IOERR_SHMSIZE { // there is no space for the shared-memory file (-shm)
 			out.Err = errors.New("the disk is full")
 			out.Hint = "free space under " + filepath.Dir(d.path) + ", " + elsewhere
 		}

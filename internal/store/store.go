@@ -1,7 +1,7 @@
-// Package store keeps runs and their trials. It saves each trial as soon as it ends, in a transaction of its own,
-// together with the raw output of its tool, so that a finished trial is never lost.
+// Package store saves runs and their trials. It saves each trial as soon as it ends, together with the raw output of
+// its tool, in a transaction of its own. A finished trial is therefore never lost.
 //
-// A store is a SQLite file or a PostgreSQL database. The type driver has what differs between the two: opening,
+// A store is a SQLite file or a PostgreSQL database. The type driver contains what differs between the two: opening,
 // migrations, and the meaning of error codes. The SQL in this file works with both.
 package store
 
@@ -26,21 +26,21 @@ import (
 	"iotax"
 )
 
-// ErrNotFound is wrapped by the error for a run or trial that is not in the store.
+// ErrNotFound is wrapped by errors about a run or trial that is not in the store.
 var ErrNotFound = errors.New("not found")
 
-// A Store has runs. Its methods may be called from several goroutines, and several processes may open the same
+// A Store contains runs. Its methods may be called from several goroutines, and several processes may open the same
 // store.
 //
-// Create, Update and Append continue when their context is done, so that results from before a Ctrl-C are kept.
-// They fail by themselves if the store stays locked.
+// Create, Update and Append continue after their context is done, so that Ctrl-C does not lose earlier results. They
+// return an error if the store stays locked.
 type Store struct {
 	db  *sql.DB
 	drv driver
-	on  string // name of the store in errors
+	on  string // name of the store in errors and String
 
-	// SQLite has one writer at a time, and others must poll. Within the process they wait for this lock, also with
-	// PostgreSQL: a process measures one thing at a time.
+	// SQLite allows one writer at a time, and other processes must poll. Writers within this process wait for this
+	// lock instead. With PostgreSQL they do too: a process measures one thing at a time.
 	writing sync.Mutex
 
 	settle func(*iotax.Run, Pulse) // see Settle; may be nil
@@ -48,33 +48,34 @@ type Store struct {
 
 // A driver is a kind of database. Its methods may be called from several goroutines.
 type driver interface {
-	// open connects and updates the schema. It refuses a schema newer than its own.
+	// open connects to the database and updates the schema. It returns an error if the schema is newer than its own.
 	open(ctx context.Context) (*sql.DB, error)
-	// explain turns an error of the database into one that a user can act on.
+	// explain turns an error of the database into one that the user can act on.
 	explain(op string, err error) error
-	// snapshot returns the options of a transaction that reads one state.
+	// snapshot returns the options of a transaction that sees a single state.
 	snapshot() *sql.TxOptions
-	// shrink returns free pages to the file system after a removal.
+	// shrink returns free pages to the file system after runs were removed.
 	shrink(db *sql.DB)
-	// beat is the statement that records that the runner $2 of the run $1 is alive; "" if hosts cannot share the
-	// store.
+	// beat returns the statement that records that the runner $2 of the run $1 is alive, or "" if hosts cannot share
+	// the store.
 	beat() string
-	// silence is an expression over runs: the time since each of a run's runners reported, in the form that
-	// parsePulse reads.
+	// silence returns an expression over the table runs: the time since each runner of the run last called Beat, in
+	// the form that parsePulse reads.
 	silence() string
-	// runner is an expression for the runner (runnerKey) in the JSON of a run in column; NULL if it has none.
+	// runner returns an expression for the runner (runnerKey) in the JSON of a run in column. It is NULL if the run
+	// has no runner.
 	runner(column string) string
 }
 
-// runnerKey is the key of the process that measures a run in its Environment.
+// runnerKey is the key in Environment of the process that measures a run.
 const runnerKey = "runner"
 
-// Open opens the store at url, and creates it if it is missing. url is a path, sqlite://PATH,
-// postgres://USER@HOST/DATABASE or the same as libpq keywords (host=HOST dbname=DATABASE), or "" for the user's
-// own store (see Default). The directory of a named file must exist.
+// Open opens the store at url and creates it if it does not exist. url is a path, sqlite://PATH,
+// postgres://USER@HOST/DATABASE, the equivalent libpq keywords (host=HOST dbname=DATABASE), or "" for the default
+// store (see Default). The directory of a named file must exist.
 func Open(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, false) }
 
-// OpenExisting is Open for commands that only read: a named file must exist.
+// OpenExisting is like Open, but a named file must exist. Commands that only read use it.
 func OpenExisting(ctx context.Context, url string) (*Store, error) { return openURL(ctx, url, true) }
 
 func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
@@ -99,15 +100,15 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	return s, nil
 }
 
-// Settle registers f, which examines every run that is read with the status running. A killed runner could not
-// save its final status: f sets it, and adds a finding. The stored run does not change. Settle is called before
-// the store is read.
+// Settle registers f, which is called for every run read with the status running. A killed runner cannot save its
+// final status, so f sets it and adds a finding. The stored run does not change. Settle must be called before the
+// store is read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
-// Default returns the path of the user's own store: iotax/iotax.db in the state directory of the XDG Base
+// Default returns the path of the user's default store: iotax/iotax.db in the state directory of the XDG Base
 // Directory Specification.
 func Default() (string, error) {
-	// The specification tells programs to ignore a relative path here.
+	// The specification requires programs to ignore a relative path here.
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "iotax", "iotax.db"), nil
 	}
@@ -118,7 +119,8 @@ func Default() (string, error) {
 	return filepath.Join(home, ".local", "state", "iotax", "iotax.db"), nil
 }
 
-// Exists reports whether Open would find an existing store. It does not check servers.
+// Exists reports whether Open would find an existing store. It returns true for every PostgreSQL address, without
+// connecting.
 func Exists(url string) bool {
 	if IsPostgres(url) {
 		return true
@@ -135,12 +137,12 @@ func locate(url string) (string, error) {
 		return Default()
 	}
 	path := url
-	// A letter before the colon is a drive of Windows, not a scheme.
+	// A single letter before the colon is a Windows drive, not a scheme.
 	if scheme, rest, ok := strings.Cut(url, "://"); ok && len(scheme) > 1 {
 		switch scheme {
 		case "sqlite", "file":
 			path = rest
-		default: // the address may have a password
+		default: // the address may contain a password
 			return "", &iotax.Error{Op: "open store", On: scheme + "://…", Err: fmt.Errorf("unknown kind of store %q", scheme), Hint: "use a path, sqlite://PATH or postgres://USER@HOST/DATABASE"}
 		}
 	}
@@ -154,10 +156,10 @@ func locate(url string) (string, error) {
 	return abs, nil
 }
 
-// String returns the name of the store in errors.
+// String returns the name of the store for messages.
 func (s *Store) String() string { return s.on }
 
-// Close closes the store. Open iterators fail.
+// Close closes the store. Iterators that are still in use return errors.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return s.drv.explain("close", err)
@@ -165,7 +167,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// write runs fn in one transaction, whose changes become visible together.
+// write runs fn in one transaction. It ignores the cancellation of ctx.
 func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	ctx = context.WithoutCancel(ctx)
 	s.writing.Lock()
@@ -173,7 +175,7 @@ func (s *Store) write(ctx context.Context, op string, fn func(ctx context.Contex
 	return s.transact(ctx, op, nil, fn)
 }
 
-// read runs fn on one state of the store.
+// read runs fn in a read-only transaction that sees a single state of the store.
 func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	return s.transact(ctx, op, s.drv.snapshot(), fn)
 }
@@ -181,7 +183,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
 	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
-		tx, err = s.db.BeginTx(ctx, o) // nothing has been done yet
+		tx, err = s.db.BeginTx(ctx, o) // nothing has been done yet, so retrying is safe
 	}
 	if err != nil {
 		return s.explain(ctx, op, err)
@@ -196,8 +198,8 @@ func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn fu
 	return nil
 }
 
-// pauses are the times between attempts, until patience is over. They grow, and have a random part, because many
-// processes may wait.
+// pauses computes the delays between attempts, until patience has passed. The delays grow and are randomized, because
+// many processes may be waiting.
 type pauses struct {
 	next time.Duration
 	end  time.Time
@@ -205,7 +207,7 @@ type pauses struct {
 
 func newPauses() *pauses { return &pauses{10 * time.Millisecond, time.Now().Add(patience)} }
 
-// wait waits. It returns false if no time is left.
+// wait sleeps until the next attempt. It returns false if no time is left or ctx is done.
 func (p *pauses) wait(ctx context.Context) bool {
 	d := p.next/2 + rand.N(p.next)
 	p.next = min(2*p.next, time.Second)
@@ -235,7 +237,8 @@ func forEach(ctx context.Context, tx *sql.Tx, query string, args []any, f func(*
 	return rows.Err()
 }
 
-// explain adds an explanation to an error that has none. The caller's own cancellation is returned as it is.
+// explain converts a database error into one with a hint. It returns an error that is already an iotax.Error
+// unchanged, and the cause of the cancellation if ctx is done.
 func (s *Store) explain(ctx context.Context, op string, err error) error {
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {
 		return err
@@ -254,8 +257,7 @@ const (
 	updateRun = `UPDATE runs SET (` + runColumns + `, words) = ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) WHERE id = $1`
 )
 
-// putRun writes r with a statement that takes runColumns and the words for searches, and returns the number of
-// changed rows.
+// putRun writes r with a statement that takes runColumns and the search text. It returns the number of changed rows.
 func putRun(ctx context.Context, tx *sql.Tx, statement string, r *iotax.Run) (int64, error) {
 	row := []any{
 		r.ID, r.Name, r.Version, nonNil(r.Plan), formatSeed(r.Seed), formatTime(r.Start), formatTime(r.End),
@@ -275,7 +277,7 @@ func putRun(ctx context.Context, tx *sql.Tx, statement string, r *iotax.Run) (in
 	return res.RowsAffected()
 }
 
-// Create adds the run r, without trials.
+// Create adds the run r without trials. It returns an error if the id exists.
 func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 	if err := checkID(r.ID); err != nil {
 		return &iotax.Error{Op: "save run", On: r.ID, Err: err}
@@ -286,7 +288,7 @@ func (s *Store) Create(ctx context.Context, r *iotax.Run) error {
 	})
 }
 
-// Update replaces the run r.ID.
+// Update replaces the run with the id r.ID.
 func (s *Store) Update(ctx context.Context, r *iotax.Run) error {
 	return s.write(ctx, "save run "+r.ID, func(ctx context.Context, tx *sql.Tx) error {
 		n, err := putRun(ctx, tx, updateRun, r)
@@ -301,8 +303,8 @@ func (s *Store) gone(id string) error {
 	return &iotax.Error{Op: "find run", On: id, Err: fmt.Errorf("%w in %s", ErrNotFound, s.on), Hint: "`iotax list` shows the runs; use --store for another store"}
 }
 
-// Append adds a finished trial, completely or not at all. When it returns nil, the trial survives a crash of the
-// program and of the machine. Two trials of a run cannot have the same Seq.
+// Append saves a finished trial, completely or not at all. When it returns nil, the trial survives a crash of the
+// program and of the machine. Seq must be unique within a run.
 func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	labels, err1 := json.Marshal(t.Labels)
 	facts, err2 := json.Marshal(t.Facts)
@@ -346,15 +348,15 @@ func (s *Store) Append(ctx context.Context, t *iotax.Trial) error {
 	})
 }
 
-// The kinds of blobs.
+// Kinds of blobs.
 const kindSeries, kindIntervals, kindRaw = "series", "intervals", "raw"
 
-// Runs returns every run, the oldest first.
+// Runs returns every run, oldest first.
 func (s *Store) Runs(ctx context.Context) ([]iotax.Run, error) {
 	return s.list(ctx, "list runs", s.selectRuns()+` ORDER BY started, id`)
 }
 
-// list returns the runs of a query made with selectRuns.
+// list returns the runs of a query built with selectRuns.
 func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs []iotax.Run, err error) {
 	err = s.read(ctx, op, func(ctx context.Context, tx *sql.Tx) error {
 		return forEach(ctx, tx, query, args, func(rows *sql.Rows) error {
@@ -367,7 +369,7 @@ func (s *Store) list(ctx context.Context, op, query string, args ...any) (runs [
 	return runs, err
 }
 
-// runTexts are the columns of a run with JSON.
+// runTexts lists the columns of a run that contain JSON.
 var runTexts = [...]string{"environment", "targets", "workloads", "findings", "calibration", "presentation"}
 
 func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (heard Pulse, err error) {
@@ -379,7 +381,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 		return heard, spot{run: r.ID}.scanned(err)
 	}
 	at := spot{run: r.ID}
-	// Continue after a damaged column: rm needs the others to decide whether the run is still running.
+	// Continue after a damaged column: Remove needs the others to decide whether the run is still running.
 	r.Seed, err = parseSeed(seed)
 	errs := []error{at.damaged("seed", err)}
 	r.Start, err = parseTime(start)
@@ -400,7 +402,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 type Tally struct {
 	Trials    int `json:"trials"`    // all trials
 	Failed    int `json:"failed"`    // trials with an error
-	Discarded int `json:"discarded"` // trials that do not count, without failed ones
+	Discarded int `json:"discarded"` // trials discarded for other reasons than an error
 }
 
 // Tallies counts the trials of every run that has trials.
@@ -426,9 +428,10 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 	return tallies, err
 }
 
-// Get returns the run that ref means: an id, the beginning of exactly one id, "latest" (the newest run with
-// trials, if there is one), "newest" (also without trials), a name (the newest run of that name), or "latest~1"
-// and "NAME~1", which go back by runs with trials. With ErrDamaged it also returns the readable parts.
+// Get returns the run that ref names: an id, a unique prefix of an id, "latest" (the newest run with trials, or the
+// newest run if no run has trials), "newest" (with or without trials), a name (the newest run with that name), or
+// "latest~N" or "NAME~N" (N runs with trials earlier). If the error wraps ErrDamaged, Get also returns the readable
+// fields.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
@@ -445,7 +448,7 @@ func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	return r, err
 }
 
-// resolve returns the id of the run that ref means.
+// resolve returns the id of the run that ref names.
 func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, error) {
 	var id string
 	if ref == "" {
@@ -485,12 +488,12 @@ func (s *Store) resolve(ctx context.Context, tx *sql.Tx, ref string) (string, er
 	return "", &iotax.Error{Op: "find run", On: ref, Err: fmt.Errorf("several ids begin so:\n    %s", strings.Join(lines, "\n    ")), Hint: "give more of the id"}
 }
 
-// Depth is how much of a trial is read. Only Raw reads raw output.
+// Depth selects how much of a trial is read. Only the method Raw reads raw output.
 type Depth int
 
 const (
-	Full  Depth = iota // with series and histograms
-	Brief              // without them, which is several times faster
+	Full  Depth = iota // with series, intervals and histograms
+	Brief              // without them: several times faster
 )
 
 // Trials returns all trials of a run in the order of Seq, without raw output.
@@ -505,28 +508,28 @@ func (s *Store) Trials(ctx context.Context, ref string) ([]*iotax.Trial, error) 
 	return trials, nil
 }
 
-// Each iterates over the trials of a run in the order of Seq, without raw output, and holds few of them in memory.
-// It includes trials that are added meanwhile. An error ends the iteration.
+// Each iterates over the trials of a run in the order of Seq, without raw output. It keeps only a few of them in
+// memory. It includes trials that are added during the iteration. An error ends the iteration.
 func (s *Store) Each(ctx context.Context, ref string, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(math.MinInt64))
 }
 
-// After is Each for trials with a larger Seq than seq.
+// After is like Each, but starts after the trial with the given Seq.
 func (s *Store) After(ctx context.Context, ref string, seq int, depth Depth) iter.Seq2[*iotax.Trial, error] {
 	return s.each(ctx, ref, depth.selection(int64(seq)))
 }
 
-// A selection chooses trials of a run, and which parts of them are read.
+// A selection selects trials of a run and the parts of them to read.
 type selection struct {
 	after      int64  // read trials with a larger Seq
-	workload   string // "" is all
-	seqs       []int  // nil is all
+	workload   string // "" means all
+	seqs       []int  // nil means all
 	head       bool   // everything except the parts below
 	values     bool
 	histograms bool
 	series     bool
 	intervals  bool
-	share      *shared                   // with head; see shared
+	share      *shared                   // used with head; see shared
 	metrics    *map[string][]iotax.Value // see readValues
 }
 
@@ -535,8 +538,8 @@ func (d Depth) selection(after int64) selection {
 }
 
 func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*iotax.Trial, error] {
-	// It reads in pages, because with one long query a slow reader would keep SQLite from truncating its log, and
-	// PostgreSQL's driver allows one open query per connection.
+	// Read in pages: with one long query, a slow reader would keep SQLite from truncating its log, and PostgreSQL's
+	// driver allows only one open query per connection.
 	size := 512
 	if sel.series {
 		size = 16
@@ -575,7 +578,8 @@ func (s *Store) each(ctx context.Context, ref string, sel selection) iter.Seq2[*
 	}
 }
 
-// page reads the first trials of a selection. It reuses the memory of the values and histograms of spare.
+// page reads up to size trials of a selection. It reuses the memory of the values and histograms of the trials in
+// spare.
 func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection, size int, spare []*iotax.Trial) ([]*iotax.Trial, error) {
 	columns, from := "t.seq", "trials t"
 	if sel.head {
@@ -594,7 +598,7 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	if sel.seqs != nil {
 		where += ` AND t.seq IN (` + list(sel.seqs) + `)`
 	}
-	if sel.workload != "" { // without a workload, the index on seq suffices
+	if sel.workload != "" { // if workload is empty, the index on seq suffices
 		where, args = where+` AND t.workload = $4`, append(args, sel.workload)
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT `+columns+` FROM `+from+` WHERE `+where+` ORDER BY t.seq LIMIT $3`, args...)
@@ -665,10 +669,10 @@ func (s *Store) page(ctx context.Context, tx *sql.Tx, run string, sel selection,
 	return page, err
 }
 
-// list formats a list for SQL.
+// list formats xs as a comma-separated list for SQL.
 func list(xs []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(xs), " ", ","), "[]") }
 
-// readBlobs reads the blobs of a kind, series or intervals, into trials, by their Seq.
+// readBlobs reads the blobs of a kind, series or intervals, into trials, a map by Seq.
 func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, trials map[int]*iotax.Trial) error {
 	return forEach(ctx, tx, `SELECT t.seq, b.data FROM trials t JOIN blobs b ON b.trial = t.id AND b.kind = $2
 		WHERE t.run = $1 AND t.seq IN (`+list(slices.Collect(maps.Keys(trials)))+`)`, []any{run, kind}, func(rows *sql.Rows) (err error) {
@@ -686,7 +690,7 @@ func (s *Store) readBlobs(ctx context.Context, tx *sql.Tx, run, kind string, tri
 	})
 }
 
-// Raw returns the tool's output of a trial, byte for byte, or nil if the trial has none.
+// Raw returns the raw output of the tool in a trial, or nil if the trial has none.
 func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 	var raw []byte
 	err := s.read(ctx, fmt.Sprintf("read output of trial %d of run %s", seq+1, ref), func(ctx context.Context, tx *sql.Tx) error {
@@ -709,9 +713,9 @@ func (s *Store) Raw(ctx context.Context, ref string, seq int) ([]byte, error) {
 	return raw, err
 }
 
-// Claim makes runner the only process that measures the run id, and saves the changes of f to the run, which it
-// returns. f sees the run while no other process can change it. An error of f forbids the claim. Of two processes
-// that claim a run at the same time, the second sees the changes of the first.
+// Claim lets runner take over the run `id`: it passes the run to f, saves the changes that f makes, and returns the
+// run. No other process can change the run meanwhile. If f returns an error, Claim changes nothing and returns that
+// error. If two processes claim a run at the same time, the second sees the changes of the first.
 func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run, Pulse) error) (*iotax.Run, error) {
 	var r *iotax.Run
 	err := s.write(ctx, "take over run "+id, func(ctx context.Context, tx *sql.Tx) error {
@@ -732,7 +736,7 @@ func (s *Store) Claim(ctx context.Context, id, runner string, f func(*iotax.Run,
 	return r, err
 }
 
-// alone reads the run id. No other process can change it until the transaction ends.
+// alone locks the run `id` and reads it. No other process can change the run until the transaction ends.
 func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, Pulse, error) {
 	if _, err := tx.ExecContext(ctx, `UPDATE runs SET status = status WHERE id = $1`, id); err != nil {
 		return nil, Pulse{}, err
@@ -745,8 +749,8 @@ func (s *Store) alone(ctx context.Context, tx *sql.Tx, id string) (*iotax.Run, P
 	return r, heard, err
 }
 
-// Remove deletes the run id and all its trials, and frees their space. An error of check, which sees the current
-// run, forbids it.
+// Remove deletes the run `id` with all its trials and frees their space. It first passes the current run to check,
+// unless check is nil. If check returns an error, nothing is deleted.
 func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pulse) error) error {
 	err := s.write(ctx, "remove run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		r, heard, err := s.alone(ctx, tx, id)
@@ -768,12 +772,12 @@ func (s *Store) Remove(ctx context.Context, id string, check func(*iotax.Run, Pu
 	return nil
 }
 
-// text removes characters that PostgreSQL refuses in a text column.
+// text removes characters that PostgreSQL rejects in a text column.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
-// stamp is RFC 3339 with a fixed width, so that text sorts by time.
+// stamp is RFC 3339 with a fixed width, so that timestamps sort as text.
 const stamp = "2006-01-02T15:04:05.000000000Z"
 
 func formatTime(t time.Time) sql.NullString {
