@@ -17,7 +17,7 @@ const (
 	narrowTrend = 358
 )
 
-// chart draws the number over runs, evenly spaced, on a logarithmic axis.
+// chart plots the number over the runs, evenly spaced, on a logarithmic axis.
 func (d *Trend) chart(width float64) chart.Plot {
 	unit := d.Unit
 	if d.ByRatio {
@@ -32,7 +32,7 @@ func (d *Trend) chart(width float64) chart.Plot {
 	for _, dot := range d.Dots {
 		widen(dot.Value.Estimate)
 	}
-	most, least := hi*2, lo/2 // a very wide interval must not flatten the rest
+	most, least := hi*2, lo/2 // a very wide interval must not flatten the rest of the chart
 	for _, dot := range d.Dots {
 		if dot.Value.Bounded() {
 			widen(math.Max(dot.Value.Lo, least))
@@ -49,10 +49,10 @@ func (d *Trend) chart(width float64) chart.Plot {
 	}
 	form := time.DateOnly
 	if day(d.Dots[0].Run) == day(d.Dots[len(d.Dots)-1].Run) {
-		form = "15:04" // all on one day
+		form = "15:04" // all runs are from one day
 	}
 	line := chart.Line{Hue: 1, Loose: true}
-	labelled := 1 + len(d.Dots)*80/int(width) // one label for this many runs
+	labelled := 1 + len(d.Dots)*80/int(width) // label every n-th run
 	for i, dot := range d.Dots {
 		at := float64(i) + .5
 		if i%labelled == 0 {
@@ -79,7 +79,7 @@ func (d *Trend) chart(width float64) chart.Plot {
 	return p
 }
 
-// levels returns the geometric means between changes.
+// levels returns a line for each level between changes: the geometric mean of its included dots.
 func (d *Trend) levels() (out []chart.Line) {
 	bounds := []int{0}
 	for _, c := range d.Changes {
@@ -102,7 +102,7 @@ func (d *Trend) levels() (out []chart.Line) {
 	return out
 }
 
-// bounded reports whether a dot has an interval.
+// bounded reports whether any dot has an interval.
 func (d *Trend) bounded() bool {
 	for _, dot := range d.Dots {
 		if dot.Value.Bounded() && dot.Value.Lo > 0 {

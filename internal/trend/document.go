@@ -15,10 +15,10 @@ import (
 	"iotax/stat"
 )
 
-// foremost are the suffixes of metrics that are listed by default, besides the headline.
+// foremost lists the suffixes of the metrics that are linked by default, in addition to the headline.
 var foremost = []string{".iops", ".bandwidth", ".latency.mean", ".latency.p99", ".duration"}
 
-// Address returns the address of the page of a trend.
+// Address returns the address of a trend's page on the server.
 func Address(o Options) string {
 	v := url.Values{"workload": {o.Cell.Workload}, "target": {o.Cell.Target}}
 	for key, value := range map[string]string{"name": o.Name, "metric": o.Metric, "by": o.By} {
@@ -34,7 +34,7 @@ func Address(o Options) string {
 
 const minute = "2006-01-02 15:04"
 
-// Document shows the trend, with links to other pages of iotax serve if served is set.
+// Document returns the page of the trend. If served is set, it links to other pages of iotax serve.
 func (d *Trend) Document(served bool) block.Document {
 	doc := block.Document{Title: d.Cell.Target + ", " + d.Cell.Workload}
 	if d.Name != "" {
@@ -111,7 +111,7 @@ func (d *Trend) Document(served bool) block.Document {
 	if d.ByRatio {
 		runs.Head[2] = "ratio"
 	}
-	for _, dot := range slices.Backward(d.Dots) { // the newest first, as everywhere
+	for _, dot := range slices.Backward(d.Dots) { // newest first, as in all lists
 		row := block.Words(dot.Run.Start.UTC().Format(minute), dot.Run.Name, d.text(dot.Value), "")
 		if served {
 			row.Cells[0].Link = runLink(dot.Run)
@@ -129,7 +129,7 @@ func runLink(r iotax.Run) block.Link {
 	return block.Link{Text: r.ID, Href: "/runs/" + url.PathEscape(r.ID)}
 }
 
-// choices returns links to other numbers of the cell, to the value or the ratio, and to other runs.
+// choices returns links to other metrics of the cell, to the value or the ratio, and to other runs.
 func (d *Trend) choices() (out []block.Block) {
 	link := func(text string, change func(*Options)) block.Link {
 		o := d.Options
@@ -174,7 +174,7 @@ func (d *Trend) text(i stat.Interval) string {
 	return format.Value(i, d.Unit)
 }
 
-// Points returns the number of included dots.
+// Points returns the number of dots that are included in the analysis.
 func (d *Trend) Points() (n int) {
 	for _, dot := range d.Dots {
 		if dot.Unlike == "" {
@@ -184,7 +184,7 @@ func (d *Trend) Points() (n int) {
 	return n
 }
 
-// Label returns the name of the number.
+// Label returns the name of the number, with the baseline if it is a ratio.
 func (d *Trend) Label() string {
 	if d.ByRatio {
 		return d.label + ", ratio to " + d.baseline
@@ -192,7 +192,7 @@ func (d *Trend) Label() string {
 	return d.label
 }
 
-// answer returns the trend in a sentence.
+// answer summarizes the trend in a sentence.
 func (d *Trend) answer() string {
 	what := format.Clean(format.Subject(d.Cell.Workload, d.label) + " at " + d.Cell.Target)
 	if len(d.Changes) == 0 {
@@ -201,7 +201,7 @@ func (d *Trend) answer() string {
 	return what + " " + d.Outcome()
 }
 
-// Outcome describes the last change, or that there is none.
+// Outcome describes the last change, or reports that no change was found.
 func (d *Trend) Outcome() string {
 	if n := d.Points(); len(d.Changes) == 0 {
 		rest := ""
@@ -228,5 +228,5 @@ func (d *Trend) Outcome() string {
 	return fmt.Sprintf("%s%s of what it was, with the run of %s", word, format.Ratio(c.Ratio), d.Dots[c.After].Run.Start.UTC().Format(form))
 }
 
-// day returns the day on which a run started, in UTC.
+// day returns the date on which a run started, in UTC.
 func day(r iotax.Run) string { return r.Start.UTC().Format(time.DateOnly) }

@@ -8,13 +8,13 @@ import (
 	"iotax/stat"
 )
 
-// Exports are what iotax trend --json prints.
+// Exports is the JSON object that iotax trend --json prints.
 type Exports struct {
 	Version int      `json:"version"`
 	Trends  []Export `json:"trends"`
 }
 
-// An Export is a trend for programs.
+// An Export is one trend as JSON.
 type Export struct {
 	Workload string         `json:"workload"`
 	Target   string         `json:"target"`
@@ -26,7 +26,7 @@ type Export struct {
 	Changes  []ChangeExport `json:"changes"`
 }
 
-// A PointExport is the number in one run.
+// A PointExport is the value of the number in one run.
 type PointExport struct {
 	Run     string       `json:"run"`
 	Start   time.Time    `json:"start"`
@@ -36,18 +36,18 @@ type PointExport struct {
 	Outside string       `json:"outside,omitempty"` // why the point is excluded
 }
 
-// A ChangeExport is a place where the number changed.
+// A ChangeExport describes a change of the number.
 type ChangeExport struct {
-	Run      string       `json:"run"` // the first of the new level
+	Run      string       `json:"run"` // the first run of the new level
 	Before   string       `json:"before"`
 	P        float64      `json:"p"`
-	Estimate iotax.Number `json:"estimate"` // of new to old, oriented: above 1 is better
+	Estimate iotax.Number `json:"estimate"` // ratio of new to old, oriented: above 1 is better
 	Lo       iotax.Number `json:"lo"`
 	Hi       iotax.Number `json:"hi"`
 	Verdict  stat.Verdict `json:"verdict"`
 }
 
-// Export returns the trend for programs.
+// Export returns the trend in its JSON form.
 func (d *Trend) Export() Export {
 	out := Export{d.Cell.Workload, d.Cell.Target, d.Metric, ByValue, d.Unit, d.Better, []PointExport{}, []ChangeExport{}}
 	if d.ByRatio {

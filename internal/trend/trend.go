@@ -1,4 +1,4 @@
-// Package trend follows one number of a cell over the runs of a store, and finds where it changed.
+// Package trend follows one number of a cell over the runs of a store and finds the runs where it changed.
 package trend
 
 import (
@@ -24,22 +24,22 @@ const (
 	MostRuns = stat.MostPoints
 )
 
-// Quantities that a trend can follow.
+// Values of Options.By.
 const (
-	ByRatio = "ratio" // to the baseline
+	ByRatio = "ratio" // the ratio to the baseline
 	ByValue = "value"
 )
 
 // Options select a number and runs.
 type Options struct {
 	Cell   store.Cell
-	Name   string // of the runs; "" is any
-	Metric string // "" selects that of the workload
-	By     string // "" is ByRatio, if there is a ratio
-	Runs   int    // number of the newest runs; 0 is Runs
+	Name   string // of the runs; "" selects all
+	Metric string // "" selects the headline of the workload
+	By     string // "" selects ByRatio if there is a ratio
+	Runs   int    // number of newest runs; 0 means the constant Runs
 }
 
-// A Trend is one number of a cell over runs, the oldest first.
+// A Trend is one number of a cell over several runs, oldest first.
 type Trend struct {
 	Options
 	ByRatio  bool
@@ -48,40 +48,40 @@ type Trend struct {
 	Dots     []Dot
 	Changes  []Change
 	label    string
-	metrics  []figure // those of the newest run
+	metrics  []figure // of the newest run
 	hasRatio bool
 	baseline string
 	margin   float64
 }
 
-// A Dot is the number in one run.
+// A Dot is the value of the number in one run.
 type Dot struct {
 	Run    iotax.Run // without its plan
 	Value  stat.Interval
-	Unlike string // why it is excluded, or ""
+	Unlike string // why the dot is excluded, or ""
 }
 
-// A Change is a change of the number between two included dots.
+// A Change is a significant change of the number between two included dots.
 type Change struct {
-	Before, After int // indexes in Dots
+	Before, After int // indexes into Dots
 	P             float64
 	Ratio         stat.Interval // oriented: above 1 is better
 	Verdict       stat.Verdict
 	differences   []compare.Difference
 }
 
-// A Reader makes trends from the runs of a store. It caches the numbers of runs that have ended.
+// A Reader computes trends from the runs of a store. It caches the numbers of finished runs.
 type Reader struct {
 	Store *store.Store
 	mu    sync.Mutex
 	all   map[pointKey]point
 }
 
-// A point has the numbers of a cell in one run.
+// A point contains the numbers of a cell in one run.
 type point struct {
 	run      iotax.Run // without its plan
 	baseline string
-	work     string // the work on target and baseline
+	work     string // the settings of the workload on the target and the baseline
 	figures  []figure
 }
 
@@ -100,7 +100,7 @@ type pointKey struct {
 	ended       time.Time
 }
 
-// mostPoints bounds the memory of a server that runs for months.
+// mostPoints is the maximum number of cached points. It limits the memory of a server that runs for months.
 const mostPoints = 20000
 
 func (r *Reader) point(ctx context.Context, o Options, run *iotax.Run) (point, error) {
@@ -125,7 +125,7 @@ func (r *Reader) point(ctx context.Context, o Options, run *iotax.Run) (point, e
 	return p, nil
 }
 
-// report returns the report of one workload of a run, with the same numbers as in the report of the run.
+// report returns a report of one workload of a run, with the same numbers as in the report of the whole run.
 func (r *Reader) report(ctx context.Context, o Options, run *iotax.Run) (*report.Report, error) {
 	part := *run
 	part.Workloads = slices.DeleteFunc(slices.Clone(run.Workloads), func(w iotax.WorkloadInfo) bool { return w.Name != o.Cell.Workload })
@@ -171,7 +171,7 @@ func (p *point) figure(metric string) *figure {
 	return nil
 }
 
-// Of makes a trend. The error is a store.ErrNotFound if no run has the number.
+// Of computes a trend. The error wraps store.ErrNotFound if no run has the number.
 func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	if o.Runs == 0 {
 		o.Runs = Runs
@@ -189,7 +189,7 @@ func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	var all []point
 	for i := range runs {
 		if runs[i].Status == iotax.Running {
-			continue // a run that is not finished is not a point
+			continue // an unfinished run is not a point
 		}
 		p, err := r.point(ctx, o, &runs[i])
 		if errors.Is(err, iotax.ErrUsage) && len(all) > 0 {
@@ -211,7 +211,8 @@ func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	return t, t.find(ctx, r)
 }
 
-// choose takes the number from the points. Runs unlike the newest run are excluded.
+// choose sets the dots of the trend from the points. It excludes runs whose settings differ from those of the newest
+// run.
 func (d *Trend) choose(all []point) {
 	newest := all[len(all)-1]
 	d.metrics, d.margin, d.baseline = newest.figures, newest.run.Margin, newest.baseline
@@ -247,7 +248,7 @@ func (d *Trend) choose(all []point) {
 	}
 }
 
-// differ lists the settings of a run that the newest run lacks, and those that only the newest run has.
+// differ lists the settings that only the older run has, then those that only the newest run has.
 func differ(work, newest string) string {
 	without := func(a, b string) string {
 		left := slices.DeleteFunc(strings.Fields(a), func(word string) bool { return slices.Contains(strings.Fields(b), word) })
@@ -257,7 +258,7 @@ func differ(work, newest string) string {
 	return without(work, newest) + "; the newest run has " + without(newest, work)
 }
 
-// Since returns the changes whose new level begins in one of the last runs.
+// Since returns the changes whose new level starts in one of the last n runs, where n is the argument `runs`.
 func (d *Trend) Since(runs int) (recent []Change) {
 	for _, c := range d.Changes {
 		if c.After >= len(d.Dots)-runs {
@@ -267,13 +268,13 @@ func (d *Trend) Since(runs int) (recent []Change) {
 	return recent
 }
 
-// before returns the target's part of a point's work.
+// before returns the part of a point's work that describes the target.
 func before(work string) string {
 	work, _, _ = strings.Cut(work, " against ")
 	return work
 }
 
-// find finds change points among the included dots, and other differences between the runs around them.
+// find finds the change points among the included dots, and other differences between the runs around them.
 func (d *Trend) find(ctx context.Context, r *Reader) error {
 	var logs []float64
 	var at []int

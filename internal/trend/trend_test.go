@@ -11,7 +11,7 @@ import (
 	"iotax/stat"
 )
 
-// Runs of one day are told apart by their times, and others by their days.
+// Runs of the same day are labelled with their times, others with their dates.
 func TestTrendWithinADay(t *testing.T) {
 	epoch := time.Date(2026, 3, 1, 2, 30, 0, 0, time.UTC)
 	for _, c := range []struct {
