@@ -22,8 +22,8 @@ func realKinds() plan.Kinds {
 	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 }
 
-// Each kind of machine has a page that describes how to start, what is measured, what ran for real and what it cannot do,
-// with a plan. The table of all kinds leads there.
+// Each kind of machine has a page that describes how to start, what is measured, what was tested and what
+// does not work. The page contains a plan. The table of all kinds links to it.
 func TestMachinePages(t *testing.T) {
 	index, err := os.ReadFile("../../docs/reference/machines.md")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestMachinePages(t *testing.T) {
 	}
 }
 
-// A word that a kind takes in place of its keys is one that its field takes.
+// A word that replaces the keys of a kind must be a valid value of its field.
 func TestWordInPlaceOfKeys(t *testing.T) {
 	const src = "machines: {g: {qemu: {}}}\ntargets: {host: {dir: /var/tmp}, g: {on: g, %s}}\nworkloads: {w: {fio: {rw: randread}}}\n"
 	for word, want := range map[string]string{
@@ -70,7 +70,7 @@ func TestWordInPlaceOfKeys(t *testing.T) {
 	}
 }
 
-// Plans on pages are plans. Those of docs/reference/plan.md have a test of their own.
+// The plans on all pages parse. docs/reference/plan.md has its own test.
 func TestPlansOfPages(t *testing.T) {
 	shown := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	plans := 0
@@ -104,7 +104,7 @@ func TestPlansOfPages(t *testing.T) {
 	}
 }
 
-// What docs/reference/plan.md shows is what the program does, with the kinds that ship.
+// The examples in docs/reference/plan.md match the program's behaviour, with all real kinds.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/plan.md")
 	if err != nil {
@@ -184,7 +184,7 @@ func sameAgain(t *testing.T, name string, p *plan.Plan) {
 	}
 }
 
-// A URL of a bucket, an NBD or an NFS export is a target. The hints for other URLs name one.
+// URLs of buckets, NBD exports and NFS exports are targets. The hints for other URLs suggest such a URL.
 func TestURLsAreTargets(t *testing.T) {
 	for word, kind := range map[string]string{"http://host:9000/bucket": "bucket", "https://host/bucket": "bucket", "nbd://host:10809/x": "nbd", "nfs://host/x": "nfs", "nfs://[::1]:2050/x": "nfs", "nfs:host:/x": "nfs"} {
 		p, err := plan.FromWords([]string{word}, nil, plan.Defaults(), realKinds())
@@ -202,7 +202,7 @@ func TestURLsAreTargets(t *testing.T) {
 	}
 }
 
-// Every field of every kind that ships can be bound and is documented.
+// Every field of every real kind can be bound and is documented.
 func TestRealKinds(t *testing.T) {
 	k := realKinds()
 	text, err := schema.Of(k)
@@ -218,7 +218,7 @@ func TestRealKinds(t *testing.T) {
 	}
 }
 
-// No secret of a plan is in an error, and none that is told by its form is in a plan.
+// Errors never contain the secrets of a plan. A password that is recognized by its form is rejected.
 func TestSecretsOfPlans(t *testing.T) {
 	const mark = "MARKéD-9"
 	for text, want := range map[string]string{
@@ -240,7 +240,7 @@ func TestSecretsOfPlans(t *testing.T) {
 		if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), mark) || strings.Contains(fmt.Sprintf("%+v %q", err, err), mark) {
 			t.Errorf("%s\n%v", text, err)
 		}
-		// Nor how long it is.
+		// The error does not reveal the length of the secret.
 		if _, longer := plan.Parse("plan.yaml", []byte(strings.ReplaceAll(text, mark, mark+mark+"é")), realKinds()); longer == nil || longer.Error() != err.Error() {
 			t.Errorf("%s: one secret is told as\n%v\nand a longer one as\n%v", text, err, longer)
 		}

@@ -12,14 +12,14 @@ import (
 	"iotax/stat"
 )
 
-// An Expectation is an expectation of one workload, with the base unit of its metric.
+// An Expectation is an expectation of one workload. It adds the base unit of the metric.
 type Expectation struct {
 	expect.Expectation
 	MetricUnit string
 	Pos        Pos // zero for the command line
 }
 
-// Alpha returns the level of each interval of a run of the plan. It is smaller if the run examines intervals
+// Alpha returns the level of each confidence interval of a run. It is lower if the run checks intervals
 // several times.
 func (p *Plan) Alpha() float64 {
 	switch r := p.Measure.Rounds; {
@@ -32,7 +32,7 @@ func (p *Plan) Alpha() float64 {
 	}
 }
 
-// Expected returns the expectations of a workload.
+// Expected returns the expectations of `workload`.
 func (p *Plan) Expected(workload string) (out []Expectation) {
 	for _, e := range p.Expectations {
 		if e.Workload == workload {
@@ -42,7 +42,7 @@ func (p *Plan) Expected(workload string) (out []Expectation) {
 	return out
 }
 
-// Expect adds expectations of the command line.
+// Expect adds the expectations given on the command line.
 func (p *Plan) Expect(texts []string) error {
 	c := &syntax.Collector{}
 	for i, text := range texts {
@@ -52,8 +52,8 @@ func (p *Plan) Expect(texts []string) error {
 	return c.Err()
 }
 
-// expect adds the expectations in a list, of the plan or of one workload. One without a workload becomes one for
-// each workload with its metric.
+// expect adds the expectations in list. They belong to workload; "" means the whole plan. It expands an
+// expectation that names no workload to all workloads with its metric.
 func (p *Plan) expect(c *syntax.Collector, list *syntax.Node, workload string) {
 	for _, n := range list.Listed() {
 		if n.Kind != syntax.ScalarNode {
@@ -136,7 +136,7 @@ func (p *Plan) expectOne(c *syntax.Collector, n *syntax.Node, e expect.Expectati
 	}
 }
 
-// token returns the place of a part of the text of n.
+// token returns the place of `part` in the text of n.
 func token(n *syntax.Node, part string) *syntax.Node {
 	i := max(0, strings.LastIndex(n.Text, part))
 	at := *n.From(utf8.RuneCountInString(n.Text[:i]) + 1)

@@ -1,4 +1,4 @@
 package plan
 
-// For the tests of packages above.
+// For the tests of other packages.
 var SampleKinds, Golden, SampleOptions = testKinds, golden, fioOptions

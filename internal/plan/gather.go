@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// gather resolves the targets that are made of other targets, and the work next to them. Such parts and such work
-// are measured alone only if `at:` names them.
+// gather resolves the targets that are made of other targets, and the workload that runs as noise. A target
+// that is part of another one, and a noise workload, are measured alone only if `at:` names them.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {
@@ -88,7 +88,7 @@ func (b *builder) gather() {
 	}
 }
 
-// first returns the default baseline: the first target that is not a part of another.
+// first returns the default baseline: the first target that is not part of another target.
 func (b *builder) first() string {
 	part := map[string]bool{}
 	for _, e := range b.targets {

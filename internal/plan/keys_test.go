@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan/schema"
 )
 
-// A part of the JSON Schema of plans, with its keys in order.
+// A part of the JSON Schema of plans. It keeps the order of keys.
 type part yaml.MapSlice
 
 func (s part) get(key string) any {
@@ -36,7 +36,7 @@ func (s part) text(key string) string {
 	return ""
 }
 
-// alternatives are the parts below anyOf, or the part itself.
+// alternatives returns the parts in anyOf, or the part itself.
 func (s part) alternatives() []part {
 	list, _ := s.get("anyOf").([]any)
 	if len(list) == 0 {
@@ -51,7 +51,7 @@ func (s part) alternatives() []part {
 	return out
 }
 
-// values describes what a key takes, by the first alternative that is a single value.
+// values describes the values of a key. It uses the first alternative that is a single value.
 func (s part) values() string {
 	for _, a := range s.alternatives() {
 		pattern := a.text("pattern")
@@ -85,7 +85,7 @@ func (s part) values() string {
 	return ""
 }
 
-// keyRows are the rows of the table of an object's keys, those of its values behind a dot.
+// keyRows writes the table rows for an object's keys. It writes nested keys with dots.
 func keyRows(b *strings.Builder, s part, prefix string) {
 	for _, a := range s.alternatives() {
 		for _, e := range a.sub("properties") {
@@ -100,7 +100,7 @@ func keyRows(b *strings.Builder, s part, prefix string) {
 	}
 }
 
-// keysPage is docs/reference/plan-keys.md.
+// keysPage returns the text of docs/reference/plan-keys.md.
 func keysPage(t *testing.T) string {
 	text, err := schema.Of(realKinds())
 	if err != nil {
@@ -158,7 +158,7 @@ func keysPage(t *testing.T) string {
 	return b.String()
 }
 
-// The page of keys is what the kinds have.
+// The page of keys matches the kinds.
 func TestKeysPage(t *testing.T) {
 	const file = "../../docs/reference/plan-keys.md"
 	text := keysPage(t)

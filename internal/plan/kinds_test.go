@@ -10,7 +10,7 @@ import (
 	"iotax/internal/metric"
 )
 
-// The kinds of these tests: every sort of field and of interface once.
+// The kinds of these tests cover every type of field and every interface.
 
 type hostSpec struct{ Plain }
 
@@ -34,7 +34,7 @@ func (g *guestSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// boxSpec is a machine on another one.
+// boxSpec is a machine that runs on another machine.
 type boxSpec struct {
 	Plain
 	Engine string `yaml:"engine" doc:"what starts it"`

@@ -5,7 +5,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// origin has the nodes of an entry.
+// origin contains the nodes of an entry.
 type origin struct {
 	key, val *syntax.Node
 	subst    map[*syntax.Node]*syntax.Node
@@ -28,7 +28,8 @@ func (o origin) mark(field string) Mark {
 	return n.Mark()
 }
 
-// Axes returns the name of the plan's entry that the target is a variant of, and its value on each axis of the entry and its machine.
+// Axes returns the name of the plan entry that the target is a variant of, and the target's value on each
+// axis of the entry and its machine.
 func (t Target) Axes() (entry string, values []Label) {
 	if t.origin.key == nil {
 		return t.Name, nil
@@ -36,28 +37,29 @@ func (t Target) Axes() (entry string, values []Label) {
 	return t.origin.key.Text, t.origin.axes
 }
 
-// Where returns the place of a key of the spec ("path", an option of a job, or "rounds.min" in a nested spec), of
-// the value that replaces the spec (`dir: /var/tmp`), or of the entry's name if the key is not written.
+// Where returns the place of a key of the spec ("path", a job option, or "rounds.min" in a nested spec). If
+// the plan does not set the key, Where returns the place of the value that replaces the spec (`dir:
+// /var/tmp`), or else of the entry's name.
 func (m Machine) Where(key string) Mark { return m.origin.mark(key) }
 
-// Where is like that of Machine.
+// Where is like Machine.Where.
 func (t Target) Where(key string) Mark { return t.origin.mark(key) }
 
-// Where is like that of Machine.
+// Where is like Machine.Where.
 func (w Workload) Where(key string) Mark { return w.origin.mark(key) }
 
-// Where returns the place of a key below measure:, or the zero Mark if it is not written.
+// Where returns the place of a key in the measure section, or the zero Mark if the plan does not set it.
 func (p *Plan) Where(key string) Mark {
 	v := bind.Variant{}
 	return v.At(p.measured, key).Mark()
 }
 
-// Value returns the value of a key of the machine's spec as text, including defaults; "" if the spec has no such
-// key, or if the value is not a single word.
+// Value returns the value of a key of the machine's spec as text, defaults included. It returns "" if the
+// spec has no such key, or if the value is not a single word.
 func (m Machine) Value(key string) string { return bind.ValueOf(m.Spec, nil, key) }
 
-// Value is like that of Machine.
+// Value is like Machine.Value.
 func (t Target) Value(key string) string { return bind.ValueOf(t.Spec, nil, key) }
 
-// Value is like that of Machine, options included (see Options).
+// Value is like Machine.Value, options included (see Options).
 func (w Workload) Value(key string) string { return bind.ValueOf(w.Spec, bind.OptionsOf(w.Spec), key) }

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// DropWorst is the way to drop targets: those that are surely not the best.
+// DropWorst is the value of Measure.Drop that drops targets that are certainly not the best.
 const DropWorst = "worst"
 
 // Adaptive is the protocol that stops when the result is precise enough.
@@ -21,7 +21,7 @@ const Adaptive = "adaptive"
 // Fixed reports whether the protocol fixes the number of rounds.
 func (m Measure) Fixed() bool { return strings.HasPrefix(m.Protocol, "fixed:") }
 
-// parseProtocol reads "adaptive" (n is 0) or "fixed:5x60s".
+// parseProtocol reads "adaptive", which returns n = 0, or "fixed:5x60s".
 func parseProtocol(s string) (n int, trial Duration, err error) {
 	const hint = "write adaptive, or fixed:NxLENGTH as in fixed:5x60s"
 	if s == Adaptive {
@@ -56,8 +56,8 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check applies a fixed protocol to Rounds and Trial, and restarts to Rounds, and returns contradictions as joined *FieldError values.
-// Call it after changing fields.
+// Check copies the values of a fixed protocol to Rounds and Trial, and sets Rounds for Restarts. It returns
+// contradictions as joined *FieldError values. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {
@@ -133,16 +133,16 @@ func (m *Measure) Check() error {
 	return errors.Join(bad...)
 }
 
-// MaxRestarts is the largest number of starts.
+// MaxRestarts is the maximum of Measure.Restarts.
 const MaxRestarts = 20
 
-// Starts returns the number of starts of the run.
+// Starts returns how many times the run starts the targets. It is at least 1.
 func (m Measure) Starts() int { return max(1, m.Restarts) }
 
-// MaxTime is the longest trial and run. Sums of such times do not overflow.
+// MaxTime is the limit for the length of a trial and of a run. Sums of such times do not overflow.
 const MaxTime = Duration(366 * 24 * time.Hour)
 
-// measure binds the section, which has no axes.
+// measure binds the measure section, which has no axes.
 func (b *builder) measure(m *Measure, n *syntax.Node) {
 	v := &bind.Variant{}
 	b.Mapping(v, reflect.ValueOf(m).Elem(), nil, "measure", n)
@@ -159,8 +159,8 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {
 			fe := e.(*FieldError)
-			// `rounds: 0..3` has one place for both bounds. A default has no place: then use that of the field
-			// that contradicts it.
+			// `rounds: 0..3` has one place for both bounds. A default has no place. In that case, use the place of
+			// the field that contradicts it.
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n
 			for _, name := range append([]string{fe.Field, outer}, against[outer]...) {
@@ -185,7 +185,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	}
 }
 
-// against lists fields that can contradict another one.
+// against maps each field to the fields that can contradict it.
 var against = map[string][]string{
 	"ramp":   {"trial", "protocol"},
 	"budget": {"trial", "protocol", "ramp", "settle"},

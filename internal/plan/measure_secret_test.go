@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// The command before each trial may come from the command line, and is stored with the plan.
+// The command before each trial may come from the command line. It is stored with the plan, so it must not
+// contain a password.
 func TestPrepareHoldsNoPassword(t *testing.T) {
 	m := Defaults()
 	m.Prepare = "curl https://me:hunter2@h/x"

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Possible returns the metrics of a trial of the workload.
+// Possible returns the metrics that a trial of the workload can measure.
 func (w Workload) Possible() []metric.Metric { return possible(w.Spec) }
 
 func possible(s Spec) (all []metric.Metric) {
@@ -18,7 +18,8 @@ func possible(s Spec) (all []metric.Metric) {
 	return append(all, metric.Observed...)
 }
 
-// Choose sets the headline metrics of every workload. It is an error if a workload lacks one.
+// Choose sets the headline metrics of every workload. It returns an error if a workload does not have one of
+// them.
 func (p *Plan) Choose(names []string) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
@@ -39,7 +40,7 @@ func (p *Plan) Choose(names []string) error {
 	return nil
 }
 
-// find returns the metric of a name, or an error and a hint.
+// find returns the metric with this name, or an error and a hint.
 func find(workload string, all []metric.Metric, name string) (m metric.Metric, hint string, err error) {
 	m, ok := metric.Find(all, name)
 	if ok {

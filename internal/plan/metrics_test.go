@@ -38,7 +38,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What a workload lacks is refused where it is written, with what there is.
+// A metric that the workload lacks is an error at the place where the plan names it. The error lists the
+// metrics.
 func TestMetricsRefused(t *testing.T) {
 	for line, want := range map[string][]string{
 		"metric: read.latency.p98":          {"plan.yaml:5:13", `no metric "read.latency.p98"`, "read.latency.{mean, max, p50, p90, p95, p99, p99.9, p99.99", "sync.latency.{"},
@@ -82,11 +83,12 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// An expectation has the place where the plan has it, also one that becomes several; one of the command line has none.
+// An expectation from the plan has a place, even if it expands to several. An expectation from the command
+// line has none.
 func TestExpectationsHavePlaces(t *testing.T) {
 	p, err := plan.Parse("bench/p.yaml", []byte(withMetrics("expect:\n    - read.iops > 5k\n    - write.iops > 5k")+"expect: cpu.per-io < 1ms\n"), realKinds())
 	if err == nil {
-		err = p.Expect([]string{"read.iops > 7k", "read.iops > 5k"}) // the second is there already
+		err = p.Expect([]string{"read.iops > 7k", "read.iops > 5k"}) // the second is a duplicate
 	}
 	if err != nil {
 		t.Fatal(err)

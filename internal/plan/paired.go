@@ -10,10 +10,11 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Paired returns the plan that measures p and, next to each target that is configured otherwise in the plan of an earlier run, that
-// target as it was. The new one is compared with the old one. Both do the work of p. Targets pair by name, and those whose names differ
-// pair in their order. pairs has the names of the targets that are made again, with their names in old. notes report them, and what has no
-// pair. Paired changes old.
+// Paired returns a plan that compares p with the plan `old` of an earlier run. For each target whose
+// configuration has changed, it adds the target as `old` configured it. The target of p is compared with that
+// twin. Both run the workloads of p. Targets are paired by name, and the others in order. pairs maps the name
+// of each added twin to its target's name in old. notes lists the twins and the targets that could not be
+// paired. Paired modifies old.
 func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, notes []string, err error) {
 	fail := func(on, what, hint string) (*Plan, map[string]string, []string, error) {
 		return nil, nil, nil, &Error{Msg: fmt.Sprintf("measure %s against %s: %s", on, run, what), Hint: hint}
@@ -40,7 +41,7 @@ func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, 
 			}
 		}
 	}
-	twins := map[string]string{} // by the target of p
+	twins := map[string]string{} // target of p → its twin
 	earlier, alone := b.pairs()
 	for _, t := range p.Targets {
 		o, ok := earlier[t.Name]
@@ -97,24 +98,25 @@ func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, 
 	return &out, b.was, append(alone, b.notes()...), nil
 }
 
-// both has the keys of two maps.
+// both returns the union of two maps.
 func both(a, b map[string]string) map[string]string {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all
 }
 
-// A pairing makes the targets and machines of an earlier plan again.
+// A pairing copies targets and machines of an earlier plan into the current one.
 type pairing struct {
 	now, old *Plan
 	run      string
 	machines []Machine
 	targets  []Target
-	made     map[string]string // names of twins by "machine NAME" and "target NAME"
-	was      map[string]string // names in old by the names of twins
+	made     map[string]string // "machine NAME" or "target NAME" in old → name of its twin
+	was      map[string]string // name of a twin → its name in old
 }
 
-// pairs returns the earlier target for each of now's that has one, by name, and notes on the others.
+// pairs maps each target of b.now to its counterpart in b.old, by name or by order. It returns notes on the
+// rest.
 func (b *pairing) pairs() (all map[string]Target, notes []string) {
 	all = map[string]Target{}
 	var news, olds []string
@@ -145,7 +147,7 @@ func (b *pairing) pairs() (all map[string]Target, notes []string) {
 	return all, notes
 }
 
-// notes report what was made again.
+// notes returns one note for each twin.
 func (b *pairing) notes() (all []string) {
 	for _, t := range b.targets {
 		all = append(all, fmt.Sprintf("%s is measured as in run %s", t.Name, b.run))
@@ -155,7 +157,8 @@ func (b *pairing) notes() (all []string) {
 
 func (b *pairing) gathered(t Target) bool { return t.Traits().Gather != nil }
 
-// same reports whether two targets are configured alike, with the machines and targets that they are on.
+// same reports whether two targets have the same configuration, including the machines and targets below
+// them.
 func (b *pairing) same(t, o Target) (bool, error) {
 	now, err := b.now.configuration(t)
 	if err != nil {
@@ -165,7 +168,8 @@ func (b *pairing) same(t, o Target) (bool, error) {
 	return now == then, err
 }
 
-// configuration is a text that is equal for targets with equal configurations. Names do not matter.
+// configuration returns a text that is equal for targets with equal configurations. It does not depend on
+// names.
 func (p *Plan) configuration(t Target) (string, error) {
 	var e bind.Encoder
 	can := t.Traits()
@@ -202,7 +206,7 @@ func (p *Plan) configuration(t Target) (string, error) {
 	return text, e.Err
 }
 
-// machineText is the same for a machine, with those that it is on.
+// machineText returns the same for a machine and the machines that contain it.
 func (p *Plan) machineText(name string) (text string, err error) {
 	var e bind.Encoder
 	for m, ok := p.Machine(name); ok; m, ok = p.Machine(m.On) {
@@ -211,7 +215,8 @@ func (p *Plan) machineText(name string) (text string, err error) {
 	return text, e.Err
 }
 
-// twin adds a target of old, with what it is on, and returns its name.
+// twin adds a copy of the old target o with the machines and targets below it. It returns the name of the
+// copy.
 func (b *pairing) twin(o Target) (string, error) {
 	if name, ok := b.made["target "+o.Name]; ok {
 		return name, nil
@@ -259,7 +264,8 @@ func (b *pairing) twin(o Target) (string, error) {
 	return name, nil
 }
 
-// machine returns the name of the machine of old of that name: the one of now if it is configured alike, else one that is added.
+// machine returns the name of a machine that is configured like the machine `name` of the old plan: the
+// machine with that name in the current plan if it is equal, or else an added copy.
 func (b *pairing) machine(name string) (string, error) {
 	o, ok := b.old.Machine(name)
 	if !ok {

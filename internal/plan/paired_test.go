@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// What changed since an earlier plan is measured as it was, too, on machines as they were.
+// Paired adds the old variant of each changed target, with its machines.
 func TestPaired(t *testing.T) {
 	const work = "workloads: {w: {fio: {rw: randread, bs: 4k}}}\n"
 	parse := func(text string) *plan.Plan {

@@ -16,7 +16,8 @@ import (
 // Host is the name of the machine that iotax runs on. A plan need not declare it.
 const Host = "host"
 
-// Parse reads a plan file. file is its name in errors. It returns all errors, as Errors, in the order of the text.
+// Parse reads a plan file. file is the name for error messages. It returns all errors, as Errors, in the
+// order of the text.
 func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	root := syntax.Read(file, src, c)
@@ -45,14 +46,14 @@ const (
 	maxCells   = 1_000_000 // targets × workloads
 )
 
-// builder makes a plan from nodes.
+// builder builds a plan from nodes.
 type builder struct {
 	bind.Binder
 	kinds    Kinds
 	machines []*entry
 	targets  []*entry
 	works    []*entry
-	// byMachine and byTarget have the expanded entries for each written name.
+	// byMachine and byTarget map each written name to its expanded entries.
 	byMachine map[string][]*entry
 	byTarget  map[string][]*entry
 }
@@ -65,14 +66,14 @@ func newBuilder(c *syntax.Collector, k Kinds) *builder {
 type entry struct {
 	parts
 	name string
-	key  *syntax.Node // the written name
+	key  *syntax.Node // the name as written
 	bind.Variant
 	places  []string // targets of at:
 	metrics []string // metrics of metrics:
-	where   *entry   // the machine of a target, or below a machine
+	where   *entry   // the machine of a target, or the machine that contains a machine
 	against []string
-	aside   bool         // a workload that only runs next to others
-	labels  []bind.Label // axis values, those of the machine first
+	aside   bool         // a workload that only runs as noise for other workloads
+	labels  []bind.Label // axis values; those of the machine come first
 }
 
 // place returns the place of a key of the spec, or else of the kind.
@@ -186,7 +187,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	return p
 }
 
-// top returns the place for a missing section.
+// top returns the place to report a missing section at.
 func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	if e, ok := root.Get(key); ok {
 		return e.Key
@@ -205,7 +206,7 @@ func (b *builder) word(e syntax.Pair) bool {
 
 const MaxName = 200 // characters; names are table headings
 
-// checkName refuses names that cannot be displayed or written on a command line.
+// checkName rejects names that cannot be displayed or written on a command line.
 func (b *builder) checkName(n *syntax.Node, what string) bool {
 	switch {
 	case strings.TrimSpace(n.Text) == "":
@@ -222,7 +223,7 @@ func (b *builder) checkName(n *syntax.Node, what string) bool {
 	return false
 }
 
-// parts are the keys of an entry of machines, targets or workloads.
+// parts contains the keys of an entry of machines, targets or workloads.
 type parts struct {
 	kind    Kind
 	kindKey *syntax.Node
@@ -234,10 +235,10 @@ type parts struct {
 	asked   *syntax.Node // of metrics:
 	section string
 	own     map[string]string // labels
-	lists   []bind.Axis       // labels of several values
+	lists   []bind.Axis       // labels with several values
 }
 
-// split finds the kind in an entry.
+// split reads the kind and the other keys of an entry.
 func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, bool) {
 	extra := map[string][]string{"machine": {"on", "labels"}, "target": {"on", "against", "labels"}, "workload": {"at", "expect", "metric", "metrics", "section", "labels"}}[what]
 	var kindNames []string
@@ -291,7 +292,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 	return out, ok && out.kindKey != nil
 }
 
-// extra reads a key of an entry other than its kind.
+// extra reads a key of an entry that is not its kind.
 func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	switch e.Key.Text {
 	case "on":
@@ -357,7 +358,7 @@ func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	return out
 }
 
-// suffix returns the part of a name that the axes add.
+// suffix returns the part of a name that the axis values add.
 func suffix(labels []bind.Label) string {
 	var b strings.Builder
 	for _, l := range labels {
@@ -389,7 +390,7 @@ func (b *builder) room(have []*entry, key *syntax.Node, what string) (int, bool)
 	return maxEntries - len(have), true
 }
 
-// unique reports an expanded name that is taken.
+// unique reports an error if the expanded name is already taken.
 func (b *builder) unique(taken map[string]bool, e *entry, what string) {
 	if taken[e.name] {
 		b.Fail(e.key, "rename one", "there are two %ss named %s", what, syntax.Quote(e.name))
@@ -431,7 +432,7 @@ func (b *builder) addMachines(section *syntax.Node) {
 	}
 }
 
-// nest finds the machines below other machines.
+// nest finds the machine that contains each machine.
 func (b *builder) nest() {
 	for _, e := range b.machines {
 		can := e.Spec.Traits()
@@ -465,7 +466,7 @@ func (b *builder) nest() {
 	}
 }
 
-// outwards returns e and the machines that contain it, innermost first. The last is not a container.
+// outwards returns e and the machines that contain it, innermost first. Only the last one is not a container.
 func (e *entry) outwards() (path []*entry) {
 	for at := e; at != nil; at = at.where {
 		if path = append(path, at); !at.Spec.Traits().Encloses {
@@ -475,7 +476,7 @@ func (e *entry) outwards() (path []*entry) {
 	return path
 }
 
-// A place is a machine of a target, as the plan names it.
+// A place is a machine that a target is on, as named in the plan.
 type place struct {
 	*entry
 	asked  *syntax.Node // nil if not written
@@ -489,7 +490,8 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// on resolves the machines of a target. ok is false if one is unknown or wrong, which has been reported.
+// on resolves the machines of a target. ok is false if a name is unknown or not allowed. on reports that
+// error.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:
@@ -515,7 +517,7 @@ func (b *builder) on(p parts) (found []place, listed, ok bool) {
 			found = append(found, place{m, n, m.labels})
 		}
 		if !known {
-			// A name may also be that of a variant: "guest memory=1GiB".
+			// A name may also be the name of a variant: "guest memory=1GiB".
 			if i := slices.IndexFunc(b.machines, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 				machines, known = b.machines[i:i+1], true
 				found = append(found, place{entry: machines[0], asked: n})
@@ -625,7 +627,7 @@ func (b *builder) addWorkloads(section *syntax.Node) {
 	}
 }
 
-// target finds the target of a name. It reports errors, except those of the entry itself.
+// target returns the target with the name n.Text. It reports an error unless there is exactly one.
 func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	if i := slices.IndexFunc(b.targets, func(e *entry) bool { return e.name == n.Text }); i >= 0 {
 		return b.targets[i], true
@@ -645,7 +647,8 @@ func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	return nil, false
 }
 
-// baseline finds the baseline, by default the first target, and moves it to the front.
+// baseline returns the name of the baseline, by default the target that first returns. It moves the baseline
+// to the front.
 func (b *builder) baseline(n *syntax.Node) string {
 	if n == nil {
 		if len(b.targets) == 0 {
@@ -665,7 +668,7 @@ func (b *builder) baseline(n *syntax.Node) string {
 	return e.name
 }
 
-// references completes and checks the targets below other targets.
+// references resolves the `of:` of each target that is on another target, and reports cycles.
 func (b *builder) references(baseline string) {
 	next := map[string]*entry{} // by target name
 	for _, e := range b.targets {
@@ -716,7 +719,7 @@ func (b *builder) cycle(names []string) {
 	b.Fail(b.targets[i].place("of"), "put one of them on a directory of this host", "the targets depend on each other: %s", strings.Join(names, " → "))
 }
 
-// fill writes the entries into the plan.
+// fill copies the entries to the plan.
 func (b *builder) fill(p *Plan) {
 	used := false
 	for _, e := range b.targets {

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares got with the file, which -update writes.
+// golden compares got with the contents of file. With -update it writes the file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -41,7 +41,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// Every file of testdata/errors is wrong, and its .txt is what the user reads.
+// Every file in testdata/errors is invalid. Its .txt file contains the error messages.
 func TestErrors(t *testing.T) {
 	files, err := filepath.Glob("testdata/errors/*.yaml")
 	if err != nil || len(files) < 60 {
@@ -80,7 +80,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Every file of testdata/plans is right, and its .txt is the resolved plan.
+// Every file in testdata/plans is valid. Its .txt file contains the resolved plan.
 func TestPlans(t *testing.T) {
 	files, err := filepath.Glob("testdata/plans/*.yaml")
 	if err != nil || len(files) < 4 {
@@ -101,7 +101,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// roundTrip returns the plan as YAML after it was read back as the same plan.
+// roundTrip returns the plan as YAML. It checks that the YAML parses back to the same plan.
 func roundTrip(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -161,7 +161,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Names and values of any sort survive being written and read.
+// Names and values with any text survive a round trip.
 func TestRoundTripOfAnything(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 		"", " ", "a", "true", "No", "null", "~", "1e3", "0x10", "- a", "a: b", "a #b", "#", "{a}", "[a]", "&a", "*a", "!a", "|", ">", "%", "@", "`",
@@ -180,7 +180,7 @@ func TestRoundTripOfAnything(t *testing.T) {
 			}
 			return strings.TrimSpace("n" + s)
 		}
-		// What YAML text can hold at all: valid UTF-8.
+		// YAML can only represent valid UTF-8.
 		value := func(s string) string { return strings.ToValidUTF8(s, "?") }
 		p := &Plan{Name: name(text.Draw(t, "plan")), File: "f", Measure: Defaults()}
 		p.Measure.Trial = Duration(rapid.Int64Range(int64(3*time.Second), int64(10*time.Minute)).Draw(t, "trial"))
@@ -218,7 +218,7 @@ func TestRoundTripOfAnything(t *testing.T) {
 	})
 }
 
-// A plan is refused in a moment, whatever it is made of.
+// An invalid plan is rejected quickly, whatever its size and structure.
 func TestHugePlans(t *testing.T) {
 	long.Test(t)
 	repeat := strings.Repeat
@@ -241,14 +241,14 @@ func TestHugePlans(t *testing.T) {
 			} else if len(err.Error()) > 20_000 {
 				t.Errorf("the error is %d bytes long", len(err.Error()))
 			}
-			if took := time.Since(start); took > time.Minute { // work in the square of the length would take hours
+			if took := time.Since(start); took > time.Minute { // quadratic time would take hours
 				t.Errorf("it took %s", took)
 			}
 		})
 	}
 }
 
-// grid is a plan with so many targets and workloads.
+// grid returns a plan with the given numbers of targets and workloads.
 func grid(targets, works int) string {
 	var b strings.Builder
 	b.WriteString("targets:\n")
@@ -270,8 +270,8 @@ func stairs(n int) string {
 	return b.String()
 }
 
-// longPath nests keys of the greatest length as deep as is allowed, over many values: the parser
-// keeps the path of each.
+// longPath nests keys of the maximum length to the maximum depth, over many values. The parser stores the
+// path of every value.
 func longPath() string {
 	var b strings.Builder
 	key := strings.Repeat("k", syntax.MaxKey)
@@ -339,7 +339,7 @@ func (s rawSpec) Validate() error { return nil }
 
 func (s rawSpec) Traits() Traits { return Traits{Device: s.path} }
 
-// A device is called as run --destroy takes it: with its machine where that is not this host.
+// Device returns the form that run --destroy takes: with the machine if it is not this host.
 func TestDevice(t *testing.T) {
 	for want, target := range map[string]Target{
 		"/dev/sdb":       {On: Host, Spec: rawSpec{"/dev/sdb"}},

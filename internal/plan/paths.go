@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Absolute makes all paths of this host absolute, because --resume and clean read the plan of a saved run from
-// other directories. Relative paths in a plan file are relative to its folder, those of the command line to the
-// working directory. ~/ is the home directory.
+// Absolute makes all host paths absolute, because --resume and clean read the plan of a saved run from other
+// directories. Relative paths in a plan file are relative to the directory of the file, and those of the
+// command line to the working directory. ~/ is the home directory.
 func (p *Plan) Absolute() error {
 	for _, m := range p.Machines {
 		if err := inFull(m.Traits().HostFiles, folder(m.Pos.File)); err != nil {
@@ -34,10 +34,11 @@ func (p *Plan) Absolute() error {
 	return nil
 }
 
-// Folder returns the absolute folder of relative paths in p, which is the same for the whole plan.
+// Folder returns the absolute path of the directory that relative paths in p start from. The whole plan has
+// the same one.
 func (p *Plan) Folder() (string, error) { return filepath.Abs(folder(p.Targets[0].Pos.File)) }
 
-// folder returns the folder of relative paths in a plan file; "" is the working directory.
+// folder returns the directory that relative paths in a plan file start from. "" is the working directory.
 func folder(file string) string {
 	if file == "" {
 		return ""
@@ -47,7 +48,7 @@ func folder(file string) string {
 
 func inFull(paths []*string, dir string) error {
 	for _, p := range paths {
-		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // also on Windows this is absolute
+		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // on Windows, too, this is absolute
 			continue
 		}
 		from, rest := dir, *p
@@ -67,5 +68,5 @@ func inFull(paths []*string, dir string) error {
 	return nil
 }
 
-// IsPath reports whether the name of a program is a path, which is not searched in PATH.
+// IsPath reports whether the name of a program is a path. Such a program is not searched in PATH.
 func IsPath(program string) bool { return strings.ContainsAny(program, `/\`) }

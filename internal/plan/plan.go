@@ -1,10 +1,10 @@
-// Package plan makes a Plan from a plan file or from words of a command line: which targets are compared, under
-// which workloads, and how it is measured. It has the grammar. The needs of machines, volumes and workloads come
-// from the Kinds that those packages list.
+// Package plan builds a Plan from a plan file or from command-line words. A Plan lists the targets and
+// workloads to compare and how to measure them. The package contains the grammar. The kinds of machines,
+// volumes and workloads come from the packages that list them (see Kinds).
 //
-// Its layers import only earlier ones: plan/syntax has the text, with positions, carets and units; plan/bind fills
-// the specs of kinds; plan has the meaning of all together; plan/schedule and plan/schema derive from a plan and
-// the kinds.
+// Each subpackage imports only the ones before it: plan/syntax has text, positions, carets and units.
+// plan/bind fills the specs of kinds. plan combines them. plan/schedule and plan/schema derive from a plan
+// and the kinds.
 package plan
 
 import (
@@ -17,7 +17,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Plan is what will be measured. All defaults are filled in and all matrix axes expanded.
+// A Plan describes a measurement. It has all defaults filled in and all matrix axes expanded.
 type Plan struct {
 	Name      string
 	File      string // the plan file; "" for the command line
@@ -27,47 +27,48 @@ type Plan struct {
 	Workloads []Workload
 	Measure   Measure
 
-	Expectations []Expectation // decided by the run
+	Expectations []Expectation // the run tests them
 	// Settings of the report. They do not affect measurements.
 	Layers    [][]string // chains of targets, from the device up
-	Layout    string     // a classic table
-	Reference *Reference // published figures; nil without any
+	Layout    string     // name of a predefined table layout
+	Reference *Reference // published figures; nil if not set
 
-	measured *syntax.Node // the section measure:
+	measured *syntax.Node // the measure section
 }
 
 // A Machine is an entry of `machines:`. The machine "host" is this host, which a plan need not declare.
 type Machine struct {
 	Name   string
-	On     string // name of the machine that contains it; "" for this host, or if it cannot be on another
+	On     string // name of the machine that contains it; "" for this host or a machine that is not on another
 	Kind   string // key of the kind: "qemu"
 	Spec   Spec   // result of the kind's New, filled in
 	Labels map[string]string
 	Pos    Pos
 
-	fresh  Spec // fresh spec: YAML leaves out what is empty in both
+	fresh  Spec // spec with defaults only: YAML omits a field that is empty in both
 	origin origin
 }
 
 // A Target is an entry of `targets:`: a volume on a machine.
 type Target struct {
 	Name   string
-	On     string   // name of a Machine that has the volume
-	In     []string // names of the machines on it that do the work, outermost first
+	On     string   // name of the Machine that has the volume
+	In     []string // names of the containers on it that run the workload, outermost first
 	Kind   string   // key of the volume's kind: "dir"
 	Spec   Spec
 	Labels map[string]string // axis values of this target
 	Pos    Pos
 
-	// Against names the targets that this one is compared with instead of the baseline. The first decides the
-	// verdict. nil is the baseline.
+	// Against names the targets that this one is compared with instead of the baseline. The first one decides
+	// the verdict. nil means the baseline.
 	Against []string
 
 	fresh  Spec
 	origin origin
 }
 
-// Device returns the target's block device as run --destroy takes it, [MACHINE:]PATH, or "" if it has none.
+// Device returns the target's block device as [MACHINE:]PATH, the form that run --destroy takes, or "" if it
+// has none.
 func (t Target) Device() string {
 	device := t.Traits().Device
 	if device == "" || t.On == Host {
@@ -82,20 +83,20 @@ type Workload struct {
 	Kind    string
 	Spec    Spec
 	Labels  map[string]string
-	At      []string // targets that it runs at; nil is all
-	Metrics []string // chosen headline values; the run continues until each is precise; nil is the kind's own
-	Aside   bool     // it only runs next to others (see Gather)
+	At      []string // targets that it runs at; nil means all
+	Metrics []string // headline metrics; the run continues until each is precise; nil means the kind's default
+	Aside   bool     // it only runs as noise for other workloads (see Gather)
 	Section string   // heading in the report
 	Pos     Pos
 
-	// Assumed is Kind.Assumed of its kind.
+	// Assumed is the Kind.Assumed of its kind.
 	Assumed time.Duration
 
 	fresh  Spec
 	origin origin
 }
 
-// Measure configures how the plan is measured. See docs/dev/method.md.
+// Measure configures the measurement. See docs/dev/method.md.
 type Measure struct {
 	Precision Percent  `yaml:"precision" doc:"stop when the interval of the ratio is this narrow (half width)"`
 	Margin    Percent  `yaml:"margin" doc:"differences inside this margin count as equivalent"`
@@ -118,13 +119,13 @@ type Measure struct {
 	Governor  string   `yaml:"governor" enum:",performance" doc:"CPU frequency governor of this host during the run, restored afterwards; needs root"`
 }
 
-// Rounds bounds the number of rounds of a cell.
+// Rounds limits the number of rounds of a cell.
 type Rounds struct {
 	Min int `yaml:"min" doc:"minimum number of rounds of a cell; an interval needs 6"`
 	Max int `yaml:"max" doc:"maximum number of rounds of a cell"`
 }
 
-// Defaults returns the defaults of the section measure.
+// Defaults returns the defaults of the measure section.
 func Defaults() Measure {
 	return Measure{
 		Precision: 0.05, Margin: 0.05,
@@ -135,15 +136,15 @@ func Defaults() Measure {
 	}
 }
 
-// Kinds are the kinds that a plan may use.
+// Kinds lists the kinds that a plan may use.
 type Kinds struct {
 	Machines, Volumes, Workloads []Kind
 
-	// Allowed layouts of a report and published data sets; empty allows any name.
+	// Allowed report layouts and published data sets. Empty allows any name.
 	Layouts, Published []string
 }
 
-// CheckTimes checks Traits.Lasts. Its error is a *FieldError.
+// CheckTimes checks a value for Traits.Lasts. Its error is a *FieldError.
 func CheckTimes(x float64) error {
 	if x < 0 || x > 100 || math.IsNaN(x) {
 		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Hint: "write a factor up to 100, as in 2"}
@@ -151,7 +152,7 @@ func CheckTimes(x float64) error {
 	return nil
 }
 
-// Length returns the length of the window of a trial of w.
+// Length returns the length of the measured window of a trial of w.
 func (m Measure) Length(w Workload) time.Duration {
 	if times := w.Traits().Lasts; times > 0 {
 		return time.Duration(times * float64(m.Trial))
@@ -159,7 +160,7 @@ func (m Measure) Length(w Workload) time.Duration {
 	return time.Duration(m.Trial)
 }
 
-// Machine returns the machine of that name.
+// Machine returns the machine with this name.
 func (p *Plan) Machine(name string) (m Machine, ok bool) {
 	i := slices.IndexFunc(p.Machines, func(m Machine) bool { return m.Name == name })
 	if i < 0 {
@@ -168,7 +169,7 @@ func (p *Plan) Machine(name string) (m Machine, ok bool) {
 	return p.Machines[i], true
 }
 
-// Target returns the target of that name.
+// Target returns the target with this name.
 func (p *Plan) Target(name string) (t Target, ok bool) {
 	i := slices.IndexFunc(p.Targets, func(t Target) bool { return t.Name == name })
 	if i < 0 {
@@ -177,14 +178,14 @@ func (p *Plan) Target(name string) (t Target, ok bool) {
 	return p.Targets[i], true
 }
 
-// EachTrial reports whether the plan starts the machine of that name anew for each trial.
+// EachTrial reports whether the plan restarts the machine with this name for each trial.
 func (p *Plan) EachTrial(machine string) bool {
 	m, _ := p.Machine(machine)
 	return m.Traits().EachTrial
 }
 
-// Directories returns Traits.Directories of all targets and workloads, by the name of the machine. Those of
-// workloads are listed for every machine.
+// Directories returns the Traits.Directories of all targets and workloads, by machine name. It lists those of
+// workloads for every machine.
 func (p *Plan) Directories() map[string][]*string {
 	all := map[string][]*string{}
 	add := func(machine string, t Traits) {
@@ -208,7 +209,8 @@ func (p *Plan) Directories() map[string][]*string {
 	return all
 }
 
-// servedBy returns the machine that serves the target's volume: its own, unless the plan names another.
+// servedBy returns the name of the machine that serves the target's volume. It is the target's machine unless
+// the plan names another.
 func (t Target) servedBy() string {
 	if s := t.Traits().Served; s != nil && s.Machine != "" {
 		return s.Machine
@@ -216,11 +218,11 @@ func (t Target) servedBy() string {
 	return t.On
 }
 
-// Traits returns those of the spec, none without one.
+// Traits returns the traits of the spec, or zero Traits without a spec.
 func (m Machine) Traits() Traits { return bind.TraitsOf(m.Spec) }
 
-// Traits returns those of the spec, none without one.
+// Traits returns the traits of the spec, or zero Traits without a spec.
 func (t Target) Traits() Traits { return bind.TraitsOf(t.Spec) }
 
-// Traits returns those of the spec, none without one.
+// Traits returns the traits of the spec, or zero Traits without a spec.
 func (w Workload) Traits() Traits { return bind.TraitsOf(w.Spec) }

@@ -9,8 +9,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Reference selects published figures to show with a run. The maps are from names of the plan to names of the
-// publication. Values are single figures, "TARGET / WORKLOAD / METRIC".
+// A Reference selects published figures to show with a run. The maps translate names in the plan to names in
+// the publication. Values contains single figures, with keys of the form "TARGET / WORKLOAD / METRIC".
 type Reference struct {
 	Published string            `yaml:"published"`
 	Targets   map[string]string `yaml:"targets"`
@@ -72,7 +72,7 @@ func (b *builder) layers(n *syntax.Node) [][]string {
 	return out
 }
 
-// oneOf reads a word that must be among known; any word if known is empty.
+// oneOf reads a word. The word must be in known, unless known is empty.
 func (b *builder) oneOf(e syntax.Pair, known []string) string {
 	if e.Val.Kind == syntax.NullNode || !b.word(e) {
 		return ""
@@ -83,7 +83,7 @@ func (b *builder) oneOf(e syntax.Pair, known []string) string {
 	return e.Val.Text
 }
 
-// reference reads `reference: lima-mounts`, or a mapping with names.
+// reference reads `reference: lima-mounts`, or a mapping that translates names.
 func (b *builder) reference(at syntax.Pair) *Reference {
 	out := &Reference{}
 	switch at.Val.Kind {
@@ -156,7 +156,7 @@ func (b *builder) knownFigure(n *syntax.Node) {
 	b.knownWorkload(&at)
 }
 
-// names checks the form of `against:`: a name or a list of names.
+// names checks that the value is a name or a list of names. what is the noun for error messages.
 func (b *builder) names(e syntax.Pair, what string) bool {
 	for _, n := range e.Val.Listed() {
 		if n.Kind != syntax.ScalarNode {
@@ -167,7 +167,7 @@ func (b *builder) names(e syntax.Pair, what string) bool {
 	return true
 }
 
-// against resolves the targets that targets are compared with.
+// against resolves the `against:` of each target.
 func (b *builder) against(baseline string) {
 	for _, e := range b.targets {
 		if e.held == nil {
@@ -192,7 +192,7 @@ func (b *builder) against(baseline string) {
 	}
 }
 
-// present adds the settings of the report.
+// present adds the report settings to the YAML of the plan.
 func (p *Plan) present(top *syntax.Node) {
 	layers := &syntax.Node{Kind: syntax.ListNode}
 	for _, chain := range p.Layers {
@@ -201,7 +201,7 @@ func (p *Plan) present(top *syntax.Node) {
 	top.Put("layers", layers)
 	top.Put("layout", syntax.WordNode(p.Layout))
 	if p.Reference != nil {
-		var e bind.Encoder // its fields are words: none fails
+		var e bind.Encoder // its fields are strings, so this cannot fail
 		top.Put("reference", e.Fields(reflect.ValueOf(*p.Reference), reflect.ValueOf(Reference{})))
 	}
 }

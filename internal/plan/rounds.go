@@ -27,7 +27,7 @@ func ParseRounds(s string) (Rounds, error) {
 	return b, nil
 }
 
-// SetScalar lets a plan say `rounds: 6` or `rounds: 6..30`.
+// SetScalar parses `6` or `6..30` (see ParseRounds).
 func (b *Rounds) SetScalar(s string) error {
 	n, err := ParseRounds(s)
 	if err == nil {

@@ -31,7 +31,7 @@ func TestParseRounds(t *testing.T) {
 	})
 }
 
-// Restarts fix the number of rounds, and need a round each.
+// Restarts fix the number of rounds and need at least one round each.
 func TestRestarts(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Measure)

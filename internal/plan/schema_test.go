@@ -30,14 +30,14 @@ func compiled(t *testing.T) *jsonschema.Schema {
 	if err := c.AddResource("plan.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("plan.json") // checks it against the meta-schema too
+	s, err := c.Compile("plan.json") // also checks it against the meta-schema
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// instance is a plan as an editor hands it to a validator: aliases and merge keys resolved.
+// instance returns a plan as an editor passes it to a validator: with aliases and merge keys resolved.
 func instance(t *testing.T, src []byte) any {
 	t.Helper()
 	j, err := yaml.YAMLToJSON(src)
@@ -57,13 +57,13 @@ func TestSchemaTakesGoodPlans(t *testing.T) {
 	if err != nil || len(files) < 8 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	for _, f := range files { // the plans, and what they resolve to
+	for _, f := range files { // the plans, and their resolved forms
 		src, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(f, "odd.yaml") {
-			continue // directives and a byte order mark are beyond YAMLToJSON; odd.txt is checked
+			continue // YAMLToJSON cannot read directives and byte order marks; odd.txt is checked instead
 		}
 		if err := s.Validate(instance(t, src)); err != nil {
 			t.Errorf("%s: %v", f, err)
@@ -87,7 +87,7 @@ func TestSchemaRefusesBadPlans(t *testing.T) {
 	}
 }
 
-// Each unit typo alone is refused, so that no pattern hides behind another.
+// The schema rejects each unit typo on its own, so that one failing pattern cannot hide another.
 func TestSchemaKnowsUnits(t *testing.T) {
 	s := compiled(t)
 	check := func(measure string, good bool) {

@@ -7,7 +7,7 @@ import (
 	"iotax/internal/plan/bind"
 )
 
-// parts splits an entry of workloads into its parts.
+// parts splits a workload entry into the parts that Traits.Split returns.
 func (b *builder) parts(e *entry) []*entry {
 	split := e.Spec.Traits().Split
 	if split == nil || e.Failed {

@@ -6,7 +6,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Spread returns the plan whose last target is one for each combination of its Traits.Choices. Its own values are the first ones.
+// Spread returns a plan in which the last target is replaced with one target for each combination of its
+// Traits.Choices. In each list, the value that the plan sets comes first.
 func (p *Plan) Spread(k Kinds) (*Plan, error) {
 	t := p.Targets[len(p.Targets)-1]
 	fail := func(what, hint string) (*Plan, error) {
@@ -29,7 +30,7 @@ func (p *Plan) Spread(k Kinds) (*Plan, error) {
 	entry, _ := targets.Val.Get(t.Name)
 	x, _ := entry.Val.Get(t.Kind)
 	spec, labels := x.Val, &syntax.Node{}
-	if l, ok := entry.Val.Get("labels"); ok { // words have values as labels, and lists make them
+	if l, ok := entry.Val.Get("labels"); ok { // in YAML, labels are single words; a list of labels would be an axis
 		labels = l.Val
 	}
 	for _, choice := range choices {

@@ -9,7 +9,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// The last target gets all combinations of the built-in list of its kind. Its own values come first.
+// Spread replaces the last target with all combinations of the built-in list of its kind. The target's own
+// values come first.
 func TestSpread(t *testing.T) {
 	for word, want := range map[string]string{
 		"qemu:virtio-blk,cache=writeback":  "16 aio threads, cache writeback, iothread false, queue_size 0",

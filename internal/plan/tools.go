@@ -22,8 +22,8 @@ func (p *Plan) Used() map[string]bool {
 	return used
 }
 
-// Tools returns the programs that the plan runs on this host, sorted, without those of unused machines. here
-// reports whether the commands of a machine run on this host.
+// Tools returns the programs that the plan runs on this host, sorted. It ignores machines that no target
+// uses. here reports whether the commands of a machine run on this host.
 func (p *Plan) Tools(here func(Machine) bool) []string {
 	local := map[string]bool{Host: true}
 	all := map[string]bool{}

@@ -5,7 +5,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Types of lower layers for the kinds of machines, volumes and workloads, and for readers of a plan.
+// Aliases of lower-layer types, for the packages of kinds and for readers of a plan.
 type (
 	Pos    = syntax.Pos
 	Mark   = syntax.Mark

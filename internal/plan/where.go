@@ -49,7 +49,7 @@ func (b *builder) server(e *entry, key, name string) {
 	}
 }
 
-// at resolves the targets of workloads, by default all.
+// at resolves the `at:` of each workload, by default all targets.
 func (b *builder) at() {
 	for _, w := range b.works {
 		if w.done == nil || len(b.byTarget) == 0 {
@@ -61,7 +61,7 @@ func (b *builder) at() {
 		}
 		for _, n := range items {
 			group := b.byTarget[n.Text]
-			if len(group) < 2 { // else all variants of the name
+			if len(group) < 2 { // otherwise all variants of the name
 				e, ok := b.target(n, "at")
 				if !ok {
 					continue
@@ -79,12 +79,12 @@ func (b *builder) at() {
 	}
 }
 
-// Done reports whether the workload runs at the target of that name.
+// Done reports whether the workload runs at the target with this name.
 func (w *Workload) Done(target string) bool {
 	return len(w.At) == 0 && !w.Aside || slices.Contains(w.At, target)
 }
 
-// exports refuses an export that is shared by a guest's disk and another writer.
+// exports rejects a plan in which a guest's disk and another writer share an export.
 func (b *builder) exports() {
 	disks := map[string]*entry{}
 	for _, e := range b.targets {

@@ -11,44 +11,44 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// DefaultWorkloads are measured if the command line names none.
+// DefaultWorkloads is used if the command line names no workload.
 var DefaultWorkloads = []string{"randread-4k", "randwrite-4k", "seqread-1m"}
 
-// Default queue depths of workload words. They are deep enough to measure the device instead of the wait for one
-// request. Large blocks need fewer requests.
+// Default queue depths of workload words. They are deep enough that the result does not depend on the latency
+// of a single request. Large blocks need fewer requests.
 const (
 	RandomDepth     = 32
 	SequentialDepth = 8
 )
 
-// urls maps schemes of target URLs to the kind of volume.
+// urls maps URL schemes of targets to volume kinds.
 var urls = map[string]string{"nbd": "nbd", "http": "bucket", "https": "bucket", "nfs": "nfs"}
 
-// instead has hints for URLs of other programs, which lack the endpoint of a bucket.
+// instead maps schemes of other programs' URLs to hints. Such URLs do not contain the endpoint of a bucket.
 var instead = map[string]string{
 	"s3": "write the endpoint and the bucket: https://HOST/BUCKET, for AWS https://s3.REGION.amazonaws.com/BUCKET; and a workload for buckets: -w object",
 }
 
-// FromWords makes a plan from command-line words. The first target is the baseline. The default workloads are
-// DefaultWorkloads. m comes from Defaults, possibly changed by flags.
+// FromWords builds a plan from command-line words. The first target is the baseline. If workloads is empty,
+// it uses DefaultWorkloads. m is the result of Defaults, possibly changed by flags.
 //
 //	dir:/var/tmp   /var/tmp   ./here           a directory of this host
 //	device:/dev/vdb                            a block device of this host, read only
-//	qemu:virtio-blk,cache=none,memory=2GiB     a disk of a guest; guests with equal keys are one guest
-//	qemu:virtiofs,cache=auto                   a folder of this host, shared with a guest
+//	qemu:virtio-blk,cache=none,memory=2GiB     a disk of a guest; words with equal machine keys share a guest
+//	qemu:virtiofs,cache=auto                   a directory of this host, shared with a guest
 //	https://HOST/BUCKET   nbd://HOST:PORT/NAME a bucket, an NBD export
 //	nfs://HOST[:PORT]/PATH                     an NFS export, mounted on this host
 //	ssh://[user@]host[:port]/path[?key=value]  a directory of another host
-//	docker://debian:12/work[?key=value]        a directory in a running container, or in one made of an image
-//	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container made for the run
+//	docker://debian:12/work[?key=value]        a directory in a running container, or in a new one from an image
+//	docker:bind,image=debian:12                a bind mount, volume or tmpfs of a container created for the run
 //	k8s://pod/NAMESPACE/NAME[/path]            a directory in a running pod
-//	k8s://storageclass/fast[?key=value]        storage of that class, in a pod made for the run
-//	k8s:tmpfs,node=n1   k8s:claim=fast         a volume of a pod made for the run; pods with equal keys are one pod
+//	k8s://storageclass/fast[?key=value]        a volume of that storage class, in a pod created for the run
+//	k8s:tmpfs,node=n1   k8s:claim=fast         a volume of a pod created for the run; words with equal pod keys share a pod
 //
 // Workload words are (rand|seq)(read|write|rw)-BS with the suffixes -qdN, -jN and -SIZE: randread-4k,
-// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB. -openN is an open loop at N % of the capacity of the slowest target,
-// -rateN one at N I/Os per second. A word may also be a fio command line, the path of a job file, which ends in
-// .fio, or another kind of workload with its value: command:make.
+// seqwrite-1m-qd4, randrw-8k-qd16-j4-2GiB. -openN is an open loop at N % of the capacity of the slowest
+// target. -rateN is an open loop at N I/Os per second. A word may also be a fio command line, the path of a
+// job file that ends in .fio, or another workload kind and its value: command:make.
 func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	b := newBuilder(c, k)
@@ -82,11 +82,11 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	b.checkMeasure(&p.Measure, nil)
 	p.Baseline = b.baseline(nil)
-	if len(c.Errs) == 0 { // with a wrong first word the second would be the baseline
+	if len(c.Errs) == 0 { // if the first word is wrong, the second one would be the baseline
 		b.references(p.Baseline)
 	}
 	b.fill(p)
-	// The labels are the written keys, because they are what differs.
+	// The labels are the keys of the word, because these are the differences.
 	for i, e := range b.targets {
 		if e.val != nil {
 			p.Targets[i].Labels = wordLabels(e, p.Targets[i].Labels)
@@ -106,12 +106,12 @@ func wordsName(targets []string) string {
 	return fmt.Sprintf("%s vs %d more", strings.Join(targets[:most], " vs "), len(targets)-most)
 }
 
-// wordLabels returns the keys in a word, and the labels of its variants.
+// wordLabels returns the keys in a word and the labels of its variants.
 func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}
 	add := func(n *syntax.Node) {
 		for _, p := range n.Entries {
-			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written by the user, and not spread
+			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written by the user, not added by Spread
 				out[p.Key.Text] = p.Val.Text
 			}
 		}
@@ -126,17 +126,17 @@ func wordLabels(e *entry, spread map[string]string) map[string]string {
 	return out
 }
 
-// words makes the nodes of a plan file from the words of a command line.
+// words builds the nodes of a plan file from the words of a command line.
 type words struct {
 	*builder
-	guests                   map[string]string // canonical spec → name of the machine
+	guests                   map[string]string // canonical spec → machine name
 	machines, targets, works *syntax.Node
 	begun                    int
 }
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
-// begin makes the node of a word.
+// begin creates the node of a word.
 func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bool) {
 	w.begun++
 	src := &syntax.Source{Word: what, Index: w.begun, Lines: []string{syntax.Masked(text)}}
@@ -154,7 +154,7 @@ func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bo
 		return nil, false
 	}
 	if at := syntax.Password.FindStringSubmatchIndex(text); at != nil {
-		// The password is neither displayed nor saved: the word is a name in every report.
+		// Reject the password without displaying or saving it: reports use the word as the target's name.
 		n.Col, n.Width = utf8.RuneCountInString(text[:at[2]])+1, 1
 		w.Fail(n, "use a key, an agent or a file for it", "a password does not belong into a target")
 		return nil, false
@@ -231,13 +231,13 @@ func (w *words) target(n *syntax.Node) {
 	}
 }
 
-// onHost reports whether a volume of that kind may be on this host.
+// onHost reports whether a volume of this kind can be on this host.
 func onHost(k Kinds, name string) bool {
 	v, _ := kindNamed(k.Volumes, name)
 	return v.On == nil || slices.Contains(v.On, Host)
 }
 
-// Forms returns the beginnings of target words.
+// Forms returns the prefixes of target words.
 func Forms(k Kinds) []string {
 	var out []string
 	for _, v := range k.Volumes {
@@ -275,7 +275,8 @@ func (w *words) unknown(n *syntax.Node, name string) {
 	w.Fail(n, hint, "%s is not a kind of target", syntax.Quote(name))
 }
 
-// add adds a target named by its word, without create=true. The same word twice makes two targets (an A/A pair).
+// add adds a target. Its name is the word without create=true. The same word twice creates two targets (an
+// A/A pair).
 func (w *words) add(n *syntax.Node, entries ...syntax.Pair) {
 	word := strings.Replace(n.Text, ",create=true", "", 1)
 	name := word

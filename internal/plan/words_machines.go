@@ -10,14 +10,16 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Words of targets on other machines than this host.
+// Target words for machines other than this host.
 
-// layered maps the first part of a guest's word to a key: the bus of a disk or the type of a share.
+// layered maps volume kinds to the key that the first part of a guest's word sets: the bus of a disk, or the
+// type of a share or mount.
 var layered = []struct {
 	volume, key string
 }{{"disk", "bus"}, {"share", "type"}, {"mount", "type"}}
 
-// guest reads KIND:WHAT,key=value,…: WHAT selects the volume, and the keys are those of the volume or the machine.
+// guest reads KIND:WHAT,key=value,…. WHAT selects the volume. The keys belong to the volume or to the
+// machine.
 func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 	parts := rest.Split(",")
 	what := parts[0]
@@ -39,7 +41,8 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 			vol, first = k, syntax.Pair{Key: what.Made(l.key), Val: what}
 		}
 	}
-	// A volume by its own name, as in fake:dir=/tmp, or bare with its defaults, as in qemu:disk.
+	// WHAT may be the name of a volume kind, with a value as in fake:dir=/tmp, or with its defaults as in
+	// qemu:disk.
 	if name, value, found := strings.Cut(what.Text, "="); vol.New == nil {
 		if k, ok := w.volume(name); ok && (k.On == nil || slices.Contains(k.On, kind)) {
 			vol = k
@@ -66,7 +69,7 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 	onVolume, onMachine := w.pairs(parts[1:], vol, m)
 	value := syntax.Mapping(what, onVolume...)
 	if first.Key != nil {
-		if first.Key.Text == vol.Name { // the word of the volume itself
+		if first.Key.Text == vol.Name { // the value in the word belongs to the volume itself
 			if len(onVolume) == 0 {
 				value = first.Val
 			} else if list, _ := bind.Fields(bind.Elem(vol.New())); len(list) > 0 {
@@ -83,10 +86,10 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 	w.add(n, syntax.Pair{Key: n.Made("on"), Val: n.Made(w.machine(n, m, called, syntax.Mapping(what, onMachine...)))}, syntax.Pair{Key: n.Made(vol.Name), Val: value})
 }
 
-// pairs assigns key=value words to the volume or, if it has no such key, to the machine.
+// pairs assigns the key=value words to the volume, or to the machine if the volume does not have the key.
 func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []syntax.Pair) {
 	volKeys, machineKeys := bind.KeysOf(vol.New()), bind.KeysOf(m.New())
-	seen := map[string]bool{"path": vol.Name == "dir"} // it is in the word itself
+	seen := map[string]bool{"path": vol.Name == "dir"} // the word itself contains it
 	for _, part := range parts {
 		if part.Text == "" {
 			w.Fail(part, "write key=value", "an empty word after a separator")
@@ -107,7 +110,7 @@ func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []
 		seen[key] = true
 		v := part.Sub(min(len(key)+1, len(part.Text)), len(part.Text))
 		if !found {
-			// A word without a value is true.
+			// A key without a value is true.
 			if list, _ := bind.Fields(bind.Elem(vol.New())); !isBool(list, key) {
 				if list, _ := bind.Fields(bind.Elem(m.New())); !isBool(list, key) {
 					w.Fail(k, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
@@ -115,7 +118,7 @@ func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []
 				}
 			}
 			v = part.Made("true")
-			v.Col++ // it counts as written
+			v.Col++ // so that it counts as written
 		} else if value == "" {
 			w.Fail(part, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
 			continue
@@ -135,14 +138,15 @@ func isBool(list []bind.Field, key string) bool {
 	return ok && f.Typ.Kind().String() == "bool"
 }
 
-// machine declares the machine of a word, or returns an equal one.
+// machine declares the machine of a word. It returns the name of the new machine, or of an equal existing
+// one.
 func (w *words) machine(n *syntax.Node, k Kind, name string, spec *syntax.Node) string {
 	probe := bind.Binder{Collector: &syntax.Collector{}}
 	v := bind.Variant{Spec: k.New()}
 	probe.Spec(&v, k, n, spec)
 	id := k.Name + "\n"
 	if len(probe.Errs) > 0 {
-		// Its errors are reported when it is bound.
+		// Binding this machine reports its errors later.
 		id += n.Text
 	} else if y, err := bind.SpecYAML(k, v.Spec); err == nil {
 		id += y
@@ -167,7 +171,7 @@ func (w *words) machine(n *syntax.Node, k Kind, name string, spec *syntax.Node) 
 	return name
 }
 
-// directory adds a target in a directory of a machine.
+// directory adds a target: a directory on a machine.
 func (w *words) directory(n, path *syntax.Node, onVolume []syntax.Pair, machine string) {
 	value := path
 	if len(onVolume) > 0 {

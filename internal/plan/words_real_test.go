@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A word of a directory takes the keys of `dir:` behind it, with a kind before the path or without.
+// A directory word accepts the keys of `dir:` after the path, with or without a kind before the path.
 func TestWordsOfDirectories(t *testing.T) {
 	for word, want := range map[string]string{
 		"/x":                               "path: /x; create: false; network: false",
@@ -42,7 +42,7 @@ func TestWordsOfDirectories(t *testing.T) {
 	}
 }
 
-// An open loop that cannot be is refused in a plan, as in a word, before anything is opened.
+// An invalid open loop is rejected when the plan is read, in a plan file as in a word.
 func TestOpenLoopsOfPlans(t *testing.T) {
 	const form = "write I/Os per second, as in 5000/s, 12k/s or 1.5M/s"
 	for fio, want := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The golden file shows what each command line becomes: the plan, or the error.
+// The golden file contains the resulting plan or error for each command line.
 func TestWords(t *testing.T) {
 	lines := []string{
 		"dir:/var/tmp",
@@ -18,7 +18,7 @@ func TestWords(t *testing.T) {
 		"dir:/var/tmp qemu:disk qemu:nvme,memory=2GiB,cpus=2 qemu:9p,cpus=2,memory=2048MiB qemu:share,type=9p,cpus=3 qemu:dir=/mnt -w randread-4k",
 		"dir:/var/tmp ssh://me@db1:2222/mnt/nfs ssh://db1/a%20b ssh://me@db1:2222/other ssh://[::1]/x -w randread-4k",
 		"dir:/var/tmp ssh://db1/mnt?port=22 -w randread-4k",
-		// Wrong ones.
+		// Invalid command lines.
 		"",
 		"qemu:virtio-blk",
 		"dirr:/var/tmp",

@@ -10,7 +10,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Words of workloads.
+// Workload words.
 
 var (
 	preset     = regexp.MustCompile(`^(rand|seq)(read|write|rw)$`)
@@ -27,13 +27,13 @@ var command = regexp.MustCompile(`(?:^|[\s/])fio\s`)
 // IsCommand reports whether a workload word is a fio command line.
 func IsCommand(text string) bool { return command.MatchString(text) }
 
-// fio adds a fio workload from a file or a command line.
+// fio adds a fio workload from a job file or a command line.
 func (w *words) fio(n *syntax.Node, key string) {
-	// The jobs have the final name: see Part.
+	// The jobs get their final name later: see Part.
 	w.work(n, n.Made(fmt.Sprintf("fio %d", len(w.works.Entries)+1)), "fio", syntax.Mapping(n, syntax.Pair{Key: n.Made(key), Val: n}))
 }
 
-// work adds a workload of a kind under its name.
+// work adds a workload of a kind.
 func (w *words) work(n, name *syntax.Node, kind string, spec *syntax.Node) {
 	_, known := kindNamed(w.kinds.Workloads, kind)
 	_, there := w.works.Get(name.Text)
@@ -47,7 +47,7 @@ func (w *words) work(n, name *syntax.Node, kind string, spec *syntax.Node) {
 	}
 }
 
-// otherKind reads KIND or KIND:VALUE of a kind other than fio, as in command:make.
+// otherKind reads KIND or KIND:VALUE for kinds other than fio, as in command:make.
 func (w *words) otherKind(n *syntax.Node) bool {
 	name, value, found := strings.Cut(n.Text, ":")
 	k, ok := kindNamed(w.kinds.Workloads, name)
@@ -114,7 +114,7 @@ func (w *words) workload(n *syntax.Node) {
 		}
 		options[key] = part.Made(value)
 	}
-	arrivals := func() { // the rate decides how many I/Os are in flight
+	arrivals := func() { // the rate determines the number of I/Os in flight
 		if d := options["iodepth"]; d != nil && d.Col == n.Col {
 			delete(options, "iodepth")
 		}

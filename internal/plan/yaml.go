@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// YAML writes the plan with every default filled in and every axis expanded. It parses back to the
-// same plan (File and positions aside).
+// YAML writes the plan with all defaults filled in and all axes expanded. Parse reads it back as the same
+// plan, except for File and the positions.
 func (p *Plan) YAML() ([]byte, error) {
 	var e bind.Encoder
 	machines, targets, works := &syntax.Node{Kind: syntax.MappingNode}, &syntax.Node{Kind: syntax.MappingNode}, &syntax.Node{Kind: syntax.MappingNode}
@@ -49,7 +49,7 @@ func (p *Plan) YAML() ([]byte, error) {
 	return []byte(top.YAML(0)), e.Err
 }
 
-// Job returns the work of the workload: its kind, and the keys of its spec that differ from a fresh one.
+// Job returns the kind of the workload, and the keys of its spec that differ from the defaults.
 func (l Workload) Job() (map[string]string, error) {
 	var e bind.Encoder
 	out := e.Spec(l.Kind, l.Spec, l.fresh).Leaves("", map[string]string{})

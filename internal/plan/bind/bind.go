@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// An Axis is a list in the place of one value.
+// An Axis is a list in place of a single value.
 type Axis struct {
 	Key  string // label
 	List *syntax.Node
@@ -29,12 +29,12 @@ func (l Label) String() string { return l.Key + "=" + l.Value }
 // A Variant is a spec bound with one value of every axis.
 type Variant struct {
 	Spec   Spec
-	Failed bool // it had an error, which was reported
+	Failed bool // an error was reported
 	Labels []Label
-	Subst  map[*syntax.Node]*syntax.Node // the chosen values
+	Subst  map[*syntax.Node]*syntax.Node // each axis list → its chosen value
 }
 
-// At returns the node of a dotted field path, or of its key.
+// At returns the node of a dotted field path, or of the innermost key on it that exists.
 func (v *Variant) At(n *syntax.Node, path string) *syntax.Node {
 	if n == nil || path == "" {
 		return nil
@@ -68,7 +68,7 @@ type Binder struct {
 	*syntax.Collector
 }
 
-// axes returns the lists in val that are not lists by type. key is the label of val itself.
+// axes returns the lists in val whose field does not take a list. key is the label if val itself is a list.
 func (b *Binder) axes(spec Spec, key string, val *syntax.Node) (found []Axis) {
 	if val.Kind == syntax.ListNode {
 		return []Axis{{key, val}}
@@ -104,8 +104,8 @@ func (b *Binder) structAxes(list []Field, optioner bool, prefix string, val *syn
 	return found
 }
 
-// Expand returns every combination of the axes' values. The first axis varies slowest. Without axes there is one
-// empty combination. ok is false on an error.
+// Expand returns every combination of the axis values. The first axis varies slowest. Without axes it returns
+// one empty combination. ok is false on an error.
 func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	combos := [][]*syntax.Node{nil}
 	for _, a := range axes {
@@ -137,7 +137,7 @@ func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	return combos, true
 }
 
-// ValueText formats a value on one line, for a label and a name.
+// ValueText formats a value on one line, for labels and names.
 func ValueText(n *syntax.Node) string {
 	switch n.Kind {
 	case syntax.ScalarNode:
@@ -158,7 +158,7 @@ func ValueText(n *syntax.Node) string {
 	return ""
 }
 
-// spread replaces a word by the list that its kind means by it.
+// spread calls Kind.Spread and sets the key that it returns to the list of values.
 func (b *Binder) spread(k Kind, val *syntax.Node) {
 	if k.Spread == nil || val.Kind != syntax.MappingNode {
 		return
@@ -196,7 +196,7 @@ func (b *Binder) spread(k Kind, val *syntax.Node) {
 	}
 }
 
-// Bind fills fresh specs of a kind from val, one for each combination of axis values. key is the name of the kind.
+// Bind fills a new spec of a kind from val for each combination of axis values. key is the name of the kind.
 func (b *Binder) Bind(k Kind, key, val *syntax.Node, limit int) []Variant {
 	b.spread(k, val)
 	spec := k.New()
@@ -255,7 +255,7 @@ func (b *Binder) validate(v *Variant, key, val *syntax.Node) {
 	}
 }
 
-// checkWords refuses a word that is not in the enum of its field: SetScalar takes any.
+// checkWords rejects words that are not in the enum of their field, because SetScalar accepts any word.
 func checkWords(spec Spec) error {
 	v := reflect.ValueOf(spec).Elem()
 	list, _ := Fields(v.Type())
@@ -270,8 +270,8 @@ func checkWords(spec Spec) error {
 	return nil
 }
 
-// Explain reports an error of a spec at the field that it names, or at itself if it is not found, or at value if
-// that is set.
+// Explain reports an error of a spec. It reports it at value if value is set, or else at the field that the
+// error names, or else at itself.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
@@ -305,7 +305,8 @@ func Said(err error) FieldError {
 	return FieldError{Msg: err.Error()}
 }
 
-// Mapping binds the entries of val to the struct dst. spec is set at the top level, where options are allowed.
+// Mapping binds the entries of val to the struct dst. spec is set only at the top level, where options are
+// allowed.
 func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, val *syntax.Node) {
 	if dst.Kind() != reflect.Struct {
 		return
@@ -334,7 +335,7 @@ func (b *Binder) Mapping(v *Variant, dst reflect.Value, spec Spec, what string, 
 }
 
 func (b *Binder) option(v *Variant, o *Options, what string, names []string, key, val *syntax.Node) {
-	// An option without a value is switched on.
+	// An option without a value is enabled.
 	if val.Kind != syntax.ScalarNode && val.Kind != syntax.NullNode {
 		b.Fail(val, "write one word", "%s takes a word or a number, not %s", syntax.Quote(key.Text), val.What())
 		return
@@ -431,7 +432,7 @@ func (b *Binder) Strings(dst reflect.Value, f Field, val *syntax.Node) {
 	dst.Set(out)
 }
 
-// text reads one word into dst.
+// text parses one word into dst.
 func (b *Binder) text(dst reflect.Value, f Field, val *syntax.Node) {
 	s := val.Text
 	if dst.CanAddr() {
@@ -478,7 +479,7 @@ func (b *Binder) text(dst reflect.Value, f Field, val *syntax.Node) {
 		dst.SetUint(i)
 	case dst.CanFloat():
 		x, err := strconv.ParseFloat(s, t.Bits())
-		if err != nil || x-x != 0 { // "inf" and "nan" parse, but no field allows them
+		if err != nil || x-x != 0 { // "inf" and "nan" parse, but no field accepts them
 			bad(err)
 			return
 		}

@@ -50,13 +50,13 @@ func SpecYAML(k Kind, spec Spec) (string, error) {
 	return e.Spec(k.Name, spec, k.New()).YAML(0), e.Err
 }
 
-// Encoder makes nodes of specs.
+// Encoder converts specs to nodes.
 type Encoder struct {
 	Docs bool // add the doc of each field as a comment
 	Err  error
 }
 
-// Entry adds labels and the spec to the entry n.
+// Entry adds the labels and the spec to the entry n.
 func (e *Encoder) Entry(kind string, spec, fresh Spec, labels map[string]string, n *syntax.Node) *syntax.Node {
 	if len(labels) > 0 {
 		n.Put("labels", syntax.MapNode(labels))
@@ -82,8 +82,8 @@ func (e *Encoder) Spec(kind string, spec, fresh Spec) *syntax.Node {
 	return n
 }
 
-// Fields encodes a struct. It leaves out a field that is empty here and in a fresh struct, so that the plan can be
-// read back.
+// Fields encodes a struct. It omits a field that is empty both in v and in a fresh struct, so that the plan
+// can be read back.
 func (e *Encoder) Fields(v, fresh reflect.Value) *syntax.Node {
 	n := &syntax.Node{Kind: syntax.MappingNode}
 	list, _ := Fields(v.Type())
@@ -107,7 +107,7 @@ func isEmpty(v reflect.Value) bool {
 	return false
 }
 
-// field returns the node of a value, or nil if it is left out.
+// field returns the node of a value, or nil if the value is omitted.
 func (e *Encoder) field(f Field, v, fresh reflect.Value) *syntax.Node {
 	if v.Kind() == reflect.Pointer {
 		v, fresh = v.Elem(), reflect.Value{}

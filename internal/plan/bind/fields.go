@@ -26,8 +26,8 @@ var (
 	ScalarType      = reflect.TypeFor[Scalar]()
 )
 
-// Fields returns the tagged fields of a struct type in order of declaration, and the index of the map with its
-// Options, or nil.
+// Fields returns the tagged fields of a struct type in order of declaration. inline is the index of the map
+// field that holds its Options, or nil.
 func Fields(t reflect.Type) (list []Field, inline []int) {
 	if t.Kind() != reflect.Struct {
 		return nil, nil
@@ -76,7 +76,8 @@ func fieldNames(list []Field) []string {
 	return names
 }
 
-// IsText reports whether values of t are single words: all types but lists, maps and structs.
+// IsText reports whether values of t are single words. This applies to all types except lists, maps and
+// structs.
 func IsText(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -100,7 +101,7 @@ func Elem(spec any) reflect.Type {
 	return reflect.TypeFor[struct{}]()
 }
 
-// KeysOf returns every key of a spec: its fields, then its options.
+// KeysOf returns every key of a spec: first its fields, then its options.
 func KeysOf(spec Spec) []string {
 	list, _ := Fields(Elem(spec))
 	names := fieldNames(list)
@@ -110,12 +111,12 @@ func KeysOf(spec Spec) []string {
 	return names
 }
 
-// Named leaves out the empty word, which means unset.
+// Named returns enum without the empty word, which means unset.
 func Named(enum []string) []string {
 	return slices.DeleteFunc(slices.Clone(enum), func(s string) bool { return s == "" })
 }
 
-// typed returns a name for the values of a type, and an example.
+// typed returns a noun for the values of a type, and an example.
 func typed(t reflect.Type) (name, example string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -154,7 +155,7 @@ func example(t reflect.Type, f Field) string {
 	return f.Name + ": " + word
 }
 
-// OptionsOf returns the set Options, in order.
+// OptionsOf returns the options that are set, in display order.
 func OptionsOf(spec Spec) []Option {
 	if o := TraitsOf(spec).Options; o != nil && o.List != nil {
 		return o.List()

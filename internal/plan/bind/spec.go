@@ -1,5 +1,5 @@
-// Package bind fills the specs of kinds, which are Go structs with tags, from the nodes of a plan, expands matrix
-// axes, and writes specs as nodes.
+// Package bind fills the specs of kinds from the nodes of a plan, expands matrix axes, and writes specs as
+// nodes. Specs are Go structs with tags.
 package bind
 
 import (
@@ -8,23 +8,24 @@ import (
 	"iotax/internal/metric"
 )
 
-// A Kind is a kind of machine, volume or workload: the key of its spec in a plan. The packages machine, volume and
-// workload list theirs.
+// A Kind is a kind of machine, volume or workload. Its name is the key of its spec in a plan. The packages
+// machine, volume and workload list their kinds.
 type Kind struct {
 	Name string
 	Doc  string      // one sentence for the schema and for error messages
-	New  func() Spec // a fresh spec that holds the defaults; see "Specs" below
+	New  func() Spec // returns a new spec with the defaults; see "Specs" below
 
-	// On lists the kinds of machine that can have a volume of this kind (a guest's disk needs qemu). nil is any.
+	// On lists the kinds of machine that support this kind of volume (a guest's disk needs qemu). nil means
+	// any.
 	On []string
 
-	// Assumed is the duration of a trial of a workload that ends by itself, until one has been measured. It is 0
-	// for workloads that fill a window.
+	// Assumed is the assumed duration of a trial of a workload that ends by itself, until a trial has been
+	// measured. It is 0 for workloads that run for a fixed time.
 	Assumed time.Duration
 
-	// Spread may return a key and several values for it, as if the plan had a list, for example all nodes of a
-	// cluster. fields are the fields with a word as their value. Without Spread, or with an empty key, the plan is
-	// used as written. Its error may be a *FieldError with a hint.
+	// Spread may return a key and several values for it, as if the plan contained that list. An example is
+	// all nodes of a cluster. fields contains the fields whose value is a word. If Spread is nil or returns
+	// an empty key, the plan is used as written. Its error may be a *FieldError with a hint.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
@@ -40,20 +41,20 @@ type Kind struct {
 // flattened. A list where the field is no slice is a matrix axis; plan expands it and the spec
 // never sees it.
 
-// A Scalar is a spec, or a struct in one, that can also be written as one word (`dir: /var/tmp`). It is detected
-// by its type, like encoding.TextUnmarshaler.
+// A Scalar is a spec, or a struct in a spec, that can also be written as one word (`dir: /var/tmp`). It is
+// detected by its type, like encoding.TextUnmarshaler.
 type Scalar interface {
 	SetScalar(string) error
 }
 
-// FieldError is an error in a field of a spec. Field is the yaml key, "rounds.min" in a nested struct. Validate
-// may join several with errors.Join.
+// FieldError is an error in a field of a spec. Field is the YAML key, such as "rounds.min" in a nested
+// struct. Validate may join several with errors.Join.
 type FieldError struct {
 	Field string
 	Msg   string
 	Hint  string
 
-	// Column is the character of the field's value, from 1, that the message is about; 0 is all of it.
+	// Column is the character in the field's value, from 1, where the error is; 0 means the whole value.
 	Column int
 }
 
@@ -65,21 +66,22 @@ func (e *FieldError) Error() string {
 	return s
 }
 
-// A Part is one of the workloads of a spec (Traits.Split). Split is called once on a valid spec. Relative paths
-// are relative to dir. Its results must not split further, because the resolved plan contains them. A *FieldError
-// points to the field.
+// A Part is one of the workloads that Traits.Split returns for a spec. Split is called once
+// on a valid spec. Relative paths are relative to dir. A part must not split again, because the resolved plan
+// contains the parts. A *FieldError points to the field.
 type Part struct {
 	Spec  Spec
-	Label Option // distinguishes the part, in its name and its labels; zero for a single part
-	Name  string // its name if the user gave none; "" keeps the word
+	Label Option // distinguishes the part in its name and labels; zero for a single part
+	Name  string // name of the part if the user gave none; "" keeps the word
 }
 
-// A Spec has the settings of a machine, target or workload: a pointer to a struct with fields (see above).
+// A Spec contains the settings of a machine, target or workload. It is a pointer to a struct with fields (see
+// above).
 type Spec interface {
-	// Validate finds errors that the types of fields cannot find. A *FieldError points to the field; errors.Join
-	// combines several. It may set defaults that depend on other fields.
+	// Validate reports errors that the types of fields cannot express. A *FieldError points to the field, and
+	// errors.Join combines several. Validate may set defaults that depend on other fields.
 	Validate() error
-	// Traits returns what the spec can do beyond being read and written, with its current values.
+	// Traits returns the optional properties of the spec, for its current values.
 	Traits() Traits
 }
 
@@ -89,53 +91,53 @@ type Plain struct{}
 // Validate returns nil.
 func (Plain) Validate() error { return nil }
 
-// Traits returns none.
+// Traits returns zero Traits.
 func (Plain) Traits() Traits { return Traits{} }
 
-// Traits are the properties of a spec that plan, run and the commands use. A zero field does not apply.
+// Traits describes the properties of a spec that plan, run and the commands use. A zero field does not apply.
 type Traits struct {
-	// Of any spec.
+	// For any spec:
 
-	// Tools are programs that it runs and that may be missing. Those of a machine run on this host, those of a
-	// volume on the machine that serves it (Served) or else on this host, and those of a workload on the machine
-	// of the target.
+	// Tools lists programs that it runs and that may not be installed. The programs of a machine run on this
+	// host. Those of a volume run on the machine that serves it (Served), or else on this host. Those of a
+	// workload run on the machine of the target.
 	Tools []string
-	// HostFiles are the fields with paths of files of this host. Fields with another word instead (the name of a
-	// program, "none") are left out.
+	// HostFiles points to the fields that contain paths of files on this host. It omits fields with another
+	// word (the name of a program, "none").
 	HostFiles []*string
-	// Directories are the fields of a volume or a workload with directories in which runs create their own, "" if
-	// the plan names none. They are on the machine that serves the volume, or else on that of the target. iotax
-	// searches them for leftovers of crashed runs.
+	// Directories points to the fields of a volume or workload that name the directory in which runs create
+	// their own directories. A field is "" if the plan names none. They are on the machine that serves the
+	// volume, or else on the target's machine. iotax searches them for leftovers of crashed runs.
 	Directories []*string
-	// Options are the keys that it takes beyond its fields.
+	// Options describes the keys that it accepts in addition to its fields.
 	Options *Options
 
-	// Of a machine.
+	// For a machine:
 
-	SetImage  func(image string) // sets the image that it boots
-	Encloses  bool               // a container on another machine, around the place of one target
-	Nests     bool               // a guest, which may be on another machine than this host
-	EachTrial bool               // start it anew for each trial, so that its memory has nothing of earlier ones
-	Stays     bool               // it is not on this host, existed before the run, and keeps leftovers of crashed runs
+	SetImage  func(image string) // sets the image to boot
+	Encloses  bool               // a container that runs on another machine and contains one target
+	Nests     bool               // a guest that can run on a machine other than this host
+	EachTrial bool               // restart it for each trial, so that its memory is empty
+	Stays     bool               // not on this host, exists before the run, and keeps leftovers of crashed runs
 
-	// Of a volume.
+	// For a volume:
 
-	// Of is the field with the target on which the volume is ("share of host disk"). If it is empty, plan sets the
-	// baseline.
+	// Of points to the field that names the target on which the volume is ("share of host disk"). If the
+	// field is empty, plan sets it to the baseline.
 	Of     *string
 	Served *Served // the machines that serve it
-	Gather *Gather // the targets that it is made of
+	Gather *Gather // the targets that it consists of
 	Device string  // path of its block device
 
-	Choices   []Choice  // what iotax tune tries if the plan lists no values
-	Elsewhere []Snippet // the options of the spec in the words of other programs
+	Choices   []Choice  // values that iotax tune tries if the plan lists none
+	Elsewhere []Snippet // the spec's options in the syntax of other programs
 
-	// Of a workload.
+	// For a workload:
 
-	Metrics func() []metric.Metric           // lists what a trial of it can measure
-	Scale   func(by float64)                 // multiplies its work
-	Lasts   float64                          // factor from the plan's trial length to its own; 0 is 1
-	Split   func(dir string) ([]Part, error) // makes several workloads of it, as of the sections of a job file; see Part
+	Metrics func() []metric.Metric           // lists the metrics that a trial can measure
+	Scale   func(by float64)                 // multiplies the amount of work
+	Lasts   float64                          // its window in multiples of the plan's trial length; 0 means 1
+	Split   func(dir string) ([]Part, error) // splits it into several workloads, such as the sections of a job file; see Part
 }
 
 // A Choice is a key of a spec with values that are worth measuring.
@@ -144,7 +146,7 @@ type Choice struct {
 	Values []string
 }
 
-// A Snippet is a part of the configuration of a program, as in a line of libvirt's XML.
+// A Snippet is a part of another program's configuration, such as a line of libvirt's XML.
 type Snippet struct {
 	For  string `json:"for"`
 	Text string `json:"text"`
@@ -152,33 +154,34 @@ type Snippet struct {
 
 // Served names the machines that serve a volume, and their keys in the plan.
 type Served struct {
-	Key, Machine string   // "" is the target's own machine
-	PeersKey     string   // of Peers
-	Peers        []string // further machines, for example with copies
+	Key, Machine string   // "" means the target's own machine
+	PeersKey     string   // key of Peers
+	Peers        []string // other machines, for example those with replicas
 }
 
-// Gather names the targets of a spec that is made of other targets: the work runs at several of them at the same
-// time, with other work next to it if Doing is set.
+// Gather names the targets of a spec that consists of other targets. The workload runs at several of them at
+// the same time. If Doing is set, another workload runs as noise.
 type Gather struct {
-	Together    []string                     // targets that do the measured work
-	SetTogether func(targets []string) error // sets the resolved targets; a *FieldError refuses them
-	Doing       string                       // workload that runs meanwhile; "" is none
-	At          []string                     // targets that run it
-	SetAt       func(targets []string)       // may be nil without Doing
+	Together    []string                     // targets that run the measured workload
+	SetTogether func(targets []string) error // sets the resolved targets; may reject them with a *FieldError
+	Doing       string                       // workload that runs as noise; "" means none
+	At          []string                     // targets that run Doing
+	SetAt       func(targets []string)       // may be nil if Doing is ""
 }
 
-// Options are the keys that a spec takes beyond its fields: a fio job takes every option of fio.
+// Options describes the keys that a spec accepts in addition to its fields: a fio job accepts every fio
+// option.
 type Options struct {
-	Names func() []string               // of all keys, for suggestions and the schema
-	Set   func(key, value string) error // refuses a key or value that it does not know
-	// List returns the set options and the defaults, in the order of display. If it is nil, the spec has the
-	// options in a map[string]string field tagged `yaml:",inline"`.
+	Names func() []string               // returns all keys, for suggestions and the schema
+	Set   func(key, value string) error // rejects unknown keys and values
+	// List returns the options that are set and the defaults, in display order. If List is nil, the spec
+	// stores its options in a map[string]string field tagged `yaml:",inline"`.
 	List func() []Option
-	// Scaled is List with the sizes that a run uses, after Traits.Scale.
+	// Scaled returns List with the sizes that a run uses, after Traits.Scale.
 	Scaled func() []Option
 }
 
-// An Option is one of Options with its value.
+// An Option is a key of Options with its value.
 type Option struct {
 	Key, Value string
 }

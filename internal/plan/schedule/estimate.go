@@ -1,4 +1,4 @@
-// Package schedule derives from a plan the order of its trials, their seeds, and how long they take.
+// Package schedule computes the order of a plan's trials, their seeds, and their durations.
 package schedule
 
 import (
@@ -12,7 +12,7 @@ import (
 	"iotax/stat"
 )
 
-// targetsOf names the targets of w, in the plan's order.
+// targetsOf returns the names of the targets of w, in plan order.
 func targetsOf(p *plan.Plan, w *plan.Workload) (names []string) {
 	for _, t := range p.Targets {
 		if w.Done(t.Name) {
@@ -22,7 +22,7 @@ func targetsOf(p *plan.Plan, w *plan.Workload) (names []string) {
 	return names
 }
 
-// TrialTime returns the duration of a trial of w, without the time around it.
+// TrialTime returns the duration of a trial of w without the overhead around it.
 func TrialTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	if w.Assumed > 0 {
 		return time.Duration(p.Measure.Settle) + w.Assumed
@@ -36,7 +36,8 @@ func RoundTime(p *plan.Plan, w *plan.Workload) time.Duration {
 	return mul(TrialTime(p, w), trialsEach(p, w)*len(targetsOf(p, w)))
 }
 
-// trialsEach returns the number of trials of w at one target in a round: 2 with an explained trial.
+// trialsEach returns the number of trials of w at one target in a round: 2 if one of them is an explained
+// trial.
 func trialsEach(p *plan.Plan, w *plan.Workload) int {
 	if p.Measure.Explain && w.Assumed == 0 {
 		return 2
@@ -44,7 +45,7 @@ func trialsEach(p *plan.Plan, w *plan.Workload) int {
 	return 1
 }
 
-// Trials counts the trials of one round of every workload.
+// Trials returns the number of trials in one round of every workload.
 func Trials(p *plan.Plan) int {
 	n := 0
 	for i := range p.Workloads {
@@ -53,9 +54,9 @@ func Trials(p *plan.Plan) int {
 	return n
 }
 
-const maxTrials = 1_000_000 // of the least number of rounds
+const maxTrials = 1_000_000 // limit for the minimum number of rounds
 
-// CheckTrials refuses a plan with too many trials, or with too few rounds for its expectations. Call it after
+// CheckTrials rejects a plan with too many trials, or with too few rounds for its expectations. Call it after
 // changing Measure.
 func CheckTrials(p *plan.Plan) error {
 	n := Trials(p)
@@ -72,21 +73,21 @@ func CheckTrials(p *plan.Plan) error {
 // A Cell is a workload at a target.
 type Cell struct{ Workload, Target string }
 
-// Costs are the times that a run needs in addition to its trials.
+// Costs contains the times that a run needs in addition to its trials.
 type Costs struct {
-	Open   time.Duration          // of each start: before its first trial, and after its last
-	Around map[Cell]time.Duration // for each trial: starting the load generator, reading counters, a machine of its own
+	Open   time.Duration          // per start: before its first trial and after its last
+	Around map[Cell]time.Duration // per trial: starting the load generator, reading counters, starting a machine for the trial
 }
 
-// Estimate returns the least and the most time of a run of the plan, and the largest number of rounds of every
-// workload. It does not include repeated rounds and calibration. A workload that ends by itself counts with the
-// assumed time of its kind. A workload at a single target without expectations compares nothing, and stops at the
-// least rounds. Only the first round may exceed the budget.
+// Estimate returns the shortest and the longest duration of a run of the plan, and the largest number of
+// rounds of every workload. It does not include repeated rounds and calibration. For a workload that ends by
+// itself it uses the assumed time of its kind. A workload at a single target without expectations compares
+// nothing and stops at the minimum number of rounds. Only the first round may exceed the budget.
 func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
 	lone := make([]bool, len(p.Workloads))
-	var all, comparing time.Duration // a round of all workloads, and of those that compare
+	var all, comparing time.Duration // duration of a round of all workloads, and of those that compare
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		at := targetsOf(p, w)
@@ -126,12 +127,12 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 type Slot struct {
 	Round    int      `json:"round"` // from 0
 	Workload string   `json:"workload"`
-	Seed     uint64   `json:"seed"`    // of the offsets; the same for all targets
-	Targets  []string `json:"targets"` // in the order of their trials
+	Seed     uint64   `json:"seed"`    // seed of the offsets; the same for all targets
+	Targets  []string `json:"targets"` // in trial order
 }
 
-// Slots returns n rounds of every workload, in the order of a run in which no workload is finished: the workloads
-// take turns, round by round.
+// Slots returns n rounds of every workload in the order of a run in which no workload finishes early. The
+// workloads alternate, round by round.
 func Slots(p *plan.Plan, n int) []Slot {
 	var out []Slot
 	for round := range max(0, n) {
@@ -139,7 +140,7 @@ func Slots(p *plan.Plan, n int) []Slot {
 			s := Slot{Round: round, Workload: w.Name, Seed: RoundSeed(p.Measure.Seed, w.Name, round)}
 			at := targetsOf(p, &p.Workloads[i])
 			if len(at) == 0 {
-				continue // it only runs next to others
+				continue // it only runs as noise
 			}
 			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), round) {
 				s.Targets = append(s.Targets, at[k])
@@ -150,7 +151,7 @@ func Slots(p *plan.Plan, n int) []Slot {
 	return out
 }
 
-// add adds two times, at most the largest.
+// add returns a + b, or the largest duration on overflow.
 func add(a, b time.Duration) time.Duration {
 	if b > 0 && a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -158,7 +159,7 @@ func add(a, b time.Duration) time.Duration {
 	return a + b
 }
 
-// mul multiplies a time by a count, at most the largest.
+// mul returns d × n, or the largest duration on overflow.
 func mul(d time.Duration, n int) time.Duration {
 	if n > 0 && d > math.MaxInt64/time.Duration(n) {
 		return math.MaxInt64

@@ -12,8 +12,9 @@ import (
 
 var flagged = regexp.MustCompile("`--(trial|rounds) ([0-9a-z]+)(?:\\.\\.([0-9]+))?`")
 
-// Workable makes the flags in a hint work for p: `--trial 10s` and `--rounds 12..60` ask for more than p does, and name the
-// budget that they need where p's is smaller. Only p decides that, so that the same hint stays the same in all trials of a run.
+// Workable changes the flags in a hint so that they work for p. `--trial 10s` and `--rounds 12..60` become
+// longer or more than in p, with a --budget if p's budget is too small. The result depends only on p and
+// hint, so that a hint is the same in all trials of a run.
 func Workable(p *plan.Plan, hint string) string {
 	return flagged.ReplaceAllStringFunc(hint, func(flag string) string {
 		m := flagged.FindStringSubmatch(flag)
@@ -50,7 +51,7 @@ func Workable(p *plan.Plan, hint string) string {
 		if was.Fixed() {
 			flag += " --protocol adaptive"
 		}
-		// Half as much again, for the time between trials. Opening and the machines' own delays are not in it: p alone decides.
+		// Add half for the time between trials. Costs is zero, because the result depends only on p.
 		q.Measure.Budget = 0
 		least, _, _ := Estimate(&q, Costs{})
 		if least += least / 2; was.Budget > 0 && least > time.Duration(was.Budget) {
@@ -60,7 +61,7 @@ func Workable(p *plan.Plan, hint string) string {
 	})
 }
 
-// wholeMinutes is d rounded up, as a flag takes it: "7m".
+// wholeMinutes formats d, rounded up to minutes, as a flag value: "7m".
 func wholeMinutes(d time.Duration) string {
 	return strconv.Itoa(int((d+time.Minute-1)/time.Minute)) + "m"
 }

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A hint asks for more than the plan does, and names the budget that this needs.
+// The flags in a hint exceed the plan's own values. Workable adds the budget that they need.
 func TestWorkable(t *testing.T) {
 	measure := func(trial, budget time.Duration, rounds plan.Rounds, protocol string) *plan.Plan {
 		m := plan.Defaults()

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Order returns the order of n targets in a round: a random permutation of 0…n−1 for each pair of
-// rounds, 2i and 2i+1, which the second of the pair runs backwards. A drift that is linear in time
-// then has the same mean position on every target of the pair and cancels. The order depends on the
-// arguments alone; give each workload a seed of its own.
+// Order returns the order of n targets in a round. It draws a random permutation of 0…n−1 for each pair of
+// rounds, 2i and 2i+1. The second round of the pair uses it in reverse. A drift that is linear in time then
+// has the same mean effect on every target and cancels. The order depends only on the arguments. Use a
+// different seed for each workload.
 func Order(seed uint64, n, round int) []int {
 	if n <= 0 {
 		return nil
 	}
-	// The stream is the pair: orders of two pairs are independent.
+	// Each pair has its own random stream, so that the orders of two pairs are independent.
 	order := rand.New(rand.NewPCG(seed, uint64(round)>>1)).Perm(n)
 	if round&1 == 1 {
 		slices.Reverse(order)
@@ -22,9 +22,9 @@ func Order(seed uint64, n, round int) []int {
 	return order
 }
 
-// RoundSeed returns the seed of the random offsets of one round of a workload: the same for all its
-// targets, another for every round. It is from 1 to 2⁵³−1, so it is exact in a JSON reader that
-// holds numbers as doubles, and never the 0 that asks for a seed to be drawn.
+// RoundSeed returns the seed of the random offsets of one round of a workload. It is the same for all targets
+// and differs between rounds. It is from 1 to 2⁵³−1, so that JSON readers that store numbers as doubles keep
+// it exact. It is never 0, because 0 requests a random seed.
 func RoundSeed(seed uint64, workload string, round int) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(workload)) // never fails

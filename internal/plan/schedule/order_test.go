@@ -41,7 +41,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// The orders are pinned: a saved run that is resumed must meet the same ones.
+// The orders must not change, because a resumed run must use the same ones.
 func TestOrderStays(t *testing.T) {
 	got := fmt.Sprint(Order(1, 4, 0), Order(1, 4, 1), Order(1, 4, 2), Order(2, 4, 0), RoundSeed(1, "4k", 0), RoundSeed(1, "4k", 1))
 	const want = "[1 2 0 3] [3 0 2 1] [1 2 3 0] [1 0 2 3] 3771040614390754 7026190997630644"
@@ -53,7 +53,7 @@ func TestOrderStays(t *testing.T) {
 	}
 }
 
-// Every permutation of three comes about equally often over pairs of rounds, so no target is always
+// All permutations of three targets are about equally frequent over pairs of rounds, so no target is always
 // early.
 func TestOrderIsEven(t *testing.T) {
 	const pairs = 6000
@@ -105,7 +105,7 @@ func (l lasting) Validate() error { return nil }
 func (l lasting) Traits() bind.Traits { return bind.Traits{Lasts: float64(l)} }
 
 func TestEstimate(t *testing.T) {
-	m := plan.Defaults() // 12 s a trial
+	m := plan.Defaults() // 12 s per trial
 	m.Settle = syntax.Duration(time.Second)
 	m.Budget = 0
 	for _, c := range []struct {
@@ -157,7 +157,8 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
 		}
 	}
-	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them. Of one workload a sixth round fits.
+	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them. A sixth round of one
+	// workload fits.
 	for budget, want := range map[time.Duration]struct {
 		rounds      int
 		least, most float64 // s
@@ -173,7 +174,7 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("budget %v: %s to %s, %d rounds, want %+v", budget, least, most, rounds, want)
 		}
 	}
-	// Work that ends by itself costs time around it too.
+	// A workload that ends by itself also has overhead.
 	p := samplePlan(2, 1, m)
 	p.Workloads[0].Assumed = 5 * time.Second
 	if least, _, _ := Estimate(p, Costs{Around: map[Cell]time.Duration{{"w0", "t1"}: 2 * time.Second}}); least != 6*(6+8)*time.Second {

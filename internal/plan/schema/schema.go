@@ -13,12 +13,12 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Of returns the JSON Schema (draft 2020-12) of plan files, for the completion and checks of an
-// editor. It is made from the kinds' Go types. References between entries, and what a spec's
-// Validate says, are beyond it.
+// Of returns the JSON Schema (draft 2020-12) of plan files, which editors use for completion and checks. It
+// is built from the Go types of the kinds. It does not cover references between entries or the rules in a
+// spec's Validate.
 //
-// The types of jsonschema are used and its reflector is not: kinds are keys, fields take lists as
-// axes, and scalars have shorthands, none of which it could see in the types.
+// Of uses the types of the jsonschema package but not its reflector. The reflector cannot see in the Go types
+// that kinds are keys, that fields accept lists as axes, and that scalars have shorthands.
 func Of(k plan.Kinds) ([]byte, error) {
 	s := schemer{defs: jsonschema.Definitions{}}
 	root := object("what is compared, under which workloads, and how it is measured")
@@ -50,7 +50,7 @@ func object(doc string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", Description: doc, Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 }
 
-// types writes several types; the library's field holds one.
+// types sets several types. The library's field holds only one.
 func types(s *jsonschema.Schema, t ...string) *jsonschema.Schema {
 	s.Type = ""
 	if s.Extras == nil {
@@ -60,7 +60,7 @@ func types(s *jsonschema.Schema, t ...string) *jsonschema.Schema {
 	return s
 }
 
-// nullable lets a key stand without a value.
+// nullable allows a key without a value.
 func nullable(s *jsonschema.Schema) *jsonschema.Schema { return types(s, "object", "null") }
 
 func one() *uint64 { n := uint64(1); return &n }
@@ -85,7 +85,7 @@ func (s *schemer) section(what, doc string, kinds []bind.Kind) *jsonschema.Schem
 		name := what + "." + k.Name
 		s.defs[name] = s.kind(k)
 		e.Properties.Set(k.Name, &jsonschema.Schema{Ref: "#/$defs/" + name, Description: k.Doc})
-		// Exactly one kind an entry.
+		// Each entry has exactly one kind.
 		e.OneOf = append(e.OneOf, &jsonschema.Schema{Required: []string{k.Name}})
 	}
 	s.defs[what] = e
@@ -120,7 +120,7 @@ func (s *schemer) kind(k bind.Kind) *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{short, nullable(body)}}
 }
 
-// structure describes a struct type; its defaults are read from v.
+// structure describes a struct type. It reads the defaults from v.
 func (s *schemer) structure(t reflect.Type, v reflect.Value, axes bool) *jsonschema.Schema {
 	o := object("")
 	known, _ := bind.Fields(t)
@@ -184,7 +184,7 @@ func (s *schemer) field(f bind.Field, v reflect.Value, axes bool) *jsonschema.Sc
 	return out
 }
 
-// axisOf lets a list of values stand where one is taken.
+// axisOf allows a list of values in place of a single value.
 func axisOf(v *jsonschema.Schema) *jsonschema.Schema {
 	out := &jsonschema.Schema{Description: v.Description, Default: v.Default}
 	v.Description, v.Default = "", nil
@@ -192,7 +192,7 @@ func axisOf(v *jsonschema.Schema) *jsonschema.Schema {
 	return out
 }
 
-// word is any scalar: YAML reads 4096 as a number and off as a word, and a spec gets its text.
+// word describes any scalar. YAML reads 4096 as a number and off as a boolean, but a spec receives the text.
 func word(doc string) *jsonschema.Schema {
 	return types(&jsonschema.Schema{Description: doc}, "string", "number", "boolean")
 }
@@ -244,7 +244,7 @@ func layersSchema() *jsonschema.Schema {
 		AnyOf: []*jsonschema.Schema{chain, {Type: "array", Items: chain, MinItems: one()}, {Type: "null"}}}
 }
 
-// wordOf is a word out of names, or any word where there are none.
+// wordOf describes a word from names, or any word if names is empty.
 func wordOf(doc string, names []string) *jsonschema.Schema {
 	out := &jsonschema.Schema{Description: doc}
 	for _, n := range names {

@@ -12,18 +12,18 @@ import (
 
 // An Error is an error in a plan, with its place in the user's text.
 type Error struct {
-	Pos    Pos    // zero when it was a word of the command line
-	Word   string // "target 2", "workload 1": the word, if Pos is zero
-	Source string // the line, or the word
-	Column int    // first character of the bad token in Source, from 1; 0 is unknown
+	Pos    Pos    // zero if it was a word of the command line
+	Word   string // "target 2", "workload 1": names the word if Pos is zero
+	Source string // the line of the file, or the word
+	Column int    // first character of the bad token in Source, from 1; 0 if unknown
 	Width  int    // length of the bad token in characters
 	Msg    string
 	Hint   string // "" if there is none
 
-	index int // of the word
+	index int // index of the word
 }
 
-// Error is the position and message, the source line, a caret line, and the hint:
+// Error returns the position and message, the source line, a caret line, and the hint:
 //
 //	plan.yaml:9:12: unknown key "iodeph" of fio
 //	  random: {fio: {iodeph: 32}}
@@ -45,7 +45,7 @@ func (e *Error) Error() string {
 		b.WriteString("\n  " + line + "\n  " + caret)
 	}
 	if e.Hint != "" {
-		// A hint may show a few lines to write.
+		// A hint may have several lines.
 		for i, line := range strings.Split(e.Hint, "\n") {
 			if i == 0 {
 				b.WriteString("\n  hint: ")
@@ -58,7 +58,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Errors are all the errors of a plan, in the order of the text.
+// Errors contains all errors of a plan, in the order of the text.
 type Errors []*Error
 
 // A generated plan may have ten thousand errors.
@@ -79,7 +79,7 @@ func (es Errors) Error() string {
 	return b.String()
 }
 
-// Unwrap lets errors.As and errors.Is reach each.
+// Unwrap lets errors.As and errors.Is inspect each error.
 func (es Errors) Unwrap() []error {
 	out := make([]error, len(es))
 	for i, e := range es {
@@ -88,7 +88,7 @@ func (es Errors) Unwrap() []error {
 	return out
 }
 
-// printable escapes characters that move the cursor, ring, hide or reorder text on a terminal.
+// printable escapes characters that move the cursor, ring the bell, or hide or reorder text on a terminal.
 func printable(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -110,7 +110,7 @@ func printableRune(r rune, raw string) string {
 	return q[1 : len(q)-1]
 }
 
-// Quote is %q, shortened to fit a line.
+// Quote formats s like %q, shortened to fit on a line.
 func Quote(s string) string {
 	const most = 60
 	if utf8.RuneCountInString(s) > most {
@@ -119,14 +119,15 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// excerptWidth is the number of characters of a line in an error.
+// excerptWidth is the maximum number of characters of a line that an error shows.
 const excerptWidth = 110
 
-// Excerpt returns at most most characters of line around the token at column (from 1, in characters), with
-// unprintable characters escaped, and the carets below it, in terminal columns.
+// Excerpt returns up to `most` characters of line around the token at column. It escapes unprintable
+// characters. column is in characters, from 1. carets is the line of carets below the token, in terminal
+// columns.
 func Excerpt(line string, column, width, most int) (text, carets string) {
 	most = max(20, most)
-	// The line may be a megabyte.
+	// The line may be a megabyte long.
 	var runes []string
 	i, first, n := 0, 0, 0
 	if len(line) > most && utf8.RuneCountInString(line) > most {
@@ -160,7 +161,7 @@ func Excerpt(line string, column, width, most int) (text, carets string) {
 			c.WriteString(strings.Repeat("^", w))
 		}
 	}
-	if at >= len(runes) { // the end of the line
+	if at >= len(runes) { // the error is at the end of the line
 		c.WriteString("^")
 	}
 	if i < len(line) {
@@ -169,9 +170,10 @@ func Excerpt(line string, column, width, most int) (text, carets string) {
 	return strings.TrimRight(t.String(), " "), c.String()
 }
 
-// Nearest returns the candidate that word probably means, the first of equally near ones, or "".
+// Nearest returns the candidate that word probably means, or "". Of equally near candidates it returns the
+// first.
 func Nearest(word string, candidates []string) string {
-	// Computing the distance takes the product of the lengths; no key is that long.
+	// The time is proportional to the product of the lengths. No key is longer than 64 bytes.
 	if word == "" || len(word) > 64 {
 		return ""
 	}
@@ -187,7 +189,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the number of wrong, missing and extra letters. Two swapped letters, once, count as one.
+// distance returns the number of wrong, missing and extra letters. It counts one swap of two letters as one
+// error.
 func distance(word, meant string) int {
 	d := levenshtein.Distance(word, meant, nil)
 	if d < 2 {
@@ -202,7 +205,7 @@ func distance(word, meant string) int {
 	return d
 }
 
-// DidYouMean returns the hint for an unknown word: the nearest candidate, or the list if it is short.
+// DidYouMean returns the hint for an unknown word: the nearest candidate, or all candidates if there are few.
 func DidYouMean(word string, candidates []string) string {
 	if n := Nearest(word, candidates); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
@@ -213,13 +216,13 @@ func DidYouMean(word string, candidates []string) string {
 	return "known are " + strings.Join(candidates, ", ")
 }
 
-// Pos is a place in a plan file; the zero Pos is a command line.
+// Pos is a place in a plan file. The zero Pos means the command line.
 type Pos struct {
 	File         string
 	Line, Column int // from 1
 }
 
-// List joins the first dozen words for a sentence.
+// List joins the first twelve words for use in a sentence.
 func List(words []string) string {
 	const most = 12
 	if len(words) == 0 {

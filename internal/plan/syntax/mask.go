@@ -7,20 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// secret matches the password of a URL, to hide it, and similar text.
+// secret matches the password in a URL or in similar text. It is used to hide the password.
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
-// Password matches the password of a URL, to refuse it. Blanks and quotes end a URL in a command.
+// Password matches the password in a URL. It is used to reject the password. Blanks and quotes end a URL in a
+// command.
 var Password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
 
-// secretKey matches the value of a key that is named like a secret.
+// secretKey matches the value of a key whose name suggests a secret.
 var secretKey = regexp.MustCompile(`(?i)\w*(?:passw|passphrase|_pass|secret|token|_key)\w*['"]?\s*[:=]\s*([^\s,}]+)`)
 
-// mask replaces each character of a secret in the lines of a source, so that other text keeps its column. It is in
-// a private use area of Unicode.
+// mask replaces each character of a secret in the lines of a source, so that other text keeps its column. It
+// is from a private use area of Unicode.
 const mask = '\uE5EC'
 
-// Masked returns a line of a plan without its secrets.
+// Masked returns a line of a plan with each character of its secrets replaced with mask.
 func Masked(line string) string {
 	for _, re := range []*regexp.Regexp{secret, secretKey} {
 		for _, m := range slices.Backward(re.FindAllStringSubmatchIndex(line, -1)) {
@@ -30,15 +31,15 @@ func Masked(line string) string {
 	return line
 }
 
-// unmasked returns a masked line for display, in which all secrets have the same length, and the place of a token
-// in it.
+// unmasked returns a masked line for display, and the position of a token in it. All secrets are displayed
+// with the same length.
 func unmasked(line string, column, width int) (text string, at, wide int) {
 	if !strings.ContainsRune(line, mask) {
 		return line, column, width
 	}
 	const dots = "......"
 	var b strings.Builder
-	var from, to []int // displayed columns of each character
+	var from, to []int // displayed column range of each character
 	col, last := 1, rune(0)
 	for _, r := range line {
 		switch {

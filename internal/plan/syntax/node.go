@@ -1,6 +1,6 @@
-// Package syntax reads the text of plans, YAML or words of a command line, into nodes with their places, and
-// writes nodes as YAML. It has the errors that point into a text, and the units of values. It does not depend on
-// the contents of plans.
+// Package syntax reads the text of plans, either YAML or command-line words, into nodes with their places. It
+// also writes nodes as YAML. It contains the errors that point into the text, and the units of values. It
+// does not depend on the contents of plans.
 package syntax
 
 import (
@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Mark is a place in the text of a plan: its position, and the surrounding line or word of the command line. The
-// zero Mark is no place.
+// A Mark is a place in the text of a plan: its position, and the line or command-line word around it. The
+// zero Mark means no place.
 type Mark struct {
 	Pos
 	Word          string // "target 2" for a word of the command line
@@ -28,11 +28,11 @@ func (n *Node) Mark() Mark {
 	return Mark{Pos: n.Pos(), Word: n.Src.Word, Source: line, Column: col, Width: width}
 }
 
-// A Source is a text that errors point into.
+// A Source is a text that errors can point into.
 type Source struct {
 	file  string
 	Word  string // "target 2" for a word of the command line
-	Index int    // of the word
+	Index int    // index of the word
 	Lines []string
 }
 
@@ -52,15 +52,15 @@ const (
 	MappingNode
 )
 
-// A Node is a value of a plan with its place. Aliases and merge keys are resolved. Plan files and command-line
-// words both become nodes, so that one binder works for both.
+// A Node is a value of a plan with its place. Aliases and merge keys are resolved. Plan files and
+// command-line words both become nodes, so that one binder handles both.
 type Node struct {
 	Kind      nodeKind
 	Src       *Source
 	Line, Col int // from 1, in characters
-	Width     int // of the token
+	Width     int // width of the token
 	Text      string
-	Doc       string // comment after it in output
+	Doc       string // comment that YAML writes after the value
 	Items     []*Node
 	Entries   []Pair
 }
@@ -86,12 +86,13 @@ func (n *Node) Pos() Pos {
 	return Pos{File: n.Src.file, Line: n.Line, Column: col}
 }
 
-// shown returns the line of n without secrets, and the place in it.
+// shown returns the line of n without secrets, and the position of n in that line.
 func (n *Node) shown() (line string, column, width int) {
 	return unmasked(n.Src.line(n.Line), n.Col, n.Width)
 }
 
-// From returns the value from its character col on, if the text has it unchanged.
+// From returns the part of the value from character col on. It returns n if the source does not contain the
+// value unchanged.
 func (n *Node) From(col int) *Node {
 	text := []rune(n.Text)
 	if col < 2 || col > len(text) || n.Kind != ScalarNode || n.Src == nil {
@@ -121,7 +122,8 @@ func (n *Node) What() string {
 	return "nothing"
 }
 
-// Collector collects errors. It keeps one of equal errors at the same place, which axis values cause.
+// Collector collects errors. It keeps only one of equal errors at the same place. Axis values cause such
+// duplicates.
 type Collector struct {
 	Errs Errors
 	seen map[string]bool
@@ -161,7 +163,7 @@ func (c *Collector) Sorted() Errors {
 	return c.Errs
 }
 
-// Err returns nil rather than an empty Errors.
+// Err returns the errors, or nil if there are none. It never returns an empty Errors.
 func (c *Collector) Err() error {
 	if len(c.Errs) == 0 {
 		return nil
@@ -169,7 +171,7 @@ func (c *Collector) Err() error {
 	return c.Errs
 }
 
-// Listed returns the values of a list, or the single value.
+// Listed returns the values of a list, or the single value as a list.
 func (n *Node) Listed() []*Node {
 	if n.Kind == ListNode {
 		return n.Items
@@ -184,7 +186,7 @@ func OrKey(val, key *Node) *Node {
 	return val
 }
 
-// Sub returns the part of the word from byte lo to byte hi.
+// Sub returns the part of the word from byte lo up to byte hi.
 func (n *Node) Sub(lo, hi int) *Node {
 	s := *n
 	s.Col = n.Col + utf8.RuneCountInString(n.Text[:lo])
@@ -193,7 +195,7 @@ func (n *Node) Sub(lo, hi int) *Node {
 	return &s
 }
 
-// Made returns a value that was not written, with the place of n.
+// Made returns a generated value with the place of n.
 func (n *Node) Made(text string) *Node {
 	s := *n
 	s.Text = text
@@ -218,7 +220,7 @@ func (n *Node) Split(sep string) (out []*Node) {
 	}
 }
 
-// Query splits the word, from byte start on, at its ? into the body and the key=value words.
+// Query splits the word from byte `start` on at its "?". It returns the body and the key=value pairs.
 func (n *Node) Query(start int) (body *Node, pairs []*Node) {
 	i := strings.IndexByte(n.Text[start:], '?')
 	if i < 0 {

@@ -18,8 +18,9 @@ import (
 // MaxFile is the largest plan file, in bytes.
 const MaxFile = 1 << 20
 
-// Limits that protect from hostile or broken files: the YAML parser is recursive (Go cannot recover from a stack
-// overflow), takes time in the square of the number of keys, and stores the whole path of keys with every node.
+// Limits that protect against hostile or broken files. The YAML parser is recursive, and Go cannot recover
+// from a stack overflow. Its time grows with the square of the number of keys, and it stores the full key
+// path with every node.
 const (
 	MaxBytes   = MaxFile
 	maxTokens  = 100_000
@@ -27,7 +28,7 @@ const (
 	MaxKey     = 256     // bytes
 	maxNodes   = 200_000 // after aliases are resolved
 	maxAnchors = 1000
-	maxPaths   = 100 << 20 // bytes of paths in the parser
+	maxPaths   = 100 << 20 // bytes of key paths in the parser
 )
 
 // Read parses the text of a plan file into nodes.
@@ -107,7 +108,7 @@ func Read(file string, text []byte, c *Collector) *Node {
 	return n
 }
 
-// tokenize and parse recover from panics of the YAML package.
+// tokenize and parse recover from panics in the YAML package.
 
 func tokenize(s string) (t token.Tokens, err error) {
 	defer recovered(&err)
@@ -125,7 +126,7 @@ func recovered(err *error) {
 	}
 }
 
-// clean reports other encodings and control characters.
+// clean reports control characters and text that is not UTF-8.
 func clean(src *Source, c *Collector) bool {
 	for i, line := range src.Lines {
 		col := 0
@@ -147,7 +148,7 @@ func clean(src *Source, c *Collector) bool {
 	return true
 }
 
-// bounded refuses text that the parser cannot handle.
+// bounded rejects text that the parser cannot handle.
 func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 	if len(tokens) > maxTokens {
 		c.Add(&Error{Pos: Pos{File: src.file}, Msg: fmt.Sprintf("the plan has %d words and signs, more than %d", len(tokens), maxTokens), Hint: "split it into several plans"})
@@ -208,7 +209,7 @@ func bounded(src *Source, tokens token.Tokens, c *Collector) bool {
 	return true
 }
 
-// at makes a node with the position of a token.
+// at returns a node with the position of a token.
 func at(src *Source, tk *token.Token) *Node {
 	n := &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	if tk == nil || tk.Position == nil {
@@ -220,10 +221,11 @@ func at(src *Source, tk *token.Token) *Node {
 	rest = rest[min(n.Col-1, len(rest)):]
 	switch tk.Type {
 	case token.SingleQuoteType, token.DoubleQuoteType:
-		// The value is unquoted and the origin has lost the escapes, so that only the text shows the end.
+		// The value is unquoted and the origin has lost the escapes. Only the source text shows where the
+		// token ends.
 		n.Width = quotedWidth(rest)
 	default:
-		// A plain text may have several lines, which its value joins.
+		// A plain scalar may span several lines. Its value joins them.
 		first, _, _ := strings.Cut(tk.Value, "\n")
 		if o, _, more := strings.Cut(strings.TrimLeft(tk.Origin, " \n\t"), "\n"); more && tk.Type == token.StringType {
 			first = strings.TrimRight(o, " \t")
@@ -234,7 +236,7 @@ func at(src *Source, tk *token.Token) *Node {
 	return n
 }
 
-// quotedWidth returns the length of the quoted text at the beginning of rest, at most to the end of the line.
+// quotedWidth returns the length of the quoted text at the start of rest. It stops at the end of the line.
 func quotedWidth(rest []rune) int {
 	for i := 1; i < len(rest); i++ {
 		switch {
@@ -249,7 +251,7 @@ func quotedWidth(rest []rune) int {
 	return len(rest)
 }
 
-// syntaxError translates an error of the parser.
+// syntaxError translates a parser error.
 func syntaxError(src *Source, err error, c *Collector) {
 	msg, n := err.Error(), &Node{Src: src, Line: 1, Col: 1, Width: 1}
 	var se *yaml.SyntaxError
@@ -282,7 +284,7 @@ func syntaxError(src *Source, err error, c *Collector) {
 	c.Fail(n, hint, "bad YAML: %s", msg)
 }
 
-// anchors returns the anchors by name. The resolver reports a name that is defined twice.
+// anchors returns the anchors by name. The resolver reports names that are defined twice.
 func anchors(body ast.Node) map[string][]*ast.AnchorNode {
 	found := anchorVisitor{}
 	ast.Walk(found, body)
@@ -311,8 +313,8 @@ type resolver struct {
 	src     *Source
 	c       *Collector
 	anchors map[string][]*ast.AnchorNode
-	open    map[string]bool // anchors being resolved
-	outer   *Node           // the outermost alias being resolved
+	open    map[string]bool // anchors that are being resolved
+	outer   *Node           // the outermost alias that is being resolved
 	count   int
 	stopped bool
 }
@@ -345,7 +347,7 @@ func (r *resolver) node(a ast.Node, depth int) *Node {
 	switch a := a.(type) {
 	case *ast.NullNode:
 		if t := a.GetToken(); t.Type == token.NullType && strings.EqualFold(t.Value, "null") {
-			n.Text = t.Value // for an option of another tool it may be a word: fio has an engine of that name
+			n.Text = t.Value // an option of another tool may take this word: fio has an engine named null
 		}
 	case *ast.StringNode:
 		n.Kind, n.Text = ScalarNode, a.Value
@@ -357,7 +359,7 @@ func (r *resolver) node(a ast.Node, depth int) *Node {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode, *ast.MergeKeyNode:
 		n.Kind, n.Text = ScalarNode, a.GetToken().Value
 	case *ast.TagNode:
-		// Tags have no effect: the types of the spec decide.
+		// Tags have no effect: the types of the spec determine the value.
 		if a.Value == nil {
 			return n
 		}
@@ -386,7 +388,7 @@ func (r *resolver) node(a ast.Node, depth int) *Node {
 	default:
 		r.c.Fail(n, "", "%s has no meaning in a plan", strings.ToLower(a.Type().String()))
 	}
-	// The token of a block mapping is the colon of its first key. Use the place of the key.
+	// The token of a block mapping is the colon of its first key. Use the key's place instead.
 	if n.Kind == MappingNode && len(n.Entries) > 0 && a.GetToken().Type == token.MappingValueType {
 		k := n.Entries[0].Key
 		n.Line, n.Col, n.Width = k.Line, k.Col, k.Width
@@ -413,7 +415,7 @@ func (r *resolver) alias(a *ast.AliasNode, depth int) *Node {
 	}
 }
 
-// mapping fills n. A merge key (<<) adds keys that are not written.
+// mapping fills n. A merge key (<<) only adds keys that the mapping does not set.
 func (r *resolver) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 	own := map[string]*Node{}
 	index := map[string]int{} // in n.entries

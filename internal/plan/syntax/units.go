@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Size is a number of bytes. It is written 4096, 4k, 1MiB or 1MB: KiB, MiB, GiB, TiB and fio's bare
-// k, m, g, t are powers of 1024; kB, MB, GB, TB are powers of 1000.
+// Size is a number of bytes, written as 4096, 4k, 1MiB or 1MB. KiB, MiB, GiB, TiB and fio's k, m, g, t are
+// powers of 1024. kB, MB, GB, TB are powers of 1000.
 type Size int64
 
 // Duration is a time.Duration, written 10s, 1m30s or 250ms.
@@ -22,7 +22,7 @@ type Duration time.Duration
 // Percent is a ratio written as a percentage: 5% is 0.05.
 type Percent float64
 
-// A ValueError is why a text is not a value of its type.
+// A ValueError reports why a text is not a valid value.
 type ValueError struct {
 	Msg  string
 	Hint string // "" if there is none
@@ -49,7 +49,7 @@ var sizeUnits = []struct {
 
 var durationUnits = []string{"ns", "us", "ms", "s", "m", "h", "µs", "μs"}
 
-// Common spellings of units of time. The nearest spelling alone would turn "sec" into "us".
+// Common spellings of time units. Edit distance alone would turn "sec" into "us".
 var durationWords = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s",
 	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m",
@@ -57,7 +57,7 @@ var durationWords = map[string]string{
 	"msec": "ms", "msecs": "ms", "millis": "ms", "usec": "us", "usecs": "us", "nsec": "ns", "nsecs": "ns",
 }
 
-// The number of digits is limited, so that no text makes a huge rational number.
+// The number of digits is limited, so that parsing never creates a huge rational number.
 var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s]\S*)?$`)
 
 // split splits s into a number and its unit.
@@ -73,8 +73,8 @@ func split(s, what, example string) (number, unit string, err error) {
 	return m[1], m[2], nil
 }
 
-// ParseSize reads a size: a number and a unit, bytes without one. Fractions are allowed if the result is a whole
-// number of bytes.
+// ParseSize reads a size: a number and a unit. Without a unit it is in bytes. Fractions are allowed if the
+// result is a whole number of bytes.
 func ParseSize(s string) (Size, error) {
 	number, unit, err := split(s, "size", "1GiB")
 	if err != nil {
@@ -105,8 +105,8 @@ func ParseSize(s string) (Size, error) {
 	return Size(r.Num().Int64()), nil
 }
 
-// sizeUnit finds the probably intended unit. It first ignores letter case and a plural s: "GiBs" and "gib" are
-// GiB, "mb" is MB.
+// sizeUnit returns the unit that was probably intended. It first ignores letter case and a plural s: "GiBs"
+// and "gib" become GiB, "mb" becomes MB.
 func sizeUnit(unit string, names []string) string {
 	plain := strings.TrimSuffix(unit, "s")
 	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
@@ -154,7 +154,7 @@ func ParseDuration(s string) (Duration, error) {
 
 var durationPart = regexp.MustCompile(`([0-9.]+)([^0-9.]*)`)
 
-// ParsePercent reads a percentage with its sign: 5%, 0.5%, 100%.
+// ParsePercent reads a percentage with its percent sign: 5%, 0.5%, 100%.
 func ParsePercent(s string) (Percent, error) {
 	number, unit, err := split(s, "percentage", "5%")
 	if err != nil {
@@ -171,7 +171,7 @@ func ParsePercent(s string) (Percent, error) {
 	default:
 		return 0, unknownUnit(unit, "%", "%")
 	}
-	// The exponent moves the decimal point exactly, so that String returns the written text.
+	// The exponent shifts the decimal point exactly, so that String returns the original text.
 	f, err := strconv.ParseFloat(number+"e-2", 64)
 	if err != nil {
 		return 0, &ValueError{Msg: fmt.Sprintf("%s is not a percentage", Quote(s)), Hint: "write it as in 5%"}
@@ -179,7 +179,7 @@ func ParsePercent(s string) (Percent, error) {
 	return Percent(f), nil
 }
 
-// ParseNumber reads a number of up to 15 digits, with k (thousand) or M (million) after it, or neither.
+// ParseNumber reads a number of up to 15 digits, optionally followed by k (thousand) or M (million).
 func ParseNumber(s string) (n float64, ok bool) {
 	factor := 1.
 	for suffix, times := range map[string]float64{"k": 1e3, "M": 1e6} {
@@ -214,7 +214,7 @@ func unknownUnit(unit, near, all string) error {
 	return e
 }
 
-// String returns the shortest exact form, with a binary unit among equally short ones.
+// String returns the shortest exact form. It prefers binary units among forms of equal length.
 func (s Size) String() string {
 	best := strconv.FormatInt(int64(s), 10) + "B"
 	for _, u := range sizeUnits[1:9] {
@@ -265,7 +265,7 @@ func (p Percent) String() string {
 // Duration returns d as a time.Duration.
 func (d Duration) Duration() time.Duration { return time.Duration(d) }
 
-// The text forms are for YAML and JSON.
+// The text forms are used in YAML and JSON.
 
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -285,7 +285,7 @@ func (p *Percent) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// keep returns the old value if the text is refused.
+// keep returns old if parse rejects the text.
 func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
 	v, err := parse(string(b))
 	if err != nil {

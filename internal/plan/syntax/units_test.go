@@ -102,7 +102,8 @@ func TestUnitsRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever the text, it is a value or an error; a value is in range and prints as itself.
+// Any text is either rejected or read as a value. A value is in range and survives a round trip through
+// String.
 func TestUnitsTakeAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.StringMatching(`[0-9.]{0,25} ?[a-zA-Zµ%0-9.]{0,9}`)).Draw(t, "text")
@@ -118,7 +119,7 @@ func TestUnitsTakeAnything(t *testing.T) {
 	})
 }
 
-// The types read and write themselves in YAML and JSON.
+// The types implement the text interfaces of YAML and JSON.
 func TestUnitsAreText(t *testing.T) {
 	type all struct {
 		Size     Size     `yaml:"size" json:"size"`
@@ -149,7 +150,7 @@ func TestUnitsAreText(t *testing.T) {
 	if err := json.Unmarshal(j, &got); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	// A refused text leaves the value alone.
+	// Rejected text does not change the value.
 	if err := got.Duration.UnmarshalText([]byte("x")); err == nil || got != want {
 		t.Errorf("%v, %+v", err, got)
 	}

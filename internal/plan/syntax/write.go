@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Leaves adds the values below n to out, by their path.
+// Leaves adds the values below n to out, with their paths as keys.
 func (n *Node) Leaves(path string, out map[string]string) map[string]string {
 	for _, e := range n.Entries {
 		key := path + plain(e.Key.Text)
@@ -50,8 +50,8 @@ func (n *Node) Put(key string, val *Node) {
 	}
 }
 
-// YAML writes the entries of n in block style. The encoder of the YAML package cannot add a comment after a value
-// of an ordered mapping, and its quoting does not match its parser.
+// YAML writes the entries of n in block style. The encoder of the YAML package is not used: it cannot add a
+// comment after a value of an ordered mapping, and its quoting does not match its parser.
 func (n *Node) YAML(depth int) string {
 	var b strings.Builder
 	indent := strings.Repeat("  ", depth)
@@ -89,18 +89,19 @@ func (n *Node) inline() string {
 	return "{}"
 }
 
-// Words that need no quotes: no indicator at the start, nothing that ends a plain text.
+// Words that need no quotes: they do not start with an indicator and contain nothing that ends a plain
+// scalar.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9/._][A-Za-z0-9/._+=%@ -]*$`)
 
-// plain quotes a text unless it certainly reads back unchanged.
+// plain quotes s unless s certainly reads back unchanged.
 func plain(s string) string {
 	lower := strings.ToLower(s)
-	other := lower == "null" || s != lower && (lower == "true" || lower == "false") // true may be a boolean or a text
+	other := lower == "null" || s != lower && (lower == "true" || lower == "false") // True could be read as a boolean or as text
 	if other || !plainWord.MatchString(s) || strings.HasSuffix(s, " ") || strings.Contains(s, "  ") || strings.HasPrefix(s, "...") {
 		return quoted(s)
 	}
 	return s
 }
 
-// quoted returns a double-quoted text. Go's escapes are valid in YAML.
+// quoted returns s in double quotes. Go's escapes are valid in YAML.
 func quoted(s string) string { return strconv.Quote(strings.ToValidUTF8(s, "\ufffd")) }
