@@ -185,7 +185,7 @@ func BenchmarkSSHDelayed(b *testing.B) {
 }
 
 // OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes what it made.
-// Package ssh_test sets it, because package workload imports this package indirectly.
+// Package ssh_test sets it.
 var OneTrial func(t testing.TB, spec *Spec, home string)
 
 func knownLine(addr string, key ssh.PublicKey) string {
