@@ -1,5 +1,5 @@
-// Package qemu starts virtual machines with QEMU: it builds the command line (Args, pure), uses QMP, and manages the processes of a
-// guest. It does not depend on what runs inside.
+// Package qemu starts virtual machines with QEMU: it builds the command line (Args, which reads no file), uses QMP,
+// and manages the processes of a guest. It does not depend on the guest's operating system.
 package qemu
 
 import (
@@ -17,38 +17,38 @@ import (
 	"iotax"
 )
 
-// A Config is one virtual machine.
+// A Config describes one virtual machine.
 type Config struct {
-	Binary  string // "" is qemu-system-ARCH of this host
-	Arch    string // amd64, arm64; "" is this host's
-	Name    string // shown in process lists; "" is "guest"
-	Machine string // "" is q35 or virt
+	Binary  string // "" means qemu-system-ARCH for this host's architecture
+	Arch    string // amd64, arm64; "" means this host's
+	Name    string // shown in process lists; "" means "guest"
+	Machine string // "" means q35 or virt
 	Accel   string // tcg, kvm, hvf
-	CPU     string // "" is max under tcg, host otherwise
-	CPUs    int    // 0 is 1
-	Memory  int64  // bytes, a whole number of MiB
-	Nodes   []int  // NUMA nodes of the memory; nil lets the host choose
+	CPU     string // "" means max with tcg, host otherwise
+	CPUs    int    // 0 means 1
+	Memory  int64  // in bytes, a whole number of MiB
+	Nodes   []int  // NUMA nodes for the memory; nil lets the host choose
 
 	Kernel, Initrd string // direct boot; "" boots from the first disk
 	Append         string // kernel command line
 
-	Disks  []Disk // in this order: the first is vda, which a firmware boots
+	Disks  []Disk // in this order: the first is vda, from which firmware boots
 	Shares []Share
-	Net    bool // user network
+	Net    bool // user-mode network
 
 	QMP   string   // path of the control socket
-	Port  Port     // for one connection with the guest; none without a name
+	Port  Port     // for one connection with the guest; no port without a name
 	Extra []string // further arguments, last
 }
 
-// A Port is a virtio serial port of the guest, which is a socket on the host.
+// A Port is a virtio serial port of the guest. On the host it is a socket.
 type Port struct{ Name, Socket string }
 
 // A Disk is a drive with its serial number.
 type Disk struct {
 	iotax.Disk
 	ID      string // serial number; at most 20 bytes
-	Overlay string // qcow2 file for writes; Path is only read then
+	Overlay string // qcow2 file for writes; QEMU then only reads Path
 	Shared  bool   // another guest writes to Path, so QEMU does not lock it
 }
 
@@ -56,7 +56,7 @@ type Disk struct {
 type Share struct {
 	iotax.Share
 	ID     string // mount tag
-	Socket string // virtiofs: where its daemon listens
+	Socket string // virtiofs: socket of its daemon
 }
 
 // fill sets the defaults of a disk.
@@ -75,10 +75,11 @@ func (s Share) fill() Share {
 	return s
 }
 
-// maxSocket is the longest path in sun_path with its terminating zero on macOS, which has four bytes less than Linux.
+// maxSocket is the longest path that fits with its terminating zero into sun_path on macOS, which has four bytes less
+// than on Linux.
 const maxSocket = 103
 
-// Validate checks what the plan cannot check; it has checked devices and numbers.
+// Validate checks the lengths of the socket paths. The plan has checked devices and numbers.
 func (c Config) Validate() error {
 	paths := []string{c.QMP, c.Port.Socket}
 	for _, s := range c.Shares {
@@ -92,9 +93,10 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// smp returns the value of -smp. With a single CPU, emulation omits memory barriers, since no other CPU could see the difference. But a
-// vhost-user daemon reads the same memory from its own process. Without the barrier between publishing a request and checking whether
-// the daemon needs a kick, both may wait for each other forever. A possible second CPU makes QEMU keep the barriers.
+// smp returns the value of -smp. With a single CPU, emulation omits memory barriers, because no other CPU could see
+// the difference. But a vhost-user daemon reads the same memory from its own process. Without the barrier between
+// publishing a request and checking whether the daemon needs a kick, both may wait for each other forever. A possible
+// second CPU makes QEMU keep the barriers.
 func (c *Config) smp(accel string) string {
 	n := max(1, c.CPUs)
 	if n == 1 && strings.HasPrefix(accel, "tcg") {
@@ -103,7 +105,7 @@ func (c *Config) smp(accel string) string {
 	return strconv.Itoa(n)
 }
 
-// Args returns QEMU's command line, without the name of the program. It reads no file. c should be valid.
+// Args returns QEMU's command line without the program. It reads no file. c should pass Validate.
 func (c Config) Args() []string {
 	arm := c.arch() == "arm64"
 	machine := c.Machine
@@ -146,17 +148,17 @@ func (c Config) Args() []string {
 		"-smp", c.smp(accel), "-m", mem + "M",
 	}
 	switch {
-	case shared: // the daemon reads and writes the guest's memory itself
+	case shared: // the daemon accesses the guest's memory directly
 		a = append(a, "-object", "memory-backend-memfd,id=mem,size="+mem+"M,share=on"+nodes)
 	case nodes != "":
 		a = append(a, "-object", "memory-backend-ram,id=mem,size="+mem+"M"+nodes)
 	}
-	// The console is a pipe to this process, so that each line gets a time.
+	// The console is a pipe to this process, which records the time of each line.
 	a = append(a, "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
 	if c.QMP != "" {
 		a = append(a, "-qmp", "unix:"+esc(c.QMP)+",server=on,wait=off")
 	}
-	if c.Port.Name != "" { // port 0 is for consoles; queues for the 31 ports that are the default take time to set up
+	if c.Port.Name != "" { // port 0 is for consoles; the queues of the default 31 ports take time to set up
 		a = append(a, "-chardev", "socket,id=port,path="+esc(c.Port.Socket)+",server=on,wait=off",
 			"-device", "virtio-serial-pci,max_ports=2", "-device", "virtserialport,chardev=port,name="+esc(c.Port.Name))
 	}
@@ -187,8 +189,8 @@ func (c Config) Args() []string {
 	return append(a, c.Extra...)
 }
 
-// Check returns an error if a QEMU of this host ("" is the installed one), or the virtio-fs daemon, lacks an option of a device. Only some
-// versions have these options.
+// Check returns an error if QEMU, or the virtio-fs daemon, lacks an option of a device: not all versions have all
+// options. An empty binary means the installed QEMU.
 func Check(ctx context.Context, binary string, d iotax.Device) error {
 	switch {
 	case d.Disk != nil:
@@ -221,10 +223,10 @@ func Check(ctx context.Context, binary string, d iotax.Device) error {
 	return nil
 }
 
-// fsDevice is the device of a share by virtio-fs.
+// fsDevice is the QEMU device of a virtio-fs share.
 const fsDevice = "vhost-user-fs-pci"
 
-// checkProperties returns an error with a hint if QEMU lacks one of the properties of a device.
+// checkProperties returns an error with the hint if QEMU lacks one of the properties of the device.
 func checkProperties(ctx context.Context, binary, device string, need []string, hint string) error {
 	if len(need) == 0 {
 		return nil
@@ -247,13 +249,13 @@ func checkProperties(ctx context.Context, binary, device string, need []string, 
 	return nil
 }
 
-// port is the name of the slot for a hot-plugged disk.
+// port returns the id of the PCIe root port for a hot-plugged disk.
 func (d Disk) port() string { return "p-" + d.ID }
 
-// driveID returns the name of the drive of a disk.
+// driveID returns the id of the drive of a disk.
 func driveID(disk string) string { return "d-" + disk }
 
-// drive returns the drive of a disk for -drive and drive_add.
+// drive returns the options of the disk's drive for -drive and drive_add.
 func (d Disk) drive() string {
 	// QEMU's own snapshot=on would ignore flushes.
 	file, format, lock := d.Path, d.Format, ",file.locking=off"
@@ -276,7 +278,7 @@ func (d Disk) drive() string {
 	return strings.Join(append([]string{drive}, d.Drive...), ",")
 }
 
-// args returns the arguments of one disk, which the report prints as its line.
+// args returns the arguments for one disk.
 func (d Disk) args() []string {
 	d = d.fill()
 	a := []string{"-drive", d.drive()}
@@ -301,7 +303,7 @@ func (d Disk) args() []string {
 	return a
 }
 
-// device is the name of the device, or of its controller.
+// device returns the name of the device, or of its controller.
 func (d Disk) device() string {
 	switch d.Bus {
 	case "virtio-scsi":
@@ -312,10 +314,11 @@ func (d Disk) device() string {
 	return "virtio-blk-pci"
 }
 
-// vqMapping is the property of virtio-blk that divides its queues between I/O threads.
+// vqMapping is the property of virtio-blk that distributes its queues over I/O threads.
 const vqMapping = "iothread-vq-mapping"
 
-// mapped is the device of a disk with IOThreads. QEMU takes lists only in JSON, where numbers are no strings.
+// mapped returns the device of a disk with IOThreads. QEMU accepts lists only in JSON, where numbers must not be
+// strings.
 func (d Disk) mapped() string {
 	type thread struct {
 		IOThread string `json:"iothread"`
@@ -332,11 +335,11 @@ func (d Disk) mapped() string {
 			props[key] = n
 		}
 	}
-	text, _ := json.Marshal(props) // strings and numbers
+	text, _ := json.Marshal(props) // cannot fail: strings and numbers only
 	return string(text)
 }
 
-// args returns the arguments of one share.
+// args returns the arguments for one share.
 func (s Share) args() []string {
 	s = s.fill()
 	if s.Type == "9p" {
@@ -362,8 +365,8 @@ func (s Share) Line() string {
 	return strings.Join(s.args(), " ")
 }
 
-// Modules lists the kernel modules that a guest needs for c's devices, beyond virtio-blk, the
-// network and the port.
+// Modules returns the kernel modules that a guest needs for c's devices, besides those for virtio-blk, the network and
+// the port.
 func (c Config) Modules() []string {
 	var m []string
 	for _, d := range c.Disks {

@@ -15,22 +15,23 @@ import (
 	"iotax"
 )
 
-// probeDeadline limits the time to a guest's first console output. After it an accelerator counts as broken. A working one needs a
-// quarter of a second.
+// probeDeadline limits the time to a guest's first console output. After that, the accelerator counts as broken. A
+// working one needs 250 ms.
 const probeDeadline = 5 * time.Second
 
-// An Accelerator is the accelerator of guests on this host, and the reason for it.
+// An Accelerator is the accelerator for guests on this host, and the reason for the choice.
 type Accelerator struct {
 	Name string `json:"name"` // kvm, hvf, tcg
 	Why  string `json:"why"`
 }
 
-// Probe finds the fastest accelerator with which a guest really boots: kvm on Linux, hvf on macOS,
-// else tcg, which is emulation and always works. boot is the smallest guest; Probe sets its Accel, QMP and Net. alive detects the line
-// of its console that proves that it runs.
+// Probe returns the fastest accelerator with which a guest boots: kvm on Linux, hvf on macOS, else tcg, which is
+// emulation and always works. boot is the smallest guest; Probe sets its Accel, QMP, Net and Name. alive reports
+// whether a line of the console proves that the guest runs.
 //
-// The presence of /dev/kvm is not enough: inside a virtual machine it may be very slow or fail. So Probe boots the guest within 5 s. The
-// result is kept in cacheDir for this QEMU and guest kernel until the host reboots.
+// It is not enough that /dev/kvm exists: inside a virtual machine it may be very slow or fail. So Probe boots the
+// guest and waits up to 5 s. It keeps the result in cacheDir for this QEMU and this guest kernel until the host
+// reboots.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
 	accel, why := mayAccelerate()
 	if accel == "" {
@@ -69,13 +70,14 @@ func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, 
 	return found, nil
 }
 
-// MayAccelerate reports whether there is an accelerator to probe, and if not, why.
+// MayAccelerate reports whether this host has an accelerator to probe. If not, it returns the reason.
 func MayAccelerate() (bool, string) {
 	accel, why := mayAccelerate()
 	return accel != "", why
 }
 
-// Known returns the accelerator of the last Probe with cacheDir, or else the one that this host may have.
+// Known returns the result of the last Probe with cacheDir. Without a result, it returns the accelerator that Probe
+// would try.
 func Known(cacheDir string) string {
 	accel, _ := mayAccelerate()
 	var known Accelerator

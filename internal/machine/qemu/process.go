@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// A process is a child that ends with this process, however that ends.
+// A process is a child process. On Linux it is killed when this process ends.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and all output is read
+	done chan struct{} // closed when the process has ended and all its output is read
 	err  error         // of Wait; valid once done is closed
 }
 
-// spawn starts cmd in its own process group, which does not get a Ctrl-C of the terminal.
+// spawn starts cmd in its own process group, so that Ctrl-C in the terminal does not reach it.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	setAttr(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// The kernel sends the parent-death signal when the thread that forked ends, so that
-		// thread must live as long as the child; it ends with this goroutine.
+		// The kernel sends the parent-death signal when the thread that forked ends. So that thread must live as long
+		// as the child. It ends with this goroutine.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -39,7 +39,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// end terminates the process, and kills its group if it has not ended after patience.
+// end terminates the process group, and kills it if the process has not ended after patience.
 func (p *process) end(patience time.Duration) {
 	terminate(p.cmd)
 	select {
@@ -53,8 +53,8 @@ func (p *process) end(patience time.Duration) {
 	}
 }
 
-// A Log keeps the last lines that were written to it, with their times, and passes every line on. Its methods may be called from several
-// goroutines.
+// A Log keeps the last lines that were written to it. It passes each line to a function, with the time of the write.
+// Its methods may be called from several goroutines.
 type Log struct {
 	mu    sync.Mutex
 	lines []string
@@ -76,7 +76,7 @@ func (l *Log) Write(b []byte) (int, error) {
 			if len(l.part) < 64<<10 {
 				break
 			}
-			line, rest = l.part, nil // not a line, and it must not grow without limit
+			line, rest = l.part, nil // an overlong line is split, so that the buffer does not grow without limit
 		}
 		l.part = rest
 		s := strings.TrimRight(string(line), "\r")
@@ -95,7 +95,7 @@ func (l *Log) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Tail returns the last n lines that are not empty, each on a line of its own.
+// Tail returns the last n non-empty lines, separated by newlines.
 func (l *Log) Tail(n int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

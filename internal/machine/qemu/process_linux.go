@@ -12,7 +12,7 @@ func setAttr(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// tree lists pid and the processes below it.
+// tree returns pid and its descendants.
 func tree(pid int) []int {
 	all := []int{pid}
 	for i := 0; i < len(all) && i < 1000; i++ {

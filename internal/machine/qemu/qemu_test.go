@@ -24,7 +24,7 @@ func TestArgs(t *testing.T) {
 	cases := []struct {
 		name   string
 		change func(*Config)
-		want   []string // each as consecutive arguments
+		want   []string // each must appear as consecutive arguments
 		not    []string
 	}{
 		{"defaults", func(*Config) {}, []string{
@@ -103,7 +103,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// QEMU itself takes what Args writes, and answers.
+// QEMU accepts the command line of Args, and answers on QMP.
 func TestStart(t *testing.T) {
 	dir := t.TempDir()
 	c := Config{Memory: 64 << 20, Net: true, QMP: filepath.Join(dir, "q"), Port: Port{"x", filepath.Join(dir, "p")}}
@@ -255,7 +255,7 @@ func TestVirtiofsdArgs(t *testing.T) {
 	}
 }
 
-// Options that the installed virtiofsd or QEMU does not have are refused before it starts.
+// An option that the installed virtiofsd or QEMU lacks is refused before the start.
 func TestUnknownOptions(t *testing.T) {
 	refused := func(err error, cause, hint string) {
 		t.Helper()
@@ -363,7 +363,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A server that breaks off, talks nonsense or answers late is an error and never a hang.
+// Dial or Do returns an error, and does not hang, if the server closes the connection, sends invalid data or does not
+// answer.
 func TestMonitor(t *testing.T) {
 	const greeting = `{"QMP":{"version":{"qemu":{"micro":1,"minor":2,"major":9},"package":""},"capabilities":[]}}` + "\n"
 	serve := func(t *testing.T, answer func(net.Conn, *bufio.Scanner)) string {
@@ -448,7 +449,7 @@ func TestMonitor(t *testing.T) {
 	})
 }
 
-// The counter's rate agrees with what a longer look at it says.
+// The measured rate agrees with a measurement over a longer window.
 func TestTSCKHz(t *testing.T) {
 	if TSCKHz() == 0 {
 		t.Skip("needs a time stamp counter")
@@ -466,7 +467,7 @@ func TestTSCKHz(t *testing.T) {
 	}
 }
 
-// A child that is spawned ends with its group, also when it ignores the request to.
+// end kills a spawned child and its process group even if they ignore SIGTERM.
 func TestSpawn(t *testing.T) {
 	log := &Log{}
 	cmd := exec.Command("sh", "-c", "trap '' TERM; echo up; sleep 60 & wait; sleep 60")

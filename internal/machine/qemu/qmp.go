@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A Monitor is a connection to a running QEMU (QMP, docs/interop/qmp-spec). Its methods may be called
-// from several goroutines.
+// A Monitor is a connection to a running QEMU through QMP (docs/interop/qmp-spec). Its methods may be called from
+// several goroutines.
 type Monitor struct {
-	Version string // of QEMU, from the greeting: "7.2.22"
+	Version string // QEMU's version from the greeting, as in "7.2.22"
 
 	conn   net.Conn
 	mu     sync.Mutex
@@ -44,8 +44,8 @@ type reply struct {
 	} `json:"QMP"`
 }
 
-// Dial connects to the control socket. It waits until QEMU makes it or ctx is done. event, if not nil, is called for every event, from
-// one goroutine.
+// Dial connects to the control socket. It retries until QEMU has made the socket or ctx is done. If event is not nil,
+// one goroutine calls it for every event.
 func Dial(ctx context.Context, socket string, event func(Event)) (*Monitor, error) {
 	var conn net.Conn
 	for {
@@ -162,7 +162,7 @@ func (m *Monitor) Do(ctx context.Context, command string, args, result any) erro
 	}
 }
 
-// Human runs a command of the human monitor, for information that QMP lacks.
+// Human runs a command of the human monitor. It is for functions that QMP lacks.
 func (m *Monitor) Human(ctx context.Context, line string) (string, error) {
 	var out string
 	err := m.Do(ctx, "human-monitor-command", map[string]string{"command-line": line}, &out)

@@ -7,14 +7,15 @@ import (
 
 func rdtsc() uint64
 
-// TSCKHz measures the rate of this host's time stamp counter in kHz. An emulated guest reads the same counter, but calibrates it by an
-// emulated timer, which can be badly wrong on a busy host. So the guest gets the rate by tsc_early_khz.
+// TSCKHz returns the measured rate of this host's time stamp counter in kHz. An emulated guest reads the same counter,
+// but calibrates it with an emulated timer, which can be badly wrong on a busy host. So the guest gets the rate in
+// tsc_early_khz.
 //
-// The MHz in /proc/cpuinfo follow the governor and cannot be used.
+// The MHz value in /proc/cpuinfo follows the frequency governor and cannot be used.
 var TSCKHz = sync.OnceValue(func() int64 { return measureTSC(5 * time.Millisecond) })
 
 func measureTSC(window time.Duration) int64 {
-	// The shortest of a few windows is disturbed least.
+	// The shortest of three windows has the least disturbance.
 	best, rate := time.Duration(1<<62), 0.0
 	for range 3 {
 		t0, c0 := time.Now(), rdtsc()

@@ -15,19 +15,19 @@ import (
 	"iotax"
 )
 
-// A Virtiofsd is a virtio-fs daemon of this host. There are two with different options: the C one of QEMU before version 8, and its
-// successor in Rust.
+// A Virtiofsd is a virtio-fs daemon of this host. The C daemon of QEMU before version 8 and its successor in Rust have
+// different options.
 type Virtiofsd struct {
 	Path    string
 	Version string // as the daemon prints it
 	Rust    bool
 }
 
-// daemons lists the paths of distributions, outside of the PATH.
+// daemons lists the paths at which distributions install the daemon outside the PATH.
 var daemons = []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"}
 
-// FindVirtiofsd finds the daemon: binary, or for "" the one in the PATH, or else in the paths of distributions. An error is an
-// *iotax.Error.
+// FindVirtiofsd finds the daemon `binary`. If binary is empty, it searches the PATH, then the paths of distributions.
+// Its errors are *iotax.Error.
 func FindVirtiofsd(ctx context.Context, binary string) (*Virtiofsd, error) {
 	var places []string
 	if p, err := exec.LookPath(cmp.Or(binary, "virtiofsd")); err == nil {
@@ -62,8 +62,8 @@ func FindVirtiofsd(ctx context.Context, binary string) (*Virtiofsd, error) {
 		Hint: "install it: apt install virtiofsd (Debian 13, Ubuntu 23.04 and later) or qemu-system-common (before)"}
 }
 
-// daemonVersion reads what `virtiofsd --version` prints. The one in C says
-// "virtiofsd version 7.2.22 (Debian …)" and names FUSE, the one in Rust "virtiofsd 1.13.0".
+// daemonVersion parses the output of `virtiofsd --version`. The C daemon prints "virtiofsd version 7.2.22 (Debian …)",
+// and the Rust daemon "virtiofsd 1.13.0".
 func daemonVersion(out string) (version string, rust bool) {
 	line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
 	line = strings.TrimSpace(line)
@@ -75,7 +75,7 @@ func daemonVersion(out string) (version string, rust bool) {
 	return line, rust
 }
 
-// String is the version with the kind of daemon.
+// String returns the version with the kind of daemon.
 func (v *Virtiofsd) String() string {
 	if v.Rust {
 		return v.Version + " (rust)"
@@ -83,11 +83,11 @@ func (v *Virtiofsd) String() string {
 	return v.Version
 }
 
-// forms are how a daemon writes an option, by its value. The key "" is for any value, which %s stands for. A value without a form is not
-// one of the daemon's.
+// forms maps the value of an option to the daemon's arguments. The key "" matches any other value, which replaces %s.
+// The daemon does not support a value without a form.
 type forms map[string]string
 
-// daemonOptions lists the options that both daemons have in their own words, and those that one of them lacks.
+// daemonOptions lists the options of both daemons in their own syntax. nil means that the daemon lacks the option.
 var daemonOptions = []struct {
 	name    string
 	c, rust forms
@@ -102,7 +102,7 @@ var daemonOptions = []struct {
 	{"announce-submounts", forms{"on": "-o announce_submounts"}, forms{"on": "--announce-submounts"}},
 }
 
-// options returns the arguments for the options of s, and the name of the first that the daemon lacks.
+// options returns the arguments for the options of s, and the first option that the daemon lacks, or "".
 func (v *Virtiofsd) options(s Share) (args []string, lacks string) {
 	for _, o := range daemonOptions {
 		value, all := s.Options[o.name], o.c
@@ -127,7 +127,7 @@ func (v *Virtiofsd) options(s Share) (args []string, lacks string) {
 	return args, lacks
 }
 
-// refuses returns an error if the daemon does not have the options of s. A daemon lists its options in its help.
+// refuses returns an error if the daemon lacks an option of s. It also searches the daemon's --help output.
 func (v *Virtiofsd) refuses(ctx context.Context, s Share) error {
 	s = s.fill()
 	args, lacks := v.options(s)
@@ -152,12 +152,13 @@ func (v *Virtiofsd) refuses(ctx context.Context, s Share) error {
 		Hint: "leave the option out, or name another virtiofsd with binary:"}
 }
 
-// Args returns the daemon's command line for s. Unprivileged Rust daemons cannot use the sandbox of root.
+// Args returns the daemon's command line for s. A Rust daemon that does not run as root cannot use its default
+// sandbox.
 func (v *Virtiofsd) Args(s Share, root bool) []string {
 	s = s.fill()
 	options, _ := v.options(s)
 	if !v.Rust {
-		// Extended attributes and POSIX ACLs stay off, the default of both.
+		// Extended attributes and POSIX ACLs are off by default in both daemons.
 		return slices.Concat([]string{"--socket-path=" + s.Socket, "-o", "source=" + s.Path}, options, s.Args)
 	}
 	a := append([]string{"--socket-path", s.Socket, "--shared-dir", s.Path}, options...)
@@ -170,7 +171,7 @@ func (v *Virtiofsd) Args(s Share, root bool) []string {
 	return append(a, s.Args...)
 }
 
-// serve starts the daemon for s and returns when it listens.
+// serve starts the daemon for s and returns when its socket exists.
 func (v *Virtiofsd) serve(ctx context.Context, s Share) (*process, *Log, error) {
 	log := &Log{}
 	fail := func(err error, hint string) (*process, *Log, error) {
@@ -218,7 +219,7 @@ func errOr(err, or error) error {
 	return or
 }
 
-// pidFile returns the path of the lock file that the C daemon leaves.
+// pidFile returns the path of the lock file that the C daemon does not remove, or "" for the Rust daemon.
 func (v *Virtiofsd) pidFile(socket string) string {
 	if v.Rust {
 		return ""

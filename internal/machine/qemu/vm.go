@@ -19,30 +19,29 @@ import (
 	"iotax/internal/leftover"
 )
 
-// tailLines is the number of console lines in an error.
+// tailLines is the number of console lines that an error quotes.
 const tailLines = 15
 
-// A VM is a running QEMU with the daemons that serve it. Its methods may be called from several
-// goroutines.
+// A VM is a running QEMU with its virtio-fs daemons. Its methods may be called from several goroutines.
 type VM struct {
 	Config  Config
 	Monitor *Monitor
-	Started time.Time             // when QEMU was spawned
-	Daemons map[string]*Virtiofsd // by share
-	Plugged time.Time             // when QEMU confirmed the last hot disk; zero without one
+	Started time.Time             // when QEMU was started
+	Daemons map[string]*Virtiofsd // by share id
+	Plugged time.Time             // when QEMU answered for the last hot disk; zero without a hot disk
 
 	console, stderr *Log
 	qemu            *process
-	daemons         map[string]*process // virtiofsd, by share
+	daemons         map[string]*process // virtiofsd, by share id
 	logs            map[string]*Log
-	files           []string // what Close removes
+	files           []string // files that Close removes
 
 	mu    sync.Mutex
-	why   string // the event that ended the guest
+	why   string // the reason, from an event, for which the guest ended
 	close sync.Once
 }
 
-// Binary is the name of the QEMU that runs guests of this host's architecture natively.
+// Binary returns the name of the QEMU that runs guests of this host's architecture natively.
 func Binary() string {
 	if runtime.GOARCH == "arm64" {
 		return "qemu-system-aarch64"
@@ -54,7 +53,7 @@ func (c Config) arch() string { return cmp.Or(c.Arch, runtime.GOARCH) }
 
 func (c Config) binary() string { return cmp.Or(c.Binary, Binary()) }
 
-// Look finds QEMU. The error is an *iotax.Error with a hint.
+// Look returns the path of QEMU. Its error is an *iotax.Error with a hint.
 func (c Config) Look() (string, error) {
 	p, err := exec.LookPath(c.binary())
 	if err != nil {
@@ -70,10 +69,11 @@ func (c Config) Look() (string, error) {
 	return p, nil
 }
 
-// Start checks c, starts the daemons of its shares and QEMU, and returns when QEMU answers. The guest may not have booted then. line, if
-// not nil, is called for each line of the console, from one goroutine. Start makes the sockets in c, and Close removes them.
+// Start checks c, starts the daemons of its shares and QEMU, and returns when QEMU answers. The guest may not have
+// booted then. If line is not nil, one goroutine calls it for each line of the console. QEMU and the daemons make the
+// sockets in c, and Close removes them.
 //
-// On Linux the guest ends with this process, however that ends.
+// On Linux, the kernel kills the guest when this process ends for any reason.
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "use a directory with a shorter path"}
@@ -131,7 +131,7 @@ func Start(ctx context.Context, c Config, line func(at time.Time, line string)) 
 		select {
 		case <-v.qemu.done:
 			cause = v.Err()
-		case <-time.After(200 * time.Millisecond): // its socket is gone before it is
+		case <-time.After(200 * time.Millisecond): // the socket closes before the process ends
 			select {
 			case <-parent.Done():
 				cause = context.Cause(parent)
@@ -183,7 +183,7 @@ func (v *VM) event(e Event) {
 // Pid returns QEMU's process id.
 func (v *VM) Pid() int { return v.qemu.cmd.Process.Pid }
 
-// CPU returns the total CPU time of QEMU after its end; 0 before.
+// CPU returns the total CPU time of QEMU after it has ended, and 0 before.
 func (v *VM) CPU() time.Duration {
 	select {
 	case <-v.qemu.done:
@@ -193,13 +193,14 @@ func (v *VM) CPU() time.Duration {
 	}
 }
 
-// Done is closed when QEMU has ended.
+// Done returns a channel that is closed when QEMU has ended.
 func (v *VM) Done() <-chan struct{} { return v.qemu.done }
 
 // Tail returns the last n lines of the guest's console.
 func (v *VM) Tail(n int) string { return v.console.Tail(n) }
 
-// Err returns why the guest ended, with the last lines of its console and of QEMU's output. It is nil while QEMU runs.
+// Err returns the reason for the guest's end, with the last lines of its console and of QEMU's output. It returns nil
+// while QEMU runs.
 func (v *VM) Err() error {
 	select {
 	case <-v.qemu.done:
@@ -209,7 +210,7 @@ func (v *VM) Err() error {
 	v.mu.Lock()
 	why := v.why
 	v.mu.Unlock()
-	// The line of the panic is often above the quoted lines.
+	// The panic line is often before the quoted lines.
 	if p := lastWith(v.Tail(keepLines), "Kernel panic - "); p != "" {
 		why = panicked + ": " + p
 	}
@@ -221,7 +222,7 @@ func (v *VM) Err() error {
 	return errors.New(why + v.quote())
 }
 
-// Hint returns a hint about the guest's end from its console, or "".
+// Hint returns a hint for a guest that has ended, based on its console, or "".
 func (v *VM) Hint() string {
 	select {
 	case <-v.qemu.done:
@@ -246,7 +247,7 @@ func (v *VM) panicked() bool {
 
 const panicked = "the guest's kernel panicked"
 
-// lastWith returns the text after mark on the last line that contains it.
+// lastWith returns the text after the last mark, to the end of its line, or "". It removes "not syncing: ".
 func lastWith(text, mark string) string {
 	i := strings.LastIndex(text, mark)
 	if i < 0 {
@@ -256,7 +257,7 @@ func lastWith(text, mark string) string {
 	return strings.TrimPrefix(line, "not syncing: ")
 }
 
-// quote returns the last output of the guest and its servers, to append to an error.
+// quote returns the last output of QEMU, of daemons that have ended, and of the console, to append to an error.
 func (v *VM) quote() string {
 	var b strings.Builder
 	part := func(who, text string) {
@@ -276,9 +277,9 @@ func (v *VM) quote() string {
 	return b.String()
 }
 
-// Fail wraps cause in an error that quotes the console of the guest.
+// Fail wraps cause in an error that quotes the guest's console.
 func (v *VM) Fail(cause error) error {
-	// A connection often breaks shortly before the end of QEMU is known.
+	// A connection often breaks shortly before QEMU has ended.
 	select {
 	case <-v.qemu.done:
 		return fmt.Errorf("%w: %w", cause, v.Err())
@@ -289,7 +290,8 @@ func (v *VM) Fail(cause error) error {
 
 var forward = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s+\S+\s+(\d+)\s`)
 
-// hostPort finds, in the output of `info usernet`, the port of 127.0.0.1 that QEMU forwards to a port of the guest.
+// hostPort parses the output of `info usernet`. It returns the port of 127.0.0.1 that QEMU forwards to a port of the
+// guest.
 func hostPort(usernet string, guest int) (int, error) {
 	for _, m := range forward.FindAllStringSubmatch(usernet, -1) {
 		if m[2] == strconv.Itoa(guest) {
@@ -307,7 +309,8 @@ func (v *VM) forwarded(ctx context.Context, guest int) (int, error) {
 	return hostPort(out, guest)
 }
 
-// Forward returns the port of 127.0.0.1 that leads to a port of the guest. QEMU begins to forward it if it does not yet.
+// Forward returns the port of 127.0.0.1 that leads to a port of the guest. It adds the forwarding if it does not exist
+// yet.
 func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
 	if port, err := v.forwarded(ctx, guest); err == nil {
 		return port, nil
@@ -322,7 +325,7 @@ func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
 	return v.forwarded(ctx, guest)
 }
 
-// Processes lists QEMU and the virtio-fs daemons with their children.
+// Processes returns the process ids of QEMU and the virtio-fs daemons with their descendants.
 func (v *VM) Processes() map[string][]int {
 	all := map[string][]int{}
 	add := func(name string, p *process) {
@@ -339,8 +342,8 @@ func (v *VM) Processes() map[string][]int {
 	return all
 }
 
-// DiskTimes returns the times of the requests at a disk of the guest, flushes included. QEMU counts a request from its start in the
-// device to its end. It counts requests that it merged as one more request each.
+// DiskTimes returns the counters of a disk of the guest, including flushes. QEMU measures a request from its start in
+// the device to its completion. Handed is smaller than Requests if QEMU merged requests.
 func (v *VM) DiskTimes(ctx context.Context, disk string) (iotax.Passed, error) {
 	var all []struct {
 		Device string `json:"device"`
@@ -369,8 +372,8 @@ func (v *VM) DiskTimes(ctx context.Context, disk string) (iotax.Passed, error) {
 	return iotax.Passed{}, fmt.Errorf("QEMU has no disk %s", disk)
 }
 
-// Close ends the guest like a power cut, except that QEMU flushes its buffers. It then ends the daemons and removes the sockets. It may be
-// called again.
+// Close ends the guest as a power cut would, except that QEMU flushes its buffers. Then it ends the daemons and
+// removes the sockets. It may be called again.
 func (v *VM) Close(ctx context.Context) error {
 	v.close.Do(func() {
 		if v.qemu != nil {
@@ -408,8 +411,8 @@ func (v *VM) Close(ctx context.Context) error {
 	return nil
 }
 
-// SocketPath returns a path for a socket that is short enough: in dir, or else in a new temporary directory, which it returns, too, for
-// the caller to remove.
+// SocketPath returns a path for a socket that fits into sun_path. If the path in dir is too long, it makes a temporary
+// directory, which it returns as `made`. The caller removes that directory.
 func SocketPath(dir, name string) (path, made string, err error) {
 	if path = filepath.Join(dir, name); len(path) <= maxSocket {
 		return path, "", nil
