@@ -14,13 +14,14 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A keeper is a program that keeps machines in a directory without labels. iotax records each machine in the run's working directory
-// before it is made, with the program and its directory, because a program with another directory would not list it.
+// A keeper is a program that keeps machines in a directory, without labels. Before iotax makes such a machine, it
+// writes a record into the run's working directory, with the program and its directory: with another directory, the
+// program would not list the machine.
 type keeper struct {
-	kind     string   // of its records
-	variable string   // of the environment, which names the directory
-	home     string   // which it is without that, in the user's own
-	remove   []string // how a machine is removed
+	kind     string   // kind of its records
+	variable string   // environment variable with the directory
+	home     string   // default directory, relative to the user's home
+	remove   []string // command that removes a machine
 }
 
 var (
@@ -28,7 +29,7 @@ var (
 	tarts = keeper{"tart", "TART_HOME", ".tart", []string{"delete"}}
 )
 
-// note records in dir that t will make the machine name.
+// note records in dir that t will make a machine with this name. forget removes the record.
 func (k keeper) note(dir string, t tool, name string) (forget func() error, err error) {
 	program, err := exec.LookPath(t.program)
 	if err == nil {
@@ -48,7 +49,7 @@ func (k keeper) note(dir string, t tool, name string) (forget func() error, err 
 	return leftover.Note(dir, k.kind, name, program, home)
 }
 
-// Leftovers finds the machines that crashed runs made with Lima and Tart.
+// Leftovers returns finders for machines that crashed runs made with Lima and Tart.
 func Leftovers() []leftover.Finder {
 	return []leftover.Finder{
 		{Kind: "Lima instance", Plural: "Lima instances", Find: limas.find},
@@ -67,7 +68,8 @@ func (k keeper) find(_ context.Context, p leftover.Place) (items []leftover.Item
 	return items, err
 }
 
-// end removes the recorded machine. It removes the record when the program has removed the machine, or does not list it.
+// end removes the recorded machine. It removes the record when the program has removed the machine or does not list
+// it.
 func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	if len(n.How) != 2 {
 		return &iotax.Error{Op: "read", On: n.File, Err: errors.New("it does not name the program that made it, and the directory"),
@@ -77,7 +79,7 @@ func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	t := tool{program: program, env: []string{k.variable + "=" + home}}
 	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
 	for _, needed := range n.How {
-		if _, err := os.Stat(needed); err != nil { // an empty directory, where the real one is not mounted, would list nothing
+		if _, err := os.Stat(needed); err != nil { // if the real directory is not mounted, an empty one would list no machines
 			return &iotax.Error{Op: "find", On: n.Name, Err: err, Hint: hand}
 		}
 	}

@@ -39,7 +39,7 @@ var LimaKind = kind.Of("lima", "a Lima instance (limactl): a running one, or one
 // SetScalar takes the name of an instance: `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
 
-// Traits name the template as a file unless limactl takes it as a URL or a name.
+// Traits lists the template as a file of the host unless limactl treats it as a URL or a name.
 func (s *Lima) Traits() plan.Traits {
 	files := programFile(&s.Program)
 	if !strings.Contains(s.Template, ":") && (plan.IsPath(s.Template) || strings.HasSuffix(s.Template, ".yaml") || strings.HasSuffix(s.Template, ".yml")) {
@@ -48,7 +48,7 @@ func (s *Lima) Traits() plan.Traits {
 	return plan.Traits{Stays: s.Instance != "", HostFiles: files}
 }
 
-// Validate checks the spec without asking Lima.
+// Validate checks the spec without running limactl.
 func (s *Lima) Validate() error {
 	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -95,7 +95,7 @@ type limaInstance struct {
 	*remote.Machine
 	lima  tool
 	name  string
-	home  string // directory of the disks of Lima's instances
+	home  string // directory with the disks of Lima's instances
 	facts map[string]string
 }
 
@@ -104,12 +104,13 @@ type limaMade struct {
 	*limaInstance
 	started time.Time
 	boot    []iotax.Phase
-	mounts  bool         // it has directories of this host
-	forget  func() error // of its record
+	mounts  bool         // the instance mounts directories of this host
+	forget  func() error // removes its record
 }
 
-// Weakens returns the durability of where the disk lies, or, in a directory that this host shares at the same path, of that directory.
-// On macOS neither QEMU nor Virtualization.framework, as Lima starts it, asks the drive to flush its cache.
+// Weakens returns the durability of the host's file system that contains the disk. For a directory that this host
+// shares at the same path, it returns that directory's. On macOS, neither QEMU nor Virtualization.framework asks the
+// drive to flush its cache, with Lima's settings.
 func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	switch fs {
 	case "virtiofs", "9p", "fuse.sshfs":
@@ -124,7 +125,8 @@ func (m *limaInstance) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Caps returns the capabilities of an instance that ends with the run. The files of mounts are on this host and stay.
+// Caps returns the capabilities of an instance that is deleted after the run. With mounts, the target's files may be
+// on this host and stay.
 func (m *limaMade) Caps() iotax.MachineCaps {
 	c := m.limaInstance.Caps()
 	c.Started, c.Boot, c.Perishes = m.started, m.boot, !m.mounts
@@ -157,7 +159,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	}
 	m := &limaInstance{lima: lima, name: s.Instance, home: limaHome(), facts: map[string]string{"lima.version": version, "lima.instance": s.Instance}}
 	open := func() (err error) {
-		// Without --workdir, limactl would enter the working directory of this process.
+		// Without --workdir, limactl would enter this process's working directory.
 		m.Machine, err = lima.into(ctx, cmp.Or(o.Name, m.name), o.Log, m.alive, "shell", "--workdir", "/", m.name)
 		return err
 	}
@@ -205,7 +207,7 @@ func openLima(ctx context.Context, s *Lima, o kind.Options) (_ iotax.Machine, er
 	return made, nil
 }
 
-// limaHome returns the directory of limactl's instances.
+// limaHome returns the directory in which limactl keeps its instances.
 func limaHome() string {
 	if dir := os.Getenv("LIMA_HOME"); dir != "" {
 		return dir
@@ -214,11 +216,11 @@ func limaHome() string {
 	return filepath.Join(home, ".lima")
 }
 
-// alive returns an error if the instance cannot be used.
+// alive returns an error if the instance is not running.
 func (m *limaInstance) alive(ctx context.Context) error {
 	out, err := m.lima.run(ctx, toolQuick, "list", "--format", "{{.Status}}", m.name)
 	if err != nil {
-		// An unknown name is an error like any other.
+		// limactl reports an unknown name like any other error, so search the list.
 		names, lerr := m.lima.run(ctx, toolQuick, "list", "--quiet")
 		if lerr != nil || slices.Contains(strings.Fields(names), m.name) {
 			return err

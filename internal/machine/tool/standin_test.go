@@ -24,14 +24,14 @@ import (
 	"iotax/internal/machine/ssh"
 )
 
-// TestMain lets the test's own program stand in for the tools that this host cannot have: under their
-// names it takes their command lines, and behind them an SSH server of this host is the machine.
+// TestMain lets the test binary replace the tools that this host cannot have. Under their names, it accepts their
+// command lines. An SSH server of this host is the machine.
 func TestMain(m *testing.M) {
 	s := standin{os.Getenv("STANDIN_DIR"), os.Args[1:]}
 	tools := map[string]func() error{"limactl": s.limactl, "tart": s.tart, "wsl.exe": s.wsl, "standin-server": s.serve}
 	tool, ok := tools[filepath.Base(os.Args[0])]
 	if !ok {
-		ssh.Askpass() // of Tart's machine, to which this program is also copied
+		ssh.Askpass() // for Tart's machine, to which the test binary is also copied
 		agent.Main(host.Local())
 		os.Exit(m.Run())
 	}
@@ -44,13 +44,14 @@ func TestMain(m *testing.M) {
 
 const sshd = "/usr/sbin/sshd"
 
-// standin is one call of a tool. An instance is a directory: its keys, and once it runs its pid and port.
+// A standin is one call of a tool. An instance is a directory that contains its keys, and its pid and port while it
+// runs.
 type standin struct {
 	dir  string
 	args []string
 }
 
-// flag returns the value of --name=value, and the words that are no flags.
+// flag returns the value of --name=value, and the words that are not flags.
 func (s standin) flag(name string) (value string, words []string) {
 	for _, a := range s.args {
 		if v, ok := strings.CutPrefix(a, "--"+name+"="); ok {
@@ -72,7 +73,7 @@ func (s standin) exists(name string) error {
 	return nil
 }
 
-// note keeps a call, for the test to look at.
+// note records a call for the test.
 func (s standin) note(tool string) {
 	f, err := os.OpenFile(filepath.Join(s.dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -81,7 +82,7 @@ func (s standin) note(tool string) {
 	}
 }
 
-// create makes an instance with keys of its own.
+// create makes an instance with its own keys.
 func (s standin) create(name string) error {
 	if s.exists(name) == nil {
 		return fmt.Errorf("instance %q exists already", name)
@@ -95,7 +96,7 @@ func (s standin) create(name string) error {
 	return err
 }
 
-// start starts the instance in a process of its own and waits until it can be logged into.
+// start starts the instance in its own process and waits until it accepts logins.
 func (s standin) start(name string) error {
 	if err := s.exists(name); err != nil {
 		return err
@@ -111,7 +112,7 @@ func (s standin) start(name string) error {
 	c := exec.Command(self, name)
 	c.Args[0], c.Stdout, c.Stderr = "standin-server", log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// It belongs to the instance and not to the command that starts it.
+	// Without the variables of the command, whose end must not end the instance.
 	c.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "IOTAX_") })
 	if err := c.Start(); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (s standin) start(name string) error {
 	}
 }
 
-// serve is the process of a running instance.
+// serve runs the instance until it is stopped.
 func (s standin) serve() error {
 	name, ip, port := s.args[0], os.Getenv("STANDIN_IP"), "22"
 	stop := make(chan os.Signal, 1)
@@ -151,7 +152,7 @@ func (s standin) serve() error {
 	err := errors.Join(os.WriteFile(s.at(name, "pid"), []byte(strconv.Itoa(os.Getpid())), 0o600),
 		os.WriteFile(s.at(name, "config"), []byte(config), 0o600))
 	if os.Geteuid() == 0 {
-		err = errors.Join(err, os.MkdirAll("/run/sshd", 0o755)) // it refuses to start without
+		err = errors.Join(err, os.MkdirAll("/run/sshd", 0o755)) // sshd does not start without this directory
 	}
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func (s standin) serve() error {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	defer func() { // with its connections, each of which is a child with a session of its own
+	defer func() { // also end the connections: each is a child in its own session
 		connections, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", c.Process.Pid))
 		c.Process.Kill()
 		c.Wait()
@@ -187,7 +188,7 @@ func (s standin) serve() error {
 	if err := os.Rename(s.at(name, "port.new"), s.at(name, "port")); err != nil {
 		return err
 	}
-	// It goes with the test, however that ends.
+	// The instance ends with the test process.
 	test, _ := strconv.Atoi(os.Getenv("STANDIN_TEST"))
 	for syscall.Kill(test, 0) == nil {
 		select {
@@ -199,7 +200,7 @@ func (s standin) serve() error {
 	return errors.New("the test is gone")
 }
 
-// stop ends a running instance and waits until it is gone.
+// stop ends a running instance and waits until its process has exited.
 func (s standin) stop(name string) error {
 	b, err := os.ReadFile(s.at(name, "pid"))
 	if err != nil {
@@ -222,7 +223,7 @@ func (s standin) remove(name string) error {
 	return errors.Join(s.stop(name), os.RemoveAll(s.at(name, "")))
 }
 
-// shell becomes OpenSSH's client with one connection for all commands, as limactl does.
+// shell replaces this process with OpenSSH's client. All commands share one connection, as in limactl.
 func (s standin) shell(name string, args []string) error {
 	port, err := os.ReadFile(s.at(name, "port"))
 	if err != nil {
@@ -237,7 +238,7 @@ func (s standin) shell(name string, args []string) error {
 		"-o", "ControlPath=" + s.at(name, "cm"), "-o", "ControlPersist=30", self() + "@127.0.0.1", "cd / && exec " + iotax.QuoteAll(args)}, os.Environ())
 }
 
-// self is the name of the user who runs the tests.
+// self returns the name of the user who runs the tests.
 func self() string {
 	u, err := user.Current()
 	if err != nil {
@@ -339,7 +340,7 @@ func (s standin) wsl() error {
 		return fmt.Errorf("invalid command line: %v", s.args)
 	}
 	if s.exists(s.args[1]) != nil {
-		var wide strings.Builder // it speaks UTF-16
+		var wide strings.Builder // wsl.exe prints UTF-16
 		for _, r := range "There is no distribution with the supplied name." {
 			wide.WriteRune(r)
 			wide.WriteByte(0)
@@ -350,7 +351,7 @@ func (s standin) wsl() error {
 	return s.shell(s.args[1], s.args[i+1:])
 }
 
-// standIn puts the stand-ins into the PATH and returns where their instances are kept.
+// standIn adds the stand-ins to the PATH. The result has the directory of their instances.
 func standIn(t *testing.T) standin {
 	t.Helper()
 	if _, err := os.Stat(sshd); err != nil {
@@ -379,7 +380,7 @@ func standIn(t *testing.T) standin {
 	return standin{dir: dir}
 }
 
-// calls are the command lines that the stand-ins took.
+// calls returns the recorded command lines.
 func (s standin) calls(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(s.dir, "calls"))
@@ -389,7 +390,7 @@ func (s standin) calls(t *testing.T) string {
 	return string(b)
 }
 
-// left fails the test when instances are left.
+// left fails the test if instances still exist.
 func (s standin) left(t *testing.T) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(s.dir, "iotax-*"))

@@ -46,7 +46,7 @@ func (s *Tart) Traits() plan.Traits {
 	}
 }
 
-// Validate checks the spec without asking Tart.
+// Validate checks the spec without running Tart.
 func (s *Tart) Validate() error {
 	fail := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -72,8 +72,8 @@ func (s *Tart) Validate() error {
 	return nil
 }
 
-// durability returns the meaning of a flush of the guest. Virtualization.framework flushes the cache of the drive in mode full, Tart's
-// default, calls fsync(2) in mode fsync, and does nothing in mode none.
+// durability returns the effect of a flush in the guest. Virtualization.framework flushes the drive's cache in mode
+// full, which is Tart's default, calls fsync(2) in mode fsync, and does nothing in mode none.
 func (s *Tart) durability() iotax.Durability {
 	d := iotax.Durable
 	for o := range strings.SplitSeq(s.RootDiskOpts, ",") {
@@ -121,24 +121,24 @@ type tartVM struct {
 	facts  map[string]string
 	began  time.Time
 	boot   []iotax.Phase
-	dirs   bool               // it has directories of this host
-	disk   iotax.Durability   // of its root disk
-	forget func() error       // of its record
-	known  string             // file of host keys of its own
-	kill   context.CancelFunc // of tart run
+	dirs   bool               // directories of this host are shared
+	disk   iotax.Durability   // durability of the root disk
+	forget func() error       // removes its record
+	known  string             // temporary directory of its known_hosts file
+	kill   context.CancelFunc // ends tart run
 	ended  chan struct{}
-	err    error // of tart run, once ended is closed
+	err    error // of tart run; valid once ended is closed
 }
 
-// Caps returns the capabilities of the connection, of a machine that ends with the run. The files of shared directories are on this host and
-// stay.
+// Caps returns the capabilities of the connection. The machine is deleted after the run. With shared directories, the
+// target's files may be on this host and stay.
 func (v *tartVM) Caps() iotax.MachineCaps {
 	c := v.Machine.Caps()
 	c.Facts, c.Started, c.Boot, c.Weakens, c.Perishes = v.facts, v.began, v.boot, v.Weakens, !v.dirs
 	return c
 }
 
-// Weakens returns the durability of the disk's synchronization, and of the Mac's own files in a shared directory.
+// Weakens returns the durability of the root disk. In a shared directory, macOS leaves data in the drive's cache.
 func (v *tartVM) Weakens(_, fs string) iotax.Durability {
 	if fs == "virtiofs" {
 		return iotax.DriveCache
@@ -154,7 +154,7 @@ func (v *tartVM) Close(ctx context.Context) error {
 	ctx, cancel := stillCtx(ctx)
 	defer cancel()
 	if v.kill != nil {
-		_, _ = v.tart.run(ctx, toolQuick, "stop", "--timeout", "10", v.name) // else it is ended below
+		_, _ = v.tart.run(ctx, toolQuick, "stop", "--timeout", "10", v.name) // if this fails, kill ends it below
 		select {
 		case <-v.ended:
 		case <-time.After(15 * time.Second):
@@ -211,7 +211,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	if v.known, err = os.MkdirTemp(o.WorkDir, "iotax-tart-"); err != nil {
 		return nil, err
 	}
-	// Its host key was made with the clone, so that no other file knows it.
+	// The image makes its host key after cloning, so no known_hosts file contains it.
 	there := &ssh.Spec{Host: ip, User: s.User, Config: "none", Identity: s.Identity, PasswordFile: s.PasswordFile, AcceptNew: true,
 		KnownHosts: filepath.Join(v.known, "known_hosts")}
 	for until := time.Now().Add(5 * time.Minute); ; {
@@ -225,7 +225,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 			return nil, v.why(err)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(time.Second): // its SSH server comes after its address
+		case <-time.After(time.Second): // the SSH server starts after the address is assigned
 		}
 		if time.Now().After(until) {
 			return nil, err
@@ -235,7 +235,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	return v, nil
 }
 
-// named is a machine with another name.
+// A named is a machine with another name.
 type named struct {
 	iotax.Machine
 	name string
@@ -243,7 +243,7 @@ type named struct {
 
 func (n named) String() string { return n.name }
 
-// run starts tart run, which runs as long as the machine.
+// run starts `tart run`, which runs until the machine ends.
 func (v *tartVM) run(ctx context.Context, s *Tart) {
 	var run context.Context
 	run, v.kill = context.WithCancel(context.WithoutCancel(ctx))
@@ -254,7 +254,7 @@ func (v *tartVM) run(ctx context.Context, s *Tart) {
 	}()
 }
 
-// why returns the cause of err: the end of tart run, if it has ended.
+// why adds the error of `tart run` to err, if `tart run` has ended.
 func (v *tartVM) why(err error) error {
 	select {
 	case <-v.ended:

@@ -1,4 +1,4 @@
-// Package tool opens machines of programs that make virtual machines and run commands in them: Lima, Tart, WSL.
+// Package tool opens the machines of programs that make virtual machines and run commands in them: Lima, Tart, WSL.
 package tool
 
 import (
@@ -18,15 +18,14 @@ import (
 	"iotax/internal/plan"
 )
 
-// A tool is a program of this host that makes virtual machines and runs commands in them: limactl, tart,
-// wsl.exe.
+// A tool is such a program on this host: limactl, tart, wsl.exe.
 type tool struct {
 	program string
-	hint    string // what to do where it is missing
+	hint    string // hint for the error if the program is missing
 	env     []string
 }
 
-// programFile returns the program of a plan if it is a path.
+// programFile returns the pointer in a slice if the program is a path, for Traits.HostFiles.
 func programFile(program *string) []*string {
 	if !plan.IsPath(*program) {
 		return nil
@@ -35,12 +34,12 @@ func programFile(program *string) []*string {
 }
 
 const (
-	toolQuick = time.Minute      // it only prints or ends something
-	toolSlow  = 10 * time.Minute // it starts or removes a machine
-	toolFetch = time.Hour        // it may download an image
+	toolQuick = time.Minute      // for a call that only prints or ends something
+	toolSlow  = 10 * time.Minute // for a call that starts or removes a machine
+	toolFetch = time.Hour        // for a call that may download an image
 )
 
-// run runs the tool with a deadline and returns what it printed.
+// run runs the tool with a deadline and returns its standard output.
 func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
@@ -56,7 +55,8 @@ func (t tool) run(ctx context.Context, limit time.Duration, args ...string) (str
 	return "", e
 }
 
-// look returns the version of the tool, or an error if it is missing.
+// look returns the version of the tool, or an error if the tool is missing. Without arguments for the version, it
+// returns "".
 func (t tool) look(ctx context.Context, name string, version ...string) (string, error) {
 	if _, err := exec.LookPath(t.program); err != nil {
 		return "", &iotax.Error{Op: "open machine", On: name, Err: err, Hint: t.hint}
@@ -67,12 +67,12 @@ func (t tool) look(ctx context.Context, name string, version ...string) (string,
 	return t.run(ctx, toolQuick, version...)
 }
 
-// into opens the machine in which the tool runs commands, with prefix before their words. When a command fails, lost returns the reason if
-// that machine does not run.
+// into opens the machine in which the tool runs commands. prefix is the tool's arguments before the command. When a
+// command fails, `lost` returns the reason if that machine does not run.
 func (t tool) into(ctx context.Context, name string, log func(string, ...any), lost func(context.Context) error, prefix ...string) (*remote.Machine, error) {
 	through := remote.Through(host.Local(), slices.Concat([]string{t.program}, prefix, []string{"sh", "-c", far.Script}), lost)
 	run := func(ctx context.Context, args []string, s remote.Streams) (int, error) {
-		// The words are sent over standard input, because such tools alter some command lines.
+		// Send the words over standard input, because such tools change some command lines.
 		s.In = io.MultiReader(strings.NewReader(far.Exec(args)), s.In)
 		return through(ctx, nil, s)
 	}
@@ -83,7 +83,7 @@ func (t tool) into(ctx context.Context, name string, log func(string, ...any), l
 	return m, nil
 }
 
-// stillCtx returns a context for undoing, with its own deadline if ctx has ended.
+// stillCtx returns a context for cleaning up. If ctx has ended, it has its own deadline.
 func stillCtx(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return context.WithCancel(ctx)

@@ -24,7 +24,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// opened opens a machine of a kind through its stand-in.
+// opened opens a machine of kind k through its stand-in. Later it checks that closing the machine removed its record.
 func opened(t *testing.T, k kind.Kind, spec plan.Spec) (iotax.Machine, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -32,7 +32,7 @@ func opened(t *testing.T, k kind.Kind, spec plan.Spec) (iotax.Machine, error) {
 	work := t.TempDir()
 	m, err := k.Open(ctx, spec, kind.Options{Name: "a name", WorkDir: work, Log: t.Logf})
 	if err == nil {
-		t.Cleanup(func() { // after the machine was closed
+		t.Cleanup(func() { // runs after the machine is closed
 			if notes, _ := filepath.Glob(work + "/made-*"); len(notes) > 0 {
 				t.Errorf("noted for ever: %v", notes)
 			}
@@ -50,8 +50,8 @@ func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 	return m
 }
 
-// suite is the machines' suite; when it returns, they are closed. Patience is for a
-// busy host, and two programs on the way. It is whole for lima; wsl runs commands the same way, and tart over SSH.
+// suite runs the suite of all machines, and returns after they are closed. The patience allows for a busy host and two
+// more programs per command. Only lima runs the whole suite: wsl runs commands in the same way, and tart over SSH.
 func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
 	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
@@ -77,7 +77,7 @@ func TestLima(t *testing.T) {
 	}
 }
 
-// An instance that is there is used as it is, and stays.
+// iotax uses an existing instance as it is, and does not delete it.
 func TestLimaInstance(t *testing.T) {
 	s := standIn(t)
 	_, err := opened(t, LimaKind, &Lima{Instance: "mine"})
@@ -98,7 +98,7 @@ func TestLimaInstance(t *testing.T) {
 	if out, err := iotax.Output(t.Context(), m, "sh", "-c", "id -u; pwd"); err != nil || string(out) != fmt.Sprintf("%d\n/\n", os.Getuid()) {
 		t.Errorf("it said %q, %v", out, err)
 	}
-	// Its end shows as an error of the machine and not as the command's.
+	// If the instance ends, Run returns an error of the machine, not an exit status of the command.
 	if err := s.stop("mine"); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTart(t *testing.T) {
 	s := standIn(t)
 	t.Setenv("STANDIN_IP", ip)
 	suite(t, true, func(t *testing.T) iotax.Machine {
-		// The key is the clone's own: the stand-in makes it, and this waits for it.
+		// The stand-in makes the clone's key. Copy the key to the spec's path as soon as it exists.
 		key := filepath.Join(t.TempDir(), "key")
 		go func() {
 			for range 3000 {
@@ -172,11 +172,11 @@ func TestTart(t *testing.T) {
 	}
 }
 
-// An instance that a died run made is found by the note in that run's directory, which stays until the instance is gone; others'
-// instances are left alone.
+// Find finds an instance of a crashed run by its record in that run's directory. The record remains until the instance
+// is removed. Other instances stay.
 func TestLeftInstances(t *testing.T) {
 	s := standIn(t)
-	// The note is there before the instance: this one cannot be made, nor removed.
+	// The record is written before the instance is made. This instance can be neither made nor removed.
 	work := t.TempDir()
 	if _, err := LimaKind.Open(t.Context(), &Lima{Template: "none"}, kind.Options{WorkDir: work}); err == nil {
 		t.Fatal("a template that is none makes an instance")
@@ -188,7 +188,7 @@ func TestLeftInstances(t *testing.T) {
 	base := t.TempDir()
 	dir := base + "/iotax-died"
 	l := leftover.Label{Run: "run-" + filepath.Base(base), Runner: leftover.Self()}
-	l.Runner.Start++ // dead
+	l.Runner.Start++ // the runner counts as dead
 	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(dir+"/"+leftover.Marker, []byte(l.String()+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestLeftInstances(t *testing.T) {
 	if err := items[2].Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "made-") {
 		t.Errorf("the notes went before the instances: %v", err)
 	}
-	// Who asks is in another environment; and the directory of the instances is not there for a while.
+	// The caller has another environment, and the directory of the instances is missing for a while.
 	t.Setenv("LIMA_HOME", t.TempDir())
 	t.Setenv("TART_HOME", t.TempDir())
 	t.Setenv("PATH", "/usr/bin:/bin")
@@ -242,7 +242,7 @@ func TestLeftInstances(t *testing.T) {
 	}
 }
 
-// What is missing is said, with what to do.
+// The error for a missing tool, or an invalid spec, has a hint or names the field.
 func TestToolsMissing(t *testing.T) {
 	for _, c := range []struct {
 		kind kind.Kind
@@ -273,7 +273,7 @@ func TestToolsMissing(t *testing.T) {
 	}
 }
 
-// A guest's flush means what the virtual machine does for it.
+// Weakens depends on how the virtual machine handles a flush.
 func TestToolsWeaken(t *testing.T) {
 	for opts, want := range map[string]iotax.Durability{
 		"": iotax.Durable, "caching=cached": iotax.Durable, "sync=full": iotax.Durable, "sync=fsync,caching=uncached": iotax.DriveCache,
@@ -305,7 +305,7 @@ func TestToolsWeaken(t *testing.T) {
 	}
 }
 
-// What runs commands in the machines of the tools keeps what it can do.
+// The machines of this package pass on the capabilities of the machines that they wrap.
 func TestCapsKept(t *testing.T) {
 	x := remote.New(&remote.Exec{Name: "x"}, "")
 	machinetest.Keeps(t, &limaMade{limaInstance: &limaInstance{Machine: x}}, x)

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on the Windows
-// side, or inside another distribution, where wsl.exe is found as well.
+// WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on Windows, or inside
+// another distribution, where wsl.exe is in the PATH, too.
 type WSL struct {
 	Distribution string `yaml:"distribution" doc:"name of the distribution; empty means the default one"`
 	User         string `yaml:"user" doc:"user to run as; empty means the distribution's default"`
@@ -31,7 +31,7 @@ func (s *WSL) Traits() plan.Traits {
 	return plan.Traits{Stays: true, HostFiles: programFile(&s.Program)}
 }
 
-// Validate refuses names that wsl.exe would take as options.
+// Validate returns an error for names that wsl.exe would treat as options.
 func (s *WSL) Validate() error {
 	for field, v := range map[string]string{"distribution": s.Distribution, "user": s.User} {
 		if strings.HasPrefix(v, "-") || strings.ContainsAny(v, "\r\n\t\"") {
@@ -41,7 +41,7 @@ func (s *WSL) Validate() error {
 	return nil
 }
 
-// prefix returns the words before a command. --exec bypasses the shell of the distribution.
+// prefix returns the arguments before a command. --exec bypasses the distribution's shell.
 func (s *WSL) prefix() (a []string) {
 	if s.Distribution != "" {
 		a = append(a, "-d", s.Distribution)
@@ -78,7 +78,7 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 		return nil, &iotax.Error{Op: "open machine", On: cmp.Or(o.Name, "WSL "+s.Distribution), Err: err, Hint: "wsl.exe --list --verbose shows the distributions"}
 	}
 	m.facts["wsl.kernel"] = strings.TrimSpace(out)
-	lost := func(context.Context) error { return nil } // wsl.exe starts a distribution that does not run
+	lost := func(context.Context) error { return nil } // wsl.exe starts a distribution that is not running
 	if m.Machine, err = wsl.into(ctx, cmp.Or(o.Name, s.Distribution, "wsl"), o.Log, lost, s.prefix()...); err != nil {
 		return nil, err
 	}
