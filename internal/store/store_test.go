@@ -48,7 +48,8 @@ func exampleRun(id string) *iotax.Run {
 	}
 }
 
-// exampleTrial is as large as a ten-second fio trial: 16 values, 6 series, 2 histograms, raw output.
+// exampleTrial returns a trial as large as one of fio that takes ten seconds: 16 values, 6 series, 2 histograms, raw
+// output.
 func exampleTrial(run string, seq int) *iotax.Trial {
 	r := rand.New(rand.NewPCG(uint64(seq), 1))
 	t := &iotax.Trial{
@@ -112,7 +113,7 @@ func testRoundTrip(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 	}
-	odd.Values[len(odd.Values)-4].Value = math.NaN() // a store keeps no infinity
+	odd.Values[len(odd.Values)-4].Value = math.NaN() // a store reads infinity back as NaN
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +159,8 @@ func testRoundTrip(t *testing.T, url string) {
 	}
 }
 
-// fill sets every field under v to something that is not its zero value, so that a field that is
-// added to the nouns and forgotten here is found.
+// fill sets every field under v to a non-zero value. The test fails when a field is added to the types but not to the
+// store.
 func fill(t *testing.T, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -240,7 +241,7 @@ func testEachPages(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 	}
-	const n = 600 // over two pages when brief, and many when full
+	const n = 600 // more than one page when brief, and many when full
 	for i := range n {
 		// Out of order, with gaps, and mixed with another run.
 		seq := (i*7)%n*2 - 100
@@ -268,7 +269,7 @@ func testEachPages(t *testing.T, url string) {
 		}
 	}
 	for range s.Each(ctx, "a", Full) {
-		break // leaves no transaction open: the next write goes through
+		break // must not leave a transaction open: the next write has to succeed
 	}
 	if err := s.Append(ctx, &iotax.Trial{Run: "a", Seq: 5000}); err != nil {
 		t.Fatal(err)
@@ -310,7 +311,7 @@ func testLookup(t *testing.T, url string) {
 			t.Errorf("Get(%q) = %v, %v; want %s", x.ref, r, err, x.want)
 		}
 	}
-	// A run that came to no trial is not what a user asks for, if there is another.
+	// "latest" skips a run without trials if another run has some.
 	if err := s.Append(ctx, exampleTrial(ids[1], 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -454,13 +455,12 @@ func TestSQLPrompt(t *testing.T) {
 	}
 }
 
-// Appends from many goroutines, while others read and a second Store (as a second process would)
-// writes too.
+// Several goroutines append, while others read and a second Store writes, as a second process would.
 func testConcurrent(t *testing.T, url string) {
 	ctx := context.Background()
 	var stores [4]*Store
 	var wg sync.WaitGroup
-	for i := range stores { // opening a fresh store at the same moment
+	for i := range stores { // open a new store concurrently
 		wg.Go(func() {
 			s, err := Open(ctx, url)
 			if err != nil {
@@ -570,7 +570,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// A mistyped name makes neither a store nor a directory.
+// A mistyped name creates neither a store nor a directory.
 func TestMistypedStore(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -592,7 +592,7 @@ func TestMistypedStore(t *testing.T) {
 		t.Errorf("%v was made, %v", made, err)
 	}
 	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
-	for _, url := range []string{"", filepath.Join(dir, "state", "iotax", "iotax.db")} { // the user's own is made by the first command
+	for _, url := range []string{"", filepath.Join(dir, "state", "iotax", "iotax.db")} { // the first command creates the default store
 		s, err := OpenExisting(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
@@ -647,7 +647,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkRead100k(b *testing.B) {
 	s := fresh(b)
 	s.db.SetMaxOpenConns(1)
-	if _, err := s.db.Exec("PRAGMA synchronous = OFF"); err != nil { // the set-up alone
+	if _, err := s.db.Exec("PRAGMA synchronous = OFF"); err != nil { // only for the setup
 		b.Fatal(err)
 	}
 	const brief, full = 100_000, 2_000
