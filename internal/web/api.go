@@ -14,13 +14,13 @@ import (
 	"iotax/internal/trend"
 )
 
-// apiVersion is the version of the server's own JSON answers. A version may only add fields.
+// apiVersion is the version of the server's own JSON responses. Within a version, only new fields may be added.
 const apiVersion = 1
 
-// mostListed is the maximum number of runs in an answer.
+// mostListed is the maximum number of runs in a response.
 const mostListed = 1000
 
-// api returns the error of a handler as JSON.
+// api adapts a handler and writes its error as JSON.
 func (s *Server) api(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
@@ -33,13 +33,13 @@ func (s *Server) apiError(w http.ResponseWriter, status int, text string) {
 	what, hint, _ := strings.Cut(text, "\n  hint: ")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(struct { // the visitor may be gone
+	_ = json.NewEncoder(w).Encode(struct { // the client may have disconnected
 		Error string `json:"error"`
 		Hint  string `json:"hint,omitempty"`
 	}{what, hint})
 }
 
-// answer sends the complete output of write, or its error.
+// answer sends the output of write if write succeeds. Otherwise it returns the error and sends nothing.
 func answer(w http.ResponseWriter, write func(*bytes.Buffer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -86,7 +86,7 @@ func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) error {
 	}{apiVersion, total, q.Offset, runs})
 }
 
-// apiRun returns the report of a run as `iotax report --json` prints it.
+// apiRun returns the report of a run in the format of `iotax report --json`.
 func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -124,7 +124,8 @@ func some[T any](v T, ok bool) *T {
 	return &v
 }
 
-// apiCompare returns a comparison of exactly two runs, the older first, as `iotax compare A B --json` prints it.
+// apiCompare compares exactly two runs, the older first unless base is given, in the format of `iotax compare A B
+// --json`.
 func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
 	v := r.URL.Query()
 	if len(v["run"]) != 2 {

@@ -20,13 +20,13 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A tab adds to a browser what the pages of this server have in common.
+// A tab adds helpers for the pages of this server to a browser tab.
 type tab struct{ *browsertest.Tab }
 
-// js is a script's result in words.
+// js evaluates a script and returns its result as a string.
 func (b tab) js(script string) string { b.Helper(); return b.Eval("String(" + script + ")") }
 
-// fits tries a page in all windows, in light and dark.
+// fits checks that a page is readable and accessible in all window sizes, in light and dark.
 func (b tab) fits(page string) {
 	b.Helper()
 	for _, l := range browsertest.Looks {
@@ -42,7 +42,7 @@ func (b tab) fits(page string) {
 	b.As(browsertest.Looks[0])
 }
 
-// The history of a store, a comparison by ticking, a report and a trend, as a visitor goes through them.
+// TestBrowser visits the history of a store, compares ticked runs, and follows links to reports and trends.
 func TestBrowser(t *testing.T) {
 	long.Test(t)
 	db, _ := open(t)
@@ -76,23 +76,23 @@ func TestBrowser(t *testing.T) {
 	b.To(base + "/")
 	b.Until(`document.querySelectorAll(".s-runs tbody tr").length == 50`)
 	b.fits("history")
-	// Sort by name: the address says so, and the first row is another.
+	// Sort by name: the address changes, and so does the first row.
 	browsertest.Act(b.Tab, chromedp.Click(`.s-runs th.s-run a`))
 	b.Until(`location.search.includes("order=name") && document.querySelector(".s-runs .s-run").ariaSort == "ascending" && document.querySelector("tbody .s-run a").textContent.startsWith("<script>")`)
 	browsertest.Act(b.Tab, chromedp.Click(`.s-pages a[rel=next]`))
 	b.Until(`location.search.includes("offset=50") && document.querySelectorAll(".s-runs tbody tr").length == 16`)
-	// Filter, by key and by status.
+	// Filter with the keyboard and by status.
 	b.To(base + "/")
 	browsertest.Act(b.Tab, chromedp.KeyEvent("/"))
 	b.Until(`document.activeElement.id == "q"`)
-	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`document.getElementById("q").value = ""`)) // the protocol sends the key's character all the same
+	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`document.getElementById("q").value = ""`)) // the DevTools protocol also types the shortcut's character into the field
 	browsertest.Act(b.Tab, chromedp.KeyEvent("nightly-02\r"))
 	b.Until(`location.search.includes("q=nightly-02") && document.querySelectorAll(".s-runs tbody tr").length == 10`)
 	b.To(base + "/")
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`(() => { const s = document.getElementById("status"); s.value = "interrupted"; s.dispatchEvent(new Event("change")); })()`))
 	b.Until(`location.search.includes("status=interrupted") && document.querySelectorAll(".s-runs tbody tr").length == 1`)
 
-	// Compare what is ticked.
+	// Compare the ticked runs.
 	b.To(base + "/?q=nightly-01")
 	b.Until(`document.querySelector("[data-tray] button").disabled`)
 	browsertest.Act(b.Tab, chromedp.Click(`input[value="nightly-019"]`))
@@ -103,11 +103,11 @@ func TestBrowser(t *testing.T) {
 	b.fits("compare")
 	b.To(base + "/compare?run=nightly-019&run=nightly-012&run=nightly-003&run=shares-in-a-guest-000")
 	b.fits("compare-four")
-	// From a number to what it was over time, judged as it was here.
+	// Follow a number to its trend, which is judged by value as well.
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".scroll tbody tr")].find(r => r.textContent.includes("`+share+`") && r.querySelector("a[href^='/trend']")).querySelector("a[href^='/trend']").click()`))
 	b.Until(`location.pathname == "/trend" && location.search.includes("by=value") && document.querySelector("main").textContent.includes(" at ` + share + ` got worse")`)
 
-	// A report, and back.
+	// Open a report, then trends from it.
 	b.To(base + "/runs/nightly-040")
 	if n := b.js(`document.querySelectorAll("#ratios svg").length`); n == "0" {
 		t.Error("the report has no plot")
@@ -116,7 +116,7 @@ func TestBrowser(t *testing.T) {
 		t.Errorf("the bar has no style: %s", c)
 	}
 	b.fits("run")
-	// Under the server's policy too, drawings can be saved.
+	// The content security policy of the server allows saving drawings.
 	b.js(`(() => { window.saved = ""; HTMLAnchorElement.prototype.click = function () { window.saved += this.download + " "; }; for (const x of document.querySelectorAll("figure .save button")) x.click(); })()`)
 	b.Until(`window.saved.includes(".svg") && window.saved.includes(".png")`)
 	browsertest.Act(b.Tab, chromedp.Click(`main > .scroll tbody tr:nth-child(3) a[href^="/trend"]`))
@@ -132,11 +132,11 @@ func TestBrowser(t *testing.T) {
 	b.Until(`document.querySelector("h1").textContent.startsWith("23 trials, at most")`)
 	b.fits("live")
 	b.To(base + "/login")
-	b.Until(`location.pathname == "/"`) // nothing is locked
+	b.Until(`location.pathname == "/"`) // without a token, the login page redirects to the history
 	b.Quiet(base)
 }
 
-// A server with a token, a run that goes on beside it, and the end of both, all as real processes.
+// TestBrowserLive runs a server with a token and a concurrent measurement as real processes, and stops both.
 func TestBrowserLive(t *testing.T) {
 	long.Test(t)
 	if _, err := exec.LookPath("fio"); err != nil {
@@ -214,7 +214,7 @@ func TestBrowserLive(t *testing.T) {
 		text, _ := io.ReadAll(printed)
 		report <- string(text)
 	}()
-	// The list shows the run as soon as it is there.
+	// The list shows the run as soon as it exists.
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
 		b.To(base + "/")
 		if b.js(`!!document.querySelector(".s-runs .s-state.better")`) == "true" {
@@ -231,7 +231,8 @@ func TestBrowserLive(t *testing.T) {
 	count := b.js(`parseInt(document.querySelector("h1").textContent)`)
 	b.Until(`window.here && parseInt(document.querySelector("h1").textContent) > ` + count)
 	b.Until(`window.here && document.querySelector(".s-lanes progress").value >= 6`)
-	// When the run has ended, its report stands there. It lasts until the browser, however slow, has seen that.
+	// When the run ends, the live view changes to the report. Read the runner's output only afterwards, however slow
+	// the browser is.
 	if err := run.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestBrowserLive(t *testing.T) {
 	b.Until(`location.pathname == "/login"`)
 	b.Quiet(base)
 
-	// An open live view does not keep the server from ending, and ending is no failure.
+	// An open live view does not keep the server from stopping. The server exits without an error.
 	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,10 @@ import (
 	"iotax/internal/store"
 )
 
-// mostCompared is the maximum number of runs that fit on a page.
+// mostCompared is the maximum number of runs in a comparison.
 const mostCompared = 6
 
-// chosen reads the runs of ?run=A&run=B…. The first is the one that the others are compared with: base, or the
-// oldest.
+// chosen loads the runs of ?run=A&run=B…. The first one returned is the reference: the run of ?base=, or the oldest.
 func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error) {
 	refs := v["run"]
 	if len(refs) < 2 {
@@ -51,7 +50,7 @@ func (s *Server) chosen(ctx context.Context, v url.Values) ([]*iotax.Run, error)
 	return runs, nil
 }
 
-// comparisons compares each run with the first.
+// comparisons compares each further run with the first, and also returns the report of the first.
 func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report, []*compare.Comparison, error) {
 	o := compare.Options{Margin: -1, By: compare.By(v.Get("by"))}
 	if o.By != "" && o.By != compare.ByValue && o.By != compare.ByLoss {
@@ -78,7 +77,7 @@ func (s *Server) comparisons(ctx context.Context, v url.Values) (*report.Report,
 	return first, out, nil
 }
 
-// compare shows the page that `iotax compare A B -o x.html` writes, for two or more runs, below a bar.
+// compare serves the page that `iotax compare A B -o x.html` writes, with a navigation bar, for two or more runs.
 func (s *Server) compare(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	_, all, err := s.comparisons(r.Context(), query)

@@ -69,13 +69,13 @@ func serve(t testing.TB, s *Server) string {
 	return server.URL
 }
 
-// A history is a number of nightly runs, the later of which may be unlike the earlier.
+// A history describes a series of nightly runs, which may change from some night on.
 type history struct {
 	name   string
 	runs   int
 	rounds int
 	seed   uint64
-	change func(night int, run *iotax.Run, target string) float64 // factor of a target's speed
+	change func(night int, run *iotax.Run, target string) float64 // factor on a target's speed
 }
 
 func (h history) id(night int) string { return fmt.Sprintf("%s-%03d", h.name, night) }
@@ -95,10 +95,10 @@ func (h history) run(night int) *iotax.Run {
 	}
 }
 
-// trials are those of one night, in order.
+// trials returns the trials of one night, in order.
 func (h history) trials(run *iotax.Run, night int) []*iotax.Trial {
 	r := rand.New(rand.NewPCG(h.seed, uint64(night)))
-	host := math.Exp(.02 * r.NormFloat64()) // the night's mood of the host
+	host := math.Exp(.02 * r.NormFloat64()) // varies between nights
 	var out []*iotax.Trial
 	at := run.Start.Add(10 * time.Second)
 	for round := range h.rounds {
@@ -144,7 +144,7 @@ func (h history) fill(t testing.TB, s *store.Store) {
 	}
 }
 
-// nightly loses 15 % on virtio-fs at night 18, when the kernel changed.
+// nightly returns a history in which virtio-fs becomes 15 % slower at night 18, when the kernel changes.
 func nightly(runs int) history {
 	return history{name: "nightly", runs: runs, rounds: 6, seed: 1, change: func(night int, run *iotax.Run, target string) float64 {
 		if night < 18 {
@@ -158,8 +158,8 @@ func nightly(runs int) history {
 	}}
 }
 
-// multiply copies the one run of a store in SQL, with its trials and values, until there are n of them: what
-// a store looks like after years.
+// multiply copies the only run of a store in SQL, with its trials and values, until the store contains n runs. The
+// result resembles a store after years of use.
 func multiply(t testing.TB, path string, n int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(OFF)")

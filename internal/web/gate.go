@@ -18,18 +18,18 @@ import (
 	"iotax"
 )
 
-// A gate decides which requests are admitted.
+// A gate decides which requests are accepted.
 type gate struct {
-	token   [sha256.Size]byte // its hash, which is compared in constant time
+	token   [sha256.Size]byte // SHA-256 of the token; compared in constant time
 	locked  bool
 	hosts   []string // lower case
 	cookie  string
-	key     []byte        // signs sessions until the process ends
-	logins  chan struct{} // limits concurrent attempts, so that guessing is slow
+	key     []byte        // signs session cookies; a new one for each process
+	logins  chan struct{} // limits concurrent login attempts, so that guessing is slow
 	foreign *http.CrossOriginProtection
 }
 
-// session is the lifetime of a login.
+// session is the lifetime of a login session.
 const session = 12 * time.Hour
 
 // penalty is the delay after a wrong token.
@@ -47,8 +47,8 @@ func newGate(token string, hosts []string) (gate, error) {
 	return g, nil
 }
 
-// known reports whether a Host header names this server. An attacker's page whose host name resolves to this
-// server (DNS rebinding) sends its own name. Addresses and localhost cannot be rebound.
+// known reports whether a Host header names this server. It defends against DNS rebinding: an attacker's page whose
+// host name resolves to this server sends that host name. IP addresses and localhost cannot be rebound.
 func (g *gate) known(hostport string) bool {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
@@ -67,7 +67,7 @@ func (g *gate) right(token string) bool {
 	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
 }
 
-// ticket returns the value of a session's cookie: its end, and a signature.
+// ticket returns the value of a session cookie: its expiry time and a signature.
 func (g *gate) ticket(until time.Time) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
 	return base64.RawURLEncoding.EncodeToString(append(b, g.sign(b)...))
@@ -87,7 +87,8 @@ func (g *gate) valid(ticket string, now time.Time) bool {
 	return now.Unix() < int64(binary.BigEndian.Uint64(b))
 }
 
-// admits reports whether a request is allowed.
+// admits reports whether a request is authorized by a bearer token or a session cookie. Without a token, every
+// request is.
 func (g *gate) admits(r *http.Request, now time.Time) bool {
 	if !g.locked {
 		return true
@@ -99,10 +100,10 @@ func (g *gate) admits(r *http.Request, now time.Time) bool {
 	return err == nil && g.valid(c.Value, now)
 }
 
-// policy is the content security policy of the server's own pages: only content from the server.
+// policy is the content security policy of the server's own pages. It allows only content from this server.
 const policy = "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'"
 
-// guard checks every request.
+// guard checks every request before it reaches next.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -117,7 +118,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			http.Error(w, fmt.Sprintf("this server does not have the name %q. Use its address, or start it with --host NAME.", r.Host), http.StatusMisdirectedRequest)
 			return
 		}
-		// Another site may link here, but may not load anything in the background.
+		// Other sites may link here, but their pages may not load resources from this server.
 		if site, mode := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode"); (site == "cross-site" || site == "same-site") && mode != "navigate" {
 			http.Error(w, "requests of other sites are not answered", http.StatusForbidden)
 			return
@@ -144,7 +145,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// slow waits for the penalty of a wrong token.
+// slow waits as a penalty for a wrong token. Only a few requests wait at a time; the others queue.
 func (s *Server) slow(r *http.Request) {
 	select {
 	case s.gate.logins <- struct{}{}:
@@ -178,8 +179,8 @@ func (s *Server) writeLogin(w http.ResponseWriter, r *http.Request, status int, 
 	s.write(w, r, status, "login.html", loginView{v, wrong, local(to)})
 }
 
-// local keeps a redirect on this server: it returns "/" unless to is a path, and not one that a browser takes for
-// a host.
+// local returns `to` if it is a path on this server, otherwise "/". It also rejects paths that browsers would treat
+// as a host name.
 func local(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
 		return "/"
@@ -212,7 +213,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) sessionCookie(r *http.Request, value string, age int) *http.Cookie {
-	// A proxy with TLS sets this header. A false one can only restrict the cookie.
+	// A TLS proxy sets this header. A forged value can only restrict the cookie.
 	secure := r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 	return &http.Cookie{Name: s.gate.cookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: secure, SameSite: http.SameSiteStrictMode}
 }

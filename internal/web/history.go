@@ -16,7 +16,7 @@ import (
 // perPage is the number of runs on a page.
 const perPage = 50
 
-// maxOffset bounds the work of a hostile request.
+// maxOffset limits the work that a hostile request can cause.
 const maxOffset = 10_000_000
 
 type historyView struct {
@@ -30,7 +30,7 @@ type historyView struct {
 	Prev     string
 	Next     string
 	Filtered bool
-	Running  []runView // always first
+	Running  []runView // shown on every page of the list
 }
 
 type choice struct {
@@ -52,7 +52,7 @@ type runView struct {
 
 var statuses = []iotax.Status{iotax.Running, iotax.Done, iotax.Incomplete, iotax.Interrupted, iotax.Failed}
 
-// queryOf reads a query from the address of a page.
+// queryOf parses the query parameters of a page.
 func queryOf(v url.Values) (store.Query, error) {
 	q := store.Query{Text: v.Get("q"), Name: v.Get("name"), Status: iotax.Status(v.Get("status")), Order: store.Order(v.Get("order")), Reverse: v.Get("reverse") != "", Limit: perPage}
 	if len(q.Text) > 500 || len(q.Name) > 500 {
@@ -76,7 +76,7 @@ func queryOf(v url.Values) (store.Query, error) {
 	return q, nil
 }
 
-// address returns the address of the page that shows q.
+// address returns the address of the history page for q.
 func address(q store.Query) string {
 	v := url.Values{}
 	set := func(key, value string) {
@@ -124,7 +124,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 		next.Offset, next.Order, next.Reverse = 0, c.order, q.Order == c.order && !q.Reverse
 		col := columnView{Label: c.label, Href: address(next), Class: c.class}
 		if q.Order == c.order {
-			// Times sort in descending order by default, names in ascending order.
+			// By default, times sort in descending order and names in ascending order.
 			down := (c.order == store.ByStart || c.order == store.ByTook) != q.Reverse
 			col.Sorted = "ascending"
 			if down {
@@ -188,7 +188,7 @@ func statusClass(s iotax.Status) string {
 	return "discarded"
 }
 
-// took formats a duration with at most two units: "1h12m", "14m8s", "9.4s".
+// took formats a duration, for example "1h12m", "14m8s" or "9.4s".
 func took(d time.Duration) string {
 	switch {
 	case d >= time.Hour:

@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which the store is checked for news of a run, once for all its visitors.
+	// lookEvery is the interval at which a followed run is polled, once for all its visitors.
 	lookEvery = time.Second
-	// beat is the interval of messages that keep a connection open.
+	// beat is the interval of the messages that keep a connection open.
 	beat = 15 * time.Second
 	// mostWatchers is the maximum number of open live views.
 	mostWatchers = 32
-	// lastTrials is the number of listed trials.
+	// lastTrials is the number of recent trials that are listed.
 	lastTrials = 12
-	// silence is the time without a trial after which the page shows that the runner may be gone.
+	// silence is the time without a trial after which the page warns that the runner may have died.
 	silence = 15 * time.Minute
 )
 
-// live shows a running run. For one that has ended it redirects to the report.
+// live serves the live view of a running run. It redirects to the report if the run has ended.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -65,13 +65,13 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// liveView is a running run as the page shows it.
+// liveView is the data of the live page of a running run.
 type liveView struct {
 	ID, Name, Status, Started string
 	Elapsed                   int // seconds since the start
 	Trials                    int
-	Left                      string // "at most 3m", or ""
-	Age                       int    // seconds since the last trial ended; −1 without trials
+	Left                      string // "at most 3m", or "" if unknown
+	Age                       int    // seconds since the last trial ended, or −1 if there are no trials
 	Silent                    bool
 	Lanes                     []laneView
 	Cells                     []cellView
@@ -97,8 +97,8 @@ type trialView struct {
 	Class, Outcome                string
 }
 
-// liveView computes the progress of a run. The remaining time is the mean time of a trial so far times the largest
-// number of remaining trials, as in the progress on a terminal.
+// liveView computes the progress of a run. The remaining time is the mean duration of the trials so far times the
+// maximum number of remaining trials, as in the terminal's progress line.
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
 	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
@@ -122,7 +122,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	var m plan.Measure
 	if s.Measure != nil {
 		var err error
-		if m, err = s.Measure(run); err != nil { // for example the plan of a newer iotax: the page has no bars
+		if m, err = s.Measure(run); err != nil { // for example the plan of a newer iotax; the page then shows no progress bars
 			m = plan.Measure{}
 		}
 	}
@@ -208,7 +208,7 @@ func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	return v
 }
 
-// wholeRounds counts the rounds of a workload that have a trial of every target and are not discarded.
+// wholeRounds returns the number of complete, undiscarded rounds of a workload: rounds with a trial on every target.
 func wholeRounds(rep *report.Report, workload string, targets int) int {
 	trials, discarded := map[int]int{}, map[int]bool{}
 	for _, t := range rep.Trials {
@@ -226,7 +226,7 @@ func wholeRounds(rep *report.Report, workload string, targets int) int {
 	return n
 }
 
-// widest returns the half width of the widest ratio of a section, 0 if one is still unknown.
+// widest returns the largest half-width of the ratios in a section, or 0 if the interval of a ratio is still unknown.
 func widest(sec report.Section) float64 {
 	out := 0.0
 	for _, row := range sec.Rows {
@@ -241,7 +241,7 @@ func widest(sec report.Section) float64 {
 	return out
 }
 
-// feeds has one feed for each run with live views.
+// feeds manages one feed for each run with open live views.
 type feeds struct {
 	s        *Server
 	mu       sync.Mutex
@@ -256,14 +256,14 @@ func (f *feeds) init(s *Server) {
 	f.end, f.close = context.WithCancel(context.Background())
 }
 
-// A feed reads the new trials of a run, and sends each new state of the page to its watchers.
+// A feed polls a run and sends each new state of its page to the watchers.
 type feed struct {
 	watchers map[chan message]bool
 	last     message
 	stop     context.CancelFunc
 }
 
-// message is an event: the new content of the page, or the end of the run.
+// A message is an event for the browser: new page content, or the end of the run.
 type message struct {
 	id    int // Seq of the newest trial
 	event string
@@ -272,7 +272,7 @@ type message struct {
 
 var errCrowd = problem{errors.New("too many live views are open"), http.StatusServiceUnavailable}
 
-// watch joins the feed of a run. The caller must call leave.
+// watch subscribes to the feed of a run and starts the feed if necessary. The caller must call leave.
 func (f *feeds) watch(id string) (news <-chan message, leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -306,7 +306,7 @@ func (f *feeds) watch(id string) (news <-chan message, leave func(), err error) 
 	}, nil
 }
 
-// tell sends m to every watcher. It replaces a message that a watcher has not read.
+// tell sends m to every watcher. It replaces a message that a watcher has not received yet.
 func (f *feeds) tell(one *feed, m message) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -320,7 +320,7 @@ func (f *feeds) tell(one *feed, m message) {
 	}
 }
 
-// follow polls the state of the run and reads new trials.
+// follow polls the state of the run until the run ends or ctx is done.
 func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -333,7 +333,7 @@ func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 			f.tell(one, message{event: "end", data: []byte("removed")})
 			return
 		case err != nil && ctx.Err() == nil:
-			f.s.Log("live view of %s: %v", id, err) // try again, the store may be locked
+			f.s.Log("live view of %s: %v", id, err) // retry: the store may be locked
 		case err == nil && st != seen:
 			if trials, err = f.news(ctx, one, id, st, trials); err != nil {
 				if ctx.Err() == nil {
@@ -355,14 +355,14 @@ func (f *feeds) follow(ctx context.Context, id string, one *feed) {
 	}
 }
 
-// news reads the new trials, and sends the new content of the page.
+// news reads the new trials and sends the new page content to the watchers. It returns all trials so far.
 func (f *feeds) news(ctx context.Context, one *feed, id string, st store.State, trials []*iotax.Trial) ([]*iotax.Trial, error) {
 	after := math.MinInt
 	run, err := f.s.Store.Get(ctx, id)
 	if err != nil {
 		return trials, err
 	}
-	if run.Environment["shards"] != "" { // with several processes, new trials may have lower numbers
+	if run.Environment["shards"] != "" { // with several processes, new trials may have a lower Seq
 		trials = nil
 	}
 	if len(trials) > 0 {
@@ -382,7 +382,7 @@ func (f *feeds) news(ctx context.Context, one *feed, id string, st store.State, 
 	return trials, nil
 }
 
-// events streams a live view as server-sent events.
+// events streams the updates of a live view as server-sent events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -395,10 +395,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // keeps nginx from buffering events
+	w.Header().Set("X-Accel-Buffering", "no") // keeps nginx from buffering the events
 	out := http.NewResponseController(w)
 	send := func(text string) bool {
-		// A visitor that does not read must not keep the connection forever.
+		// A client that does not read must not hold the connection forever.
 		if out.SetWriteDeadline(time.Now().Add(2*beat)) != nil {
 			return false
 		}

@@ -12,14 +12,14 @@ import (
 	"iotax/internal/store"
 )
 
-// scraped is the answer to the last scrape and its runs.
+// scraped caches the response to the last scrape and the ids of its runs.
 type scraped struct {
 	sync.Mutex
 	runs []string
 	text []byte
 }
 
-// metrics returns the newest complete run of each name, among the newest mostListed runs, as OpenMetrics.
+// metrics returns the newest complete run of each name as OpenMetrics. It considers only the newest mostListed runs.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	all, _, err := s.Store.Find(r.Context(), store.Query{Limit: mostListed})
 	if err != nil {

@@ -21,17 +21,17 @@ type barView struct {
 	ID, Name string
 	Running  bool
 	Trends   string
-	Earlier  string // comparison with the previous run of that name
+	Earlier  string // the address that compares the run with the previous run of the same name
 	JSON     string
 }
 
-// run shows the page that `iotax report -o x.html` writes, below a bar.
+// run serves the page that `iotax report -o x.html` writes, with a navigation bar.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	if run.ID != r.PathValue("id") { // latest, a name, or the beginning of an id
+	if run.ID != r.PathValue("id") { // the reference is "latest", a name, or a prefix of an id
 		http.Redirect(w, r, "/runs/"+url.PathEscape(run.ID), http.StatusFound)
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	var trend func(compare.CellMetric) string
-	if !bar.Running { // an unfinished run is not in trends
+	if !bar.Running { // trends do not include an unfinished run
 		trend = trendsOf(false, run)
 	}
 	d, err := document.Page(rep, trend)
@@ -61,23 +61,23 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	return s.document(w, bar, d)
 }
 
-// document sends a document as a page below a bar, with its policy.
+// document sends d as a page below the bar, with the matching content security policy.
 func (s *Server) document(w http.ResponseWriter, bar barView, d block.Document) error {
 	var top, page bytes.Buffer
 	if err := s.pages.ExecuteTemplate(&top, "bar", bar); err != nil {
 		return err
 	}
-	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // the template escapes it
+	if err := html.Write(&page, d, html.Frame{Head: s.frame.head, Top: template.HTML(top.String())}); err != nil { // the template has escaped it
 		return err
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", s.frame.policy)
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(page.Bytes()) // the visitor may be gone
+	_, _ = w.Write(page.Bytes()) // the client may have disconnected
 	return nil
 }
 
-// report computes the report of a run from the store.
+// report computes the report of a run in the store.
 func (s *Server) report(ctx context.Context, run *iotax.Run, depth store.Depth) (*report.Report, error) {
 	return report.From(run, s.Store.Parts(ctx, run.ID, "", depth))
 }

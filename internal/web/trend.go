@@ -15,7 +15,7 @@ import (
 	"iotax/internal/trend"
 )
 
-// trendOf computes the trend of an address.
+// trendOf computes the trend that the query parameters select.
 func (s *Server) trendOf(ctx context.Context, q url.Values) (*trend.Trend, error) {
 	o := trend.Options{Cell: store.Cell{Workload: q.Get("workload"), Target: q.Get("target")}, Name: q.Get("name"), Metric: q.Get("metric"), By: q.Get("by")}
 	if text := q.Get("runs"); text != "" {
@@ -42,7 +42,7 @@ type cellsView struct {
 
 type linkView struct{ Label, Href string }
 
-// trends lists all cells.
+// trends serves the list of all cells.
 func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	v := trendsView{view: s.view(r, "Trends", "trends"), Name: q.Get("name"), Text: q.Get("q")}
@@ -72,7 +72,7 @@ func (s *Server) trends(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// cellsOf returns the cells of the newest run of that name, in its order.
+// cellsOf returns the cells of the newest run with that name, in the order of the run.
 func (s *Server) cellsOf(ctx context.Context, name string) ([]store.Cell, error) {
 	found, _, err := s.Store.Find(ctx, store.Query{Name: name, Limit: 1})
 	if err != nil || len(found) == 0 {
@@ -87,8 +87,8 @@ func (s *Server) cellsOf(ctx context.Context, name string) ([]store.Cell, error)
 	return cells, nil
 }
 
-// trendsOf returns a function that gives the address of a cell's trend: among runs of the same name if all runs
-// have it, and of the ratio to the baseline unless byValue is set.
+// trendsOf returns a function that returns the address of a cell's trend. If all runs have the same name, the trend
+// includes only runs with that name. It follows the value if byValue is set, otherwise the ratio to the baseline.
 func trendsOf(byValue bool, runs ...*iotax.Run) func(compare.CellMetric) string {
 	var o trend.Options
 	if !slices.ContainsFunc(runs, func(r *iotax.Run) bool { return r.Name != runs[0].Name }) {

@@ -1,6 +1,6 @@
-// Package web shows the contents of a store in a browser: the history, the report of each run, comparisons,
-// trends, and running runs. It changes nothing. Pages are made on the server and are readable without scripts.
-// Scripts and styles come from the server only.
+// Package web serves the contents of a store to browsers: the history, the report of each run, comparisons, trends,
+// and running runs. It never changes the store. Pages are rendered on the server and are readable without scripts.
+// Scripts and styles come only from the server.
 package web
 
 import (
@@ -28,27 +28,27 @@ import (
 	"iotax/internal/trend"
 )
 
-// Options configure a server.
+// Options configures a server.
 type Options struct {
 	Store   *store.Store
 	Version string // of iotax
 
-	// Token is the token that visitors must show. Without one every visitor is admitted, and Listen accepts only
+	// Token is the token that visitors must present. If it is "", every visitor is admitted, and Listen accepts only
 	// loopback addresses.
 	Token string
 
-	// Hosts are further host names of the server, for example of a proxy. Addresses and localhost are always
-	// accepted.
+	// Hosts lists additional host names of the server, for example the name of a proxy. IP addresses and localhost
+	// are always accepted.
 	Hosts []string
 
-	// Measure returns the measure section of a run's plan, for the progress of a running run.
+	// Measure returns the measure section of a run's plan. The live view needs it to show progress. It may be nil.
 	Measure func(*iotax.Run) (plan.Measure, error)
 
-	// Log logs internal errors of the server.
+	// Log logs internal errors of the server. It may be nil.
 	Log func(format string, args ...any)
 }
 
-// LeastToken is the length from which a token cannot be guessed through a slow server.
+// LeastToken is the minimum length of a token. The server is too slow for guessing tokens of this length.
 const LeastToken = 16
 
 // A Server answers requests about a store.
@@ -56,7 +56,7 @@ type Server struct {
 	Options
 	pages   *template.Template
 	statics map[string]static // by path
-	css, js string            // their paths
+	css, js string            // paths in statics
 	gate    gate
 	frame   frame
 	feeds   feeds
@@ -78,17 +78,17 @@ var appJS string
 //go:embed static/icon.svg
 var icon string
 
-// static is a file with immutable contents.
+// static is a file that never changes at its path.
 type static struct {
 	body []byte
 	kind string
 }
 
-// heavyPages is the number of reports, comparisons and trends that are computed at a time, so that many visitors
-// do not disturb measurements on this host.
+// heavyPages is the number of reports, comparisons and trends that are computed concurrently. The limit keeps many
+// visitors from disturbing measurements on this host.
 const heavyPages = 2
 
-// New makes a server. Listen and Serve start it.
+// New creates a server. Use Listen and Serve to start it.
 func New(o Options) (*Server, error) {
 	if o.Token != "" && len(o.Token) < LeastToken {
 		return nil, &iotax.Error{Op: "serve", On: "token", Err: fmt.Errorf("it has %d characters, and fewer than %d can be guessed", len(o.Token), LeastToken),
@@ -126,7 +126,7 @@ func (s *Server) static(ending, kind, text string) string {
 	return path
 }
 
-// Listen opens the address of the server. Without a token it must be a loopback address.
+// Listen opens a listener on address. If token is "", the address must be a loopback address.
 func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	fail := func(err error, hint string) (net.Listener, error) {
 		return nil, &iotax.Error{Op: "serve", On: address, Err: err, Hint: hint}
@@ -159,10 +159,10 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	return l, nil
 }
 
-// patience is how long open requests may continue when the server stops.
+// patience is the time that open requests get to finish when the server stops.
 const patience = 5 * time.Second
 
-// Serve answers requests on l until ctx is done. It lets open requests end, and returns nil then.
+// Serve answers requests on l until ctx is done. It then waits up to patience for open requests, and returns nil.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers send cookies to all ports of a host
@@ -195,7 +195,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Handler returns the server as one handler, including its access checks.
+// Handler returns the handler for all requests, including the access checks.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page(s.history))
@@ -226,10 +226,10 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/favicon.ico" {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	_, _ = w.Write(f.body) // the visitor may be gone
+	_, _ = w.Write(f.body) // the client may have disconnected
 }
 
-// problem is an error with its HTTP status.
+// A problem is an error with an HTTP status.
 type problem struct {
 	error
 	status int
@@ -257,7 +257,7 @@ func (s *Server) statusOf(r *http.Request, err error) int {
 	return http.StatusInternalServerError
 }
 
-// page shows the error of a handler as a page. The handler must not have written anything.
+// page adapts a handler and shows its error as a page. A handler that fails must not have written anything.
 func (s *Server) page(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := h(w, r)
@@ -276,10 +276,10 @@ type errorView struct {
 	What, Hint string
 }
 
-// view has the fields that every page needs.
+// view contains the fields that every page needs.
 type view struct {
 	CSS, JS, Title, Here, Version string
-	Locked                        bool // there is a token, and so a log-out
+	Locked                        bool // there is a token, so the page offers to log out
 }
 
 func (s *Server) view(_ *http.Request, title, here string) view {
@@ -289,7 +289,7 @@ func (s *Server) view(_ *http.Request, title, here string) view {
 // buffers are reused: a page of 10,000 trials takes a few megabytes.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// write sends a complete page, or an error if it cannot be made.
+// write sends a complete page, or an internal error if the template fails.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
 	b := buffers.Get().(*bytes.Buffer)
 	defer buffers.Put(b)
@@ -304,7 +304,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	_, _ = w.Write(b.Bytes())
 }
 
-// work limits how many f run at the same time.
+// work limits how many handlers run concurrently.
 func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		select {
@@ -317,15 +317,15 @@ func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(htt
 	}
 }
 
-// A frame is the bar around a report with its style, and the content security policy that allows only the report's
-// own styles and scripts.
+// A frame contains the style of the bar above a report, and a content security policy that allows only the styles and
+// scripts of iotax's own report.
 type frame struct {
 	head   template.HTML
 	policy string
 }
 
 // newFrame derives the policy from the styles and scripts of an empty report, so that the contents of a run cannot
-// add to them.
+// extend the policy.
 func newFrame(pages *template.Template) (frame, error) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, "bar-style", nil); err != nil {
@@ -342,7 +342,7 @@ func newFrame(pages *template.Template) (frame, error) {
 	return f, nil
 }
 
-// hashes returns the inline elements of that name as sources of a policy, or 'none'.
+// hashes returns CSP sources for the inline elements with the given name, or 'none' if page has none.
 func hashes(page, element string) string {
 	var out strings.Builder
 	for {

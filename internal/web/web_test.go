@@ -62,7 +62,7 @@ func ask(t testing.TB, client *http.Client, method, url, body string, header ...
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
-// A run whose runner was killed is not shown as one that goes on: neither in the history, nor live, nor by the API.
+// A run whose runner was killed is not shown as running in the history, in the live view or by the API.
 func TestKilledRun(t *testing.T) {
 	db, _ := open(t)
 	run := nightly(1).run(0)
@@ -83,7 +83,7 @@ func TestKilledRun(t *testing.T) {
 	for path, want := range map[string]string{
 		"/?status=interrupted":           run.ID,
 		"/?status=running":               "No run matches",
-		"/runs/" + run.ID + "/live":      "process 4711 was killed", // it leads to the report
+		"/runs/" + run.ID + "/live":      "process 4711 was killed", // redirected to the report
 		"/api/runs/" + run.ID + "/state": `"status": "interrupted"`,
 	} {
 		if r := get(t, base+path); r.status != 200 || !strings.Contains(r.body, want) {
@@ -114,7 +114,7 @@ func TestPages(t *testing.T) {
 		{"/?offset=400", 200, []string{"There are no more runs"}, nil},
 		{"/runs/nightly-003", 200, []string{"Ratio of each target to the baseline", `class="serve"`, "/compare?run=nightly-002&amp;run=nightly-003", "/trends?name=nightly"}, []string{"Live view"}},
 		{"/runs/nope", 404, []string{"not found"}, nil},
-		{"/runs/nightly-003/live", 200, []string{"Ratio of each target"}, nil}, // it has ended
+		{"/runs/nightly-003/live", 200, []string{"Ratio of each target"}, nil}, // redirected to the report: the run has ended
 		{"/compare?run=nightly-020&run=nightly-003", 200, []string{"kernel", "6.8.0-2-amd64", "× slower", "compare the other with this one"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&by=loss", 200, []string{"Judge by value"}, nil},
 		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001", 200, []string{"C, guest virtio-fs: 4k random read is ", "the largest loss of 2 runs against A", "nightly-001 · nightly · 2026-03-02", "C/A", "compare the others with this one", "Differences of C and A"}, nil},
@@ -133,7 +133,7 @@ func TestPages(t *testing.T) {
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=nightly", 200, []string{"A dot is a run, with its 95\u00a0% interval, on"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95\u00a0% interval"}}, // two rounds
+		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&name=" + query("<b>&\"other"), 200, []string{"A dot is a run, on a logarithmic axis"}, []string{"95\u00a0% interval"}}, // two rounds are too few for an interval
 		{"/trend?workload=x&target=y", 404, []string{"no run that has ended"}, nil},
 		{"/trend?workload=x&target=y&runs=0", 400, nil, nil},
 		{"/trend?workload=x&target=y&by=z", 400, nil, nil},
@@ -161,8 +161,8 @@ func TestPages(t *testing.T) {
 
 func query(s string) string { return url.QueryEscape(s) }
 
-// Each number of a comparison and of a report leads to what it was over time: the same metric, judged in the same
-// way, among the runs of the name that they have in common.
+// Each number in a comparison or a report links to its trend: the same metric, judged in the same way, over the runs
+// with the common name.
 func TestTrendOfEachCell(t *testing.T) {
 	db, _ := open(t)
 	nightly(24).fill(t, db)
@@ -183,7 +183,7 @@ func TestTrendOfEachCell(t *testing.T) {
 	for _, c := range []struct {
 		path     string
 		name, by string
-		said     string // of virtio-fs, by the trend
+		said     string // the trend's outcome for virtio-fs
 		cells    int
 	}{
 		{"/compare?run=nightly-020&run=nightly-003", "nightly", "value", "got worse, to 0.8", 6},
@@ -191,7 +191,7 @@ func TestTrendOfEachCell(t *testing.T) {
 		{"/compare?run=nightly-020&run=weekly-000", "", "value", "got worse, to 0.8", 6},
 		{"/runs/nightly-020", "nightly", "", "got worse, to 0.8", 6},
 		{"/runs/weekly-000", "weekly", "", "1 runs, too few", 6},
-		{"/runs/nightly-024", "", "", "", 0}, // half a run is no point of a trend
+		{"/runs/nightly-024", "", "", "", 0}, // trends do not include an unfinished run
 	} {
 		found := link.FindAllStringSubmatch(get(t, at+c.path).body, -1)
 		if len(found) != c.cells {
@@ -232,7 +232,7 @@ func (h history) fillAs(t testing.TB, s *store.Store, id string) {
 	}
 }
 
-// The run page is the report that a file holds, with a bar above it and links to trends.
+// The run page equals the HTML file of the report, plus a bar and links to trends.
 func TestRunPageIsTheReport(t *testing.T) {
 	db, _ := open(t)
 	nightly(1).fill(t, db)
@@ -259,7 +259,7 @@ func TestRunPageIsTheReport(t *testing.T) {
 	}
 }
 
-// A scrape has the newest complete run of each name, and a new one from the next scrape on.
+// A scrape returns the newest complete run of each name. The next scrape after a new run returns the new one.
 func TestMetrics(t *testing.T) {
 	db, _ := open(t)
 	nightly(3).fill(t, db)
@@ -458,7 +458,7 @@ func TestToken(t *testing.T) {
 	if got := ask(t, client, "GET", base+"/runs/nightly-000", ""); got.status != 200 {
 		t.Errorf("logged in: %d", got.status)
 	}
-	// A cookie that was made up, changed, or is old.
+	// Reject a cookie that is invented, changed, or expired.
 	value, _, _ := strings.Cut(strings.TrimPrefix(cookie, s.gate.cookie+"="), ";")
 	for _, c := range []string{"", "x", value[:len(value)-1], "B" + value[1:]} {
 		if got := get(t, base+"/api/runs", "Cookie", s.gate.cookie+"="+c); got.status != 401 {
@@ -478,7 +478,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// Who is slow, or says too much, is hung up on: a server that waits for everybody has soon no room for anybody.
+// The server closes connections that are too slow or send too much data, because otherwise they could exhaust it.
 func TestLimits(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -497,10 +497,10 @@ func TestLimits(t *testing.T) {
 		}
 	})
 	const head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-	t.Run("each", func(t *testing.T) { // so that the server ends after them
+	t.Run("each", func(t *testing.T) { // the server must stop only after these subtests
 		for name, c := range map[string]struct {
-			first, drop string // drop comes again and again, ten times a second
-			answer      string // how the answer begins; there may be none for who did not even ask
+			first, drop string // sent repeatedly, ten times a second, after first
+			answer      string // start of the response; "" if the client gets none
 		}{
 			"slow header":       {"GET / HTTP/1.1\r\nX: ", "x", ""},
 			"no header at all":  {"", "", ""},
@@ -531,7 +531,7 @@ func TestLimits(t *testing.T) {
 				if errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Fatalf("it is still connected after a minute, and was answered %.200q", answer)
 				}
-				if !strings.HasPrefix(string(answer), c.answer) && err == nil { // a reset, which each system calls otherwise, overtakes the answer
+				if !strings.HasPrefix(string(answer), c.answer) && err == nil { // a connection reset, whose error differs between systems, may arrive before the response
 					t.Errorf("it was answered %.200q, want %s", answer, c.answer)
 				}
 			})
@@ -547,7 +547,7 @@ func TestListen(t *testing.T) {
 		} else if e := (*iotax.Error)(nil); !errors.As(err, &e) || e.Hint == "" {
 			t.Errorf("%s: %v", address, err)
 		}
-		if (err == nil) != ok && !(address == "[::1]:0" && err != nil && !strings.Contains(err.Error(), "others")) { // a host may lack IPv6
+		if (err == nil) != ok && !(address == "[::1]:0" && err != nil && !strings.Contains(err.Error(), "others")) { // the host may lack IPv6
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -561,7 +561,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// A live view follows what another process writes; stopping the server ends it, and lets other requests end.
+// A live view shows what another process writes. Stopping the server ends the view and lets other requests finish.
 func TestLiveAndStop(t *testing.T) {
 	ctx := t.Context()
 	db, path := open(t)
@@ -647,7 +647,7 @@ func TestLiveAndStop(t *testing.T) {
 	if !strings.Contains(e, share) || !strings.Contains(e, "round 1 of at most 30") || !strings.Contains(e, newest) {
 		t.Errorf("%s", e)
 	}
-	// A second visitor sees at once what the first has.
+	// A second visitor gets the current state at once.
 	again := make(chan string, 1)
 	go func() {
 		res, err := http.Get(base + "/runs/going-000/events")
@@ -747,8 +747,8 @@ func TestWatchersAreCounted(t *testing.T) {
 	}
 }
 
-// Ten thousand runs: the issue asks for the first page within 200 ms. The best of some is taken, since the
-// machine may be busy with something else.
+// The first page of a store with 10,000 runs must load within 200 ms. The test takes the best of several attempts,
+// because the machine may be busy.
 func TestTenThousandRuns(t *testing.T) {
 	db, path := open(t)
 	h := history{name: "seed", runs: 1, rounds: 2, seed: 1}
@@ -794,7 +794,7 @@ func BenchmarkFirstPage(b *testing.B) {
 	}
 }
 
-// The list of runs marks those of emulated guests.
+// The list of runs marks runs with emulated guests.
 func TestEmulatedInHistory(t *testing.T) {
 	db, _ := open(t)
 	history{name: "tcg", runs: 1, rounds: 2, seed: 9, change: func(_ int, run *iotax.Run, _ string) float64 {
