@@ -1,8 +1,8 @@
-// Package agent calls Go functions on machines. A package declares a function with New. On this host a call is an ordinary
-// one; elsewhere an iotax process over there, the agent, runs the same function.
+// Package agent calls Go functions on machines. A package declares a function with New. On this host the call runs in this
+// process. On another machine an iotax process there, the agent, runs the same function.
 //
-// A machine has one session with its agent (Link): yamux streams over the standard streams of one program that
-// Machine.Run keeps running. It uses no CPU while no call is under way, and ends with the machine.
+// A machine has one session with its agent (Link): yamux streams over the standard input and output of one program that
+// Machine.Run keeps running. The agent uses no CPU between calls and ends with the machine.
 package agent
 
 import (
@@ -17,21 +17,21 @@ import (
 	"iotax"
 )
 
-// A Func runs on a machine. In and Out are encoded with gob: exported fields only, and a pointer to a zero value arrives
-// as nil.
+// A Func is a function that can run on a machine. In and Out are encoded with gob: only exported fields are sent, and a
+// pointer to a zero value arrives as nil.
 type Func[In, Out any] struct {
 	name string
 	do   func(context.Context, In) (Out, error)
 }
 
-// A receiver reads the input of a function, and returns the call.
+// A receiver decodes the input of a function and returns a call that runs it.
 type receiver func(in *source) (call func(context.Context) (out any, err error), err error)
 
-// functions are all that New declared, by name. They are complete before main begins.
+// functions maps names to the functions that New and NewTaker declared. It is complete before main begins.
 var functions = map[string]receiver{}
 
-// New declares a function, as a variable of a package. It panics if another one has the name. Functions run concurrently.
-// Once its context is done, do should return soon.
+// New declares a function. Call it to initialize a package variable. It panics if another function has the same name. The
+// function may be called concurrently and should return soon after its context is done.
 func New[In, Out any](name string, do func(context.Context, In) (Out, error)) Func[In, Out] {
 	declare(name, func(ctx context.Context, in In, from *source) (Out, error) {
 		from.finish()
@@ -54,10 +54,10 @@ func declare[In, Out any](name string, do func(context.Context, In, *source) (Ou
 	}
 }
 
-// A box carries any value: gob itself refuses a nil pointer.
+// A box wraps a value so that gob can encode it even if it is a nil pointer.
 type box[T any] struct{ V T }
 
-// empty reports whether gob has nothing to encode of a box: it refuses a struct without fields.
+// empty reports whether the box type t holds a struct without fields, which gob refuses to encode.
 func empty(t reflect.Type) bool {
 	f := t.Field(0).Type
 	return f.Kind() == reflect.Struct && f.NumField() == 0
@@ -78,8 +78,8 @@ func decode(d *gob.Decoder, p any) error {
 	return d.Decode(p)
 }
 
-// On runs the function on m. An error of the function keeps what it wraps of *iotax.Error, *iotax.ExitError, and those
-// errors of the standard library that sentinels lists.
+// On runs the function on m. An error of the function still wraps its *iotax.Error, its *iotax.ExitError and the errors
+// listed in sentinels.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)
@@ -88,8 +88,8 @@ func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out,
 	return out, err
 }
 
-// Alone runs the function in a process of its own on m, for one that measures the CPU time of its process, or that must not
-// end with this one.
+// Alone runs the function on m in a separate process. Use it for a function that measures the CPU time of its process, or
+// that must keep running when this process dies.
 func (f Func[In, Out]) Alone(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	program, err := Program(ctx, m)
 	if err != nil {
@@ -104,7 +104,7 @@ func (f Func[In, Out]) Alone(ctx context.Context, m iotax.Machine, in In) (out O
 	return out, err
 }
 
-// result calls a function of s. After an error out is a zero value.
+// result calls the function `name` in session s. On error, it sets out to the zero value.
 func result[In, Out any](ctx context.Context, s *Session, m iotax.Machine, name string, in In, from io.Reader, out *Out) error {
 	var r box[Out]
 	err := s.call(ctx, m, name, box[In]{in}, from, &r)
@@ -118,7 +118,7 @@ func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
 		return context.Cause(ctx)
 	}
 	link := LinkOf(m)
-	if link == nil { // the session lasts for this call
+	if link == nil { // without a link, the session lasts for this call only
 		link = new(Link)
 		defer link.Hangup(context.WithoutCancel(ctx))
 	}
@@ -129,7 +129,8 @@ func with(ctx context.Context, m iotax.Machine, do func(*Session) error) error {
 	return do(s)
 }
 
-// here calls the function in this process. Like a call elsewhere, it returns when ctx is done although the function may hang.
+// here calls the function in this process. Like a call on another machine, it returns within cancelTime after ctx is done,
+// even if the function hangs.
 func (f Func[In, Out]) here(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	type result struct {
 		out Out
@@ -156,15 +157,16 @@ func (f Func[In, Out]) here(ctx context.Context, m iotax.Machine, in In) (out Ou
 	return r.out, r.err
 }
 
-// hangs is the error of a call that goes on after its context is done.
+// hangs returns the error for a call that does not end after its context is done.
 func hangs(ctx context.Context, name string, m iotax.Machine) error {
 	return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: fmt.Errorf("it did not end within %v: %w", cancelTime, context.Cause(ctx))}
 }
 
-// cancelTime is how long a call that was canceled may take to end.
+// cancelTime limits how long a canceled call may take to end.
 const cancelTime = 10 * time.Second
 
-// call runs a function of the agent; in is a box, and out points to one. The bytes of from follow where it is not nil.
+// call runs the agent's function `name`. in is a box, and out points to a box. If from is not nil, call sends its data after
+// in.
 func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any, from io.Reader, out any) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: err}
@@ -178,7 +180,7 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	if err := errors.Join(enc.Encode(name), encode(enc, in)); err != nil {
 		return fail(s.gone(err))
 	}
-	var unread error // why from could not be read
+	var unread error // the error from reading `from`
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
@@ -201,17 +203,17 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	select {
 	case <-done:
 	case <-ctx.Done():
-		stream.Close() // which cancels the context over there
+		stream.Close() // cancels the context on the machine
 		select {
 		case <-done:
 		case <-time.After(cancelTime):
-			_ = stream.SetReadDeadline(time.Now()) // nothing may touch out any more
+			_ = stream.SetReadDeadline(time.Now()) // after this, nothing writes to out
 			<-done
 			return hangs(ctx, name, m)
 		}
 		return context.Cause(ctx)
 	}
-	_ = stream.SetWriteDeadline(time.Now()) // wakes what still sends to a function that has ended
+	_ = stream.SetWriteDeadline(time.Now()) // unblocks the goroutine that still sends to a function that has ended
 	select {
 	case <-sent:
 		if unread != nil {
@@ -228,5 +230,5 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	return nil
 }
 
-// A reply comes before the result of a function.
+// The agent sends a reply before the result of a function.
 type reply struct{ Err *wireError }

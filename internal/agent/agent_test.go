@@ -24,7 +24,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also plays the iotax that is copied to other machines.
+// This program also acts as the iotax that is copied to other machines.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	os.Exit(m.Run())
@@ -51,7 +51,7 @@ var (
 		return none{}, fmt.Errorf("behind it: %w", &iotax.ExitError{Args: []string{"true"}, Code: 3, Stderr: "no"})
 	})
 	nothing = agent.New("test nothing", func(context.Context, none) (map[string]string, error) { return nil, nil })
-	// linger makes a file, waits until its context is done, removes the file, and returns why.
+	// linger makes a file, waits until its context is done, removes the file, and returns the cause.
 	linger = agent.New("test linger", func(ctx context.Context, path string) (none, error) {
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			return none{}, err
@@ -59,12 +59,12 @@ var (
 		<-ctx.Done()
 		return none{}, errors.Join(os.Remove(path), context.Cause(ctx))
 	})
-	// child runs a command, which ends with the context.
+	// upper returns the first bytes of its stream, at most limit, in upper case.
 	upper = agent.NewTaker("test upper", func(_ context.Context, limit int64, from io.Reader) (string, error) {
 		text, err := io.ReadAll(io.LimitReader(from, limit))
 		return string(bytes.ToUpper(text)), err
 	})
-	// copied makes a file of what it reads.
+	// copied writes its stream to a file and returns the number of bytes.
 	copied = agent.NewTaker("test copied", func(_ context.Context, path string, from io.Reader) (int64, error) {
 		f, err := os.Create(path)
 		if err != nil {
@@ -73,12 +73,13 @@ var (
 		n, err := io.Copy(f, from)
 		return n, errors.Join(err, f.Close())
 	})
+	// child runs a command and kills it when the context is done.
 	child = agent.New("test child", func(ctx context.Context, args []string) (none, error) {
 		return none{}, exec.CommandContext(ctx, args[0], args[1:]...).Run()
 	})
 )
 
-// far is this host as another machine: its agent is a process of its own.
+// far treats this host as another machine: its agent is a separate process.
 type far struct {
 	iotax.Machine
 	agent.Link
@@ -130,7 +131,7 @@ func TestCall(t *testing.T) {
 	if len(copies) != 1 {
 		t.Errorf("copies %q", copies)
 	}
-	// Another session starts the copy.
+	// A new session reuses the copy.
 	f.Hangup(t.Context())
 	before, _ := os.Stat(copies[0])
 	if _, err := id.On(t.Context(), f, none{}); err != nil {
@@ -148,7 +149,7 @@ type linkless struct{ iotax.Machine }
 
 func (linkless) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
 
-// A machine without a link has a session for each call.
+// A machine without a link gets a new session for each call.
 func TestWithoutLink(t *testing.T) {
 	f, _ := newFar(t)
 	m := linkless{f}
@@ -181,7 +182,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// appears waits for a file to be there, or not.
+// appears waits until the file exists, or until it does not if want is false.
 func appears(t *testing.T, path string, want bool) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -206,7 +207,7 @@ func TestCancel(t *testing.T) {
 	if _, err := linger.On(ctx, f, mark); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
-	appears(t, mark, false) // On waited for it
+	appears(t, mark, false) // On returned only after linger had ended
 	if _, err := id.On(t.Context(), f, none{}); err != nil || f.runs != 1 {
 		t.Errorf("the session does not go on: %v, %d commands", err, f.runs)
 	}
@@ -253,7 +254,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// When its input ends, the agent ends what it runs.
+// When its input ends, the agent ends its functions and their commands.
 func TestInputEnds(t *testing.T) {
 	in, w := io.Pipe()
 	r, out := io.Pipe()
@@ -290,7 +291,7 @@ func TestInputEnds(t *testing.T) {
 	appears(t, "/proc/"+strings.TrimSpace(string(text)), false)
 }
 
-// Programs that are no agent of this version, and places that cannot have one.
+// A call fails with a hint if the machine cannot run the agent, or if the program is not an agent of this version.
 func TestRefused(t *testing.T) {
 	tools := t.TempDir()
 	tool := func(name, text string) {
@@ -345,7 +346,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// A machine that prints nothing is given up.
+// The agent's start fails if the machine prints nothing within Patience.
 func TestSilent(t *testing.T) {
 	f, _ := newFar(t)
 	f.Patience = 50 * time.Millisecond
@@ -362,7 +363,7 @@ func (s *silent) Run(ctx context.Context, _ *iotax.Cmd) error {
 	return ctx.Err()
 }
 
-// The copy is damaged on its way.
+// A copy that is damaged in transit is detected and removed.
 func TestDamaged(t *testing.T) {
 	f, cache := newFar(t)
 	m := &damaging{far: f}
@@ -400,7 +401,7 @@ func TestDuplicate(t *testing.T) {
 	agent.New("test id", func(context.Context, none) (int, error) { return 0, nil })
 }
 
-// A stream arrives whole, or its function learns that it does not.
+// A Taker's function reads the whole stream or gets an error.
 func TestTaker(t *testing.T) {
 	f, cache := newFar(t)
 	for _, m := range []iotax.Machine{host.Local(), f} {
@@ -410,7 +411,7 @@ func TestTaker(t *testing.T) {
 		if got, err := upper.On(t.Context(), m, 100, strings.NewReader("")); got != "" || err != nil {
 			t.Errorf("%v: %q, %v", m, got, err)
 		}
-		// More than any window or buffer, of which the function reads the start.
+		// The stream is larger than any window or buffer, and the function reads only its start.
 		if got, err := upper.On(t.Context(), m, 3, io.LimitReader(endless{}, 1<<30)); got != "XXX" || err != nil {
 			t.Errorf("%v: %q, %v", m, got, err)
 		}
@@ -475,7 +476,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// Both sides of a connection say when they end.
+// Each side of a connection reads EOF when the other side stops sending.
 func TestDial(t *testing.T) {
 	f, cache := newFar(t)
 	path := filepath.Join(cache, "socket")
@@ -490,7 +491,7 @@ func TestDial(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _ = io.WriteString(conn, "welcome ") // the server speaks first
+			_, _ = io.WriteString(conn, "welcome ") // the server sends first
 			text, _ := io.ReadAll(conn)
 			_, _ = conn.Write(bytes.ToUpper(text))
 			conn.Close()
@@ -517,7 +518,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// Copies of other versions go when a new one comes, once nothing has started them for a week.
+// When a new copy is made, copies of other versions are removed if nothing has started them for a week.
 func TestOldCopies(t *testing.T) {
 	f, cache := newFar(t)
 	dir := filepath.Join(cache, "iotax")
@@ -539,7 +540,7 @@ func TestOldCopies(t *testing.T) {
 			t.Errorf("%s: want it there: %v", name, want)
 		}
 	}
-	// A start keeps the copy young.
+	// Starting the copy updates its modification time.
 	mine, _ := filepath.Glob(dir + "/iotax-????????????????????*")
 	if len(mine) != 1 {
 		t.Fatalf("copies %q", mine)

@@ -10,15 +10,17 @@ import (
 	"strings"
 )
 
-// A Binary is a program as it is on a machine.
+// A Binary describes a program on a machine.
 type Binary struct{ Path, Version, SHA256 string }
 
-// Facts adds the binary to facts: its path and its hash. The maker of the facts has the version.
+// Facts adds the path and the SHA-256 of the binary to facts, under keys that start with name. The caller records the
+// version.
 func (b Binary) Facts(name string, facts map[string]string) {
 	facts[name+".path"], facts[name+".sha256"] = b.Path, b.SHA256
 }
 
-// Identify finds a program of this system by its name or path, and asks it for its version. One that does not start is an error.
+// Identify finds a program of this system by name or path, and reads its version from --version. It returns an error if the
+// program does not start.
 func Identify(ctx context.Context, name string) (b Binary, err error) {
 	if b.Path, err = Tool(name); err != nil {
 		return b, err
@@ -42,5 +44,5 @@ func Identify(ctx context.Context, name string) (b Binary, err error) {
 	return b, nil
 }
 
-// IdentifyThere is Identify on any machine.
+// IdentifyThere runs Identify on any machine.
 var IdentifyThere = New("identify program", Identify)

@@ -12,7 +12,7 @@ import (
 	"iotax"
 )
 
-// putTime is the limit of Put where the caller's context has no deadline.
+// putTime limits Put, even if the caller's context has no deadline.
 const putTime = time.Hour
 
 type newFile struct {
@@ -27,7 +27,7 @@ var put = NewTaker("put file", func(_ context.Context, f newFile, from io.Reader
 	})
 })
 
-// Put writes r to the file path on m, whole or not at all.
+// Put writes r to the file at path on m, completely or not at all.
 func Put(ctx context.Context, m iotax.Machine, r io.Reader, path string, mode os.FileMode) error {
 	ctx, cancel := context.WithTimeout(ctx, putTime)
 	defer cancel()
@@ -35,7 +35,7 @@ func Put(ctx context.Context, m iotax.Machine, r io.Reader, path string, mode os
 	return err
 }
 
-// Shell returns the arguments that run a command of the user by the shell of a system ("windows", else a POSIX one).
+// Shell returns the arguments that run the user's command text in the shell of goos: PowerShell on "windows", otherwise sh.
 func Shell(goos, text string) []string {
 	if goos != "windows" {
 		return []string{"sh", "-c", text}
@@ -45,11 +45,11 @@ func Shell(goos, text string) []string {
 		text + "\nif (-not $?) { if ($LASTEXITCODE) { exit $LASTEXITCODE }; exit 1 }"}
 }
 
-// A Kept is a program that lasts.
+// A Kept is a program that Keep runs.
 type Kept struct {
 	Args, Env []string
 	Dir       string
-	PIDFile   string // its process id is written there; "" if that is not needed
+	PIDFile   string // if not "", the program's process id is written to this file
 }
 
 var keep = New("keep", func(ctx context.Context, k Kept) (none struct{}, err error) {
@@ -78,7 +78,7 @@ var keep = New("keep", func(ctx context.Context, k Kept) (none struct{}, err err
 	return none, err
 })
 
-// A tail keeps the end of what a program prints. It has one writer, and is read when that has ended.
+// A tail keeps the last 4 KiB that a program prints. It has one writer. Call String only after the writer has finished.
 type tail struct{ buf []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -90,8 +90,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 func (t *tail) String() string { return strings.TrimSpace(string(t.buf)) }
 
-// Keep runs k on m until it ends, or ctx is done, which ends it with its children. It returns how the program ended. The program
-// does not outlive this process either, however that ends: on this host another process runs it.
+// Keep runs k on m until it ends, and returns how it ended. When ctx is done, Keep ends the program and its children. The
+// program does not outlive this process, even if this process is killed: on this host, a separate agent process runs it.
 func Keep(ctx context.Context, m iotax.Machine, k Kept) (err error) {
 	if iotax.IsLocal(m) {
 		_, err = keep.Alone(ctx, m, k)

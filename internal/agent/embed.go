@@ -10,5 +10,5 @@ import (
 //go:embed agents/*.gz
 var files embed.FS
 
-// embedded holds what make agents has built.
+// embedded contains the agents that make agents built.
 var embedded fs.FS = files

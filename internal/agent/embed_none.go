@@ -4,5 +4,5 @@ package agent
 
 import "io/fs"
 
-// embedded is nil: this program is the agent on machines of its own system.
+// embedded is nil: this build has no agents. It can copy only itself, to machines of its own system.
 var embedded fs.FS

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enclose runs a session in namespaces of its own and returns its exit status. The session ends with this process, also
-// when this is killed.
+// enclose runs a session in new namespaces and returns its exit status. The session ends with this process, even if this
+// process is killed.
 func enclose(root, place string) (int, error) {
 	runtime.LockOSThread() // a child with Pdeathsig ends with the thread that started it
 	c := exec.Command("/proc/self/exe", "agent", "enclosed", root, place)
@@ -29,14 +29,15 @@ func enclose(root, place string) (int, error) {
 	return 0, err
 }
 
-// enclosed is the first process in the namespaces. It mounts what the session needs, starts it, and reaps orphans until
-// the session ends.
+// enclosed is the first process in the namespaces. It mounts the file systems that the session needs, starts the session,
+// and reaps orphans until the session ends.
 func enclosed(root, place string) (int, error) {
 	root = filepath.Join("/", root)
 	at := func(path string) string { return filepath.Join(root, path) }
 	var mounts []mount
 	var opened error
-	// bind shows from, as it is now, at a path of the container. Later mounts may hide from.
+	// bind plans a bind mount of `from` at the path `to` of the container. It opens `from` now, because earlier mounts may
+	// hide it.
 	bind := func(from, to string) {
 		fd, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -56,7 +57,7 @@ func enclosed(root, place string) (int, error) {
 	if st, err := os.Stat(place); err == nil && st.IsDir() {
 		bind(place, place)
 	}
-	// Last: it shows the processes of the container, of which none has the files that bind opened.
+	// Mount proc last: the bind mounts use /proc/self/fd of the proc that is mounted now.
 	mounts = append(mounts, mount{"proc", at("/proc"), "proc", 0})
 	if opened != nil {
 		return 0, opened

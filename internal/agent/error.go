@@ -9,7 +9,7 @@ import (
 	"iotax"
 )
 
-// sentinels are the errors for which errors.Is holds here if it held over there.
+// sentinels maps names to the errors that errors.Is still finds in an error from another machine.
 var sentinels = map[string]error{
 	"not exist":  fs.ErrNotExist,
 	"exist":      fs.ErrExist,
@@ -21,7 +21,7 @@ var sentinels = map[string]error{
 	"read-only":  syscall.EROFS,
 }
 
-// A wireError is an error on its way here.
+// A wireError is an error encoded for the connection.
 type wireError struct {
 	Msg          string
 	Is           []string // keys of sentinels
@@ -78,7 +78,7 @@ func (w *wireError) error() error {
 	return e
 }
 
-// A farError is an error of a function over there.
+// A farError is an error that a function returned on another machine.
 type farError struct {
 	msg   string
 	wraps []error

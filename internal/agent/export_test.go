@@ -2,7 +2,7 @@ package agent
 
 import "io/fs"
 
-// SetPrograms has the agents come from a directory, as those that are embedded do.
+// SetPrograms makes l take its agents from dir in place of the embedded ones.
 func (l *Link) SetPrograms(dir fs.FS) {
 	l.programs = func() ([]program, error) { return programsOf(dir) }
 }

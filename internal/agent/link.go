@@ -17,34 +17,34 @@ import (
 	"iotax"
 )
 
-// A Link is the session of a machine with its agent, its MachineCaps.Agent. The zero value starts the agent at the
-// first call. The machine's Close calls Hangup first.
+// A Link manages the session of a machine with its agent. The machine returns the Link in MachineCaps.Agent. The zero value
+// starts the agent at the first call. The machine's Close calls Hangup first.
 type Link struct {
-	// Start starts the agent in another way than by a command of the machine.
+	// Start starts the agent. If it is nil, a command on the machine starts the agent.
 	Start func(ctx context.Context) (*Session, error)
-	// Program is the path of this iotax over there, if it need not be copied.
+	// Program is the path of this iotax on the machine. If it is "", iotax copies the agent there.
 	Program string
 
-	// Log receives what happens, for the user; nil is silence. Set it before the first call.
+	// Log receives progress messages for the user; nil discards them. Set it before the first call.
 	Log func(format string, args ...any)
 
-	// Patience is how long a machine may be silent while an agent starts there; 0 is a minute.
+	// Patience limits how long a machine may print nothing while the agent starts; 0 means one minute.
 	Patience time.Duration
 
-	programs func() ([]program, error) // in place of carried
+	programs func() ([]program, error) // replaces carried if not nil
 
 	mu      sync.Mutex
 	now     *Session
-	opening chan struct{} // closed when the session is there; nil when none is being opened
+	opening chan struct{} // closed when the attempt to open a session ends; nil if none is under way
 }
 
-// LinkOf returns the link of m, or nil.
+// LinkOf returns the link of m, or nil if m has none.
 func LinkOf(m iotax.Machine) *Link {
 	link, _ := m.Caps().Agent.(*Link)
 	return link
 }
 
-// Session returns the session with the agent on m, which it starts where none runs.
+// Session returns the session with the agent on m. It starts the agent if none is running.
 func (l *Link) Session(ctx context.Context, m iotax.Machine) (*Session, error) {
 	for {
 		l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *Link) Session(ctx context.Context, m iotax.Machine) (*Session, error) {
 	return s, err
 }
 
-// Hangup ends the session, and with it what the agent runs. The next call would begin another one.
+// Hangup ends the session and everything that the agent runs. The next call starts a new session.
 func (l *Link) Hangup(ctx context.Context) {
 	l.mu.Lock()
 	s := l.now
@@ -92,7 +92,7 @@ func (l *Link) Hangup(ctx context.Context) {
 	if s.end != nil {
 		s.end(ctx)
 	}
-	_ = s.mux.Close() // waits for the end of what it reads
+	_ = s.mux.Close() // waits for the receive loop to end
 }
 
 // Program returns the path of the agent's program on m.
@@ -104,7 +104,7 @@ func Program(ctx context.Context, m iotax.Machine) (path string, err error) {
 	return path, err
 }
 
-// System returns the system of m: "linux/amd64".
+// System returns the system of m, such as "linux/amd64".
 func System(ctx context.Context, m iotax.Machine) (system string, err error) {
 	if iotax.IsLocal(m) {
 		return runtime.GOOS + "/" + runtime.GOARCH, nil
@@ -113,10 +113,11 @@ func System(ctx context.Context, m iotax.Machine) (system string, err error) {
 	return system, err
 }
 
-// bootstrapScript starts an agent. Its arguments are the programs that can be one: SYSTEM:SHA256:SIZE, where SYSTEM is what uname -s
-// and -m print. It first looks in the directories that may hold the one of its system. Else it asks for it on standard input,
-// writes it to the first directory of this user that may run programs and has the space, and removes other copies there that no
-// iotax has started for a week.
+// bootstrapScript starts an agent. Its arguments describe the programs that iotax can copy: SYSTEM:SHA256:SIZE, where SYSTEM
+// is the output of uname -s and uname -m, joined with a slash. The script first searches the cache directories for the
+// program of its system. If none contains it, the script requests it on standard output and reads it from standard input. It
+// writes it to the first directory that belongs to this user, may run programs, and has enough space. It then removes other
+// copies in that directory that no iotax has started for a week.
 const bootstrapScript = `
 mask=$(umask)
 umask 077
@@ -171,29 +172,29 @@ done
 run "$d/iotax-$hash"
 `
 
-// A cannot is the reason for which a machine cannot have an agent. It is errors.ErrUnsupported.
+// A cannot is the reason why a machine cannot run an agent. It matches errors.ErrUnsupported.
 type cannot string
 
 func (c cannot) Error() string        { return string(c) }
 func (c cannot) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// answerTime is how long a machine may be silent while an agent starts there.
+// answerTime is the default of Link.Patience.
 const answerTime = time.Minute
 
-// progress ends a silence with each write.
+// progress restarts the silence timer at each write.
 type progress struct {
 	silence *time.Timer
 	limit   time.Duration
 }
 
 func (p progress) Write(b []byte) (int, error) {
-	if p.silence.Stop() { // else it has ended already
+	if p.silence.Stop() { // otherwise the timer has already fired
 		p.silence.Reset(p.limit)
 	}
 	return len(b), nil
 }
 
-// bootstrap starts the agent on m by a command, and copies it there first where it is missing.
+// bootstrap starts the agent on m with a command. It first copies the agent there if it is missing.
 func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error) {
 	const op = "start the agent on"
 	hint := "iotax runs a part of itself there: it needs a directory that may run programs (XDG_CACHE_HOME there, or /var/tmp)"
@@ -246,7 +247,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		<-ended
 		out.Close()
 	}
-	stop := context.AfterFunc(ctx, kill) // until the session stands
+	stop := context.AfterFunc(ctx, kill) // until the session is open
 	limit := cmp.Or(l.Patience, answerTime)
 	silence := time.AfterFunc(limit, kill)
 	defer silence.Stop()
@@ -258,13 +259,13 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		kill()
 		<-ended
 		var exit *iotax.ExitError
-		var failed *iotax.Error // of the machine
+		var failed *iotax.Error // an error of the machine
 		if silent && ctx.Err() == nil {
 			err = fmt.Errorf("it did not answer within %v", limit)
 		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &failed) ||
 			errors.As(died, &exit) && exit.Code != 1 && exit.Signal == "" {
 			if err = died; !errors.As(died, &exit) {
-				hint = "" // it is the machine that failed
+				hint = "" // the machine failed, not the agent
 			}
 		}
 		return fail(err)
@@ -308,7 +309,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		hash, wants := strings.CutPrefix(said, "copy ")
 		i := slices.IndexFunc(programs, func(p program) bool { return p.hash == hash })
 		if !wants || i < 0 {
-			select { // it removes its copy
+			select { // the script removes its partial copy
 			case <-ended:
 			case <-ctx.Done():
 			case <-time.After(endTime):
@@ -323,7 +324,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		if err != nil {
 			return abandon(err)
 		}
-		copying.Go(func() { // the script may give up before it has read all
+		copying.Go(func() { // the script may exit before it has read everything
 			defer f.Close()
 			n, err := io.Copy(in, io.TeeReader(io.LimitReader(f, p.size), progress{silence, limit}))
 			if err == nil && n < p.size {

@@ -24,7 +24,7 @@ type program struct {
 	open   func() (io.ReadCloser, error)
 }
 
-// unames are what uname -s and uname -m print, with a slash between them, where programs of a system run.
+// unames maps a system to the output of uname -s and uname -m there, joined with a slash.
 var unames = map[string]string{
 	"linux/amd64":  "Linux/x86_64",
 	"linux/arm64":  "Linux/aarch64",
@@ -32,8 +32,8 @@ var unames = map[string]string{
 	"darwin/arm64": "Darwin/arm64",
 }
 
-// carried are the agents that this program can copy: those embedded by a build with the tag agents (make agents), else
-// this program itself.
+// carried returns the agents that this program can copy: the embedded ones in a build with the tag agents (make agents),
+// otherwise this program itself.
 var carried = sync.OnceValues(func() ([]program, error) {
 	if embedded != nil {
 		return programsOf(embedded)
@@ -42,7 +42,7 @@ var carried = sync.OnceValues(func() ([]program, error) {
 	return []program{p}, err
 })
 
-// programsOf lists the agents in a directory. Their files are called SYSTEM-ARCHITECTURE-SHA256-SIZE.gz.
+// programsOf lists the agents in dir. Their files are named agents/OS-ARCHITECTURE-SHA256-SIZE.gz.
 func programsOf(dir fs.FS) (all []program, err error) {
 	files, err := fs.Glob(dir, "agents/*.gz")
 	for _, file := range files {
@@ -68,7 +68,7 @@ func programsOf(dir fs.FS) (all []program, err error) {
 	return all, err
 }
 
-// self is the program that runs now.
+// self returns the running program.
 func self() (program, error) {
 	p := program{system: runtime.GOOS + "/" + runtime.GOARCH}
 	if host == nil {
@@ -76,7 +76,7 @@ func self() (program, error) {
 	}
 	file, err := os.Executable()
 	if runtime.GOOS == "linux" {
-		file, err = "/proc/self/exe", nil // also when the file was replaced
+		file, err = "/proc/self/exe", nil // works even if the file was replaced
 	}
 	if err != nil {
 		return p, err
@@ -93,7 +93,7 @@ func self() (program, error) {
 	return p, err
 }
 
-// lacking is why a machine with that uname has no agent, and a hint.
+// lacking returns why a machine with this uname has no agent, and a hint.
 func lacking(uname string, programs []program) (why cannot, hint string) {
 	var have []string
 	for _, p := range programs {

@@ -14,13 +14,13 @@ import (
 	"iotax/internal/secret"
 )
 
-// bySudo is the last argument of an agent that Sudo's prefix starts.
+// bySudo is the last argument of an agent that Func.AsRoot starts through sudo.
 const bySudo = "by-sudo"
 
-// callerID is the id of the user for whom sudo started this agent, or "".
+// callerID is the id of the user for whom sudo started this agent, or "" if sudo did not start it.
 var callerID string
 
-// Caller returns the id of the user for whom sudo started this agent.
+// Caller returns the id of the user for whom sudo started this agent. ok is false if sudo did not start it.
 func Caller() (uid int, ok bool) {
 	uid, err := strconv.Atoi(callerID)
 	return uid, err == nil
@@ -28,8 +28,8 @@ func Caller() (uid int, ok bool) {
 
 var userID = New("user id", func(context.Context, struct{}) (int, error) { return os.Geteuid(), nil })
 
-// Sudo returns the words that a command needs before it to run as root on m. It returns none where the user is root. ok is
-// false where sudo is missing or asks for a password.
+// Sudo returns the prefix that makes a command run as root on m. The prefix is empty if the user is root. ok is false if
+// sudo is missing or asks for a password.
 func Sudo(ctx context.Context, m iotax.Machine) (prefix []string, ok bool, err error) {
 	uid, err := userID.On(ctx, m, struct{}{})
 	if err != nil || uid <= 0 { // Windows has no ids
@@ -42,7 +42,7 @@ func Sudo(ctx context.Context, m iotax.Machine) (prefix []string, ok bool, err e
 	return prefix, true, nil
 }
 
-// AsRoot runs the function on m as root, or as the user where sudo does not permit that.
+// AsRoot runs the function on m as root, or as the user if sudo is missing or asks for a password.
 func (f Func[In, Out]) AsRoot(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	prefix, _, err := Sudo(ctx, m)
 	if err != nil {
@@ -60,14 +60,14 @@ func (f Func[In, Out]) AsRoot(ctx context.Context, m iotax.Machine, in In) (out 
 	return f.On(ctx, as, in)
 }
 
-// sudo is a machine whose agent runs as root. It runs nothing else.
+// sudo is a machine whose agent runs as root. Its Run can start only the agent.
 type sudo struct {
 	iotax.Machine
 	Link
 	prefix []string
 }
 
-// Caps are those of the machine, as root sees it by the session of s.
+// Caps returns the capabilities of the machine, with the link of the root agent.
 func (s *sudo) Caps() iotax.MachineCaps {
 	c := s.Machine.Caps()
 	c.Local, c.Agent = false, &s.Link
@@ -80,7 +80,7 @@ func (s *sudo) Run(ctx context.Context, c *iotax.Cmd) error {
 	return s.Machine.Run(ctx, &as)
 }
 
-// Tool returns the path of a program of this system, also of one of root's that a plain user's PATH lacks.
+// Tool returns the path of a program on this system. It also searches the sbin directories, which a user's PATH may lack.
 func Tool(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -94,8 +94,8 @@ func Tool(name string) (string, error) {
 	return "", err
 }
 
-// Exec runs a program of this system and returns what it prints. The error has what it printed on standard error, and wraps its
-// *exec.ExitError.
+// Exec runs a program on this system and returns its standard output. An error contains the program's standard error and
+// wraps its *exec.ExitError.
 func Exec(ctx context.Context, args ...string) (string, error) {
 	path, err := Tool(args[0])
 	if err != nil {
@@ -112,7 +112,7 @@ func Exec(ctx context.Context, args ...string) (string, error) {
 	return string(out), err
 }
 
-// A toolError has the words of a program that failed.
+// A toolError is the error of a program that failed. Its text is the program's standard error.
 type toolError struct {
 	text  string
 	cause error

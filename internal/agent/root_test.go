@@ -19,7 +19,7 @@ var ids = agent.New("test ids", func(context.Context, none) (string, error) {
 	return fmt.Sprint(os.Geteuid(), " ", caller, " ", called), nil
 })
 
-// otherUser is far for another user, with a sudo that the script plays.
+// otherUser runs the commands of far as another user. The shell script sudo replaces the sudo program.
 type otherUser struct {
 	*far
 	sudo string
@@ -35,7 +35,7 @@ func (p otherUser) Run(ctx context.Context, c *iotax.Cmd) error {
 	return p.far.Run(ctx, &as)
 }
 
-// A sudo that asks for a password is none.
+// A sudo that asks for a password counts as missing.
 func TestAsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to be another user")

@@ -19,13 +19,14 @@ import (
 	"iotax"
 )
 
-// errClosed is the cause of the end of a call that the other end closed.
+// errClosed is the cancellation cause of a call that the other end closed.
 var errClosed = errors.New("the other end closed the call")
 
-// endTime is how long calls may take to end when the other end is gone. A command is killed before (see machine.Run).
+// endTime limits how long calls may take to end after the connection is lost. Commands are killed earlier (see machine.Run).
 const endTime = 15 * time.Second
 
-// host is that of Main. A program whose main does not call it, such as that of a test, would do something else over there.
+// host is the machine passed to Main. It is nil if the program's main does not call Main. Such a program, for example a
+// test, cannot be an agent.
 var host iotax.Machine
 
 type (
@@ -33,15 +34,15 @@ type (
 	here    struct{ iotax.Machine }
 )
 
-// Here returns the machine on which a function runs, for a function that runs commands. Its commands do not inherit the label of
-// the caller's run: see leftover.Environ.
+// Here returns the machine on which a function runs, so that the function can run commands. The commands do not inherit the
+// label of the caller's run: see leftover.Environ.
 func Here(ctx context.Context) iotax.Machine {
 	h, _ := ctx.Value(hereKey{}).(here)
 	return h.Machine
 }
 
-// Main serves and exits if the program was started as an agent; else it returns. Commands run on m, which is this host. Every
-// program that calls functions on other machines calls Main first.
+// Main serves calls and exits if the program was started as an agent; otherwise it returns. Commands run on m, which must be
+// this host. Every program that calls functions on other machines must call Main first.
 func Main(m iotax.Machine) {
 	host = m
 	if len(os.Args) < 3 || os.Args[1] != "agent" {
@@ -77,18 +78,19 @@ func Main(m iotax.Machine) {
 	os.Exit(status)
 }
 
-// EnclosedProgram is the path of the agent's program in a container that Enclose starts. The first process there runs
-// it, so that the container needs no copy: a small guest has no room for one.
+// EnclosedProgram is the path of the agent's program in a container that Enclose starts. It is the program of the
+// container's first process, so the container needs no copy. A small guest has no space for a copy.
 const EnclosedProgram = "/proc/1/exe"
 
-// Enclose returns the command that starts a session in a container on Linux: in mount, process, IPC and host-name
-// namespaces of its own, with a /tmp of its own. root is the directory that becomes /, or "". place is a path that the
-// container shows also where it hides what is around it. The command needs root. program is the agent's.
+// Enclose returns the command that starts a session in a container on Linux: in new mount, process, IPC and host-name
+// namespaces, with its own /tmp. root is the directory that becomes /, or "" for the current root. place is a directory that
+// stays visible in the container, even below /tmp. program is the path of the agent. The command needs root privileges.
 func Enclose(program, root, place string) []string {
 	return []string{program, "agent", "enclose", root, place}
 }
 
-// InProcess returns a session with an agent in this process, for machines that tests make. It runs commands on this host.
+// InProcess returns a session with an agent in this process. Tests use it for their own machines. It runs commands on this
+// host.
 func InProcess(ctx context.Context) (*Session, error) {
 	here, there := net.Pipe()
 	go func() {
@@ -98,8 +100,8 @@ func InProcess(ctx context.Context) (*Session, error) {
 	return Meet(here, here, here.Close)
 }
 
-// Serve answers the calls of the other end, and runs its commands on m, until in ends or ctx is done. Then it ends what still
-// runs; what does not end within endTime ends with the program.
+// Serve answers the calls of the other end, and runs its commands on m, until `in` ends or ctx is done. It then cancels the
+// running calls and waits at most endTime for them.
 func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) error {
 	path, err := os.Executable()
 	if err != nil {
@@ -125,7 +127,7 @@ func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) er
 			case <-all:
 			case <-time.After(endTime):
 			}
-			return nil // the program ends now; to close mux would wait for more input
+			return nil // the program exits now; closing mux would wait for more input
 		}
 		s.calls.Go(func() { s.stream(ctx, stream) })
 	}
@@ -133,13 +135,13 @@ func Serve(ctx context.Context, m iotax.Machine, in io.Reader, out io.Writer) er
 
 type server struct {
 	m     iotax.Machine
-	end   context.CancelCauseFunc // of the session
+	end   context.CancelCauseFunc // ends the session
 	calls sync.WaitGroup
 	mu    sync.Mutex
-	data  map[uint32]chan *yamux.Stream // by id; a call and its stream arrive in either order
+	data  map[uint32]chan *yamux.Stream // by stream id; a call and its stream arrive in either order
 }
 
-// stream serves a new stream of the other end.
+// stream serves a new stream from the other end.
 func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 	var kind [1]byte
 	_, err := io.ReadFull(stream, kind[:])
@@ -165,7 +167,7 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 	}
 }
 
-// closing returns a context that ends with the other end of a stream on which nothing more is sent.
+// closing returns a context that is canceled when the other end closes stream. The other end must send nothing more on it.
 func closing(ctx context.Context, stream *yamux.Stream) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -175,7 +177,7 @@ func closing(ctx context.Context, stream *yamux.Stream) (context.Context, contex
 	return ctx, cancel
 }
 
-// call runs a function.
+// call runs the function that the stream requests.
 func call(ctx context.Context, stream *yamux.Stream) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -200,7 +202,7 @@ func call(ctx context.Context, stream *yamux.Stream) {
 	}
 }
 
-// command runs a command.
+// command runs the command that the stream requests.
 func (s *server) command(ctx context.Context, stream *yamux.Stream) {
 	var o Order
 	if err := Receive(stream, &o); err != nil {
@@ -226,7 +228,7 @@ func (s *server) command(ctx context.Context, stream *yamux.Stream) {
 	_ = Send(stream, resultOf(err, s.m))
 }
 
-// slot is where the data stream of an id is left, and taken.
+// slot returns the channel that passes the data stream `id` to the command that uses it.
 func (s *server) slot(id uint32) chan *yamux.Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +237,7 @@ func (s *server) slot(id uint32) chan *yamux.Stream {
 		c = make(chan *yamux.Stream, 1)
 		s.data[id] = c
 	} else {
-		delete(s.data, id) // both have come
+		delete(s.data, id) // the stream and its command have both arrived
 	}
 	return c
 }

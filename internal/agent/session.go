@@ -16,11 +16,11 @@ import (
 	"iotax"
 )
 
-// Command is the argument vector of an agent, behind the name of the program.
+// Command holds the arguments of an agent, without the program's name.
 const Command = "agent session"
 
-// greeting is the start of the agent's first line; its system and its path follow. The number changes when the two ends
-// no longer understand each other.
+// greeting starts the agent's first line. The agent's system and path follow. The number changes with every incompatible
+// change of the protocol.
 const greeting = "iotax agent 4 "
 
 // The first byte of a stream is its kind.
@@ -29,24 +29,24 @@ const (
 	kindData    = 'd'
 	kindFunc    = 'f'
 	kindDial    = 'n'
-	kindEnd     = 'e' // asks the agent to end, for transports that do not carry the end of standard input
+	kindEnd     = 'e' // asks the agent to end, for transports that do not forward the end of standard input
 )
 
-// An Order asks for a command. A missing Cmd field is as in iotax.Cmd.
+// An Order requests a command. Args, Env and Dir are those of iotax.Cmd.
 type Order struct {
 	Args, Env []string
 	Dir       string
-	Data, Err uint32 // the streams of standard input and output, and of standard error
+	Data, Err uint32 // ids of the streams for standard input and output, and for standard error
 }
 
-// A Result is the answer to an Order. Without Exit and Msg the command succeeded.
+// A Result answers an Order. Its zero value means that the command succeeded.
 type Result struct {
 	Exit              *iotax.ExitError
-	Canceled          bool   // because the other end closed the call
-	Op, On, Msg, Hint string // of an error of the machine
+	Canceled          bool   // the other end closed the call
+	Op, On, Msg, Hint string // describe an error of the machine
 }
 
-// resultOf describes err, which m.Run returned.
+// resultOf returns the Result for err, the error of m.Run.
 func resultOf(err error, m iotax.Machine) (r Result) {
 	var e *iotax.Error
 	switch {
@@ -62,14 +62,14 @@ func resultOf(err error, m iotax.Machine) (r Result) {
 	return r
 }
 
-// config has no keep-alive: an agent uses no CPU while a trial runs. Session.KeepAlive is for machines that need one. A stream
-// may stay half closed for as long as its command runs.
+// config disables yamux's keep-alive, so that an agent uses no CPU while a trial runs. Machines that need one call
+// Session.KeepAlive. A stream may stay half closed for as long as its command runs.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive, c.StreamCloseTimeout, c.LogOutput = false, 0, io.Discard
-	// A caller that takes its time with the output must not end the session.
+	// A caller that reads the output slowly must not end the session.
 	c.ConnectionWriteTimeout = time.Hour
-	c.MaxStreamWindowSize = 1 << 20 // a file on its way over 50 ms
+	c.MaxStreamWindowSize = 1 << 20 // for copying files over links with a round trip of 50 ms
 	return c
 }
 
@@ -82,35 +82,35 @@ type duplex struct {
 
 func (d duplex) Close() error { return d.close() }
 
-// Send writes v at the start of a stream of a command, or in answer to it.
+// Send encodes v with gob and writes it to the stream.
 func Send(s *yamux.Stream, v any) error { return gob.NewEncoder(s).Encode(v) }
 
-// maxMessage bounds what the other end may have this one keep.
+// maxMessage limits the bytes that this end reads for one message.
 const maxMessage = 64 << 20
 
-// Receive reads what Send wrote.
+// Receive decodes a value that Send wrote.
 func Receive(s *yamux.Stream, v any) error {
 	return gob.NewDecoder(io.LimitReader(s, maxMessage)).Decode(v)
 }
 
-// A Session is this end of the connection with an agent.
+// A Session is this end of the connection to an agent.
 type Session struct {
 	System  string // "linux/amd64"
-	Program string // path of the agent's program over there
+	Program string // path of the agent's program on the machine
 
 	mux  *yamux.Session
-	end  func(ctx context.Context)       // ends the program; nil if closing the streams does
-	died func(ctx context.Context) error // why the program ended, waiting for that
+	end  func(ctx context.Context)       // ends the program; nil if closing the streams does so
+	died func(ctx context.Context) error // waits until the program ends, and returns why; may be nil
 
-	silent atomic.Bool // Watch has ended it
+	silent atomic.Bool // Watch has ended the session
 }
 
-// A Refused is the first line of a program that is not an agent of this version.
+// Refused is the error for a program that is not an agent of this version. Line is the first line that the program printed.
 type Refused struct{ Line string }
 
 func (r *Refused) Error() string { return "no iotax of this version answers: " + r.Line }
 
-// Meet reads the agent's first line from in and returns the session. closes is called when the session ends.
+// Meet reads the agent's first line from `in` and returns the session. The session calls closes when it ends.
 func Meet(in io.Reader, out io.Writer, closes func() error) (*Session, error) {
 	from, ok := in.(*bufio.Reader)
 	if !ok {
@@ -133,7 +133,7 @@ func Meet(in io.Reader, out io.Writer, closes func() error) (*Session, error) {
 // Closed reports whether the connection has ended.
 func (s *Session) Closed() bool { return s.mux.IsClosed() }
 
-// open begins a stream of a kind.
+// open opens a stream and sends its kind.
 func (s *Session) open(kind byte) (*yamux.Stream, error) {
 	stream, err := s.mux.OpenStream()
 	if err != nil {
@@ -146,12 +146,12 @@ func (s *Session) open(kind byte) (*yamux.Stream, error) {
 	return stream, nil
 }
 
-// sendEnd asks the agent to end. It waits no longer than a second for a connection that is stuck.
+// sendEnd asks the agent to end. It waits at most one second, because the connection may be stuck.
 func (s *Session) sendEnd(ctx context.Context) {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		if stream, err := s.open(kindEnd); err == nil { // else it has ended
+		if stream, err := s.open(kindEnd); err == nil { // an error means that the session has ended
 			stream.Close()
 		}
 	}()
@@ -162,7 +162,8 @@ func (s *Session) sendEnd(ctx context.Context) {
 	}
 }
 
-// Streams opens the three streams of a command, the call first. The caller closes those that it returns, also with an error.
+// Streams opens the streams of a command: for the call, the data, and standard error. The caller closes the returned
+// streams, even after an error.
 func (s *Session) Streams() (all []*yamux.Stream, err error) {
 	for _, kind := range []byte{kindCommand, kindData, kindData} {
 		stream, err := s.open(kind)
@@ -174,10 +175,10 @@ func (s *Session) Streams() (all []*yamux.Stream, err error) {
 	return all, nil
 }
 
-// reasonTime is how long a transport may look for the reason for which the agent ended: that the pod is gone.
+// reasonTime limits how long a transport may take to find out why the agent ended, for example that its pod was deleted.
 const reasonTime = 5 * time.Second
 
-// gone is err with the reason for which the agent ended, if it has.
+// gone returns the error of a lost session: the reason why the agent ended if it is known, otherwise err.
 func (s *Session) gone(err error) error {
 	if s.silent.Load() {
 		return fmt.Errorf("no sign of life for %v", watchMisses*watchEvery)

@@ -14,19 +14,20 @@ import (
 	"iotax"
 )
 
-// A Taker is a function that also reads a stream of the caller's host.
+// A Taker is a function that also reads a stream from the caller's host.
 type Taker[In, Out any] struct {
 	name string
 	do   func(context.Context, In, io.Reader) (Out, error)
 }
 
-// NewTaker declares a Taker, as New does a Func.
+// NewTaker declares a Taker, as New declares a Func.
 func NewTaker[In, Out any](name string, do func(ctx context.Context, in In, from io.Reader) (Out, error)) Taker[In, Out] {
 	declare(name, func(ctx context.Context, in In, from *source) (Out, error) { return do(ctx, in, from) })
 	return Taker[In, Out]{name, do}
 }
 
-// On runs the function on m, where it reads from. After an error, from may still be read: the caller closes it.
+// On runs the function on m and sends it the data of `from`. After an error, On may still be reading `from` in the
+// background, so the caller must close it.
 func (f Taker[In, Out]) On(ctx context.Context, m iotax.Machine, in In, from io.Reader) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.do(context.WithValue(ctx, hereKey{}, here{m}), in, from)
@@ -35,19 +36,20 @@ func (f Taker[In, Out]) On(ctx context.Context, m iotax.Machine, in In, from io.
 	return out, err
 }
 
-// A piece is a part of the stream of a Taker. The last one has no data.
+// A piece is a part of a Taker's stream. The last piece has no data.
 type piece struct {
 	Data []byte
-	Err  string // why the stream ends early
+	Err  string // why the stream ended early
 }
 
-// sendAll sends from in pieces. It returns why from could not be read; a connection that breaks shows in the answer.
+// sendAll sends `from` in pieces. It returns the error from reading `from`. It ignores an error of the connection, which the
+// call returns.
 func sendAll(enc *gob.Encoder, from io.Reader) error {
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 && enc.Encode(piece{Data: buf[:n]}) != nil {
-			return nil //nolint:nilerr // the answer has it
+			return nil //nolint:nilerr // the call returns the error
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -60,12 +62,12 @@ func sendAll(enc *gob.Encoder, from io.Reader) error {
 	}
 }
 
-// A source is what the other end sends for a call: the name of the function, its input, and the pieces of a Taker.
+// A source reads the data of a call from the other end: the function's name, its input, and the pieces of a Taker.
 type source struct {
 	*gob.Decoder
 	limit  *io.LimitedReader
 	stream *yamux.Stream
-	cancel context.CancelCauseFunc // of the call
+	cancel context.CancelCauseFunc // cancels the call
 	rest   []byte
 	err    error
 }
@@ -100,7 +102,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
-// finish waits in the background for the other end, which sends nothing more, to close the call.
+// finish waits in the background until the other end closes the call. The other end must send nothing more.
 func (s *source) finish() {
 	go func() {
 		_, _ = io.Copy(io.Discard, s.stream)
@@ -108,16 +110,16 @@ func (s *source) finish() {
 	}()
 }
 
-// A destination is where Dial leads.
+// A destination is the address to which Dial connects.
 type destination struct{ Network, Address string }
 
-// A Conn is a connection from a machine. CloseWrite ends what is sent; Close does too, and the other side then ends the rest.
+// A Conn is a network connection from a machine. CloseWrite closes the sending direction; Close closes both directions.
 type Conn interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// Dial connects to an address ("tcp" or "unix") from m. The connection ends with the session of m.
+// Dial connects from m to an address. network is "tcp" or "unix". The connection ends with the session of m.
 func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return dial(ctx, destination{network, address})
@@ -126,7 +128,7 @@ func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn
 		return nil, context.Cause(ctx)
 	}
 	link, end := LinkOf(m), func() {}
-	if link == nil { // as in with
+	if link == nil { // as in the function with
 		link = new(Link)
 		end = func() { link.Hangup(context.WithoutCancel(ctx)) }
 	}
@@ -143,7 +145,7 @@ func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn
 		return fail(s.gone(err))
 	}
 	defer context.AfterFunc(ctx, func() { stream.Close() })()
-	from := bufio.NewReader(stream) // gob reads no further than its values in one
+	from := bufio.NewReader(stream) // gob does not read past its values in a bufio.Reader
 	var r reply
 	err = Send(stream, destination{network, address})
 	if err == nil {
@@ -177,7 +179,7 @@ func dial(ctx context.Context, d destination) (Conn, error) {
 	return nil, errors.Join(errors.New("agent.Dial: "+d.Network+" connections cannot be closed in one direction"), c.Close())
 }
 
-// far is the near end of a connection from another machine.
+// far is this end of a connection from another machine.
 type far struct {
 	*yamux.Stream
 	from *bufio.Reader
@@ -193,7 +195,7 @@ func (c *far) Close() error {
 func (c *far) Read(p []byte) (int, error) { return c.from.Read(p) }
 func (c *far) CloseWrite() error          { return c.Stream.Close() }
 
-// dialed serves a stream of Dial.
+// dialed serves a stream that Dial opened.
 func dialed(ctx context.Context, stream *yamux.Stream) {
 	from := bufio.NewReader(stream)
 	var d destination
@@ -208,7 +210,7 @@ func dialed(ctx context.Context, stream *yamux.Stream) {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	go func() {
 		_, _ = io.Copy(c, from)
-		_ = c.CloseWrite() // the other side says how it ended
+		_ = c.CloseWrite() // the other side reports how the connection ended
 	}()
 	_, _ = io.Copy(stream, c)
 }

@@ -11,22 +11,22 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// sweepVariable is the environment variable to which the bootstrap script gives a value of its own. An agent that a signal
-// killed leaves its commands. The script then starts its program once more, as "agent sweep", to end the processes that
-// have the value.
+// sweepVariable is the environment variable that the bootstrap script sets to a unique value. If a signal kills the agent,
+// its commands keep running. The script then runs the program again as "agent sweep" to end all processes that have the
+// value.
 const sweepVariable = "IOTAX_AGENT"
 
-// Identity returns the value of the variable on m, "" where no script started the agent.
+// Identity returns the value of sweepVariable on the machine, or "" if no script started the agent.
 var Identity = New("agent.identity", func(context.Context, struct{}) (string, error) { return os.Getenv(sweepVariable), nil })
 
-// EndOther ends the agent with that identity and its commands, which a connection that was cut without a word left on m.
+// EndOther ends the agent with the given identity, and its commands. They may keep running after their connection broke.
 var EndOther = New("agent.end other", func(ctx context.Context, identity string) (struct{}, error) {
 	return struct{}{}, sweep(ctx, identity)
 })
 
-// sweep ends the processes with that value of the variable.
+// sweep ends the processes that have this value of sweepVariable.
 func sweep(ctx context.Context, value string) error {
-	// What they started meanwhile is seen in the next round.
+	// The next round also finds the processes that these started in the meantime.
 	for round := 0; value != "" && round < 10; round++ {
 		all, err := proctable.With(ctx, sweepVariable)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// embedded is a directory as make agents makes it.
+// embedded returns a directory like the one that make agents creates.
 func embedded(t *testing.T, agents map[string][]byte) fstest.MapFS {
 	t.Helper()
 	dir := fstest.MapFS{}
@@ -39,7 +39,7 @@ func embedded(t *testing.T, agents map[string][]byte) fstest.MapFS {
 	return dir
 }
 
-// as is this host with another answer of uname.
+// as returns this host with a uname that prints system and machine.
 func as(t *testing.T, system, machine string) (f *far, cache string) {
 	t.Helper()
 	tools := t.TempDir()
@@ -50,13 +50,13 @@ func as(t *testing.T, system, machine string) (f *far, cache string) {
 	return newFar(t, "PATH="+tools+":"+os.Getenv("PATH"))
 }
 
-// A machine gets the agent of its system.
+// A machine gets the agent for its system.
 func TestOtherSystem(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := []byte("#!/bin/sh\nexec " + exe + " \"$@\"\n") // stands for an agent of that system
+	start := []byte("#!/bin/sh\nexec " + exe + " \"$@\"\n") // acts as the agent for that system
 	agents := embedded(t, map[string][]byte{"linux-amd64": []byte("not this one"), "linux-arm64": start, "darwin-arm64": append(start, '\n'), "windows-amd64": {}})
 	for _, c := range [][2]string{{"Linux", "aarch64"}, {"Darwin", "arm64"}} {
 		f, cache := as(t, c[0], c[1])
@@ -81,13 +81,13 @@ func TestOtherSystem(t *testing.T) {
 			t.Errorf("%v: %v is left", c, left)
 		}
 	}
-	// A program that cannot run there.
+	// The program for amd64 cannot run.
 	f, _ := as(t, "Linux", "x86_64")
 	f.SetPrograms(agents)
 	if _, err := id.On(t.Context(), f, none{}); err == nil || !strings.Contains(err.Error(), "hint:") {
 		t.Errorf("got %v", err)
 	}
-	// One that is not what its name says.
+	// The hash in the file name is wrong.
 	f, cache := as(t, "Linux", "aarch64")
 	wrong := fstest.MapFS{}
 	for name, file := range agents {
@@ -117,7 +117,7 @@ func (e *emulated) Run(ctx context.Context, c *iotax.Cmd) error {
 	return e.far.Run(ctx, &with)
 }
 
-// The agent for another architecture answers.
+// The agent for another architecture works.
 func TestOtherArchitecture(t *testing.T) {
 	if os.Getenv("IOTAX_TEST_REPEATS") == "" {
 		t.Skip("it compiles for arm64: IOTAX_TEST_REPEATS=1 runs it")

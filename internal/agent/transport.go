@@ -12,14 +12,14 @@ import (
 	"iotax"
 )
 
-// A Transport starts programs on a machine and carries their streams. Start may be called from several goroutines at once.
+// A Transport starts programs on a machine and carries their streams. Start is safe for concurrent use.
 type Transport interface {
 	fmt.Stringer
 
-	// Start starts argv there. An error that wraps ErrUnreachable may pass.
+	// Start starts argv on the machine. If the error wraps ErrUnreachable, the caller may retry.
 	Start(ctx context.Context, argv []string) (*Running, error)
 
-	// Close ends what Start started, and removes what the transport made.
+	// Close ends the programs that Start started, and removes everything that the transport created.
 	Close(ctx context.Context) error
 }
 
@@ -27,19 +27,19 @@ type Transport interface {
 type Running struct {
 	Stdin  io.WriteCloser
 	Stdout io.Reader
-	Wait   func() error // *iotax.ExitError with the end of standard error, or why the program is out of reach
-	Kill   func()       // ends the connection; Wait then returns soon
+	Wait   func() error // returns *iotax.ExitError with the end of standard error, or why the program is unreachable
+	Kill   func()       // closes the connection; Wait then returns soon
 }
 
-// ErrUnreachable is wrapped by the error of a machine that refuses or drops connections, as one does that starts again.
+// ErrUnreachable is wrapped by the error of a machine that refuses or drops connections, for example while it reboots.
 var ErrUnreachable = errors.New("unreachable")
 
-// Over starts the agent over t, and copies it there first where it is not.
+// Over starts the agent over t. It first copies the agent there if it is missing.
 func (l *Link) Over(ctx context.Context, t Transport) (*Session, error) {
 	return l.bootstrap(ctx, carrier{t})
 }
 
-// A carrier runs the agent alone: a Transport has nothing that ends other programs.
+// A carrier is a machine that can run only the agent: a Transport cannot end other programs.
 type carrier struct{ Transport }
 
 func (carrier) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
@@ -51,7 +51,7 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	defer context.AfterFunc(ctx, conn.Kill)()
 	go func() { // ends when the caller closes its end
-		_, _ = io.Copy(conn.Stdin, cmd.Stdin) // Wait has the reason
+		_, _ = io.Copy(conn.Stdin, cmd.Stdin) // Wait returns the reason
 		conn.Stdin.Close()
 	}()
 	if _, err := io.Copy(cmd.Stdout, conn.Stdout); err != nil {
@@ -60,19 +60,19 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	return conn.Wait()
 }
 
-// Lost waits a moment for the agent's program to end, and returns the reason, or err where there is none. The exit status of
-// the agent is only in its text: it is not that of a command.
+// Lost waits up to reasonTime for the agent's program to end, and returns the reason, or err if the reason is unknown. The
+// result wraps no error: callers must not mistake the agent's exit status for that of a command.
 func (s *Session) Lost(err error) error { return errors.New(s.gone(err).Error()) }
 
-// Signs of life go to the agent of a machine that runs on without its connection: one that is cut without a word, or whose
-// other end was killed, would leave commands there.
+// Some machines keep running after the connection is lost. Their agent gets signs of life, so that it can end its commands
+// if the connection is cut without notice or the other end is killed.
 const (
 	kindAlive   = 'a'
 	aliveEvery  = 10 * time.Second
 	aliveMisses = 6
 )
 
-// KeepAlive sends signs of life until the session ends. The agent ends with its commands when none comes for a minute.
+// KeepAlive sends signs of life until the session ends. After a minute without them, the agent ends, with its commands.
 func (s *Session) KeepAlive() error {
 	stream, err := s.open(kindAlive)
 	if err != nil {
@@ -87,19 +87,20 @@ func (s *Session) KeepAlive() error {
 				return
 			case <-t.C:
 			}
-			_, _ = stream.Write([]byte{1}) // a session that has ended is seen above
+			_, _ = stream.Write([]byte{1}) // the loop notices when the session has ended
 		}
 	}()
 	return nil
 }
 
-// How often Watch asks, and how many times in a row an answer may be missing. A guest that is short of CPU answers late.
+// Watch pings the agent at this interval. It ends the session after watchMisses intervals in a row without an answer. A
+// guest that is short of CPU answers late.
 const (
 	watchEvery  = 5 * time.Second
 	watchMisses = 4
 )
 
-// Watch ends the session when the agent stops answering, as that of a machine that hangs.
+// Watch ends the session when the agent stops answering, for example because its machine hangs.
 func (s *Session) Watch() { go s.watch(watchEvery) }
 
 func (s *Session) watch(every time.Duration) {
@@ -116,7 +117,7 @@ func (s *Session) watch(every time.Duration) {
 			if !waiting {
 				waiting = true
 				go func() {
-					_, _ = s.mux.Ping() // an error comes with the end of the session
+					_, _ = s.mux.Ping() // an error means that the session has ended
 					answers <- struct{}{}
 				}()
 			} else if missed++; missed == watchMisses {
@@ -127,7 +128,7 @@ func (s *Session) watch(every time.Duration) {
 	}
 }
 
-// alive ends the session when the signs of life stay away.
+// alive ends the session when no sign of life arrives for a minute.
 func (s *server) alive(stream *yamux.Stream) {
 	defer stream.Close()
 	var b [16]byte
@@ -139,7 +140,7 @@ func (s *server) alive(stream *yamux.Stream) {
 		case errors.Is(err, yamux.ErrTimeout):
 			missed++
 		default:
-			return // with the session
+			return // the session has ended
 		}
 	}
 	s.end(fmt.Errorf("no sign of life for %v", aliveMisses*aliveEvery))

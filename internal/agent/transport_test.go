@@ -16,7 +16,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// An agent that gets no sign of life for a minute ends, though its connection stays; with them it goes on.
+// An agent ends after a minute without signs of life, even if its connection stays open. While it gets them, it keeps
+// running.
 func TestSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()
@@ -46,7 +47,8 @@ func TestSignsOfLife(t *testing.T) {
 		here.Close()
 		there.Close()
 
-		// A session whose agent stops answering ends too. yamux shares timers, so that a test of its own would be another bubble's.
+		// A session also ends if its agent stops answering. This is part of the same test because yamux reuses timers, and a
+		// timer must not be used in another test's bubble.
 		here, there = net.Pipe()
 		way = &silencer{Conn: here}
 		go func() { _ = agent.Serve(t.Context(), nil, there, there); there.Close() }()
@@ -69,7 +71,7 @@ func TestSignsOfLife(t *testing.T) {
 	})
 }
 
-// A silencer drops what is written once it is silent.
+// A silencer discards writes while silent is set.
 type silencer struct {
 	net.Conn
 	silent atomic.Bool
@@ -97,7 +99,7 @@ func (d deadTransport) Start(context.Context, []string) (*agent.Running, error) 
 	return &agent.Running{Stdin: out, Stdout: r, Wait: func() error { return d.err }, Kill: func() {}}, nil
 }
 
-// The reason for which a transport fails is the reason for which the agent does not start.
+// If the transport fails, the agent's start fails with the same error.
 func TestTransportFails(t *testing.T) {
 	why := errors.New("the cable is cut")
 	_, err := new(agent.Link).Over(t.Context(), deadTransport{why})
