@@ -28,10 +28,10 @@ import (
 	"iotax/internal/workload"
 )
 
-// usual are the directories of any machine in which iotax makes directories for any plan.
+// usual lists the directories in which iotax creates directories on any machine, whatever the plan.
 var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 
-// A Search is where runs may have left something.
+// A Search lists the places where runs may have left something.
 type Search struct {
 	plans    []planOf
 	places   []leftover.Place // this host is the first
@@ -40,14 +40,15 @@ type Search struct {
 	missed   []error
 }
 
-// planOf is a plan of a saved run, paths in full. Shards that count paths from different directories have a plan each.
+// planOf is a plan of a saved run, with absolute paths. A run whose shards resolve paths from different directories has one
+// planOf for each directory.
 type planOf struct {
 	run  *iotax.Run
 	plan *plan.Plan
 }
 
-// Open finds the places that the runs of the store at url used: on this host those of all runs, and with remote those of unfinished
-// ones on machines that exist longer than a run. Missed tells what it could not read or reach. The caller closes it.
+// Open finds the places that the runs of the store at url used. On this host, it includes all runs. If remote is true, it
+// also includes machines that outlive a run, for unfinished runs. Missed returns the errors. The caller closes the Search.
 func Open(ctx context.Context, url string, remote bool) *Search {
 	s := &Search{remote: remote}
 	s.missed = append(s.missed, s.read(ctx, url))
@@ -58,7 +59,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 		}
 	}
 	opened := map[string]bool{}
-	var made []plan.Machine // by runs that may have left something
+	var made []plan.Machine // machines of runs that may have left something
 	for _, x := range s.plans {
 		unfinished := x.run.Status != iotax.Done
 		named := x.plan.Directories()
@@ -81,7 +82,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			opened[key] = true
 			m, err := machine.Open(ctx, pm, machine.Options{Name: pm.Name, CacheDir: iotax.CacheDir(), Existing: true})
 			if errors.Is(err, iotax.ErrGone) {
-				continue // with what was left on it
+				continue // its leftovers are gone too
 			} else if err != nil {
 				s.missed = append(s.missed, err)
 				continue
@@ -89,7 +90,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			s.machines = append(s.machines, m)
 			s.places = append(s.places, leftover.Place{Machine: m, Dirs: dirs})
 		}
-		for _, dirs := range named { // of this host, and of nodes of a lab, which have its files; guests and containers ended with their run
+		for _, dirs := range named { // on this host and on lab nodes, which share its files; guests and containers ended with their run
 			for _, d := range dirs {
 				if !slices.Contains(here.Dirs, *d) {
 					here.Dirs = append(here.Dirs, *d)
@@ -102,7 +103,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 	return s
 }
 
-// Missed is why the search does not see all: runs that cannot be read, machines that cannot be reached.
+// Missed returns the errors that make the search incomplete: runs that cannot be read, and machines that cannot be reached.
 func (s *Search) Missed() error { return errors.Join(s.missed...) }
 
 // Close closes the machines.
@@ -112,7 +113,8 @@ func (s *Search) Close(ctx context.Context) {
 	}
 }
 
-// All yields the leftovers place by place, because two may lead to the same mount, and with remote those in clusters and buckets.
+// All yields the leftovers one place at a time, because two places may lead to the same mount. If remote is true, it also
+// yields those in clusters and buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {
 		for _, p := range s.places {
@@ -126,8 +128,8 @@ func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	}
 }
 
-// read reads the plans of the saved runs. There are none if there is no store yet. Imported runs, and those of another version of iotax,
-// may have a plan that cannot be parsed.
+// read reads the plans of the saved runs. A store that does not exist has none. read skips plans that it cannot parse, such
+// as those of imported runs and of other versions of iotax.
 func (s *Search) read(ctx context.Context, url string) error {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
@@ -138,7 +140,7 @@ func (s *Search) read(ctx context.Context, url string) error {
 	errs := []error{err}
 	for i := range runs {
 		r := &runs[i]
-		folders := []string{""} // the plan of one process is saved with its paths in full
+		folders := []string{""} // a run of one process saves its plan with absolute paths
 		if saved.Divided(r) {
 			parts, err := db.RunParts(ctx, r.ID)
 			errs = append(errs, err)
@@ -175,7 +177,7 @@ func (s *Search) inServices(ctx context.Context) (items []leftover.Item, err err
 		if x.run.Status == iotax.Done {
 			continue
 		}
-		// A run that never had a pod left nothing in its cluster, which may be out of reach for ever.
+		// A run that never had a pod left nothing in its cluster. Skip the cluster, because it may no longer exist.
 		had := x.run.Status == iotax.Running || slices.ContainsFunc(x.run.Targets, func(t iotax.TargetInfo) bool { return strings.HasPrefix(t.Machine, "k8s://") })
 		for _, m := range x.plan.Machines {
 			if spec, ok := m.Spec.(*pod.Spec); ok && had && spec.Pod == "" {
@@ -211,7 +213,8 @@ func buckets(p *plan.Plan) iter.Seq2[iotax.Place, error] {
 	}
 }
 
-// Leftovers counts, for doctor, the leftovers of crashed runs on this host, and names the other places that killed runs used.
+// Leftovers counts the leftovers of crashed runs on this host, and names the other places that killed runs used. It is for
+// doctor.
 func Leftovers(ctx context.Context, url string) (here, elsewhere string, err error) {
 	s := Open(ctx, url, false)
 	defer s.Close(ctx)
@@ -248,5 +251,5 @@ func Leftovers(ctx context.Context, url string) (here, elsewhere string, err err
 			}
 		}
 	}
-	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // a store that cannot be read is in both
+	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // both report a store that cannot be read
 }

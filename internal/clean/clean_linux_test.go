@@ -13,7 +13,7 @@ import (
 	"iotax/internal/store"
 )
 
-// A machine that nobody could be asked about is not one that is gone: clean says so, and does not call it clean.
+// If clean cannot contact a machine, it reports that, and does not treat the machine as gone.
 func TestCleanTellsWhatWasNotAsked(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, c := range map[string]struct{ machine, says string }{
@@ -39,7 +39,7 @@ func TestCleanTellsWhatWasNotAsked(t *testing.T) {
 	}
 }
 
-// A store that cannot be read hides nothing of what lies on this host.
+// If the store cannot be read, the leftovers on this host are still found.
 func TestLeftoversWithoutStore(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
