@@ -1,6 +1,5 @@
-// Package doctor finds out what this host can do for a measurement and what would disturb one: the
-// tools and whether they really work, limits, permissions, space, and noise. It only looks, and
-// removes the little it makes.
+// Package doctor checks whether this host is ready for a measurement and what would disturb one: tools and whether they
+// work, limits, permissions, space, and noise. It changes nothing, and removes its temporary files.
 package doctor
 
 import (
@@ -19,16 +18,16 @@ import (
 	"iotax/internal/probe"
 )
 
-// Status says what a Check means for the user.
+// Status is the result of a Check.
 type Status string
 
 const (
 	OK      Status = "ok"
-	Warn    Status = "warn"    // measuring works, but numbers or features suffer
-	Missing Status = "missing" // what needs this cannot be done
+	Warn    Status = "warn"    // measuring works, but results or features suffer
+	Missing Status = "missing" // features that need this do not work
 )
 
-// A Check is one thing that was looked at.
+// A Check is one examined property of the host.
 type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
@@ -36,32 +35,31 @@ type Check struct {
 	Hint   string `json:"hint,omitempty"` // what to do about it; "" when nothing needs to be done, or nothing is known
 }
 
-// Options are what Examine needs from others. A nil function leaves its check out.
+// Options configures Examine. A nil function skips its check.
 type Options struct {
 	Host     iotax.Machine // where commands run: this host
 	CacheDir string        // its file system needs space for kernels and images
-	TempDir  string        // where test files are made and measured; "" is /var/tmp, or the system's own
+	TempDir  string        // where test files are created and measured; "" means /var/tmp, or os.TempDir on Windows
 
-	// What guests need. Each returns a line for the user, and an error (an iotax.Error with a hint
-	// at best) when it is not there. They are called at the same time and given the same deadline.
+	// These check the requirements of guests. Each returns a line for the user, or an error if the requirement is missing,
+	// preferably an iotax.Error with a hint. They run concurrently with the same deadline.
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
-	Accel     func(ctx context.Context) (string, error) // acceleration that really boots
+	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
-	// What answers as these, and where.
+	// These return the version and the address of the service.
 	Docker, Podman, Kubernetes func(ctx context.Context) (string, error)
 
-	// Leftovers tells what crashed runs have left on this host, and what they used elsewhere, which is not asked; ""
-	// is nothing.
+	// Leftovers returns what crashed runs left on this host, and the other places they used, which it does not contact. An
+	// empty string means nothing.
 	Leftovers func(ctx context.Context) (here, elsewhere string, err error)
 
-	Limit time.Duration // no answer takes longer than this in all; 0 is 5 s
+	Limit time.Duration // time limit for all checks together; 0 means 5 s
 }
 
-// Examine makes all checks at once. It returns them in an order fit for reading, after Limit at the
-// latest; what has not answered by then is reported so. It never fails: what cannot be found out is a
-// Check too.
+// Examine runs all checks concurrently. It returns them in display order, after Limit at the latest. A check that has not
+// finished by then is reported as unanswered. Examine never fails: each error becomes a Check.
 func Examine(ctx context.Context, o Options) []Check {
 	if o.Limit <= 0 {
 		o.Limit = 5 * time.Second
@@ -76,18 +74,17 @@ func Examine(ctx context.Context, o Options) []Check {
 	return e.examine(ctx)
 }
 
-// examiner makes the checks. Below root are the files of the system; tests have their own.
+// examiner runs the checks. root is the root directory of the system; tests use their own.
 type examiner struct {
 	Options
 	root string
 
-	facts func() (map[string]string, error) // of probe.Environment, asked once
+	facts func() (map[string]string, error) // calls probe.Environment once
 }
 
 func (e *examiner) path(name string) string { return filepath.Join(e.root, name) }
 
-// all lists the checks in the order in which they are shown: what is needed first, then what more
-// there may be, then what disturbs.
+// all lists the checks in display order: first the requirements, then optional features, then sources of noise.
 func (e *examiner) all() []check {
 	list := []check{
 		{"fio", e.fio},
@@ -129,7 +126,7 @@ func (e *examiner) all() []check {
 	return kept
 }
 
-// ask makes a check of a function that others gave.
+// ask turns a function from Options into a check. If the function fails, the check has the status `without`.
 func ask(find func(ctx context.Context) (string, error), without Status) func(ctx context.Context) Check {
 	if find == nil {
 		return nil
@@ -143,7 +140,7 @@ func ask(find func(ctx context.Context) (string, error), without Status) func(ct
 	}
 }
 
-// engine adds how to install a container engine whose command is not found either.
+// engine adds a hint to install a container engine if its command is also missing.
 func engine(tool string, find func(ctx context.Context) Check) func(ctx context.Context) Check {
 	if find == nil {
 		return nil
@@ -157,7 +154,7 @@ func engine(tool string, find func(ctx context.Context) Check) func(ctx context.
 	}
 }
 
-// acceleration warns of emulation, which is an answer and no error: guests run, slowly.
+// acceleration warns about emulation. It is not an error: guests run, but slowly.
 func acceleration(found func(ctx context.Context) Check) func(ctx context.Context) Check {
 	if found == nil {
 		return nil
@@ -172,7 +169,7 @@ func acceleration(found func(ctx context.Context) Check) func(ctx context.Contex
 	}
 }
 
-// leftovers warns of what clean would remove.
+// leftovers warns about leftovers that iotax clean would remove.
 func leftovers(find func(ctx context.Context) (here, elsewhere string, err error)) func(ctx context.Context) Check {
 	if find == nil {
 		return nil
@@ -183,7 +180,7 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 			elsewhere = "; " + elsewhere + " was not asked, iotax clean --remote does"
 		}
 		switch {
-		case err != nil: // what was found all the same counts
+		case err != nil: // report what was found despite the error
 			c := failed(ctx, Warn, err, "")
 			if here != "" {
 				here = "; " + here
@@ -197,8 +194,8 @@ func leftovers(find func(ctx context.Context) (here, elsewhere string, err error
 	}
 }
 
-// A check is one entry of the list. Its Check needs no name. When it has nothing to say on this
-// system, its Status is empty, and it is left out.
+// A check is one entry of the list. run need not set the Name of its Check. An empty Status means that the check does not
+// apply to this system.
 type check struct {
 	name string
 	run  func(ctx context.Context) Check
@@ -207,7 +204,7 @@ type check struct {
 func (e *examiner) examine(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, e.Limit)
 	defer cancel()
-	// A little earlier than the rest, so that what was asked can clean up and say why.
+	// The checks get an earlier deadline, so that they can clean up and report why they failed.
 	early, stop := context.WithTimeout(ctx, e.Limit*9/10)
 	defer stop()
 	e.facts = sync.OnceValues(func() (map[string]string, error) { return probe.Environment(early, e.Host) })
@@ -246,7 +243,7 @@ func (e *examiner) examine(ctx context.Context) []Check {
 	return kept
 }
 
-// failed is the Check for err: its own words and hint, where it has them.
+// failed returns the Check for err. The text and hint of an iotax.Error take precedence.
 func failed(ctx context.Context, status Status, err error, hint string) Check {
 	c := Check{Status: status, Detail: err.Error(), Hint: hint}
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {

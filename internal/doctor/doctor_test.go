@@ -15,7 +15,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// scripted answers commands by their first word or words; what it does not know is not found.
+// scripted answers commands by the start of their command line. All other commands are not found.
 type scripted map[string]answer
 
 type answer struct {
@@ -213,7 +213,7 @@ func TestDeadline(t *testing.T) {
 	start := time.Now()
 	got := Examine(context.Background(), Options{
 		Host: scripted{"fio --version": {out: "fio-3.33"}, "fio --enghelp": {sleep: time.Hour}}, TempDir: t.TempDir(), Limit: 300 * time.Millisecond,
-		Kernel: func(context.Context) (string, error) { <-block; return "", nil }, // heeds no deadline
+		Kernel: func(context.Context) (string, error) { <-block; return "", nil }, // ignores the deadline
 		Accel:  func(ctx context.Context) (string, error) { <-ctx.Done(); return "", ctx.Err() },
 		Virtiofsd: func(context.Context) (string, error) {
 			return "", &iotax.Error{Op: "find virtiofsd", Err: errors.New("not there"), Hint: "install it"}
@@ -249,7 +249,7 @@ func TestAcceleration(t *testing.T) {
 	}
 }
 
-// The real host: every answer in time, each with a name and a status, and nothing left behind.
+// On the real host, every check answers in time with a name and a status, and leaves nothing behind.
 func TestExamineHere(t *testing.T) {
 	dir := t.TempDir()
 	start := time.Now()
@@ -278,7 +278,7 @@ func TestExamineHere(t *testing.T) {
 	}
 }
 
-// What was found is told although the look was not complete.
+// Leftovers are reported even if the search was incomplete.
 func TestLeftoversFoundDespiteErrors(t *testing.T) {
 	c := leftovers(func(context.Context) (string, string, error) {
 		return "2 directories of crashed runs", "s3://h/b", errors.New("the store is damaged")
@@ -290,7 +290,7 @@ func TestLeftoversFoundDespiteErrors(t *testing.T) {
 	}
 }
 
-// fio does its I/O in the directory, whatever its name is.
+// fio does its I/O in the directory, even if its name contains special characters.
 func TestEngineInAnyDirectory(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a#b:c;d")
@@ -308,7 +308,7 @@ func TestEngineInAnyDirectory(t *testing.T) {
 	}
 }
 
-// All that is missing is named at once, with one line that installs it.
+// One check names all missing tools and gives one command line that installs them.
 func TestLacking(t *testing.T) {
 	bin := t.TempDir()
 	for _, name := range []string{"apt-get", "there"} {

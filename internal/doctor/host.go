@@ -16,7 +16,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// read is the text of a file of the system, "" when there is none.
+// read returns the text of a file of the system, or "" if it cannot be read.
 func (e *examiner) read(name string) string {
 	b, _ := os.ReadFile(e.path(name))
 	return strings.TrimSpace(string(b))
@@ -35,10 +35,11 @@ func (e *examiner) ioUring(context.Context) Check {
 	case "2":
 		return Check{Status: Warn, Detail: "disabled on this host", Hint: "`sysctl kernel.io_uring_disabled=0`; else libaio is used"}
 	}
-	return Check{} // before Linux 6.6 there is no such switch; the engines are tried anyway
+	return Check{} // Linux before 6.6 has no such switch; the engines check still tries io_uring
 }
 
-// Files of a small run: a guest's kernel and initramfs, test files of 1 GiB for some targets.
+// Free space in bytes for the files of a small run: a guest's kernel and initramfs, and test files of 1 GiB for some
+// targets.
 const (
 	spaceNeeded = 1 << 30
 	spaceAdvice = 4 << 30
@@ -49,7 +50,7 @@ func (e *examiner) space(dir string) func(context.Context) Check {
 		return nil
 	}
 	return func(context.Context) Check {
-		// The directory may not be made yet: what counts is where it would be.
+		// If the directory does not exist yet, check its nearest existing parent.
 		at := dir
 		for {
 			if _, err := os.Stat(at); err == nil || filepath.Dir(at) == at {
@@ -76,7 +77,7 @@ func judgeSpace(dir string, free uint64) Check {
 	return c
 }
 
-// stageClocks reports the clocks that run --explain can read.
+// stageClocks reports which block devices record request times for run --explain.
 func (e *examiner) stageClocks(context.Context) Check {
 	if runtime.GOOS != "linux" {
 		return Check{Status: Warn, Detail: "run --explain needs Linux"}
@@ -103,7 +104,7 @@ func (e *examiner) memory(context.Context) Check {
 	return c
 }
 
-// meminfo reads /proc/meminfo, in bytes.
+// meminfo parses /proc/meminfo. Its values are in bytes.
 func meminfo(text string) map[string]uint64 {
 	m := map[string]uint64{}
 	for line := range strings.Lines(text) {
@@ -121,7 +122,8 @@ func (e *examiner) openFiles(context.Context) Check {
 	if !ok {
 		return Check{}
 	}
-	// The soft limit does not matter: Go programs raise theirs, and give children what they were given.
+	// The Go runtime has raised the soft limit of this process to the hard limit. Children start with the original soft
+	// limit, which this check does not read.
 	c := Check{Status: OK, Detail: limitText(hard, "")}
 	if hard < 1024 {
 		c.Status, c.Hint = Warn, "`ulimit -Hn 4096`: many jobs on many files need more"
@@ -135,7 +137,7 @@ func (e *examiner) lockedMemory(context.Context) Check {
 		return Check{}
 	}
 	c := Check{Status: OK, Detail: limitText(soft, "B")}
-	// Before Linux 5.12, rings of io_uring count as locked memory; registered buffers still do.
+	// Before Linux 5.12, io_uring rings count as locked memory. Registered buffers always do.
 	if soft < 1<<20 && os.Geteuid() != 0 {
 		c.Status, c.Hint = Warn, "`ulimit -l unlimited`, or LimitMEMLOCK=infinity: io_uring with registered buffers fails"
 	}
@@ -144,7 +146,7 @@ func (e *examiner) lockedMemory(context.Context) Check {
 
 func limitText(n uint64, unit string) string {
 	switch {
-	case n >= 1<<62: // RLIM_INFINITY differs between systems; all are about this large
+	case n >= 1<<62: // RLIM_INFINITY differs between systems, but is always at least this large
 		return "unlimited"
 	case unit == "B":
 		return humanize.IBytes(n)
@@ -176,7 +178,7 @@ func (e *examiner) dropCaches(ctx context.Context) Check {
 func (e *examiner) governor(context.Context) Check {
 	files, _ := filepath.Glob(e.path("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"))
 	if len(files) == 0 {
-		return Check{} // a guest, or a CPU that is not scaled by the kernel
+		return Check{} // a guest, or a CPU whose frequency the kernel does not scale
 	}
 	var names []string
 	for _, f := range files {
@@ -193,7 +195,7 @@ func (e *examiner) governor(context.Context) Check {
 	return c
 }
 
-// turbo is no fault: interleaved rounds share it. It explains why latencies vary.
+// turbo never warns, because all targets share the effect in interleaved rounds. It explains why latencies vary.
 func (e *examiner) turbo(context.Context) Check {
 	boost, none := e.read("sys/devices/system/cpu/cpufreq/boost"), e.read("sys/devices/system/cpu/intel_pstate/no_turbo")
 	switch {
@@ -244,7 +246,7 @@ func judgeLoad(loadavg string, cpus int) Check {
 		return Check{}
 	}
 	c := Check{Status: OK, Detail: fmt.Sprintf("%.2g on %d CPUs", n, cpus)}
-	// Half of the CPUs for others leaves too few for a load generator, a guest and its helpers.
+	// If other work uses half of the CPUs, too few remain for a load generator, a guest and its helpers.
 	if n > float64(cpus)/2 {
 		c.Status, c.Hint = Warn, "wait until the host is idle: other work takes CPU and I/O from all targets, and intervals get wide"
 	}

@@ -13,7 +13,7 @@ func limit(which int) (soft, hard uint64, ok bool) {
 	return uint64(l.Cur), uint64(l.Max), err == nil
 }
 
-// freeBytes is what an ordinary user may still write.
+// freeBytes returns the space that an unprivileged user can still write.
 func freeBytes(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

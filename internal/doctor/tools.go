@@ -23,7 +23,8 @@ import (
 
 var qemuTools = map[string]string{"apt-get": "qemu-utils", "zypper": "qemu-tools", "brew": "qemu", "": "qemu-img"}
 
-// packages names what to install where the package is not named like the tool.
+// packages maps a tool to its package for each package manager, if their names differ. The key "" stands for all other
+// managers.
 var packages = map[string]map[string]string{
 	"qemu-system-x86_64":  {"apt-get": "qemu-system-x86", "dnf": "qemu-system-x86-core", "zypper": "qemu-x86", "pacman": "qemu-system-x86", "brew": "qemu"},
 	"qemu-system-aarch64": {"apt-get": "qemu-system-arm", "dnf": "qemu-system-aarch64-core", "zypper": "qemu-arm", "brew": "qemu"},
@@ -43,7 +44,7 @@ var packages = map[string]map[string]string{
 	"nsenter":             {"": "util-linux"},
 }
 
-// install is the command that brings the tools, by the package manager of this host.
+// install returns the command that installs the tools with this host's package manager.
 func install(tools ...string) string {
 	manager, command := "", "install"
 	for _, m := range []string{"apt-get", "dnf", "zypper", "pacman", "apk", "brew"} {
@@ -62,7 +63,7 @@ func install(tools ...string) string {
 	for _, tool := range tools {
 		pkg := cmp.Or(packages[tool][manager], packages[tool][""], tool)
 		if release, _ := os.ReadFile("/etc/debian_version"); tool == "virtiofsd" && manager == "apt-get" && (strings.HasPrefix(string(release), "12.") || strings.HasPrefix(string(release), "bookworm")) {
-			pkg = "qemu-system-common" // which has it in Debian 12 and Ubuntu 22.04
+			pkg = "qemu-system-common" // contains virtiofsd in Debian 12 and Ubuntu 22.04
 		}
 		for name := range strings.FieldsSeq(pkg) {
 			names[name] = true
@@ -74,11 +75,11 @@ func install(tools ...string) string {
 // A Tool is a program that a run starts on this host.
 type Tool struct {
 	Name string
-	Find func(ctx context.Context) error // nil looks in PATH and where a system keeps the tools of root
-	Get  string                          // command that brings it where no package does
+	Find func(ctx context.Context) error // nil searches PATH and the sbin directories
+	Get  string                          // command that provides the tool if no package does
 }
 
-// Lacking makes one check of the tools: which of them this host lacks, and one line that installs them all.
+// Lacking returns one check of all tools. It lists those that this host lacks, and one line that installs them.
 func Lacking(ctx context.Context, tools []Tool) Check {
 	var names, lacks, packed, paths []string
 	get := map[string]bool{}
@@ -115,14 +116,14 @@ func Lacking(ctx context.Context, tools []Tool) Check {
 	return Check{Status: Missing, Detail: "this host lacks " + strings.Join(lacks, ", "), Hint: strings.Join(lines, " && ")}
 }
 
-// output is the standard output of a command on this host. ok is whether the command was found.
+// output returns the standard output of a command on this host. ok is false if the command was not found.
 func (e *examiner) output(ctx context.Context, args ...string) (out string, ok bool, err error) {
 	b, err := iotax.Output(ctx, e.Host, args...)
 	exit := (*iotax.ExitError)(nil)
 	return string(b), !(errors.As(err, &exit) && exit.Code == 127), err
 }
 
-// version makes a check of a tool that prints its version.
+// version checks a tool that prints its version.
 func (e *examiner) version(ctx context.Context, tool string, args ...string) Check {
 	out, found, err := e.output(ctx, append([]string{tool}, args...)...)
 	switch {
@@ -154,7 +155,8 @@ func (e *examiner) fio(ctx context.Context) Check {
 	return c
 }
 
-// engineNames are the engines for asynchronous I/O, the best first, and the one that always works.
+// engineNames lists the fio engines to try: those for asynchronous I/O, best first, then a synchronous one that always
+// works.
 func engineNames() []string {
 	switch runtime.GOOS {
 	case "linux":
@@ -165,12 +167,12 @@ func engineNames() []string {
 	return []string{"posixaio", "psync"}
 }
 
-// engines runs a tiny job with each engine: that fio was built with one does not say that the
-// kernel, a seccomp filter or a limit lets it work.
+// engines runs a small job with each engine. An engine that fio was built with may still fail because of the kernel, a
+// seccomp filter or a limit.
 func (e *examiner) engines(ctx context.Context) Check {
 	out, found, err := e.output(ctx, "fio", "--enghelp")
 	if !found {
-		return Check{} // the check of fio says it
+		return Check{} // the fio check reports this
 	}
 	if err != nil {
 		return failed(ctx, Warn, err, "")
@@ -220,7 +222,8 @@ func (e *examiner) engines(ctx context.Context) Check {
 	return c
 }
 
-// engine does 16 I/Os on a file of 64 KiB in dir. fio runs there: in a path it would read # and : as more than characters.
+// engine does 16 I/Os on a 64 KiB file in dir. fio runs in dir with a relative file name, because it treats characters such
+// as # and : in a path specially.
 func (e *examiner) engine(ctx context.Context, name, dir string) error {
 	var out bytes.Buffer
 	err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{"fio", "--name=doctor", "--ioengine=" + name, "--filename=" + name, "--rw=randrw", "--bs=4k", "--size=64k", "--output-format=json"}, Dir: dir, Stdout: &out})
@@ -260,7 +263,7 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 	if runtime.GOOS != "linux" {
 		return Check{}
 	}
-	for _, name := range []string{"mke2fs", "/usr/sbin/mke2fs", "/sbin/mke2fs"} { // users' PATHs may lack its directory
+	for _, name := range []string{"mke2fs", "/usr/sbin/mke2fs", "/sbin/mke2fs"} { // a user's PATH may lack the directory
 		var out bytes.Buffer
 		err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{name, "-V"}, Stdout: &out, Stderr: &out})
 		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 127 {
@@ -280,7 +283,7 @@ func (e *examiner) iperf3(ctx context.Context) Check {
 	return c
 }
 
-// nbd looks for what exports volumes and what copies them.
+// nbd checks qemu-nbd, which exports volumes, and nbdcopy, which copies them.
 func (e *examiner) nbd(ctx context.Context) Check {
 	c := e.version(ctx, "qemu-nbd", "--version")
 	if c.Status != OK {
