@@ -1,5 +1,5 @@
-// Package secret knows which variables of the environment hold secrets, keeps iotax's own from what it starts, and
-// the values of all of them out of what is kept.
+// Package secret identifies the environment variables that hold secrets. It keeps iotax's own variables out of the
+// environment of child processes, and the values of all secrets out of saved data.
 package secret
 
 import (
@@ -15,13 +15,13 @@ import (
 	"iotax"
 )
 
-// own are the variables that only iotax itself reads.
+// own lists the variables that only iotax itself reads.
 var own = []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", "IOTAX_STORE", "IOTAX_STORE_PASSWORD", "IOTAX_POD_STORE"}
 
-// others are those that commands of the user read too: clients of object stores and of PostgreSQL.
+// others lists variables that the user's commands read too: those of clients of object stores and PostgreSQL.
 var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "PGPASSWORD", "RCLONE_CONFIG_PASS"}
 
-// named matches names of variables that hold a secret. Package plan masks what stands behind such keys.
+// named matches names of variables that hold a secret. Package plan masks the values of keys that match.
 var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
 
 // Named reports whether a variable of that name holds a secret.
@@ -29,17 +29,18 @@ func Named(name string) bool {
 	return named.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name)
 }
 
-// refused matches names of variables that a plan may not set. It matches fewer names than named, because iotax does not run a
-// plan that it refuses.
+// refused matches names of variables that a plan may not set. It matches fewer names than named, because iotax does not run
+// a plan with a match.
 var refused = regexp.MustCompile(`(?i)(^|_)(passw(or)?d|passphrase|pass|secret|token|(access|secret|api|private)_key)$`)
 
-// Refused reports whether a plan may not set the variable name to value. Paths, and values that are too short to be hidden, are allowed.
+// Refused reports whether a plan may not set the variable name to value. Paths are allowed, and values too short to hide.
 func Refused(name, value string) bool {
 	return len(value) >= shortest && !path.IsAbs(value) && !filepath.IsAbs(value) &&
 		(refused.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name))
 }
 
-// Lookup is the value of a variable for a command of a plan that asks for it by its name; what only iotax reads is not set.
+// Lookup returns the value of a variable that a plan's command requests by name. Variables that only iotax reads count as
+// unset.
 func Lookup(name string) (value string, set bool) {
 	if isOwn(name) {
 		return "", false
@@ -47,13 +48,13 @@ func Lookup(name string) (value string, set bool) {
 	return os.LookupEnv(name)
 }
 
-// inURL finds the user and the password in a URL.
+// inURL matches the user and the password in a URL.
 var inURL = regexp.MustCompile(`(://)[^/?#\s:@'"]*:[^/?#\s@'"]+@`)
 
-// shortest is the length in bytes from which a value is looked for: a shorter one stands in much that is no secret.
+// shortest is the minimum length in bytes of a value to hide. A shorter value may also occur in text that is not secret.
 const shortest = 8
 
-// Environ is the environment of this process for a command that it starts: without what only iotax reads.
+// Environ returns the environment for child processes: that of this process, without the variables that only iotax reads.
 func Environ() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -67,14 +68,14 @@ func Environ() []string {
 
 func isOwn(name string) bool {
 	for _, o := range own {
-		if strings.EqualFold(name, o) { // Windows asks for names in any case
+		if strings.EqualFold(name, o) { // on Windows, names are case-insensitive
 			return true
 		}
 	}
 	return false
 }
 
-// values replaces the value of each variable by its name.
+// values replaces the value of each secret variable with its name.
 var values = sync.OnceValue(func() *strings.Replacer {
 	var pairs []string
 	for _, variable := range os.Environ() {
@@ -83,14 +84,14 @@ var values = sync.OnceValue(func() *strings.Replacer {
 			continue
 		}
 		pairs = append(pairs, v, "[$"+name+"]")
-		if in, err := json.Marshal(v); err == nil { // as it stands in JSON
+		if in, err := json.Marshal(v); err == nil { // the value as JSON escapes it
 			pairs = append(pairs, string(in[1:len(in)-1]), "[$"+name+"]")
 		}
 	}
 	return strings.NewReplacer(pairs...)
 })
 
-// plain reports whether a variable holds an address without a password, or the name of a file, which is no secret.
+// plain reports whether the value is not a secret: an address without a password, or the name of an existing file.
 func plain(name, value string) bool {
 	if strings.HasSuffix(name, "_STORE") {
 		return !strings.Contains(value, "@") && !strings.Contains(value, "password")
@@ -99,11 +100,12 @@ func plain(name, value string) bool {
 	return err == nil
 }
 
-// Text is s with the names of the variables in place of the secrets that the environment holds, and without the users and passwords in
-// URLs: a command that prints its environment is not to put a password into an error. A value under eight bytes is not looked for.
+// Text returns s with the secrets from the environment replaced by the names of their variables, and without the users and
+// passwords in URLs. For example, a command that prints its environment must not put a password into an error. Values under
+// eight bytes are not replaced.
 func Text(s string) string { return inURL.ReplaceAllString(values().Replace(s), "${1}[…]@") }
 
-// Hide does the same to what a trial keeps of commands.
+// Hide applies Text to the fields of a trial that come from commands.
 func Hide(t *iotax.Trial) {
 	if s := string(t.Raw); s != "" {
 		if clean := Text(s); clean != s {
@@ -117,7 +119,7 @@ func Hide(t *iotax.Trial) {
 	hideFindings(t.Findings)
 }
 
-// HideRun does the same to what a run keeps of commands.
+// HideRun applies Text to the fields of a run that come from commands.
 func HideRun(r *iotax.Run) {
 	hideFindings(r.Findings)
 	for k, v := range r.Environment {

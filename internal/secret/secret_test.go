@@ -12,11 +12,11 @@ import (
 func TestSecrets(t *testing.T) {
 	t.Setenv("IOTAX_TOKEN", "a token that is long")
 	t.Setenv("PGPASSWORD", "swordfish-11")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "short") // stands in much that is no secret
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "short") // too short to hide
 	t.Setenv("IOTAX_STORE", "/var/lib/iotax.db")
 	t.Setenv("MY_APP_TOKEN", "tok-12345678")
 	t.Setenv("DB_PASSWD", "correct \"horse\"")
-	t.Setenv("HOME_KEY", t.TempDir()) // a file is no secret
+	t.Setenv("HOME_KEY", t.TempDir()) // a file name is not a secret
 	env := Environ()
 	if i := slices.IndexFunc(env, func(s string) bool { return strings.HasPrefix(s, "IOTAX_TOKEN") || strings.HasPrefix(s, "IOTAX_STORE") }); i >= 0 {
 		t.Errorf("a command gets %s", env[i])
