@@ -1,4 +1,4 @@
-// Package terminal prepares text for people: the width of their terminal, its colours, and nothing in it that a terminal would act on.
+// Package terminal prepares text for a terminal: its width, its colours, and the replacement of control characters.
 package terminal
 
 import (
@@ -23,7 +23,7 @@ func Size(w io.Writer, fallback int) (columns, rows int) {
 	return fallback, 0
 }
 
-// Width is the number of columns of Size.
+// Width returns the number of columns from Size.
 func Width(w io.Writer, fallback int) int {
 	columns, _ := Size(w, fallback)
 	return columns
@@ -35,22 +35,23 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Color reports whether w should get colours: a terminal, and NO_COLOR unset.
+// Color reports whether w should get colours: it is a terminal, NO_COLOR is empty, and TERM is not "dumb".
 func Color(w io.Writer) bool {
 	return Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Hanging is text after lead, broken at the columns of a terminal and indented below itself; 0 columns does not break it.
+// Hanging returns lead followed by text. It wraps text at columns and indents the other lines to the start of text. If
+// columns is 0, it does not wrap.
 func Hanging(lead, text string, columns int) string {
 	n := ansi.StringWidth(lead)
 	if columns > 0 {
-		const unbroken = "\u2011" // a name with hyphens is to be copied
+		const unbroken = "\u2011" // keeps a hyphenated name on one line, so that users can copy it
 		text = strings.ReplaceAll(ansi.Wordwrap(strings.ReplaceAll(text, "-", unbroken), max(20, columns-n), ""), unbroken, "-")
 	}
 	return lead + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
 }
 
-// Elapsed prints a length of time: tenths of a second below a minute.
+// Elapsed formats a duration: in tenths of a second below a minute, otherwise in seconds.
 func Elapsed(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprint(d.Round(100 * time.Millisecond))
@@ -58,7 +59,7 @@ func Elapsed(d time.Duration) string {
 	return fmt.Sprint(d.Round(time.Second))
 }
 
-// CleanLines replaces control characters, which the output of a target may contain. Ends of lines and tabs stay.
+// CleanLines replaces control characters, which the output of a target may contain. It keeps newlines and tabs.
 func CleanLines(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
@@ -70,10 +71,10 @@ func CleanLines(s string) string {
 
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
 
-// Clean is CleanLines for text that stays on one line.
+// Clean is like CleanLines, but also replaces newlines and tabs with spaces.
 func Clean(s string) string { return CleanLines(oneLine.Replace(s)) }
 
-// FirstLine leaves out the other lines of an error: consoles and hints, which the report has.
+// FirstLine returns the first line of an error. The other lines contain console output and hints, which the report shows.
 func FirstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s
