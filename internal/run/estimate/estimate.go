@@ -1,4 +1,5 @@
-// Package estimate is how long a run will take: as the last run of the same plan on this host, or by assumptions.
+// Package estimate estimates how long a run takes, from the last run of the same plan on this host or from
+// assumptions.
 package estimate
 
 import (
@@ -25,8 +26,8 @@ import (
 	"iotax/stat"
 )
 
-// An assumption is what a kind of machine needs until a run of the same plan has been measured: to boot, to make a place ready, to
-// prepare a workload there, and around each trial.
+// An assumption is the time that a kind of machine is assumed to need, until a run of the same plan has been
+// measured: to boot, to attach a place, to prepare a workload, and around each trial.
 type assumption struct{ boot, place, prepare, around time.Duration }
 
 var (
@@ -37,7 +38,7 @@ var (
 	emulated = assumption{15 * time.Second, 4 * time.Second, 1500 * time.Millisecond, 2500 * time.Millisecond}
 )
 
-const assumedWrite = 150 << 20 // bytes of test files a second, through shares too
+const assumedWrite = 150 << 20 // write rate of test files in B/s, also through shares
 
 func assume(p *plan.Plan, machine, accel string) assumption {
 	m, ok := p.Machine(machine)
@@ -54,7 +55,7 @@ func assume(p *plan.Plan, machine, accel string) assumption {
 	return guest
 }
 
-// Assumed are the costs of a plan of which no run is known.
+// Assumed returns the costs of a plan that has not been measured yet.
 func Assumed(p *plan.Plan) schedule.Costs {
 	c := schedule.Costs{Around: map[schedule.Cell]time.Duration{}}
 	accel := qemu.Known(iotax.CacheDir())
@@ -75,7 +76,7 @@ func Assumed(p *plan.Plan) schedule.Costs {
 				continue
 			}
 			var around time.Duration
-			for _, name := range placesOf(t, w) { // those of a target made of others work at the same time
+			for _, name := range placesOf(t, w) { // the members of a combined target work at the same time
 				at, _ := p.Target(name)
 				a := assume(p, at.On, accel)
 				each := a.around
@@ -96,17 +97,18 @@ func Assumed(p *plan.Plan) schedule.Costs {
 	return c
 }
 
-// writing is how long test files are assumed to take.
+// writing returns the assumed time to write test files.
 func writing(bytes int64) time.Duration {
 	return time.Duration(float64(bytes) / assumedWrite * float64(time.Second))
 }
 
-// searchedRuns bounds how many runs of the same name are searched for one of the same plan.
+// searchedRuns limits how many runs with the same name Costs searches.
 const searchedRuns = 20
 
-// Costs returns the costs of p, as the last run of the same targets and workloads on this host in db had them, and the id of that run. Work
-// that ends by itself is then estimated to take what it took. Without such a run the costs are assumed, and the id is "". A run that
-// cannot be read is noted and skipped, because no measurement depends on the estimate. The error is that of ctx.
+// Costs returns the costs of p that the last run in db with the same targets and workloads on this host measured, and
+// the id of that run. Workloads without a fixed length are then estimated from that run. If there is no such run,
+// Costs returns assumed costs and "". It notes and skips a run that it cannot read, because no measurement depends on
+// the estimate. The error is the cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	without := func(what string, err error) error {
@@ -147,7 +149,8 @@ func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string,
 	return c, "", nil
 }
 
-// samePlan returns the plan of r if that has the targets and workloads of p, else nil. How long and how often may differ.
+// samePlan returns the plan of r if its targets and workloads are those of p, and nil otherwise. Their measure
+// settings may differ.
 func samePlan(p *plan.Plan, r *iotax.Run) *plan.Plan {
 	q, err := kinds.Saved(r)
 	if err != nil {
@@ -163,11 +166,11 @@ func samePlan(p *plan.Plan, r *iotax.Run) *plan.Plan {
 	return q
 }
 
-// took puts into c what the run r of the plan q took, and reports whether r has trials that show it.
+// took sets in c the times measured by run r of plan q. It reports whether r has trials to measure them.
 func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
 	around := map[schedule.Cell]stat.Timing{}
 	for _, t := range trials {
-		opened, _ := time.ParseDuration(t.Facts[iotax.FactMachineOpened]) // 0 on a machine that was there before
+		opened, _ := time.ParseDuration(t.Facts[iotax.FactMachineOpened]) // 0 on a machine that was already open
 		i := slices.IndexFunc(p.Workloads, func(w plan.Workload) bool { return w.Name == t.Workload })
 		if t.Err != "" || i < 0 {
 			continue
@@ -182,7 +185,7 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	if len(around) == 0 {
 		return false
 	}
-	if setup, err := time.ParseDuration(r.Environment[iotax.FactSetupTime]); err == nil { // absent when the last process could not open the targets
+	if setup, err := time.ParseDuration(r.Environment[iotax.FactSetupTime]); err == nil { // absent if the last process could not open the targets
 		c.Open = setup
 	}
 	for cell, t := range around {
@@ -191,14 +194,14 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	return true
 }
 
-// A work is what an estimate needs of a workload: the bytes that it puts at a place, and what it has in common with workloads of
-// the same pilot, "" without one.
+// A work contains what an estimate needs about a workload: the bytes that it writes to a place, and a key that is the
+// same for workloads that share a pilot, or "" without a pilot.
 type work struct {
 	space int64
 	pilot string
 }
 
-// worksOf is for each workload of p. The run reports a workload that cannot be made.
+// worksOf returns the work of each workload of p. It skips a workload that cannot be created: the run reports it.
 func worksOf(p *plan.Plan) []work {
 	out := make([]work, len(p.Workloads))
 	for i, w := range p.Workloads {
@@ -211,7 +214,7 @@ func worksOf(p *plan.Plan) []work {
 			out[i].space = can.Space()
 		}
 		if job, err := w.Job(); err == nil && can.Pilot != nil {
-			delete(job, "load") // workloads that differ in their load alone look once
+			delete(job, "load") // workloads that differ only in their load share a pilot
 			delete(job, "find")
 			out[i].pilot = iotax.JobText(job)
 		}
@@ -219,7 +222,7 @@ func worksOf(p *plan.Plan) []work {
 	return out
 }
 
-// placesOf are the targets at whose places w works when it is done at t.
+// placesOf returns the targets whose places w uses when it runs on t.
 func placesOf(t plan.Target, w plan.Workload) []string {
 	switch can := t.Traits(); {
 	case can.Gather != nil && can.Gather.Doing == w.Name && !w.Done(t.Name):
@@ -230,7 +233,8 @@ func placesOf(t plan.Target, w plan.Workload) []string {
 	return []string{t.Name}
 }
 
-// TestBytes is the size of the test files of all targets, in whole MiB. Workloads of one size share theirs.
+// TestBytes returns the size of the test files of all targets, rounded up to whole MiB. On one target, workloads with
+// the same size share a file.
 func TestBytes(p *plan.Plan) (sum int64) {
 	type file struct {
 		target string
@@ -255,7 +259,7 @@ func TestBytes(p *plan.Plan) (sum int64) {
 	return (sum + mib - 1) / mib * mib
 }
 
-// opening lists the work before the first trial.
+// opening describes the work before the first trial.
 func opening(p *plan.Plan) string {
 	guests := 0
 	for _, m := range p.Machines {
@@ -276,7 +280,7 @@ func opening(p *plan.Plan) string {
 	return " (" + strings.Join(what, ", ") + ")"
 }
 
-// span prints a length of time, or two if they differ.
+// span formats a range of time, or one time if both print the same.
 func span(lo, hi time.Duration) string {
 	from, to := terminal.Elapsed(lo), terminal.Elapsed(hi)
 	if from == to {
@@ -285,7 +289,7 @@ func span(lo, hi time.Duration) string {
 	return from + " to " + to
 }
 
-// Lines describe how long a run takes, and where the time goes. from is the run that c comes from.
+// Lines describes how long a run takes and what takes the time. from is the run that c was measured in, or "".
 func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 	least, most, rounds := schedule.Estimate(p, c)
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

@@ -15,31 +15,32 @@ import (
 	"iotax/internal/terminal"
 )
 
-// A board is what a terminal shows while a run measures: the current round and work in one line, or, if verbose, a line for
-// each workload that needs more rounds, and the current trial below them. It is data and text. Progress puts it on the screen.
+// A board contains the lines that a terminal shows while a run measures: the current round and workload in one line,
+// or, if verbose, a line for each unfinished workload and one for the current trial. It only formats text. Progress
+// writes it to the screen.
 type board struct {
 	rows    []*boardRow
-	status  string // in place of the trial at hand: "preparing …"
-	target  string // of the trial at hand
+	status  string // shown in place of the current trial: "preparing …"
+	target  string // of the current trial
 	work    string
 	begun   time.Time
-	planned time.Duration // that the trial takes, without its set-up
-	left    time.Duration // until the end, when the trial began
+	planned time.Duration // ramp and length of the trial
+	left    time.Duration // time until the end of the run, when the trial began
 }
 
-// A boardRow is one workload.
+// A boardRow is the state of one workload.
 type boardRow struct {
 	workload      string
 	round, rounds int
-	counted       int     // rounds, when the last one ended
-	repeated      bool    // the last one does not count
-	half          float64 // half width of the widest ratio; 0 is not known
+	counted       int     // valid rounds when the last one ended
+	repeated      bool    // the last round was not valid
+	half          float64 // half-width of the widest ratio; 0 if unknown
 	precision     float64
 	last          string // target of the last trial
 	iops, through string // of the last trial
 }
 
-// mostRows leaves the rest of a small terminal to what stays.
+// mostRows limits the workloads shown, so that a small terminal keeps room for permanent lines.
 const mostRows = 8
 
 func (b *board) index(workload string) int {
@@ -55,7 +56,7 @@ func (b *board) row(e run.Event) *boardRow {
 	return r
 }
 
-// take brings the board up to date with an event of time now.
+// take updates the board with event e, which happened at time now.
 func (b *board) take(e run.Event, now time.Time) {
 	switch e.Kind {
 	case run.Starting, run.Finished, run.RoundDone:
@@ -84,8 +85,8 @@ func (b *board) take(e run.Event, now time.Time) {
 	}
 }
 
-// speeds are the I/Os and bytes a second of a trial, the directions added up; of
-// one that has neither, what it came to.
+// speeds returns the IOPS and bandwidth of a trial, each summed over the directions. If the trial has neither, iops
+// is its outcome.
 func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""
@@ -118,9 +119,9 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	return iops, bandwidth
 }
 
-// lines returns the board at time now, with a line for each workload if verbose. No line is wider than width columns, and there
-// are half as many as a terminal of height rows holds: a terminal that is made narrower breaks lines in two, and lines that
-// scroll away cannot be overwritten. Height 0 is not known.
+// lines returns the board at time now, with a line for each workload if verbose. No line is wider than width columns,
+// because a terminal would wrap it. The board uses at most about half of the height, because lines that scroll away
+// cannot be overwritten. A height of 0 means unknown.
 func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	width = max(20, width)
 	var out []string
@@ -133,12 +134,12 @@ func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	rows := b.rows
 	more, most := 0, mostRows
 	if height > 0 {
-		most = min(most, max(1, height/2-3)) // with the status, how many more there are, and a line that stays above
+		most = min(most, max(1, height/2-3)) // leave room for the status, the number of hidden rows and a permanent line
 	}
 	if len(rows) > most {
 		rows, more = b.around(most), len(rows)-most
 	}
-	// At 80 columns, 18 leave room for the speeds.
+	// At 80 columns, 18 columns for the name leave room for the speeds.
 	room, bar := max(10, min(18, width/4)), 10
 	if width >= 100 {
 		room, bar = width/4, 20
@@ -163,8 +164,8 @@ func (b *board) lines(width, height int, now time.Time, verbose bool) []string {
 	return out
 }
 
-// line is the whole board in one line: "[=====>     ] round 5/6 · 4k random write on guest 9p · about 1m40s left". Of what is too
-// long for the width, the names give way.
+// line returns the whole board in one line: "[=====>     ] round 5/6 · 4k random write on guest 9p · about 1m40s
+// left". It shortens the names to fit the width.
 func (b *board) line(now time.Time, width int) string {
 	i := b.index(b.work)
 	if b.status != "" || b.target == "" || i < 0 {
@@ -183,7 +184,7 @@ func (b *board) line(now time.Time, width int) string {
 	return s + ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s+left)), "…") + left
 }
 
-// remaining is the time left: "about 1m40s left"; "" if it is not known.
+// remaining returns the time left, such as "about 1m40s left", or "" if it is unknown.
 func (b *board) remaining(ran time.Duration) string {
 	if left := (b.left - ran).Round(time.Second); b.left > 0 && left >= time.Second {
 		return b.atMost() + terminal.Elapsed(left) + " left"
@@ -191,13 +192,13 @@ func (b *board) remaining(ran time.Duration) string {
 	return ""
 }
 
-// around returns n rows, the one at hand among them.
+// around returns n rows that include the current workload.
 func (b *board) around(n int) []*boardRow {
 	from := min(max(0, b.index(b.work)-n/2), len(b.rows)-n)
 	return b.rows[from : from+n]
 }
 
-// line drops from its end what the width does not hold, whole parts at a time.
+// line returns the row as text. It leaves out the last parts if they do not fit the width.
 func (r *boardRow) line(width, name, bar, iops, through int) string {
 	s := format.Pad(ansi.Truncate(terminal.Clean(r.workload), name, "…"), name) + "  " + drawBar(r.round, r.rounds, bar) + fmt.Sprintf("  %*d/%d", len(fmt.Sprint(r.rounds)), r.round, r.rounds)
 	parts := []string{format.Pad(r.interval(), 13)}
@@ -213,7 +214,7 @@ func (r *boardRow) line(width, name, bar, iops, through int) string {
 	return strings.TrimRight(s, " ")
 }
 
-// interval returns the width of the widest interval, and the precision asked for: "± 12 % → 5 %".
+// interval returns the width of the widest interval and the precision goal: "± 12 % → 5 %".
 func (r *boardRow) interval() string {
 	switch {
 	case !(r.half > 0):
@@ -226,10 +227,10 @@ func (r *boardRow) interval() string {
 	return "± " + format.Percent(r.half)
 }
 
-// eighths are the steps of a bar's last cell.
+// eighths are the fill levels of a bar's last cell.
 var eighths = []rune(" ▏▎▍▌▋▊▉")
 
-// drawBar is a bar of width columns, n of most full.
+// drawBar returns a bar of width columns in which n of most is filled.
 func drawBar(n, most, width int) string {
 	return drawShare(float64(n)/float64(max(1, most)), width)
 }
@@ -243,8 +244,8 @@ func drawShare(x float64, width int) string {
 	return "▕" + format.Pad(s, width) + "▏"
 }
 
-// now describes the current work: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". Of
-// what is too long for the width, the names give way.
+// now describes the current trial: "guest virtio-fs · 4k random read  7s of 12s  at most 3m12s left". It shortens the
+// names to fit the width.
 func (b *board) now(now time.Time, width int) string {
 	if b.status != "" || b.target == "" {
 		return terminal.Clean(b.status)
@@ -260,7 +261,7 @@ func (b *board) now(now time.Time, width int) string {
 	return ansi.Truncate(name, max(10, width-1-ansi.StringWidth(s)), "…") + s
 }
 
-// atMost is "at most " while a workload may be precise enough before its last round.
+// atMost returns "at most " if a workload may be precise enough before its last round, and "about " otherwise.
 func (b *board) atMost() string {
 	if slices.ContainsFunc(b.rows, func(r *boardRow) bool { return r.precision > 0 }) {
 		return "at most "

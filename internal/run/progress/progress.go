@@ -18,25 +18,25 @@ import (
 	"iotax/internal/terminal"
 )
 
-// How much a Progress shows.
+// Level sets how much a Progress shows.
 type Level int
 
 const (
 	Quiet   Level = iota - 1
-	Normal        // on a terminal one line, elsewhere a line for each finished round
-	Verbose       // on a terminal a line for each workload, elsewhere a line for each trial
+	Normal        // one line on a terminal, otherwise a line for each finished round
+	Verbose       // a line for each workload on a terminal, otherwise a line for each trial
 )
 
-// A Progress shows the events of a run: on a terminal a board that it overwrites, elsewhere lines.
+// A Progress shows the events of a run. On a terminal it overwrites a board; otherwise it prints lines.
 type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
 	level Level
-	Live  bool                       // on a terminal
-	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows is not known
+	Live  bool                       // out is a terminal
+	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows if unknown
 	board board
 	shown []string      // lines of the board on the terminal
-	stop  chan struct{} // ends the ticking
+	stop  chan struct{} // ends tick
 }
 
 func New(out io.Writer, level Level, live bool, columns int) *Progress {
@@ -99,7 +99,7 @@ func (p *Progress) Event(e run.Event) {
 	}
 }
 
-// finishedRound describes a round that ended: "12s  round 2/6  4k random read  ± 12 %, about 1m10s left".
+// finishedRound returns the line for a round that ended: "12s  round 2/6  4k random read  ± 12 %, about 1m10s left".
 func (p *Progress) finishedRound(e run.Event) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *Progress) finishedRound(e run.Event) string {
 	return strings.TrimSpace(s + "  " + strings.Join(how, ", "))
 }
 
-// Line prints a line that stays, above the board.
+// Line prints a permanent line above the board.
 func (p *Progress) Line(s string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *Progress) Line(s string) {
 	p.draw(terminal.Clean(s)+"\n", true)
 }
 
-// Status shows the current step. Without a terminal it is a line that stays.
+// Status shows the current step. Without a terminal it prints a permanent line.
 func (p *Progress) Status(s string) {
 	if !p.Live {
 		p.Line(s)
@@ -155,7 +155,7 @@ func (p *Progress) redraw() {
 	p.draw("", true)
 }
 
-// tick keeps the clock of the board running between events, and fits it to a terminal that was resized.
+// tick redraws the board every second, to update its clock and to follow a resized terminal.
 func (p *Progress) tick(stop chan struct{}) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
@@ -173,14 +173,14 @@ func (p *Progress) tick(stop chan struct{}) {
 	}
 }
 
-// draw takes the board away, prints what stays, and puts the board below it again, in one write: a
-// terminal would flicker otherwise.
+// draw clears the board, prints above, and prints the board below it if board is true. It uses a single write to
+// avoid flicker.
 func (p *Progress) draw(above string, board bool) {
 	var b strings.Builder
 	columns, rows := p.size()
 	if len(p.shown) > 0 {
-		// Line by line, from the last up: tmux takes "clear to the end" at the top of its screen for a screen that is
-		// done with, and puts it into its history, each second.
+		// Clear line by line from the bottom. If the board starts at the top of the screen, tmux treats "clear to the
+		// end" as a finished screen and adds it to its history, every second.
 		b.WriteString("\r\x1b[2K")
 		b.WriteString(strings.Repeat("\x1b[1A\x1b[2K", height(p.shown, columns)-1))
 		p.shown = nil
@@ -191,12 +191,12 @@ func (p *Progress) draw(above string, board bool) {
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {
-		_, _ = io.WriteString(p.out, b.String()) // the terminal is gone: no reader is left
+		_, _ = io.WriteString(p.out, b.String()) // after the terminal has closed, there is no reader
 	}
 }
 
-// height is how many rows lines take on a terminal of so many columns: one that was made narrower since
-// they were written has broken them.
+// height returns the number of rows that lines occupy at the given number of columns. A terminal wraps them if it
+// became narrower after they were written.
 func height(lines []string, columns int) int {
 	n := 0
 	for _, l := range lines {
@@ -205,7 +205,7 @@ func height(lines []string, columns int) int {
 	return n
 }
 
-// End takes the board away; what comes after it begins a new one.
+// End removes the board. The next event begins a new one.
 func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +217,7 @@ func (p *Progress) End() {
 	p.board = board{}
 }
 
-// hintOf is the hint of the innermost error that has one.
+// hintOf returns the hint of the innermost error that has one.
 func hintOf(err error) (hint string) {
 	for e := (*iotax.Error)(nil); errors.As(err, &e); err = e.Err {
 		hint = cmp.Or(e.Hint, hint)
@@ -225,7 +225,7 @@ func hintOf(err error) (hint string) {
 	return terminal.FirstLine(hint)
 }
 
-// outcome is what one trial came to, in a few words: its headline value, or how long it took.
+// outcome summarizes a trial: its error, its headline value or how long it took, and whether it was discarded.
 func outcome(t *iotax.Trial, metric string) string {
 	if t.Err != "" {
 		return "failed: " + terminal.FirstLine(t.Err)
@@ -240,7 +240,7 @@ func outcome(t *iotax.Trial, metric string) string {
 	return done
 }
 
-// Scaled prints a value with three digits and a unit that people read.
+// Scaled formats a value with three digits and a readable unit.
 func Scaled(v iotax.Value) string {
 	switch v.Unit {
 	case iotax.BytesPerSecond:

@@ -1,5 +1,5 @@
-// Package saved is the life of a run in a store: which process measures it, whether that process still exists, and how another one
-// resumes or removes the run.
+// Package saved manages runs in a store: it records which process measures a run, detects whether that process still
+// exists, and lets another process resume or remove the run.
 package saved
 
 import (
@@ -23,14 +23,14 @@ import (
 	"iotax/internal/store"
 )
 
-// A process that measures reports that to a shared store every beatPause. A process of another host that has not reported for
-// silentTime is assumed to have died.
+// A measuring process reports to a shared store every beatPause. A process on another host is assumed dead if it has
+// not reported for silentTime.
 const (
 	beatPause  = 30 * time.Second
 	silentTime = 5 * time.Minute
 )
 
-// Open opens an existing store to read it. Runs of which the process has died are read as interrupted.
+// Open opens an existing store for reading. A run whose processes have all died reads as interrupted.
 func Open(ctx context.Context, url string) (*store.Store, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err == nil {
@@ -39,7 +39,8 @@ func Open(ctx context.Context, url string) (*store.Store, error) {
 	return db, err
 }
 
-// Sign removes secrets from r and names this process in it, so that others can find out whether the run still runs.
+// Sign removes secrets from r and records this process in it, so that others can check whether the process still
+// exists.
 func Sign(r *iotax.Run) *iotax.Run {
 	secret.HideRun(r)
 	if r.Environment == nil {
@@ -54,7 +55,7 @@ func Sign(r *iotax.Run) *iotax.Run {
 // Divided reports whether several processes measure the run.
 func Divided(r *iotax.Run) bool { return r.Environment[run.ShardsKey] != "" }
 
-// Continue is the command that continues an interrupted run.
+// Continue returns the command that continues an interrupted run.
 func Continue(r *iotax.Run) string {
 	if Divided(r) {
 		return "iotax run … --id " + r.ID + ", with the words that its shards were started with"
@@ -62,8 +63,8 @@ func Continue(r *iotax.Run) string {
 	return "iotax run --resume=" + r.ID
 }
 
-// Beat reports to a shared store that this process works on the run, until stop is called: also while it removes what it made after a
-// Ctrl-C.
+// Beat starts reporting to a shared store that this process works on run id, and returns at once. It reports until
+// stop is called, even after ctx ends, because the process still cleans up after Ctrl-C.
 func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	if !db.Shared() {
 		return func() {}
@@ -73,14 +74,15 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Short until the run is saved: the first report may be the only one. Random, so that the pods of a fleet do not report in step.
+		// Use a short pause until the run is saved, because the first report may be the only one. Randomize it, so
+		// that the pods of a fleet do not report at the same time.
 		for pause := time.Second; ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(pause*3/4 + rand.N(pause/2)):
 			}
-			if known, _ := db.Beat(ctx, id, name); known { // saving trials reports a store that does not answer
+			if known, _ := db.Beat(ctx, id, name); known { // if the store does not answer, saving trials reports the error
 				pause = beatPause
 			}
 		}
@@ -88,8 +90,8 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// runners yields the processes that have begun to measure r and not ended, with their shards. One whose name cannot be read is the zero
-// Runner, of which no state is known.
+// runners yields the processes that began to measure r and have not ended, with their shards. If the name of a
+// process cannot be parsed, it yields the zero Runner, whose state is unknown.
 func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runner] {
 	return func(yield func(run.Shard, leftover.Runner) bool) {
 		if !Divided(r) && len(heard.Open) == 0 {
@@ -107,7 +109,7 @@ func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runn
 	}
 }
 
-// died describes how a process died; "" if it lives or its state is unknown.
+// died describes how a process died. It returns "" if the process is alive or its state is unknown.
 func died(who leftover.Runner, silent store.Silence) string {
 	switch state := who.State(); {
 	case state == leftover.Dead:
@@ -118,7 +120,7 @@ func died(who leftover.Runner, silent store.Silence) string {
 	return ""
 }
 
-// settle adds findings about the processes that died and could not save their end. Once all have died, the run is interrupted.
+// settle adds a finding for each process that died without saving its end. If all have died, the run is interrupted.
 func settle(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	began := 0
@@ -141,7 +143,8 @@ func settle(r *iotax.Run, heard store.Pulse) {
 	r.Findings = append(r.Findings, dead...)
 }
 
-// Killed lists the runs of the store of which a process was killed on this host. There are none if there is no store yet.
+// Killed lists the runs of the store that lost a process on this host. It returns an empty list if the store does not
+// exist yet.
 func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
@@ -158,7 +161,8 @@ func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !killed[r.ID] }), err
 }
 
-// stillRuns describes the process that works on a run that is saved as running; "" if it finds no such process.
+// stillRuns describes the process that is known to work on a run, with a hint. It returns "" if it does not know that
+// the process is alive.
 func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	silent, known := heard.Silent[who.String()]
 	switch state := who.State(); {
@@ -171,7 +175,8 @@ func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	return "", ""
 }
 
-// Removable returns a check that refuses a run that a process measures, and without force one whose process may still exist.
+// Removable returns a check that rejects a run that a process measures. Without force, it also rejects a run whose
+// process may still exist.
 func Removable(force bool) func(*iotax.Run, store.Pulse) error {
 	return func(r *iotax.Run, heard store.Pulse) error {
 		if r.Status != iotax.Running {
@@ -195,7 +200,7 @@ func Removable(force bool) func(*iotax.Run, store.Pulse) error {
 	}
 }
 
-// Others lists the runs of the store, other than id, that processes of this host measure.
+// Others lists the runs of the store, except id, that processes of this host measure.
 func Others(ctx context.Context, db *store.Store, id string) (found []string, err error) {
 	runs, _, err := db.Find(ctx, store.Query{Status: iotax.Running})
 	if err != nil {
@@ -228,7 +233,8 @@ func Trials(ctx context.Context, db *store.Store, id string) (trials []*iotax.Tr
 	return trials, nil
 }
 
-// Resume finds the run to continue, and its plan. latest is the newest run, also one that ended before its first trial.
+// Resume finds the run to continue and stores it in opts. It returns the plan of the run. The id "latest" means the
+// newest run, even if that run has no trials.
 func Resume(ctx context.Context, db *store.Store, id string, opts *run.Options) (*plan.Plan, error) {
 	if id == "latest" {
 		id = "newest"
@@ -248,7 +254,7 @@ func Resume(ctx context.Context, db *store.Store, id string, opts *run.Options) 
 	return kinds.Saved(r)
 }
 
-// resumable refuses a run that another process is at work on, or that needs no more work.
+// resumable returns an error if another process works on the run or the run is complete.
 func resumable(r *iotax.Run, heard store.Pulse) error {
 	fail := func(what, hint string) error {
 		return &iotax.Error{Op: "resume", On: r.ID, Err: errors.New(what), Hint: hint}
@@ -268,8 +274,8 @@ func resumable(r *iotax.Run, heard store.Pulse) error {
 	return nil
 }
 
-// TakeOver makes this process the one that measures the run of opts.Resume, and reads its trials. Another process may have resumed
-// it since.
+// TakeOver records this process as the one that measures opts.Resume, and reads its trials. It checks again that the
+// run is resumable, because another process may have resumed it.
 func TakeOver(ctx context.Context, db *store.Store, opts *run.Options) (err error) {
 	opts.Resume, err = db.Claim(ctx, opts.Resume.ID, leftover.Current().Runner.String(), func(r *iotax.Run, heard store.Pulse) error {
 		if err := resumable(r, heard); err != nil {

@@ -13,7 +13,8 @@ import (
 	"iotax/internal/store"
 )
 
-// TakeUp continues a shard that was begun before: a scheduler restarts a shard that failed. done reports that the shard is complete.
+// TakeUp continues a shard that was started before, as when a scheduler restarts a failed shard. done reports that
+// the shard is complete.
 func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
 	if err != nil || part == nil || part.Status == iotax.Done {
@@ -28,8 +29,8 @@ func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool,
 	return false, err
 }
 
-// Share gives opts the plan p as it was written, because the relative paths of the processes may differ. The function that it returns
-// makes a run save itself as one part of several.
+// Share sets opts.Plan to p as written, because the processes may resolve relative paths differently. The returned
+// function makes a run save itself as one part of the divided run.
 func Share(db *store.Store, p *plan.Plan, opts *run.Options) (func(*run.Deps), error) {
 	folder, err := p.Folder()
 	if err != nil {
@@ -50,7 +51,8 @@ func Share(db *store.Store, p *plan.Plan, opts *run.Options) (func(*run.Deps), e
 	return func(d *run.Deps) { d.Begin, d.Update = save, save }, nil
 }
 
-// sameText reports whether r's plan means the same as text: another version of iotax may have written it with fewer keys.
+// sameText reports whether r's plan is equivalent to text. Another version of iotax may have written it with fewer
+// keys.
 func sameText(r *iotax.Run, text []byte) bool {
 	p, err := kinds.Saved(r)
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"iotax/internal/plan"
 )
 
-// Destroy lists block devices that workloads may overwrite: the command line names them. A plan cannot.
-type Destroy map[string][]string // by machine, as the plan writes the paths
+// Destroy lists the block devices that workloads may overwrite, by machine, with paths as written in the plan. They
+// come from the command line: a plan cannot permit this.
+type Destroy map[string][]string
 
-// ParseDestroy reads the values of --destroy. Each must name a device of a target of p exactly: one that
-// does not is a slip, and slips of this kind are not guessed at.
+// ParseDestroy parses the values of --destroy. Each must match a device of a target of p exactly. Any other value is
+// an error: a guess could destroy data.
 func ParseDestroy(words []string, p *plan.Plan) (Destroy, error) {
 	given := Destroy{}
 	for _, w := range words {

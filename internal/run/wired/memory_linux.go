@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveBack returns what starting and preparing needed and measuring does not: the heap's free pages, and
-// the pages of the program itself, which the kernel maps again as they are run. The memory belongs to what is
-// measured. It is called once, before the first trial.
+// giveBack returns to the OS the memory that setup used and trials do not need: free pages of the heap, and code
+// pages, which the kernel maps again on use. This leaves more memory for the measured system. Call it before the
+// first trial.
 func giveBack() {
 	debug.FreeOSMemory()
 	f, err := os.Open("/proc/self/maps")
@@ -27,11 +27,11 @@ func giveBack() {
 	for s := bufio.NewScanner(f); s.Scan(); {
 		var from, to uintptr
 		var perms string
-		// Only code: it is never written, so that the file holds all of it.
+		// Drop only code pages: the program never writes to them, so the kernel can read them again from the file.
 		if n, _ := fmt.Sscanf(s.Text(), "%x-%x %s", &from, &to, &perms); n != 3 || perms != "r-xp" || !strings.HasSuffix(s.Text(), exe) || to <= from {
 			continue
 		}
-		// A kernel that refuses leaves the pages where they are.
+		// If the kernel refuses, the pages stay mapped.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, uintptr(unix.MADV_DONTNEED))
 	}
 }

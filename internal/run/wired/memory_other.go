@@ -4,5 +4,5 @@ package wired
 
 import "runtime/debug"
 
-// giveBack returns what starting and preparing needed and measuring does not.
+// giveBack returns to the OS the memory that setup used and trials do not need.
 func giveBack() { debug.FreeOSMemory() }

@@ -1,4 +1,5 @@
-// Package wired gives a run the functions of this host: machines, volumes, workloads, probes, checks and the store.
+// Package wired provides a run with this host's functions: machines, volumes, workloads, probes, checks and the
+// store.
 package wired
 
 import (
@@ -24,15 +25,15 @@ import (
 	"iotax/internal/workload"
 )
 
-// Deps are the functions of this host for a run that is saved in db. work is its directory; workloads may overwrite the devices in
-// destroy. verbose prints the command of each trial.
+// Deps returns this host's functions for a run that is saved in db. work is the run's working directory. Workloads
+// may overwrite the devices in destroy. With verbose, the command of each trial is printed.
 func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress, verbose bool) run.Deps {
 	cache := iotax.CacheDir()
 	here := host.Local()
 	var watcher probe.Watcher
 	settle := sync.OnceFunc(func() {
 		giveBack()
-		debug.SetGCPercent(25) // from here on memory counts, and not the little work that a run makes for the collector
+		debug.SetGCPercent(25) // from here on, save memory at the cost of more garbage collection
 	})
 	shared := new(workload.Shared)
 	return run.Deps{
@@ -84,7 +85,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 	}
 }
 
-// watching returns Watch or Explain. first is called before each watch.
+// watching returns a function for Deps.Watch or Deps.Explain. It calls first before each watch.
 func watching(first func(), start func(context.Context, *iotax.Target) (*probe.Watch, error)) func(context.Context, *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 	return func(ctx context.Context, t *iotax.Target) (func(context.Context) (iotax.Seen, error), error) {
 		first()
@@ -96,7 +97,7 @@ func watching(first func(), start func(context.Context, *iotax.Target) (*probe.W
 	}
 }
 
-// debugEvent prints the command of a trial, ready for a shell, and its output if it failed.
+// debugEvent prints the command of a finished trial, quoted for a shell, and the trial's output if it failed.
 func debugEvent(e run.Event, note func(string, ...any)) {
 	t := e.Trial
 	if e.Kind != run.Finished || t == nil {
