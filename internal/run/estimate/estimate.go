@@ -185,7 +185,7 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	if len(around) == 0 {
 		return false
 	}
-	if setup, err := time.ParseDuration(r.Environment[iotax.FactSetupTime]); err == nil { // absent if the last process could not open the targets
+	if setup, err := time.ParseDuration(r.Environment[iotax.FactSetupTime]); err == nil { // absent if opening failed
 		c.Open = setup
 	}
 	for cell, t := range around {
@@ -318,7 +318,7 @@ func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 		line("%s around each trial", span(slices.Min(around), slices.Max(around)))
 	}
 	if calibrate.Worth(p) {
-		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds.All()); err == nil { // else the run reports why
+		if aa, err := calibrate.AA(p, p.Baseline, calibrate.Brief(), kinds.All()); err == nil { // otherwise the run reports the error
 			line("%s once a week to measure the noise floor (--calibrate=no leaves that out)", terminal.Elapsed(calibrate.Time(aa)))
 		}
 	}

@@ -22,7 +22,7 @@ type board struct {
 	rows    []*boardRow
 	status  string // shown in place of the current trial: "preparing …"
 	target  string // of the current trial
-	work    string
+	work    string // workload of the current trial
 	begun   time.Time
 	planned time.Duration // ramp and length of the trial
 	left    time.Duration // time until the end of the run, when the trial began

@@ -82,7 +82,7 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 				return
 			case <-time.After(pause*3/4 + rand.N(pause/2)):
 			}
-			if known, _ := db.Beat(ctx, id, name); known { // if the store does not answer, saving trials reports the error
+			if known, _ := db.Beat(ctx, id, name); known { // saving trials reports a store error
 				pause = beatPause
 			}
 		}
