@@ -13,8 +13,9 @@ import (
 	"iotax/stat"
 )
 
-// text has the rules in the order of docs/reference/rules.md: a header each, with an empty line between. A longer field goes on in the next
-// line, behind spaces. In Bad and Good, \n is the end of a line. {least} is stat.LeastTrials.
+// text contains the rules in the order of docs/reference/rules.md. Each rule is a MIME header, with an empty line
+// between rules. A line that begins with a space continues the field. In Bad and Good,
+// is a line break. {least} is replaced by stat.LeastTrials.
 //
 //go:embed rules.txt
 var text string
@@ -42,7 +43,7 @@ func read() (rules []Rule) {
 	}
 }
 
-// rule returns the rule of that id.
+// rule returns the rule with that id. It panics if there is none.
 func rule(id string) Rule {
 	r, ok := Explain(id)
 	if !ok {
@@ -53,7 +54,7 @@ func rule(id string) Rule {
 
 // The registry. The fields of each rule are in rules.txt.
 var (
-	// Mistakes that are found before a run, in job files, plans and results.
+	// Mistakes found before a run, in job files, plans and results.
 	FilenameColon         = rule("filename-colon")
 	DeviceOverwritten     = rule("device-overwritten")
 	JobsCompete           = rule("jobs-compete")
@@ -83,9 +84,9 @@ var (
 	NotAJob               = rule("not-a-job")
 	NotAPlan              = rule("not-a-plan")
 
-	// These rules look at one trial as soon as it is over, or at all trials of a run at its end. A rule that
-	// discards never looks at the ratio of a target to the baseline: discarding trials that do not fit would
-	// make any result come true.
+	// Rules about one trial, checked when it ends, or about all trials of a run, checked at its end. A rule that
+	// discards must not use the ratio of a target to the baseline: discarding trials by their ratio could produce any
+	// result.
 	NoIO             = rule("no-io")
 	ImpossibleValue  = rule("impossible-value")
 	HostPaused       = rule("host-paused")
@@ -120,7 +121,7 @@ var (
 	RoundsCorrelated = rule("rounds-correlated")
 	TwoLevels        = rule("two-levels")
 
-	// Other packages report these rules: while they work, and in the report beside a verdict.
+	// Rules that other packages report, during their work or next to a verdict in the report.
 	FioError            = rule("fio-error")
 	FioVersionDiffers   = rule("fio-version-differs")
 	EngineCommon        = rule("engine-common")
@@ -166,8 +167,8 @@ var (
 	OneOfMany           = rule("one-of-many")
 )
 
-// FioErrors are the findings about a trial whose fio reported err (nil is none), and in whose output
-// something is damaged, a sentence each.
+// FioErrors returns the findings about a trial whose fio reported err (nil if none). damaged has one sentence for
+// each damaged part of fio's output.
 func FioErrors(about iotax.Subject, err error, damaged []string) []iotax.Finding {
 	var fs []iotax.Finding
 	if err != nil {

@@ -13,15 +13,15 @@ import (
 
 // A Rule is a mistake or a fault that a program can detect.
 type Rule struct {
-	ID       string // stable; findings carry it
+	ID       string // stable; stored in findings
 	Severity iotax.Severity
 	In       Where
-	Discards bool   // a trial that breaks the rule does not count, and neither does its round
+	Discards bool   // a trial that breaks the rule is discarded, with its round
 	Title    string // what is wrong, in a few words
 	Why      string // why it matters, and how it is detected
 	Hint     string // what to do; parts that apply in different cases are separated by semicolons
 	Bad      string // a job file or plan that breaks the rule
-	Good     string // one much like it that does not
+	Good     string // a similar one that does not
 }
 
 // Where is a set of the objects that a rule examines.
@@ -43,7 +43,7 @@ const (
 // All lists every rule, in the order of docs/reference/rules.md.
 func All() []Rule { return slices.Clone(all) }
 
-// Explain returns the rule of that id.
+// Explain returns the rule with that id, and false if there is none.
 func Explain(id string) (Rule, bool) {
 	i := slices.IndexFunc(all, func(r Rule) bool { return r.ID == id })
 	if i < 0 {
@@ -52,7 +52,7 @@ func Explain(id string) (Rule, bool) {
 	return all[i], true
 }
 
-// Title returns the title of the rule of that id, or the id if there is no such rule.
+// Title returns the title of the rule with that id, or the id if there is none.
 func Title(id string) string {
 	if r, ok := Explain(id); ok {
 		return r.Title
@@ -80,7 +80,7 @@ func (r Rule) As(s iotax.Severity) Rule { r.Severity = s; return r }
 // Hinting returns r with another hint, for a specific fix.
 func (r Rule) Hinting(hint string) Rule { r.Hint = hint; return r }
 
-// With returns r with a fact instead of the example in its hint, as the id of the run instead of RUN.
+// With returns r with example in its hint replaced by fact, for instance RUN by the id of the run.
 func (r Rule) With(example, fact string) Rule {
 	r.Hint = strings.ReplaceAll(r.Hint, example, fact)
 	return r
@@ -93,7 +93,7 @@ func (r Rule) Only(words ...string) Rule {
 	})
 }
 
-// Without returns r without the parts of its hint that contain word if the job already follows them.
+// Without returns r without the parts of its hint that contain word. If followed is false, it returns r unchanged.
 func (r Rule) Without(word string, followed bool) Rule {
 	if !followed {
 		return r

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// More than any machine can do, for the sum of all clients of a trial.
+// Limits that no machine can exceed, for the sum of all clients of a trial.
 const (
-	mostIOs   = 1e10 // 1/s; the null engine of fio does some 1e7 on a CPU
-	mostBytes = 1e15 // B/s; the memory of a large server has some 1e12
+	mostIOs   = 1e10 // 1/s; fio's null engine reaches about 1e7 on one CPU
+	mostBytes = 1e15 // B/s; the memory of a large server reaches about 1e12
 	leastTime = 1e-9 // s; fio's clocks count nanoseconds
 )
 
-// impossible returns the first impossible value of the tool, or "".
+// impossible describes the first impossible value that the tool reported. It returns "" if there is none.
 func (r reading) impossible() string {
 	for _, v := range r.t.Values {
 		direction, what, _ := strings.Cut(v.Name, ".")

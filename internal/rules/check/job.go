@@ -7,7 +7,7 @@ import (
 	"iotax"
 )
 
-// comparedFacts must be the same on all targets, unless the plan varies them.
+// comparedFacts must be equal on all targets, unless the plan varies them.
 var comparedFacts = []string{iotax.FactFio, iotax.FactIOEngine, iotax.FactDirect, iotax.FactIODepth, iotax.FactNumJobs, "bs", "rw", "size"}
 
 // RunValues names the values of trials that Run reads in addition to the workload's metrics.
@@ -19,8 +19,8 @@ func RunValues() []string {
 	return names
 }
 
-// RunFacts returns the facts of a trial that Run reads. Of the command, which differs between trials, it keeps
-// only the options that limit the rate.
+// RunFacts returns the facts of a trial that Run reads. Commands differ between trials, so it keeps only their
+// options that limit the rate.
 func RunFacts(t *iotax.Trial) map[string]string {
 	out := map[string]string{}
 	for _, name := range append([]string{iotax.FactClients}, comparedFacts...) {
@@ -36,19 +36,19 @@ func RunFacts(t *iotax.Trial) map[string]string {
 	return out
 }
 
-// limits are options that make a job slower than possible.
+// limits are the fio options that limit the rate of a job.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
 // disklessEngines do no I/O to storage (fio HOWTO, ioengine).
 var disklessEngines = []string{"null", "cpuio"}
 
-// number returns a fact that is a positive number.
+// number returns the value of a fact if it is a positive number.
 func (r reading) number(fact string) (float64, bool) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(r.fact(fact)), 64)
 	return v, err == nil && v > 0
 }
 
-// jobs returns the number of the generator's threads, 1 if the job does not set it.
+// jobs returns the number of the generator's threads. It returns 1 if the job does not set it.
 func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""

@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// groups examines what differs from round to round in each cell.
+// groups examines in each cell how the rounds vary.
 func (s *study) groups() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {
@@ -23,7 +23,7 @@ func (s *study) groups() []iotax.Finding {
 			if c := stat.Serial(d); c.Found() && !s.restarted(w) {
 				fs = append(fs, rules.RoundsCorrelated.Without("calibrate", s.run.Calibration != nil).Found(iotax.AboutCell(t, w), "%s: the ratio of %s to that of the round before: correlation %.2f over %d rounds", w, t, c.Lag1, len(d)))
 			}
-			// Search the ratio only if neither side shows two levels by itself.
+			// Check the ratio only if neither side has two levels by itself.
 			if !s.levels(&fs, t, w, t, s.logs(t, w)) && !stat.FindLevels(s.logs(s.reference(t, w), w)).Found {
 				s.levels(&fs, t, w, "the ratio of "+t, d)
 			}
@@ -32,7 +32,8 @@ func (s *study) groups() []iotax.Finding {
 	return fs
 }
 
-// restarted reports whether the trials of a workload have several starts: the interval then allows for what lasts as long as a start.
+// restarted reports whether the trials of a workload have several starts. The interval then already includes the
+// variation between starts.
 func (s *study) restarted(workload string) bool {
 	first := 0
 	for _, t := range s.trials {

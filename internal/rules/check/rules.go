@@ -1,28 +1,28 @@
-// Package check decides whether numbers are valid: it has the rules about the results of a trial (Trial) and of a
-// whole run (Run).
+// Package check decides whether numbers are valid. It contains the rules about the results of a trial (Trial) and of
+// a whole run (Run).
 package check
 
-// Limits of the rules. docs/dev/method.md has their sources.
+// Limits of the rules. docs/dev/method.md lists their sources.
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove    = 0.02  // share of the device's operations
-	fewIOs          = 100   // fewer do not show how many of them a layer forwards
-	lineSlack       = 1.05  // bandwidth ÷ bandwidth of the line, which was measured too
+	fewIOs          = 100   // with fewer, the share that a layer forwards is unreliable
+	lineSlack       = 1.05  // bandwidth ÷ measured bandwidth of the line
 	stealAbove      = 0.02  // share of the host's CPU time
 	clockNote       = 0.001 // |rate of the guest's clock − 1|
 	clockWild       = 0.01
 	quickLook       = 5.0   // seconds
-	fasterThanFlash = 25e-6 // s, of one random read
-	stallShare      = 0.01  // of the usual rate: less counts as no I/O
+	fasterThanFlash = 25e-6 // s for one random read
+	stallShare      = 0.01  // share of the usual rate; less counts as no I/O
 	stallRate       = 10.0  // 1/s: slower work always has pauses
-	stallAtEnd      = 3.0   // steps (1 s) without a line; fio leaves out the last one or two
-	drainNote       = 0.01  // share of the window by which it may be too long
+	stallAtEnd      = 3.0   // steps (1 s) without a log line; fio omits the last one or two
+	drainNote       = 0.01  // share of the window by which it may be exceeded
 	windowShort     = 0.95  // window ÷ planned window
 	busyThread      = 0.95  // CPU seconds of the generator ÷ thread seconds
 	busyShare       = 0.50  // the same, if the host's CPUs are busy
-	busyHost        = 0.90  // share of the host's CPU time, which covers more than the window
-	submitShare     = 0.80  // time of a thread spent in submission
-	submitBusy      = 0.75  // largest CPU share of a thread that waits
+	busyHost        = 0.90  // share of the host's CPU time, measured over more than the window
+	submitShare     = 0.80  // share of a thread's time spent in submission
+	submitBusy      = 0.75  // largest CPU share of a thread that is waiting
 	depthUnlike     = 1.5   // depth on one side ÷ depth on the other
 	mergeUnlike     = 1.25  // size of an I/O at the device, one side ÷ the other
 )

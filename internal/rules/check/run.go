@@ -14,8 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// Run examines all trials of a run together. Its findings are in the order of the plan. The report itself shows
-// what a verdict depends on (discarded rounds, different durability), next to the verdict.
+// Run examines all trials of a run together and returns findings in the order of the plan. Conditions of a verdict
+// (discarded rounds, different durability) are not checked here: the report shows them next to the verdict.
 func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	if run == nil {
 		return nil
@@ -33,7 +33,7 @@ func Run(run *iotax.Run, trials []*iotax.Trial) []iotax.Finding {
 	return fs
 }
 
-// settings returns the settings of a cell, or of the run, that hints name.
+// settings returns the settings of a cell, or of the run, that hints refer to.
 func (s *study) settings(of iotax.Subject) rules.Facts {
 	f := rules.Facts{}
 	rounds := map[int]bool{}
@@ -126,7 +126,7 @@ func (s *study) good(target, workload string) []*iotax.Trial {
 	})
 }
 
-// told reports whether a trial of the cell has an error by that rule.
+// told reports whether a valid trial of the cell has a finding of that rule with severity Invalid.
 func (s *study) told(target, workload, rule string) bool {
 	for _, t := range s.good(target, workload) {
 		for _, f := range t.Findings {
@@ -138,7 +138,7 @@ func (s *study) told(target, workload, rule string) bool {
 	return false
 }
 
-// sameDevice finds targets in different directories, or on devices, that are on one device of a machine. A target
+// sameDevice finds targets with different directories or devices that share one device of a machine. A target based
 // on another target shares its device by design.
 func (s *study) sameDevice() []iotax.Finding {
 	type device struct{ machine, name string }
@@ -173,7 +173,8 @@ func (s *study) sameDevice() []iotax.Finding {
 	return fs
 }
 
-// named returns the directory or device in the plan. iotax makes its own directory in a directory.
+// named returns the directory or device as the plan names it. In a directory, iotax creates a subdirectory of its
+// own, which named removes.
 func named(t iotax.TargetInfo) string {
 	if strings.HasPrefix(path.Base(t.Place), "iotax-") {
 		return path.Dir(t.Place)
@@ -189,8 +190,8 @@ func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// ownMount reports whether the user probably meant a separate disk: the directory is a mount point, or looks like
-// one. In a container every volume is mounted, which proves nothing.
+// ownMount reports whether the user probably meant a separate disk, because the directory is a mount point or its
+// path suggests one. In a container the answer is always false, because every volume is mounted there.
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
 	if t.Machine == "host" {
@@ -201,7 +202,7 @@ func (s *study) ownMount(t iotax.TargetInfo) bool {
 		slices.ContainsFunc(append([]string{"/srv"}, mountBases...), func(base string) bool { return below(dir, base) }))
 }
 
-// notMounted finds targets whose directory should be a mount point, but nothing is mounted there.
+// notMounted finds targets whose directory should be on a mounted disk, but nothing is mounted there.
 func (s *study) notMounted() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, t := range s.run.Targets {
@@ -222,10 +223,10 @@ func (s *study) notMounted() []iotax.Finding {
 	return fs
 }
 
-// facts finds facts that differ between the trials of a workload and are not labels.
+// facts finds compared facts that differ between the trials of a workload and are not varied by a label.
 func (s *study) facts() []iotax.Finding {
 	var fs []iotax.Finding
-	seen := map[string]bool{} // a different version shows under every workload
+	seen := map[string]bool{} // a version difference shows with every workload
 	for _, w := range s.workloads {
 		for _, key := range comparedFacts {
 			if s.toldOfRun(toldBefore[key]) {
@@ -253,11 +254,12 @@ func (s *study) facts() []iotax.Finding {
 	return fs
 }
 
-// engineNBD is fio's only engine for NBD exports, and serves nothing else: comparing it with another engine is
-// intended.
+// engineNBD is fio's engine for NBD exports. It cannot access anything else and fio has no other for them, so
+// comparing it with another engine is intended.
 const engineNBD = "nbd"
 
-// toldBefore are findings of the fio workload about the same facts before the first trial.
+// toldBefore maps a fact to the rule with which the fio workload already reported a difference before the first
+// trial.
 var toldBefore = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
 
 func (s *study) toldOfRun(rule string) bool {
@@ -279,7 +281,7 @@ func (s *study) depth() []iotax.Finding {
 	reached := func(target, workload string) float64 {
 		var ds []float64
 		for _, t := range s.good(target, workload) {
-			if r := (reading{t: t}); r.limited() { // the rate decides how many are in flight
+			if r := (reading{t: t}); r.limited() { // the rate limits the number in flight
 				return math.NaN()
 			} else if d := r.reached(); d > 0 {
 				ds = append(ds, d)
@@ -300,7 +302,7 @@ func (s *study) depth() []iotax.Finding {
 	return fs
 }
 
-// merging compares the mean sizes of I/Os at the device.
+// merging compares the mean I/O sizes at the device.
 func (s *study) merging() []iotax.Finding {
 	size := func(target, workload, direction string) float64 {
 		var bytes, ios, done float64
@@ -313,8 +315,8 @@ func (s *study) merging() []iotax.Finding {
 				bytes, ios, done = bytes+b, ios+n, done+w*(1+r.rampShare())
 			}
 		}
-		// Single metadata blocks dominate few I/Os. If the bytes differ from those of the workload, the I/O is
-		// another process's, a read-ahead, or a cache's.
+		// With few I/Os, single metadata blocks dominate the mean. If the bytes differ from those of the workload,
+		// the I/O comes from another process, read-ahead or a cache.
 		if ios < 100 || math.Abs(bytes/done-1) > 0.2 {
 			return math.NaN()
 		}
@@ -360,7 +362,7 @@ func (s *study) plausible() []iotax.Finding {
 	return fs
 }
 
-// standsOnBaseline reports whether the target is a disk or a share of a guest in the directory of the baseline.
+// standsOnBaseline reports whether the target is a guest's disk or share in the baseline's directory.
 func (s *study) standsOnBaseline(target string) bool {
 	f := s.info(target).Facts
 	if f[iotax.FactDiskBus] == "" && f[iotax.FactShareType] == "" {

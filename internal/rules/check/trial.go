@@ -12,12 +12,12 @@ import (
 	"iotax/stat"
 )
 
-// Trial examines a trial. tgt is nil for an imported result. discarded is why the trial, and so its round, does
-// not count, beginning with the id of the rule, or "". A discarded trial has no findings, because it is not
-// evidence about its cell.
+// Trial examines a trial. tgt is nil for an imported result. If the trial and its round must be discarded, discarded
+// is the reason, beginning with the id of the rule. Otherwise it is "". A discarded trial has no findings, because it
+// is not evidence about its cell.
 //
-// Trial does not examine a trial with an Err, except for a pause, which may be the cause: the failed trial is a
-// row with its reason, and only its pair is not used.
+// Trial does not examine a trial with an Err, except for a pause, which may be the cause. A failed trial is reported
+// with its error, and only its pair is not used.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""
@@ -60,7 +60,7 @@ func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discard
 	return findings, ""
 }
 
-// facts returns the settings of the trial that hints name.
+// facts returns the settings of the trial that hints refer to.
 func (r reading) facts() rules.Facts {
 	f := rules.Facts{"ioengine": r.fact(iotax.FactIOEngine), "--trial": r.t.Length.String(), "direct": "0"}
 	yes := func(is bool, name, value string) {
@@ -92,7 +92,7 @@ func (r reading) value(name string) (float64, bool) {
 	return v.Value, ok && !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0)
 }
 
-// sum adds up a value over the directions, or returns that of "mixed" if there is no other.
+// sum adds up a value over the directions. If no direction has the value, sum returns that of "mixed".
 func (r reading) sum(name string) float64 {
 	var s float64
 	found := false
@@ -108,7 +108,7 @@ func (r reading) sum(name string) float64 {
 	return s
 }
 
-// bytes and ios return the work of the trial as the workload counted it. Workloads other than file I/O may have
+// bytes and ios return the work of the trial as the workload counted it. Workloads other than file I/O may report
 // only one of them, or only a rate.
 func (r reading) bytes() float64 {
 	if b := r.sum("bytes"); b > 0 {
@@ -129,7 +129,7 @@ func (r reading) ios() float64 {
 	return n
 }
 
-// seconds returns the measured time, 0 if unknown.
+// seconds returns the measured time, or 0 if unknown.
 func (r reading) seconds() float64 {
 	if d, ok := r.value(iotax.ValueDuration); ok && d > 0 {
 		return d
@@ -137,7 +137,7 @@ func (r reading) seconds() float64 {
 	return r.t.Length.Seconds()
 }
 
-// fact returns a fact of the trial, or else of its target.
+// fact returns a fact of the trial, or if it has none, of its target.
 func (r reading) fact(name string) string {
 	if v, ok := r.t.Facts[name]; ok {
 		return v
@@ -158,7 +158,7 @@ func (r reading) clock() *iotax.Finding {
 		return nil
 	}
 	off := math.Abs(ratio - 1)
-	bound, _ := r.value(iotax.ValueClockError) // error of the ratio, by the delay of the two readings
+	bound, _ := r.value(iotax.ValueClockError) // error of the ratio, from the delay of the two readings
 	var f iotax.Finding
 	switch {
 	case off > clockWild+bound || ratio <= 0:
@@ -189,10 +189,10 @@ func (r reading) device() []iotax.Finding {
 		}
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
-		// The counters include the ramp, the workload's own count does not. A counter of an upper layer that saw
-		// the whole workload includes the ramp. Else the bytes of the ramp are unknown, between none and its full
-		// share: take half of that, because a cold ramp is often slower than the window. The account of the
-		// processes can only lower it, because it includes loaded programs, from any device.
+		// The device counters include the ramp, the workload's own count does not. If a counter of an upper layer
+		// exists, it includes the ramp too. Otherwise the bytes of the ramp are unknown, between 0 and its full
+		// share. Assume half, because a cold ramp is often slower than the window. The I/O account of the processes
+		// may only lower this estimate, because it also includes loaded programs on any device.
 		asked := done * (1 + r.rampShare()/2)
 		if own, whole := r.account(c.direction); seen {
 			asked = inner
@@ -221,9 +221,9 @@ func (r reading) device() []iotax.Finding {
 	return fs
 }
 
-// account returns the bytes that the trial's own processes requested from devices. whole reports whether that is
-// at least the work of the trial. If not, it proves neither a cache nor another process: the kernel does not count
-// the I/O of servers, kernel threads and unwaited children, and that of some devices in control groups.
+// account returns the bytes that the trial's own processes requested from devices. whole reports whether the account
+// covers at least the work of the trial. If not, it is no evidence of a cache or another process: the kernel does not
+// count I/O by servers, kernel threads and children not waited for, and in control groups it omits some devices.
 func (r reading) account(direction string) (own float64, whole bool) {
 	own, known := r.value("own." + direction + ".bytes")
 	done, _ := r.value(direction + ".bytes")
@@ -249,10 +249,11 @@ func (r reading) rampShare() float64 {
 // direct reports whether the job bypassed the page cache of its machine.
 func (r reading) direct() bool {
 	d, ok := r.t.Facts[iotax.FactDirect]
-	return ok && d != "0" && d != "false" // "direct" without a value is on
+	return ok && d != "0" && d != "false" // "direct" without a value means on
 }
 
-// warm reports whether the plan wants warm caches. A cold trial whose caches could not be dropped is not warm.
+// warm reports whether the plan asks for warm caches. It returns false for a cold trial whose caches could not be
+// dropped.
 func (r reading) warm() bool {
 	if r.t.Cold {
 		return false
@@ -283,9 +284,9 @@ func (r reading) foreign() []iotax.Finding {
 	return fs
 }
 
-// foreignOther searches for operations in the direction that the workload does not use, except those of the
-// trial's own processes (a loaded program, a log). If the account of these is not whole, reads during writes prove
-// nothing after caches were dropped, because every program of the host and the guest may be read again.
+// foreignOther searches for operations in the direction that the workload does not use. It excludes those of the
+// trial's own processes (a loaded program, a log). If their account is incomplete and caches were dropped, reads
+// during writes prove nothing, because programs of the host and the guest may be read again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
@@ -303,7 +304,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 		}
 		return strange * o / (u + o)
 	}
-	// If a cache served the workload, nearly all of the few operations of the device are others'.
+	// If a cache served the workload, most of the device's few operations come from other processes.
 	n, _ := r.value("device." + other + ".ios")
 	if share("ios") <= foreignAbove || share("bytes") <= foreignAbove || n*strange <= foreignAbove*r.sum("ios") {
 		return nil
@@ -311,8 +312,8 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 	return []iotax.Finding{rules.ForeignIO.Found(iotax.AboutTrial(r.t), "%s of the device's operations were %ss, which the workload does not do", rules.Percent(share("ios")), other)}
 }
 
-// foreignSame compares the device's bytes in the workload's own direction with those that the trial's own
-// processes requested. Both counts cover the time in which the device is watched.
+// foreignSame compares the device's bytes in the workload's own direction with the bytes that the trial's own
+// processes requested. Both cover the time in which the device is watched.
 func (r reading) foreignSame(d string) []iotax.Finding {
 	dev, ok := r.value("device." + d + ".bytes")
 	if !ok || !r.direct() || d == "write" && !r.writesAlone() {
@@ -336,11 +337,11 @@ func (r reading) flushes() bool {
 	})
 }
 
-// noCache reports whether a guest's disk with that cache mode bypasses the host's page cache.
+// noCache reports whether a guest's disk with this cache mode bypasses the host's page cache.
 func noCache(mode string) bool { return mode == "none" || mode == "directsync" }
 
-// writesAlone reports whether a write of the job is one write of the device. A journal, which flushes fill, and
-// file systems with copy on write add writes of their own.
+// writesAlone reports whether each write of the job is exactly one write of the device. Flushes write to a journal,
+// and copy-on-write file systems add writes of their own.
 func (r reading) writesAlone() bool {
 	if r.flushes() {
 		return false
@@ -352,8 +353,8 @@ func (r reading) writesAlone() bool {
 	return false
 }
 
-// lineRate compares the bandwidth of each direction with that of the network line to the storage. A line carries
-// both directions at once.
+// lineRate compares the bandwidth of each direction with the bandwidth of the network line to the storage. A line is
+// full duplex.
 func (r reading) lineRate() []iotax.Finding {
 	line, ok := r.number(iotax.FactLineRate)
 	if !ok {
@@ -378,7 +379,7 @@ func (r reading) did(direction string) bool {
 	return b > 0 || n > 0
 }
 
-// window compares the measured time with the planned time, and with the least useful time.
+// window compares the measured time with the planned time and with the shortest useful time.
 func (r reading) window() []iotax.Finding {
 	var fs []iotax.Finding
 	s := r.seconds()
@@ -386,17 +387,17 @@ func (r reading) window() []iotax.Finding {
 	if s > 0 && asked > 0 && s < windowShort*asked {
 		fs = append(fs, rules.ShortWindow.Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
 	}
-	// The time of a writer's last flush belongs to its rate.
-	_, counted := r.value(iotax.ValueOperations) // requests in flight at the end are awaited and counted
+	// Writes are excluded: the time of the last flush belongs to the write rate.
+	_, counted := r.value(iotax.ValueOperations) // such work waits for requests in flight and counts them
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
 		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))
 	}
 	if asked > 0 {
-		s = asked // the same evidence for all trials of a plan
+		s = asked // all trials of a plan then have the same evidence
 	}
 	if n, ok := r.value(iotax.ValueOperations); ok && n > 0 && asked == 0 {
-		return fs // work that ends by itself has no window
+		return fs // work without a fixed length has no window
 	}
 	if s > 0 && s < quickLook {
 		fs = append(fs, rules.ShortTrial.Found(iotax.AboutTrial(r.t), "a window of %s", rules.Seconds(s)))
@@ -404,8 +405,8 @@ func (r reading) window() []iotax.Finding {
 	return fs
 }
 
-// shape examines the one-second series. It reports the most specific rule only, because a stall or a step also
-// makes a series unsteady.
+// shape examines the one-second series. It reports only the most specific rule, because a stall or a step also makes
+// a series unsteady.
 func (r reading) shape() []iotax.Finding {
 	for _, d := range append([]string{"mixed"}, directions...) {
 		s, ok := r.series(d)
@@ -430,9 +431,9 @@ func (r reading) shape() []iotax.Finding {
 	return nil
 }
 
-// stalled searches for seconds with nearly no I/O. The tool's times are inexact, so that an interval has a little
-// of its neighbours. A series that ends before the window also ends with a stall, because fio writes no line
-// without I/O. Work with few I/Os a second always has empty seconds.
+// stalled searches for seconds with almost no I/O. The tool's timestamps are inexact, so an interval may contain some
+// I/O of its neighbors. A series that ends before the window is also a stall, because fio writes no line without I/O.
+// Slow work always has empty seconds, so stalled ignores rates below stallRate.
 func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	level := stat.Median(s.V).Estimate
 	if s.Unit == iotax.PerSecond && level > 0 && level < stallRate {
@@ -460,8 +461,8 @@ func (r reading) stalled(s iotax.Series) *iotax.Finding {
 	return nil
 }
 
-// gradual reports whether the level was already changing before a step: its two halves differ by more than a
-// quarter of the step. A slope also fits two levels.
+// gradual reports whether the level already changed before the step: the means of the two halves before it differ by
+// more than a quarter of the step. A slope can look like a step.
 func gradual(s iotax.Series, st stat.Step) bool {
 	var sum, n [2]float64
 	for i := range min(len(s.T), len(s.V)) {
@@ -478,7 +479,7 @@ func gradual(s iotax.Series, st stat.Step) bool {
 	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false with a NaN
 }
 
-// series returns the rate of I/Os in one direction, or else its bandwidth.
+// series returns the IOPS series of a direction, or if there is none, the bandwidth series.
 func (r reading) series(direction string) (iotax.Series, bool) {
 	for _, name := range []string{direction + ".iops", direction + ".bandwidth"} {
 		for _, s := range r.t.Series {
@@ -490,7 +491,7 @@ func (r reading) series(direction string) (iotax.Series, bool) {
 	return iotax.Series{}, false
 }
 
-// cpu searches for a limit other than the target.
+// cpu checks whether CPU time limited the trial instead of the target.
 func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct{ name, whose string }{{iotax.ValueCPUHostSteal, "this host's"}, {iotax.ValueCPUMachineSteal, "the target machine's"}} {
@@ -505,7 +506,7 @@ func (r reading) cpu() []iotax.Finding {
 	switch {
 	case ok && busy > busyThread:
 		fs = append(fs, rule.Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each", rules.Percent(busy)))
-	case ok && local && busy > busyShare && host > busyHost: // others used the rest
+	case ok && local && busy > busyShare && host > busyHost: // other processes used the rest
 		fs = append(fs, rule.Without("numjobs", true).Found(iotax.AboutTrial(r.t), "its threads used %s of a CPU each while this host's CPUs were %s busy", rules.Percent(busy), rules.Percent(host)))
 	}
 	return fs
@@ -522,7 +523,7 @@ func (r reading) busy() (float64, bool) {
 	return used / (s * jobs), true
 }
 
-// submission searches for an asynchronous engine that blocks on submission.
+// submission checks whether an asynchronous engine blocks on submission.
 func (r reading) submission() []iotax.Finding {
 	if depth, ok := r.number(iotax.FactIODepth); !ok || depth <= 1 || fio.Synchronous(r.fact(iotax.FactIOEngine)) {
 		return nil
@@ -536,10 +537,10 @@ func (r reading) submission() []iotax.Finding {
 		if !ok1 || !ok2 {
 			continue
 		}
-		// A system call that does not wait takes less than ten microseconds.
+		// A system call that does not block takes less than 10 µs.
 		slow := slat > 10e-6 && slat > 2*clat
-		// With a full queue each completion waits for other submissions, so that slat is not longer than clat.
-		// Then the thread spends its time in submission, asleep.
+		// With a full queue, each completion waits for other submissions, so slat may not exceed clat. The thread
+		// then spends most of its time in submission without using CPU.
 		busy, measured := r.busy()
 		all := known && measured && iops*slat/jobs > submitShare && busy < submitBusy
 		if slow || all {
@@ -559,8 +560,8 @@ func (r reading) depth() []iotax.Finding {
 	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%.3g in flight of %.4g", got, asked)}
 }
 
-// memory detects a virtual disk that answers single random reads faster than flash: it is in the memory of the
-// machine that hosts this one. A device that is passed through has another name (nvme0n1), and may be that fast.
+// memory detects a virtual disk that serves single random reads faster than flash can. Such a disk is in the memory
+// of the machine that hosts this one. A passed-through device has another name (nvme0n1) and may be that fast.
 func (r reading) memory() []iotax.Finding {
 	asked, ok := r.asked()
 	took, known := r.value(iotax.ValueReadLatencyMean)
@@ -569,13 +570,13 @@ func (r reading) memory() []iotax.Finding {
 	if !ok || asked != 1 || !known || !(took > 0) || took >= fasterThanFlash || !virtual || !r.direct() || r.fact("rw") != "randread" || r.tgt == nil {
 		return nil
 	}
-	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // this host's file system serves the disk to a guest
+	if backing := r.tgt.Place.Backing; backing != "" && backing != r.tgt.Place.Path { // the disk is a file in this host's file system
 		return nil
 	}
 	return []iotax.Finding{rules.HostMemory.Found(iotax.AboutTrial(r.t), "a random read of %s took %s", r.fact("bs"), rules.Seconds(took))}
 }
 
-// reached returns the mean number of I/Os in flight, 0 if unknown.
+// reached returns the mean number of I/Os in flight per client, or 0 if unknown.
 func (r reading) reached() float64 {
 	var flows []stat.Flow
 	for _, d := range directions {
@@ -603,7 +604,7 @@ func (r reading) reached() float64 {
 	return 0
 }
 
-// asked returns iodepth × numjobs. The depth of a synchronous engine is 1.
+// asked returns iodepth × numjobs. A synchronous engine has depth 1.
 func (r reading) asked() (float64, bool) {
 	depth, ok := r.number(iotax.FactIODepth)
 	jobs, known := r.jobs()

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// cacheRules are about memory that answers instead of the storage.
+// cacheRules detect I/O that memory serves instead of the storage.
 var cacheRules = []rule{
 	{Rule: rules.FileFitsMemory, job: fitsMemory},
 	{Rule: rules.BufferedWriteUnsynced, absent: true, job: unsynced},
@@ -16,7 +16,7 @@ var cacheRules = []rule{
 	{Rule: rules.Randrepeat, absent: true, job: randrepeat},
 }
 
-// returns reports whether the job reads blocks again, and why.
+// returns reports whether the job accesses the same blocks repeatedly, with the reason.
 func (j *job) returns() (string, bool) {
 	loops, ok := j.number("loops", 1)
 	clones, whole := j.number("numjobs", 1)
@@ -57,10 +57,10 @@ func fitsMemory(j *job, r *report) {
 	}
 }
 
-// flushes are options that make a job wait for the storage.
+// flushes are the options that make a job wait for the storage.
 var flushes = []string{"end_fsync", "fsync", "fdatasync", "sync", "fsync_on_close", "sync_file_range", "write_barrier"}
 
-// waits reports whether one of these options is on.
+// waits reports whether any of these options is on.
 func (j *job) waits(options []string) bool {
 	return slices.ContainsFunc(options, func(o string) bool {
 		s, ok := j.get(o)
@@ -75,7 +75,7 @@ func unsynced(j *job, r *report) {
 	r.at(j, j.first("rw"), "rw=%s is buffered, without fsync", j.mode())
 }
 
-// flushed are options that make a job wait for the storage while it writes.
+// flushed are the options that make a job wait for the storage during its writes.
 var flushed = []string{"fsync", "fdatasync", "sync", "sync_file_range", "write_barrier"}
 
 func overwritten(j *job, r *report) {
@@ -86,7 +86,7 @@ func overwritten(j *job, r *report) {
 	if j.waits(flushed) {
 		return
 	}
-	if !j.ours { // a job without any flush is buffered-write-unsynced
+	if !j.ours { // buffered-write-unsynced reports jobs without any flush
 		_, again := j.returns()
 		if !again || !j.on("end_fsync") && !j.on("fsync_on_close") || r.facts.Memory == 0 {
 			return

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// dataRules are about the data that is read and written, and its units.
+// dataRules are about the contents of the data and the units of sizes.
 var dataRules = []rule{
 	{Rule: rules.ZeroBuffers, job: zeroBuffers},
 	{Rule: rules.UnwrittenFile, file: unwritten},
@@ -24,7 +24,7 @@ func zeroBuffers(j *job, r *report) {
 	if j.on("zero_buffers") {
 		r.at(j, j.first("zero_buffers"), "zero_buffers: all data written is zeroes")
 	}
-	// With compressible data, the pattern is only that share.
+	// With buffer_compress_percentage, only part of each block contains the pattern.
 	if s, ok := j.get("buffer_pattern"); ok && !j.has("verify") && !j.has("buffer_compress_percentage") {
 		r.at(j, s, "every block written is the same pattern (%s)", s.value)
 	}
@@ -42,7 +42,7 @@ func zeroBuffers(j *job, r *report) {
 	}
 }
 
-// whole is the written share from which a file counts as written: a tail may be missing.
+// whole is the written share at which a file counts as fully written, because a tail may be missing.
 const whole = 0.95
 
 func unwritten(jobs []*job, r *report) {
@@ -60,7 +60,7 @@ func unwritten(jobs []*job, r *report) {
 			}
 		}
 		for _, d := range j.devices() {
-			if j.reads() && !j.writes() && !written[d] && j.text("zonemode") != "zbd" { // zoned jobs read only written blocks
+			if j.reads() && !j.writes() && !written[d] && j.text("zonemode") != "zbd" { // zoned jobs read only blocks that were written
 				r.as(iotax.Info, j, s, "reads %s: if it is thin, new or trimmed, blocks that were never written are answered from metadata", d)
 			}
 		}
@@ -72,7 +72,7 @@ func unwritten(jobs []*job, r *report) {
 	}
 }
 
-// paths returns the files with their directory.
+// paths returns the files, each with its directory.
 func (j *job) paths() []string {
 	dirs := split(j.text("directory"))
 	var out []string
@@ -97,12 +97,12 @@ func sizeUnits(j *job, r *report) {
 		if !ok {
 			continue
 		}
-		// The unit that has the other meaning than usual.
+		// Find a unit whose meaning in fio differs from the usual one.
 		unit := binaryUnit.FindString(s.value)
 		if s.base == 1000 {
 			unit = bareUnit.FindString(s.value)
 			if key != "bs" && key != "ba" && key != "bsrange" && key != "bssplit" {
-				continue // 100k may be meant so
+				continue // 100k may mean 100000
 			}
 		}
 		if unit == "" {
@@ -124,7 +124,7 @@ func sizeUnits(j *job, r *report) {
 
 var numbered = regexp.MustCompile(`(?i)\d+[kmgtp](?:ib|b)?\b`)
 
-// latencyOptions need latencies.
+// latencyOptions do not work without latency measurements.
 var latencyOptions = []string{"write_lat_log", "write_hist_log", "lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "latency_target", "max_latency", "log_hist_msec"}
 
 func gtodReduce(j *job, r *report) {

@@ -6,7 +6,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// depthRules are about requested queue depths that are not reached.
+// depthRules detect queue depths that are requested but not reached.
 var depthRules = []rule{
 	{Rule: rules.LibaioBuffered, absent: true, job: libaioBuffered},
 	{Rule: rules.DepthOfSyncEngine, job: depthOfSync},
@@ -40,12 +40,12 @@ func depthOfSync(j *job, r *report) {
 		r.at(j, j.first("iodepth"), "iodepth=%d with %s, which does one I/O at a time", depth, e)
 	} else if !j.ran && j.system(r.facts) == "" {
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time; on Windows it takes windowsaio, which reaches the depth", depth, e)
-	} else if !j.ran { // a result has its engine elsewhere
+	} else if !j.ran { // a result records its engine in another place
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time", depth, e)
 	}
 }
 
-// aioMax is the limit of macOS on asynchronous I/Os of a process.
+// aioMax is the macOS limit on asynchronous I/Os per process.
 const aioMax = 16
 
 func posixaioDepth(j *job, r *report) {

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// fileRules are about the destination of a job's I/O, and about other I/O to it.
+// fileRules are about the files and devices that a job uses, and about other jobs that use them.
 var fileRules = []rule{
 	{Rule: rules.FilenameColon, job: filenameColon},
 	{Rule: rules.DeviceOverwritten, job: deviceOverwritten},
@@ -39,7 +39,7 @@ func filenameColon(j *job, r *report) {
 	}
 }
 
-// oneName describes a name that contains colons, or returns "" if the parts may be a list.
+// oneName describes why parts look like one name that contains colons. It returns "" if they may be a list.
 func oneName(parts []string) string {
 	for i, p := range parts[:len(parts)-1] {
 		next := parts[i+1]
@@ -81,10 +81,10 @@ func deviceOverwritten(j *job, r *report) {
 	}
 }
 
-// meant are options of jobs that should run together, or not at full speed.
+// meant are options that show that jobs run together or below full speed on purpose.
 var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "latency_target"}
 
-// beside are engines that disturb, observe or synchronise other jobs instead of measuring storage.
+// beside are engines that disturb, observe or synchronize other jobs instead of measuring storage.
 var beside = []string{"cpuio", "exec", "net", "netsplice", "rdma", "e4defrag", "falloc", "ftruncate", "null"}
 
 func jobsCompete(jobs []*job, r *report) {
@@ -100,7 +100,7 @@ func jobsCompete(jobs []*job, r *report) {
 		}) {
 			continue
 		}
-		// A job that verifies tests data, and may be disturbed on purpose.
+		// A job with verify tests data, and another job may disturb it on purpose.
 		group = slices.DeleteFunc(slices.Clone(group), func(j *job) bool { return j.verifies() })
 		for i, j := range group {
 			switch {
@@ -114,7 +114,7 @@ func jobsCompete(jobs []*job, r *report) {
 	}
 }
 
-// unlike returns an option in which two jobs with the same work differ, or "".
+// unlike returns an option that differs between two jobs with the same work. It returns "" if there is none.
 func (j *job) unlike(o *job) string {
 	for _, key := range []string{"iodepth", "numjobs", "ioengine", "direct"} {
 		if j.set[key].value != o.set[key].value {

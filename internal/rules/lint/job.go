@@ -10,36 +10,36 @@ import (
 	"iotax/internal/plan"
 )
 
-// A job is a job as fio runs it, with the place of each option.
+// A job contains the options of a job as fio runs it, each with its position.
 type job struct {
 	name  string
-	head  setting // the header of its section, or its substitute
+	head  setting // the section header, or what takes its place
 	set   map[string]setting
-	order []setting // as written, those of [global] first
-	group int       // jobs of one group run at the same time
-	ours  bool      // iotax runs it, and sets the time, the place, the seed and, by default, the engine
-	sized bool      // of iotax's jobs: a trial ends when its size is done
-	ran   bool      // it has run; its machine is unknown
-	part  bool      // of these: only some of its options are known
+	order []setting // as written, options of [global] first
+	group int       // jobs of the same group run at the same time
+	ours  bool      // iotax runs it and sets the time, the place, the seed and, by default, the engine
+	sized bool      // with ours: a trial ends when its size is done
+	ran   bool      // it comes from a result; its machine is unknown
+	part  bool      // with ran: only some of its options are known
 
 	readonly  bool   // fio runs with --readonly
-	command   bool   // of a section: it is on a command line
-	inherited string // of a section: the engine of the global sections before it, "" for fio's default
+	command   bool   // for a section: it is on a command line
+	inherited string // for a section: engine of the global sections before it; "" means fio's default
 }
 
-// A setting is an option with its place.
+// A setting is an option with its position.
 type setting struct {
-	key, value string // the first name of the option
+	key, value string // key is the option's canonical name
 	bare       bool
-	base       int // 1000 or 1024, the base of k in the value; 0 for the plan's units
+	base       int // multiplier of k in the value, 1000 or 1024; 0 uses the plan's units
 	at         position
 }
 
-// add sets an option and replaces an earlier value.
+// add sets an option and replaces its earlier value.
 func (j *job) add(s setting) {
 	j.set[s.key] = s
 	j.order = append(j.order, s)
-	switch s.key { // one option with two names
+	switch s.key { // inverse names of the same option
 	case "buffered":
 		delete(j.set, "direct")
 	case "direct":
@@ -61,7 +61,7 @@ func (j *job) text(key string) string {
 	return s.value
 }
 
-// first returns the first of these options that the job sets, or else its header.
+// first returns the first of these options that the job sets. If it sets none, first returns the header.
 func (j *job) first(keys ...string) setting {
 	for _, k := range keys {
 		if s, ok := j.set[k]; ok {
@@ -71,18 +71,18 @@ func (j *job) first(keys ...string) setting {
 	return j.head
 }
 
-// has reports whether one of the options is set to any value.
+// has reports whether any of the options is set.
 func (j *job) has(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(k string) bool { _, ok := j.set[k]; return ok })
 }
 
-// on reports whether a boolean option is set to another value than 0.
+// on reports whether a boolean option is set and not 0 or false.
 func (j *job) on(key string) bool {
 	s, ok := j.set[key]
 	return ok && (s.bare || s.value != "0" && s.value != "false")
 }
 
-// number returns a whole number, or otherwise if the option is not set. ok is false if the value depends on a
+// number returns the value of a numeric option, or otherwise if it is not set. ok is false if the value contains a
 // variable or is not a number.
 func (j *job) number(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
@@ -93,7 +93,8 @@ func (j *job) number(key string, otherwise int64) (int64, bool) {
 	return n, err == nil && !strings.Contains(s.value, "$")
 }
 
-// size returns a number of bytes. It fails like number, and for shares ("20%").
+// size returns a number of bytes, or otherwise if the option is not set. ok is false if the value is not a size, such
+// as a share ("20%").
 func (j *job) size(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -101,7 +102,7 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 	}
 	v := s.value
 	if key == "bs" {
-		read, write, _ := fio.PerDirection(v) // of a job that reads and writes, the reads
+		read, write, _ := fio.PerDirection(v) // a job that reads and writes: use the size of the reads
 		if v = read; !j.reads() {
 			v = write
 		}
@@ -127,7 +128,7 @@ func (j *job) duration(key string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// mode returns the direction without its suffix ("read:8k"), or "" if it depends on a variable.
+// mode returns the value of rw without a suffix ("read:8k"), or "" if it contains a variable.
 func (j *job) mode() string {
 	s, ok := j.set["rw"]
 	if !ok {
@@ -155,7 +156,7 @@ func (j *job) mixes() bool {
 	return slices.Contains([]string{"rw", "readwrite", "randrw"}, j.mode())
 }
 
-// readShare returns the percentage of reads in a mix: the later of rwmixread and rwmixwrite counts.
+// readShare returns the percentage of reads of a mixed job. The later of rwmixread and rwmixwrite applies.
 func (j *job) readShare() int64 {
 	share := int64(50)
 	for _, s := range j.order {
@@ -182,8 +183,8 @@ func (j *job) direct() bool {
 	return j.on("direct") || j.on("atomic")
 }
 
-// engine returns the I/O engine: fio's default if none is set, "" if iotax selects it or if it depends on a
-// variable.
+// engine returns the I/O engine, or fio's default if none is set. It returns "" if iotax selects the engine or if the
+// value contains a variable.
 func (j *job) engine(facts Facts) string {
 	if _, ok := j.set["ioengine"]; ok {
 		return fio.EngineName(j.text("ioengine"))
@@ -194,7 +195,7 @@ func (j *job) engine(facts Facts) string {
 	return defaultEngine(Facts{OS: j.system(facts)})
 }
 
-// system returns the operating system of the job's paths, or else that of the facts.
+// system returns the operating system that the job's paths indicate, or else that of the facts.
 func (j *job) system(facts Facts) string {
 	names := append(j.files(), split(j.set["directory"].value)...)
 	switch {
@@ -211,7 +212,7 @@ var (
 	macDisk     = regexp.MustCompile(`^/dev/r?disk[0-9]`)
 )
 
-// defaultEngine returns fio's default (FIO_PREFERRED_ENGINE in its os/).
+// defaultEngine returns fio's default engine (FIO_PREFERRED_ENGINE in its os/ directory).
 func defaultEngine(facts Facts) string {
 	if facts.OS == "windows" {
 		return "windowsaio"
@@ -219,7 +220,7 @@ func defaultEngine(facts Facts) string {
 	return "psync"
 }
 
-// sectionEngine returns the engine of the section, or of the global sections before it.
+// sectionEngine returns the engine of the section, or else that of the global sections before it.
 func (j *job) sectionEngine(facts Facts) string {
 	if s, ok := j.get("ioengine"); ok {
 		return fio.EngineName(s.value)
@@ -230,7 +231,7 @@ func (j *job) sectionEngine(facts Facts) string {
 	return defaultEngine(facts)
 }
 
-// fileEngines do I/O on files and block devices through the kernel, which has the page cache.
+// fileEngines use files and block devices through the kernel, so their I/O may use the page cache.
 var fileEngines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap", "splice", "libaio", "io_uring", "posixaio", "windowsaio", "solarisaio"}
 
 // onFiles reports whether the job does I/O on files or block devices of this machine.
@@ -243,7 +244,7 @@ func (j *job) onFiles(facts Facts) bool {
 	})
 }
 
-// files returns the names in filename, which are separated by colons.
+// files returns the file names in filename, without escapes.
 func (j *job) files() []string {
 	var out []string
 	for _, p := range split(j.set["filename"].value) {
@@ -271,13 +272,13 @@ func split(s string) []string {
 	return append(out, s[start:])
 }
 
-// device reports whether a name is that of a device.
+// device reports whether name is the name of a block device.
 func device(name string) bool {
 	j := job{set: map[string]setting{"filename": {value: strings.ReplaceAll(name, ":", `\:`)}}}
 	return len(j.devices()) > 0
 }
 
-// devices returns the files that are block devices by their name.
+// devices returns the files whose names are those of block devices.
 func (j *job) devices() []string {
 	var out []string
 	for _, f := range j.files() {
@@ -289,7 +290,7 @@ func (j *job) devices() []string {
 	return out
 }
 
-// bytes returns how much one pass of the job covers, over all its clones, if known.
+// bytes returns the size of one pass of the job, summed over its clones. ok is false if unknown.
 func (j *job) bytes() (int64, bool) {
 	size, ok := j.size("size", 0)
 	if n, known := j.size("filesize", 0); ok && size == 0 && known {
@@ -303,7 +304,7 @@ func (j *job) bytes() (int64, bool) {
 	return size * clones, true
 }
 
-// covered returns how much of the storage one pass touches. Clones on one file share it.
+// covered returns how many bytes of storage one pass touches. Clones on one file share them.
 func (j *job) covered() (int64, bool) {
 	if j.has("filename") && !j.has("offset_increment") {
 		n, ok := j.size("size", 0)
@@ -312,12 +313,12 @@ func (j *job) covered() (int64, bool) {
 	return j.bytes()
 }
 
-// slowed reports whether the job limits its rate, so that its duration is unknown.
+// slowed reports whether the job limits its rate, so its duration cannot be predicted.
 func (j *job) slowed() bool {
 	return j.has("rate", "rate_iops", "thinktime", "flow", "latency_target", "rate_process")
 }
 
-// verifies reports whether the job tests data instead of speed.
+// verifies reports whether the job verifies data instead of measuring speed.
 func (j *job) verifies() bool {
 	s, ok := j.set["verify"]
 	return ok && s.value != "0" && s.value != "none"

@@ -7,7 +7,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// lengthRules are about runs that are too short for a result.
+// lengthRules detect runs that are too short for a result.
 var lengthRules = []rule{
 	{Rule: rules.ShortRun, job: shortRun, plan: shortTrials},
 	{Rule: rules.EndsBySize, job: endsBySize, plan: sizedTrials},
@@ -16,7 +16,7 @@ var lengthRules = []rule{
 
 const (
 	quickLook = 5 * time.Second
-	// plausible is a rate (B/s) that common storage reaches: a SATA drive.
+	// plausible is a rate in B/s that common storage reaches, such as a SATA drive.
 	plausible = 500e6
 )
 
@@ -37,7 +37,7 @@ func (j *job) aside(facts Facts) bool {
 	return false
 }
 
-// pass estimates how long the job takes for its size on common storage, if that can be known.
+// pass estimates how long the job needs for its size on common storage. ok is false if that cannot be estimated.
 func (j *job) pass() (time.Duration, bool) {
 	if j.slowed() || j.has("number_ios", "fill_device", "file_append", "zonemode", "verify", "read_iolog") || j.on("time_based") && j.has("runtime") {
 		return 0, false
@@ -53,7 +53,7 @@ func (j *job) pass() (time.Duration, bool) {
 	if !ok || !whole || n <= 0 || loops < 1 {
 		return 0, false
 	}
-	// Small operations are limited by their rate: 100,000 a second.
+	// Assume at most 100,000 IOPS, which limits small operations.
 	rate := plausible
 	if bs, ok := j.size("bs", 4096); ok && bs > 0 && !j.has("bsrange", "bssplit") {
 		rate = min(rate, 100e3*float64(bs))
@@ -84,7 +84,7 @@ func endsBySize(j *job, r *report) {
 	}
 }
 
-// sizedTrials is ends-by-size for a plan.
+// sizedTrials implements ends-by-size for a plan.
 func sizedTrials(p *planView, r *report) {
 	for _, j := range p.jobs {
 		if takes, known := j.pass(); j.sized && known && takes < quickLook {

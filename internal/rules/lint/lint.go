@@ -1,5 +1,5 @@
-// Package lint finds mistakes that make a comparison wrong before anything is measured: in fio jobs (job files,
-// command lines, the options in a result) and in plans. It does no I/O: facts about the machine come from Facts.
+// Package lint finds, before anything is measured, mistakes that would make a comparison wrong. It examines fio jobs
+// (job files, command lines, the options in a result) and plans. It does no I/O itself: Facts describes the machine.
 package lint
 
 import (
@@ -13,15 +13,16 @@ import (
 	"iotax/internal/rules"
 )
 
-// A rule is one of the registry, with the functions that search for the mistake.
+// A rule is a rule of the registry with the functions that detect the mistake.
 type rule struct {
 	rules.Rule
 
-	job  func(*job, *report)   // examines one job; not used where there is plan or result
+	job  func(*job, *report)   // examines one job; not called for a plan if plan is set, nor for a result if result is set
 	file func([]*job, *report) // examines all jobs of a file
-	sect func(*job, *report)   // examines the options of one section as fio reads it, also of [global]
+	sect func(*job, *report)   // examines the options of one section, including [global], as fio reads it
 	plan func(*planView, *report)
-	// absent is set if the rule treats a missing option as its default.
+	// absent means that the rule treats a missing option as its default. The rule then skips jobs with only partly
+	// known options.
 	absent bool
 
 	result func(*fio.Job, *job, *report) // examines a job of a result
@@ -32,31 +33,31 @@ func checks() []rule {
 	return slices.Concat(fileRules, depthRules, cacheRules, lengthRules, dataRules, optionRules, planRules, resultRules)
 }
 
-// Facts are facts about the machine that will run the jobs. Without a fact, rules that need it report a condition
-// ("if …"), or nothing.
+// Facts describes the machine that will run the jobs. If a fact is unknown, the rules that need it report a condition
+// ("if …") or nothing.
 type Facts struct {
-	Memory  int64    // bytes; 0 is unknown
-	OS      string   // as in runtime.GOOS; "" is unknown
-	Version string   // of fio, as in "fio-3.33"; "" is unknown
-	Options []string // options that this fio lists; nil is unknown
-	Engines []string // engines that it lists; nil is unknown
+	Memory  int64    // bytes; 0 if unknown
+	OS      string   // as in runtime.GOOS; "" if unknown
+	Version string   // version of fio, such as "fio-3.33"; "" if unknown
+	Options []string // options that this fio lists; nil if unknown
+	Engines []string // engines that this fio lists; nil if unknown
 
-	// Holds describes the contents of a block device that writing would destroy ("mounted on /srv", "an ext4 file
+	// Holds describes the contents of a block device that writes would destroy ("mounted on /srv", "an ext4 file
 	// system"), or returns "". It is nil if devices cannot be examined.
 	Holds func(device string) string
-	// Written returns the share of a file that has blocks on the storage. ok is false without such a file. It is
-	// nil if files cannot be examined.
+	// Written returns the share of a file's bytes that have been written to storage. ok is false if that is unknown.
+	// Written is nil if files cannot be examined.
 	Written func(path string) (share float64, ok bool)
 }
 
-// A Finding is an iotax.Finding with the line that it points to.
+// A Finding is an iotax.Finding with its source line.
 type Finding struct {
 	iotax.Finding
-	Source string // the line, or the whole command; "" if there is none
-	Width  int    // characters from Column on
+	Source string // the line or the whole command; "" if none
+	Width  int    // number of characters from Column
 }
 
-// A position is a place in a text. The zero position is no place.
+// A position is a range in a line of text. The zero position means no position.
 type position struct {
 	file, source        string
 	line, column, width int
@@ -78,7 +79,7 @@ type hit struct {
 	job      string // "" for all jobs
 }
 
-// at adds a finding about a job at the place of a setting.
+// at adds a finding about a job at the position of a setting.
 func (r *report) at(j *job, s setting, format string, args ...any) {
 	r.as(r.rule.Severity, j, s, format, args...)
 }
@@ -86,7 +87,7 @@ func (r *report) at(j *job, s setting, format string, args ...any) {
 func (r *report) as(severity iotax.Severity, j *job, s setting, format string, args ...any) {
 	h := hit{at: s.at, severity: severity, evidence: fmt.Sprintf(format, args...), hint: r.rule.Hint, job: j.name}
 	if s.key == "" && s.at.line > 0 {
-		h.job = "" // its header names it
+		h.job = "" // the header line shows the name
 	}
 	r.hits = append(r.hits, h)
 }
@@ -96,11 +97,11 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// named is the number of jobs that a finding names.
+// named is the number of jobs that a finding lists by name.
 const named = 3
 
-// findings joins findings at the same place about several jobs: an option of [global] is one mistake. jobs is the
-// number of all jobs.
+// findings merges equal findings at the same position about several jobs, because an option in [global] is one
+// mistake. jobs is the total number of jobs.
 func (r *report) findings(jobs int) []Finding {
 	type key struct {
 		at       position
@@ -145,7 +146,7 @@ func (r *report) findings(jobs int) []Finding {
 	return out
 }
 
-// lint runs the rules for jobs of this kind.
+// lint runs the rules that apply to jobs of this kind.
 func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	var out []Finding
 	for _, rule := range checks() {
@@ -165,7 +166,7 @@ func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 		}
 		n := len(jobs)
 		if rule.sect != nil {
-			n = 0 // the place shows the section
+			n = 0 // the position shows the section
 			for _, s := range sections {
 				rule.sect(s, r)
 			}
@@ -175,7 +176,7 @@ func lint(jobs, sections []*job, on rules.Where, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// sorted sorts findings by their place in the text. Those without a place come first.
+// sorted sorts findings by position. Findings without a position come first.
 func sorted(fs []Finding) []Finding {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// optionRules are about options that fio rejects or misreads.
+// optionRules detect options that fio rejects or misreads.
 var optionRules = []rule{
 	{Rule: rules.UnknownOption, sect: unknownOption},
 	{Rule: rules.BadValue, sect: badValue},
@@ -24,25 +24,25 @@ var optionRules = []rule{
 	{Rule: rules.MisreadValue, sect: misread},
 }
 
-// profileOptions are accepted in every job, because fio's built-in profiles (tiobench, act) add them to its
-// options. The value is the option that was probably meant.
+// profileOptions are accepted in every job, because fio's built-in profiles (tiobench, act) add them to its options.
+// The value is the option that the user probably meant.
 var profileOptions = map[string]string{
 	"threads": "thread", "block": "bs", "dir": "directory", "numruns": "loops", "load": "", "prep": "",
 	"device-names": "filename", "test-duration": "runtime",
 }
 
-// slipped reports whether a name is a misspelled option of every job.
+// slipped reports whether key looks like a misspelling of near, and near is an option of every engine.
 func slipped(key, near string) bool {
 	o, ok := fio.LookupOption(near)
 	return ok && o.Engine == "" && len(key) >= 6 && levenshtein.Distance(key, near, nil) <= 2
 }
 
-// lastListed is the newest version of fio in the tables.
+// lastListed is the newest fio version in the option tables.
 const lastListed = "3.42"
 
 func unknownOption(j *job, r *report) {
 	engine := j.sectionEngine(r.facts)
-	if j.command { // an engine counts from its place on
+	if j.command { // an engine applies only to the options after it
 		engine = cmp.Or(j.inherited, defaultEngine(r.facts))
 	}
 	for _, s := range j.order {
@@ -94,7 +94,7 @@ func unknownOption(j *job, r *report) {
 	}
 }
 
-// open reports whether a value depends on a variable.
+// open reports whether a value contains a variable.
 func open(value string) bool {
 	return strings.Contains(value, "${") || slices.ContainsFunc([]string{"$ncpus", "$mb_memory", "$pagesize"}, func(k string) bool { return strings.Contains(value, k) })
 }
@@ -105,13 +105,13 @@ var (
 	errShare = errors.New("a share is at most 100%")
 )
 
-// belowOne describes what fio does with a number below 1 that it accepts.
+// belowOne describes how fio behaves with a number below 1 that it accepts.
 var belowOne = map[string]string{"numjobs": "makes copies of the job until it reaches its maximum", "nrfiles": "does no I/O"}
 
-// counted are options with a number that is not a size.
+// counted lists options whose number is not a size.
 var counted = map[string]bool{"iodepth": true, "numjobs": true, "nrfiles": true}
 
-// readings returns the numbers in an option's value as fio splits it, and the error of each.
+// readings returns the numbers in an option's value, split as fio splits it, and the parse error of each.
 func (s setting) readings() (parts []string, errs []error) {
 	v := strings.TrimSpace(s.value)
 	if open(v) {
@@ -153,7 +153,7 @@ func (s setting) readings() (parts []string, errs []error) {
 	return parts, errs
 }
 
-// tableVersion is the version of fio whose tables fio.Option.Check uses.
+// tableVersion is the fio version whose tables fio.Option.Check uses.
 const tableVersion = "3.33"
 
 func badValue(j *job, r *report) {
@@ -204,7 +204,7 @@ func badValue(j *job, r *report) {
 
 var shellVariable = regexp.MustCompile(`\$[A-Za-z_]`)
 
-// badEngine finds engines that do not exist.
+// badEngine reports an engine that does not exist.
 func badEngine(j *job, s setting, r *report) {
 	name := fio.EngineName(s.value)
 	if fio.ExternalEngine(name) {
@@ -228,7 +228,7 @@ func badEngine(j *job, s setting, r *report) {
 	}
 }
 
-// refusedTogether follows fixup_options in fio's init.c.
+// refusedTogether reports options that fio rejects in combination. It follows fixup_options in fio's init.c.
 func refusedTogether(j *job, r *report) {
 	positive := func(key string) bool {
 		n, ok := j.size(key, 0)
@@ -307,7 +307,7 @@ func misread(j *job, r *report) {
 					m.As = strings.TrimSuffix(strings.TrimSuffix(m.As, " bytes"), " byte")
 				}
 				r.at(j, s, "%s=%s: fio takes it for %s, because %s", s.key, m.Value, m.As, m.Why)
-			case err != errNone: // fio accepts a list if it accepts one element
+			case err != errNone: // fio accepts a list if it accepts one of its elements
 				r.at(j, s, "%s=%s: fio leaves out %q: %v", s.key, s.value, parts[i], err)
 			}
 		}

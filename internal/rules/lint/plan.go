@@ -14,13 +14,13 @@ import (
 	"iotax/internal/rules"
 )
 
-// planRules are about the targets of a plan compared with each other.
+// planRules are about the differences between the targets of a plan.
 var planRules = []rule{
 	{Rule: rules.GuestDiskCache, plan: guestDiskCache},
 	{Rule: rules.MemoryTarget, job: memoryJob, plan: memoryTarget},
 }
 
-// A planView is a plan with the jobs of its workloads.
+// A planView is a plan with the fio jobs of its workloads.
 type planView struct {
 	*plan.Plan
 	jobs []*job
@@ -41,7 +41,7 @@ func guestDiskCache(p *planView, r *report) {
 	}
 }
 
-// baselineDirect reports whether direct I/O at the baseline reaches the device.
+// baselineDirect reports whether direct I/O on the baseline reaches the device.
 func (p *planView) baselineDirect() bool {
 	for _, t := range p.Targets {
 		if t.Name == p.Baseline {
@@ -59,14 +59,14 @@ func memoryTarget(p *planView, r *report) {
 	}
 }
 
-// inMemory reports whether a path is in memory on Linux. Disks may be mounted below /run/media.
+// inMemory reports whether a path is in a memory file system on Linux. Disks may be mounted below /run/media.
 func inMemory(path string) bool {
 	return slices.ContainsFunc([]string{"/dev/shm", "/run"}, func(m string) bool {
 		return (path == m || strings.HasPrefix(path, m+"/")) && !strings.HasPrefix(path, "/run/media/")
 	})
 }
 
-// memoryJob is memory-target for a job.
+// memoryJob implements memory-target for a job.
 func memoryJob(j *job, r *report) {
 	if system := j.system(r.facts); system != "" && system != "linux" || !j.onFiles(r.facts) {
 		return
@@ -81,7 +81,7 @@ func memoryJob(j *job, r *report) {
 	}
 }
 
-// shortTrials is short-run for a plan.
+// shortTrials implements short-run for a plan.
 func shortTrials(p *planView, r *report) {
 	if d := time.Duration(p.Measure.Trial); d > 0 && d < quickLook {
 		r.on(p.Where("trial"), r.rule.Severity, "trials of %s", rules.Time(d))
@@ -89,7 +89,7 @@ func shortTrials(p *planView, r *report) {
 	}
 }
 
-// on adds a finding at a place in a plan.
+// on adds a finding at a position in a plan.
 func (r *report) on(m plan.Mark, severity iotax.Severity, format string, args ...any) {
 	r.hits = append(r.hits, hit{at: marked(m), severity: severity, evidence: fmt.Sprintf(format, args...), hint: r.rule.Hint})
 }
@@ -102,7 +102,7 @@ func marked(m plan.Mark) position {
 	return position{file: file, source: m.Source, line: m.Line, column: m.Column, width: m.Width}
 }
 
-// Plan finds the mistakes of a plan and of the jobs in it.
+// Plan finds mistakes in a plan and its jobs.
 func Plan(p *plan.Plan, facts Facts) []Finding {
 	v := &planView{Plan: p}
 	for _, w := range p.Workloads {
@@ -121,11 +121,11 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// toldByRuns are rules on plans whose mistakes a run always reports by its own measurements, through rules of
-// check: short-trial, depth-of-sync-engine, durability-differs.
+// toldByRuns are rules about plans that ForRun leaves out, because a run reports the same mistakes from its
+// measurements, through rules of check: short-trial, depth-of-sync-engine, durability-differs.
 var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
-// ForRun returns the findings on a plan that belong in the report of its run.
+// ForRun returns the findings about a plan that belong in the report of its run.
 func ForRun(findings []Finding) []iotax.Finding {
 	var out []iotax.Finding
 	for _, f := range findings {
@@ -137,7 +137,7 @@ func ForRun(findings []Finding) []iotax.Finding {
 	return out
 }
 
-// BadPlan turns the errors of plan.Parse into findings.
+// BadPlan converts the errors of plan.Parse into findings.
 func BadPlan(errs plan.Errors) []Finding {
 	var out []Finding
 	for _, e := range errs {
@@ -153,8 +153,8 @@ func BadPlan(errs plan.Errors) []Finding {
 	return out
 }
 
-// planJobs returns the jobs of a workload, several if they run jointly: the options of its job file or command
-// line, which have one place in the plan, and then its own keys.
+// planJobs returns the jobs of a workload. It returns several if the job file or command runs several jobs jointly.
+// All options of the file or command have its position in the plan.
 func planJobs(w plan.Workload) []*job {
 	text := w.Value("command")
 	if text == "" {
@@ -171,13 +171,13 @@ func planJobs(w plan.Workload) []*job {
 	return out
 }
 
-// planJob returns a job of a workload: the options of its job file or command, overridden by the keys of the plan.
+// planJob returns one job of a workload. The keys of the plan override the options of the job file or command.
 func planJob(w plan.Workload, written []fio.Setting) *job {
 	sized := w.Value("by_size") == "true"
 	j := &job{name: w.Name, set: map[string]setting{}, ours: true, sized: sized}
 	j.head = setting{at: marked(w.Where(""))}
 	at := w.Where("file")
-	if at == w.Where("") { // not in the plan
+	if at == w.Where("") { // the plan does not set the file
 		at = w.Where("command")
 	}
 	for _, s := range written {

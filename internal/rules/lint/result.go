@@ -10,16 +10,16 @@ import (
 	"iotax/internal/rules"
 )
 
-// resultRules are about numbers of a result that contradict each other.
+// resultRules detect numbers of a result that contradict each other.
 var resultRules = []rule{
 	{Rule: rules.RateMismatch, result: rateMismatch},
 	{Rule: rules.NoLatency, result: noLatency},
 }
 
-// mismatch is the largest accepted relative error of a rate: text has three digits.
+// mismatch is the largest accepted relative error of a rate, because text output has only three digits.
 const mismatch = 0.05
 
-// sector is the smallest I/O of a block device.
+// sector is the smallest I/O of a block device, in bytes.
 const sector = 512
 
 func rateMismatch(ran *fio.Job, j *job, r *report) {
@@ -33,10 +33,10 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		case fixed && mean > 0 && d.Short == 0 && !d.FitsBlocks(float64(bs), j.inFlight(ran)):
 			r.at(j, j.head, "%s: %d bytes in %d I/Os are %s each, and the block size is %s", d.name, d.Bytes, d.IOs, rules.Bytes(int64(mean)), rules.Bytes(bs))
 			continue
-		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may be derived from the rates, the block size is not
+		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may be derived from the rates, but the block size is not
 			mean = float64(bs)
 		}
-		// fio's rounding of the time decides over very short jobs.
+		// In a very short job, fio's rounding of the time dominates.
 		if d.Runtime > 0 && d.Runtime.Seconds() < 0.1 {
 			continue
 		}
@@ -64,7 +64,8 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 	}
 }
 
-// inFlight returns how many I/Os may have been in flight at the end of a ramp.
+// inFlight returns the maximum number of I/Os in flight at the end of a ramp. It returns 0 without a ramp or if
+// unknown.
 func (j *job) inFlight(ran *fio.Job) int64 {
 	if !j.has("ramp_time") && !j.part {
 		return 0
@@ -77,17 +78,17 @@ func (j *job) inFlight(ran *fio.Job) int64 {
 	return min(depth, 1<<20) * min(max(clones, int64(ran.Members)), 1<<20)
 }
 
-// between is the range of a rounded rate.
+// A between is the range that a rounded rate stands for.
 type between struct{ least, most float64 }
 
-// off reports whether x is outside by more than mismatch.
+// off reports whether x is outside the range by more than mismatch.
 func (b between) off(x float64) bool {
 	return x < b.least*(1-mismatch) || x > b.most*(1+mismatch)
 }
 
 func off(a, b float64) bool { return math.Abs(a/b-1) > mismatch }
 
-// jointly is jobs-compete for a result: a row is the sum of sections with different work.
+// jointly implements jobs-compete for a result, whose rows may combine sections with different work.
 func jointly(ran *fio.Job, j *job, r *report) {
 	var what []string
 	for _, k := range ran.Unlike {
@@ -103,7 +104,7 @@ func jointly(ran *fio.Job, j *job, r *report) {
 	}
 }
 
-// A ranDirection is a direction of a job with its name.
+// A ranDirection is one I/O direction of a job, with its name.
 type ranDirection struct {
 	name string
 	*fio.Direction
@@ -113,7 +114,7 @@ func directionsOf(ran *fio.Job) []ranDirection {
 	return []ranDirection{{"read", &ran.Read}, {"write", &ran.Write}, {"trim", &ran.Trim}, {"mixed", &ran.Mixed}}
 }
 
-// blockSize returns the block size of a direction if it is known and the only one.
+// blockSize returns the block size of a direction if it is known and fixed.
 func (j *job) blockSize(direction string) (int64, bool) {
 	s, ok := j.get("bs")
 	if !ok || j.has("bsrange", "bssplit", "bs_unaligned") || direction == "mixed" && strings.ContainsAny(s.value, ",:-") {
@@ -127,7 +128,7 @@ func (j *job) blockSize(direction string) (int64, bool) {
 
 func noLatency(ran *fio.Job, j *job, r *report) {
 	if j.on("gtod_reduce") {
-		return // another rule reports it
+		return // rule gtod-reduce reports it
 	}
 	done := uint64(0)
 	for _, d := range directionsOf(ran) {

@@ -14,14 +14,14 @@ import (
 
 var sarifLevels = map[iotax.Severity]string{iotax.Invalid: "error", iotax.Warning: "warning", iotax.Info: "note"}
 
-// SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. Only files have locations: isFile reports whether
-// the File of a finding is one. version is that of iotax. No library is used: those in Go write every field of the
-// format, also those without a value.
+// SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. version is the version of iotax. Only findings whose
+// File is a file, according to isFile, have locations. It does not use a library: those for Go also write the fields
+// without a value.
 func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) bool) error {
 	type object = map[string]any
 	text := func(s string) object { return object{"text": s} }
 	found, results := []object{}, []object{}
-	index := map[string]int{} // in found
+	index := map[string]int{} // index of each rule in found
 	for _, f := range findings {
 		if _, there := index[f.Rule]; !there {
 			index[f.Rule] = len(found)
@@ -62,8 +62,8 @@ func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) 
 		"runs": []object{{"tool": object{"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}}})
 }
 
-// artifactURI returns the path of a file as a URI reference. Relative paths stay relative to the root of a
-// repository.
+// artifactURI returns a file path as a URI reference. A relative path stays relative, so that a code host resolves it
+// against the repository root.
 func artifactURI(path string) string {
 	path = filepath.ToSlash(filepath.Clean(path))
 	u := url.URL{Path: path}

@@ -10,9 +10,9 @@ import (
 	"iotax/fio"
 )
 
-// Script finds the mistakes of the fio commands and job files in a shell script or a Markdown document. It does
-// not read job files that a command names, because they may not exist yet. It returns no findings for a text
-// without either.
+// Script finds mistakes in the fio commands and job files within a shell script or a Markdown document. It does not
+// read job files that a command names, because they may not exist yet. For a text without commands and job files it
+// returns no findings.
 func Script(name, text string, facts Facts) ([]Finding, error) {
 	var out []Finding
 	for _, s := range snippets(text) {
@@ -25,10 +25,10 @@ func Script(name, text string, facts Facts) ([]Finding, error) {
 	return sorted(out), nil
 }
 
-// Scripted reports whether a text has a fio command, or a job file between other lines.
+// Scripted reports whether Script finds anything to lint in a text.
 func Scripted(text string) bool { return len(snippets(text)) > 0 }
 
-// A snippet is a part of a text after a number of lines.
+// A snippet is a part of a text that begins after a number of lines.
 type snippet struct {
 	text  string
 	after int
@@ -44,8 +44,8 @@ var (
 	section = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\][ \t]*$`)
 )
 
-// snippets returns the fenced blocks of Markdown that use fio. Of a text without fenced blocks it returns the
-// whole and the job files in its here documents.
+// snippets returns the fenced blocks of Markdown that contain fio commands or job files. For a text with fio commands
+// but without fenced blocks, it returns the whole text and the job files in its here documents.
 func snippets(text string) []snippet {
 	lines := strings.SplitAfter(text, "\n")
 	var out []snippet
@@ -78,14 +78,15 @@ func snippets(text string) []snippet {
 	return append([]snippet{{text: text}}, documents(text, 0)...)
 }
 
-// shells are languages of fenced blocks that are shell scripts.
+// shells are the languages of fenced blocks that may contain shell commands.
 var shells = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true, "zsh": true, "text": true, "shell-session": true, "terminal": true}
 
-// documents finds the job files in the here documents of a script, which begins after a number of lines.
+// documents returns the job files in the here documents of a script. The script begins after the given number of
+// lines.
 func documents(text string, after int) []snippet {
 	var out []snippet
 	lines := strings.SplitAfter(text, "\n")
-	last := map[string]int{} // the last place of each line, so that a document without an end is not searched for it
+	last := map[string]int{} // last occurrence of each line, to skip a document without an end quickly
 	for i, l := range lines {
 		last[strings.TrimSpace(l)] = i
 	}
@@ -98,7 +99,7 @@ func documents(text string, after int) []snippet {
 		for end < len(lines) && strings.TrimSpace(lines[end]) != m[1] {
 			end++
 		}
-		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell expands them
+		body := bareVar.ReplaceAllString(output.ReplaceAllString(strings.Join(lines[i+1:end], ""), "$${command}"), "$${$1}") // the shell replaces these
 		if isJob(body) {
 			out = append(out, snippet{text: body, after: after + i + 1, job: true})
 		}
@@ -107,7 +108,7 @@ func documents(text string, after int) []snippet {
 	return out
 }
 
-// isJob reports whether a text is a job file, not another file with sections.
+// isJob reports whether a text is a fio job file and not another file with sections.
 func isJob(text string) bool {
 	if !LooksLikeJob(text) {
 		return false
@@ -125,7 +126,7 @@ func isJob(text string) bool {
 	return known > 0 && 2*known >= all && section.MatchString(text)
 }
 
-// JobText reports whether a text is a job file of fio.
+// JobText reports whether a text is a fio job file.
 func JobText(text string) bool { return isJob(text) }
 
 func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
@@ -140,10 +141,10 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 			}
 			return []byte(s.text), nil
 		}, facts)
-		// Files that a job file in a document includes are elsewhere.
+		// Files that the job file includes are not in this text.
 		return slices.DeleteFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Evidence, "include ") }), err
 	}
-	// The rest of a script may have the syntax of another shell. Then read each of its commands alone.
+	// The rest of a script may use the syntax of another shell. In that case, parse each fio command separately.
 	found, err := commands(name, s.text, nil, facts)
 	if err == nil {
 		return found, nil
@@ -173,7 +174,8 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 	return out, nil
 }
 
-// moved moves findings in a part of a file, which begins after a number of lines, to their places in the file.
+// moved adjusts findings from a part of a file that begins after the given number of lines, so that they refer to the
+// whole file.
 func moved(found []Finding, file string, lines int) []Finding {
 	for i := range found {
 		if found[i].File == file && found[i].Line > 0 {
@@ -183,7 +185,7 @@ func moved(found []Finding, file string, lines int) []Finding {
 	return found
 }
 
-// notScript reports that a text is not a shell script.
+// A notScript error reports that a text is not a valid shell script.
 type notScript struct{ error }
 
 func (e *notScript) Unwrap() error { return e.error }

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// JobFile finds the mistakes of a job file, which it reads as fio does. name is its name in findings. read returns
-// the text of that file and of included files.
+// JobFile finds mistakes in a job file, which it parses as fio does. name is the file's name in findings. read
+// returns the text of that file and of included files.
 func JobFile(name string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	texts := map[string]string{}
 	f, err := fio.ReadJob(name, func(n string) ([]byte, error) {
@@ -42,15 +42,15 @@ func JobFile(name string, read func(name string) ([]byte, error), facts Facts) (
 	return sorted(append(out, lint(jobs, t.sections(f.Sections), rules.JobFile, facts)...)), nil
 }
 
-// empty returns a finding about a text without a job.
+// empty returns a finding for a text or command without a job.
 func (t *texted) empty(line int, evidence, hint string) []Finding {
 	r := &report{rule: rule{Rule: rules.NotAJob}}
 	r.hits = []hit{{at: t.at("", line, 0, 0), severity: iotax.Invalid, evidence: evidence, hint: hint}}
 	return r.findings(0)
 }
 
-// Commands finds the mistakes of the fio commands of a command line. name is its name in findings. read returns
-// the text of job files that the commands name; if it is nil, they are not read.
+// Commands finds mistakes in the fio commands of a command line. name is its name in findings. read returns the text
+// of job files that the commands name. If read is nil, the job files are not read.
 func Commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	found, err := commands(name, text, read, facts)
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
@@ -63,13 +63,13 @@ func Commands(name, text string, read func(name string) ([]byte, error), facts F
 	return found, err
 }
 
-// commands is Commands for a text that may have no command. The error is a *notScript if a shell cannot parse the
-// text.
+// commands works like Commands, but the text may contain no command. The error is a *notScript if the text cannot be
+// parsed as a shell script.
 func commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
 	cs, err := fio.ParseCommands(text)
 	var je *fio.JobError
-	if cs == nil && errors.As(err, &je) && je == err { // not joined: about the whole text
+	if cs == nil && errors.As(err, &je) && je == err { // not a joined error, so it is about the whole text
 		return nil, &notScript{err}
 	}
 	out, err := t.unreadable(err)
@@ -88,7 +88,7 @@ func commands(name, text string, read func(name string) ([]byte, error), facts F
 
 func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	if c.Remote() {
-		facts = Facts{} // the machine, container or image is unknown
+		facts = Facts{} // the machine, container or image that runs it is unknown
 	}
 	if strings.HasSuffix(c.Program, ".exe") {
 		facts = Facts{OS: "windows", Memory: facts.Memory}
@@ -135,17 +135,17 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 }
 
 // Result finds mistakes in the options of a result, and numbers that contradict each other. All findings point to
-// the line of name at which the result begins.
+// line, where the result begins in name.
 func Result(name string, line int, res *fio.Result) []Finding {
 	var jobs []*job
 	for i := range res.Jobs {
 		r := &res.Jobs[i]
-		// Text and terse have a few of the options, old JSON has none, and a JSON row of several sections has
-		// those of all jobs.
+		// Text and terse results contain only some of the options, and old JSON contains none. A JSON row that
+		// combines several sections contains the options of all of them.
 		text := res.Kind == fio.KindText || res.Kind == fio.KindTerse
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
 		j.head = setting{at: position{file: name, line: line}}
-		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own override
+		for _, options := range []map[string]string{res.Options, r.Options} { // the job's own options override the global ones
 			for k, v := range options {
 				j.add(setting{key: fio.Canonical(k), value: v, bare: v == "", base: 1024, at: j.head.at})
 			}
@@ -171,14 +171,14 @@ func Result(name string, line int, res *fio.Result) []Finding {
 	return out
 }
 
-// texted is a text that findings point to.
+// texted is a source text that findings point into.
 type texted struct {
 	name    string
 	lines   map[string][]string // by file
 	command bool
 }
 
-// at returns the place of a token. Width 0 means the rest of the line.
+// at returns the position of a token. Width 0 means the rest of the line.
 func (t *texted) at(file string, line, column, width int) position {
 	if file == "" {
 		file = t.name
@@ -197,7 +197,7 @@ func (t *texted) at(file string, line, column, width int) position {
 	return p
 }
 
-// unreadable turns the errors of the reader into findings, and returns other errors.
+// unreadable converts the parse errors in err into findings. It returns any other error.
 func (t *texted) unreadable(err error) ([]Finding, error) {
 	if err == nil {
 		return nil, nil
@@ -230,7 +230,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 		j := &job{name: names[i], set: map[string]setting{}, group: spec.Group}
 		t.fill(j, spec.Section, spec.Settings)
 		if name := spec.Section.Name; !j.has("filename", "read_iolog", "opendir") && device(name) {
-			// fio uses the name of a job as its file if it is that of a device.
+			// fio uses the name of a job as its file name if it is the name of a device.
 			j.add(setting{key: "filename", value: strings.ReplaceAll(name, ":", `\:`), base: 1024, at: j.head.at})
 		}
 		out = append(out, j)
@@ -238,7 +238,7 @@ func (t *texted) jobs(specs []fio.JobSpec) []*job {
 	return out
 }
 
-// sections returns the sections in order, each with its own options.
+// sections returns the sections in order, each with only its own options.
 func (t *texted) sections(all []*fio.Section) []*job {
 	var out []*job
 	inherited := ""
@@ -258,7 +258,7 @@ func (t *texted) sections(all []*fio.Section) []*job {
 func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
 	j.head.at = t.at(h.File, h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
 	for _, s := range settings {
-		// The value may have been quoted, or have a variable. On a command line the word ends at the next space.
+		// The value may have been quoted or contain a variable. On a command line, the word ends at the next space.
 		width := utf8.RuneCountInString(s.Key)
 		if !s.Bare {
 			width += 1 + utf8.RuneCountInString(s.Value)
@@ -270,8 +270,8 @@ func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
 	}
 }
 
-// LooksLikeJob reports whether a text is a job file: its first line that is not a comment is a section, but not a
-// prompt such as "[root@host ~]#" or a line of a log, and no result follows.
+// LooksLikeJob reports whether a text is probably a job file: its first line that is not a comment is a section
+// header, not a prompt such as "[root@host ~]#", and the text contains no result.
 func LooksLikeJob(text string) bool {
 	for line := range strings.Lines(text) {
 		s := strings.TrimSpace(line)
@@ -286,10 +286,10 @@ func LooksLikeJob(text string) bool {
 	return false
 }
 
-// promptLike matches the prompt of a shell.
+// promptLike matches a shell prompt.
 var promptLike = regexp.MustCompile(`^\[[^\]]*[@~][^\]]*\]\s*[#$%>]|^\[[^\]]*\]\s*[#$%>]\s*(?:.*\s)?\S*fio(?:\s|$)`)
 
-// kbBase returns the base of k in the value of a setting.
+// kbBase returns the multiplier of k in the value of a setting, 1000 or 1024.
 func kbBase(s fio.Setting) int {
 	if s.KBBase == 1000 {
 		return 1000

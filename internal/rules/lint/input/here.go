@@ -20,13 +20,13 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// lookTime is how long a look at this machine may take.
+// lookTime limits collecting facts about this machine.
 const lookTime = 10 * time.Second
 
-// Here looks at this machine, and changes nothing on it. What cannot be found is left unknown.
+// Here collects facts about this machine without changing it. A fact that it cannot determine stays unknown.
 func Here(ctx context.Context) lint.Facts {
 	facts := lint.Facts{OS: runtime.GOOS, Holds: func(device string) string { return holds(ctx, device) }, Written: written}
-	look, cancel := context.WithTimeout(ctx, lookTime) // not for Holds, which is asked later
+	look, cancel := context.WithTimeout(ctx, lookTime) // not for Holds, which is called later
 	defer cancel()
 	facts.Memory = Memory(look)
 	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(look, "fio", "--version"))); err == nil {
@@ -46,7 +46,8 @@ func Here(ctx context.Context) lint.Facts {
 	return facts
 }
 
-// Memory is the memory of this machine in bytes, or what of it this container may use; 0 is unknown.
+// Memory returns the memory of this machine or the limit of this container, whichever is smaller, in bytes. It
+// returns 0 if unknown.
 func Memory(ctx context.Context) int64 {
 	env, err := probe.Environment(ctx, host.Local())
 	if err != nil {
@@ -59,7 +60,8 @@ func Memory(ctx context.Context) int64 {
 	return n
 }
 
-// Plan lints a plan that is about to run. It reads the memory of this machine only if a rule needs it: a run starts without delay.
+// Plan lints a plan before its run. It reads the memory size only if a rule needs it, so that a run starts without
+// delay.
 func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
 	facts := lint.Facts{OS: runtime.GOOS}
 	found := lint.Plan(p, facts)
@@ -70,8 +72,8 @@ func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
 	return found
 }
 
-// holds lists the contents of a block device and its partitions: mounts, swap, members of RAID or LVM, file systems and
-// partition tables. It only reads. "" also means that this host cannot find out.
+// holds describes the contents of a block device and its partitions: mounts, swap, RAID or LVM members, file systems
+// and partition tables. It only reads. It returns "" if it finds nothing or cannot examine the device.
 func holds(ctx context.Context, device string) string {
 	if runtime.GOOS != "linux" {
 		return ""
@@ -81,13 +83,13 @@ func holds(ctx context.Context, device string) string {
 	if real, err := filepath.EvalSymlinks(device); err == nil {
 		device = real // /dev/disk/by-id/…
 	}
-	// All devices, because a container has no node for the device below it.
+	// List all devices, because a container may have no node for the device below it.
 	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--json", "--paths", "-o", "NAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
 	if err != nil {
 		return ""
 	}
 	found := held(out, device)
-	// lsblk knows types from udev, which containers lack; wipefs looks for itself, if it may read.
+	// lsblk gets types from udev, which containers lack. wipefs reads the device itself, if permitted.
 	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "wipefs", "--no-act", "--parsable", "--output", "TYPE", "--", device))); err == nil {
 		for line := range strings.Lines(string(out)) {
 			s := strings.TrimSpace(line)
@@ -99,13 +101,13 @@ func holds(ctx context.Context, device string) string {
 	return strings.Join(found, ", ")
 }
 
-// A block is a device of lsblk.
+// A block is a device in the output of lsblk.
 type block struct {
 	Name, Type, FSType, PTType, Mountpoint string
 	Children                               []block
 }
 
-// held reads from the JSON of lsblk what is on a device and on those made of it.
+// held returns what a device and the devices based on it contain, according to the JSON output of lsblk.
 func held(lsblk []byte, device string) (found []string) {
 	var all struct{ BlockDevices []block }
 	if json.Unmarshal(lsblk, &all) != nil {
@@ -141,7 +143,7 @@ func held(lsblk []byte, device string) (found []string) {
 	return found
 }
 
-// quiet leaves out the standard error of cmd.
+// quiet discards the standard error of cmd.
 func quiet(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Stderr = io.Discard
 	return cmd

@@ -1,4 +1,5 @@
-// Package input reads what `iotax lint` is given, finds what it is, and lints it: files, directories, commands, results.
+// Package input reads the arguments of `iotax lint`, detects their kind, and lints them: files, directories, commands
+// and results.
 package input
 
 import (
@@ -27,20 +28,20 @@ import (
 type Reader struct {
 	In      io.Reader // standard input
 	Facts   lint.Facts
-	Version string // of iotax
+	Version string // version of iotax
 	Found   []lint.Finding
-	Files   []string // names that are files, for SARIF
-	N       int      // inputs read
+	Files   []string // the inputs that are files, for SARIF
+	N       int      // number of inputs read
 }
 
 func failed(on string, err error, hint string) error {
 	return &iotax.Error{Op: "lint", On: on, Err: err, Hint: hint}
 }
 
-// maxLint is the largest text that is linted.
+// maxLint is the maximum size of a text to lint.
 const maxLint = iotax.MaxOutput
 
-// Lint reads what arg names: a suite, a file, a directory, a command, or "-", the standard input.
+// Lint lints the input that arg names: a suite, a file, a directory, a command, or "-" for standard input.
 func (l *Reader) Lint(arg string) error {
 	if src, ok := suite.Source(arg); ok {
 		return l.text("suite "+arg, string(src))
@@ -77,10 +78,10 @@ var (
 	fioCommand = regexp.MustCompile(`(?m)(^|[\s/])fio(-[0-9.]+)?[ \t]+(\\\r?\n[ \t]*)?[-\w./]`)
 )
 
-// text finds the kind of a text, and lints it.
+// text detects the kind of a text and lints it.
 func (l *Reader) text(name, text string) error {
 	ext := strings.ToLower(filepath.Ext(name))
-	script := scripts[ext] || strings.HasPrefix(text, "#!") && lint.Scripted(text) // it may quote a plan
+	script := scripts[ext] || strings.HasPrefix(text, "#!") && lint.Scripted(text) // a script may quote a plan
 	switch {
 	case ext == ".yaml" || ext == ".yml" || !script && planKey.MatchString(text) && !lint.LooksLikeJob(text):
 		return l.plan(name, text)
@@ -125,7 +126,7 @@ func (l *Reader) job(name, text string) error {
 	return l.add(name, found, err)
 }
 
-// scripts are the endings of files that hold fio commands between other text.
+// scripts are the extensions of files that may contain fio commands among other text.
 var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": true, ".md": true, ".markdown": true, ".rst": true}
 
 func (l *Reader) script(name, text string) error {
@@ -136,8 +137,8 @@ func (l *Reader) script(name, text string) error {
 	return l.add(name, found, err)
 }
 
-// directory lints the job files, plans and scripts with fio commands below a directory. It follows no links, and looks
-// into no directory whose name begins with a dot.
+// directory lints the job files, plans and scripts with fio commands below a directory. It does not follow links and
+// skips directories whose name begins with a dot.
 func (l *Reader) directory(dir string) error {
 	before := l.N
 	var errs []error
@@ -162,7 +163,7 @@ func (l *Reader) directory(dir string) error {
 
 // inDirectory lints a file of a directory if it is a job file, a plan or a script with fio commands.
 func (l *Reader) inDirectory(path string) error {
-	if info, err := os.Stat(path); err != nil || info.Size() > fio.MaxJob { // no job file is that long
+	if info, err := os.Stat(path); err != nil || info.Size() > fio.MaxJob { // no job file is that large
 		return err
 	}
 	text, err := iotax.ReadFile(path, fio.MaxJob)
@@ -172,7 +173,7 @@ func (l *Reader) inDirectory(path string) error {
 	s, ext := string(text), strings.ToLower(filepath.Ext(path))
 	read := l.job
 	switch {
-	case ext == ".fio" && !lint.LooksLikeJob(s): // another job file includes it
+	case ext == ".fio" && !lint.LooksLikeJob(s): // a part that another job file includes
 		return nil
 	case ext == ".fio", lint.JobText(s):
 	case (ext == ".yaml" || ext == ".yml") && strings.Contains(s, "\nworkloads:") && strings.Contains("\n"+s, "\ntargets:"):
@@ -204,7 +205,7 @@ func (l *Reader) plan(name, text string) error {
 	return l.add(name, lint.Plan(p, l.Facts), nil)
 }
 
-// results lints what was measured, and the jobs that it was measured with as far as the results show them.
+// results lints the numbers of results, and their jobs as far as the results contain the options.
 func (l *Reader) results(name, text string) error {
 	var batch ingest.Batch
 	if err := batch.Add(ingest.Source{Name: name}, strings.NewReader(text)); err != nil {

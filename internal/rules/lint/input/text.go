@@ -13,7 +13,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Text writes what was found for a terminal of so many columns. brief leaves out the reasons.
+// Text writes the findings for a terminal that is width columns wide. With brief, it omits the reasons.
 func (l *Reader) Text(out io.Writer, width int, color, brief bool) error {
 	w := &findingWriter{width: width, color: color, brief: brief, explained: map[string]bool{}}
 	for _, f := range l.Found {
@@ -24,16 +24,16 @@ func (l *Reader) Text(out io.Writer, width int, color, brief bool) error {
 	return err
 }
 
-// A findingWriter prints findings for people.
+// A findingWriter formats findings for reading.
 type findingWriter struct {
 	strings.Builder
 	width     int
 	color     bool
-	brief     bool            // without the reasons
-	explained map[string]bool // rules whose reason was printed
+	brief     bool            // omit the reasons
+	explained map[string]bool // rules whose reason has been printed
 }
 
-// The styles of a terminal's own 16 colours.
+// Styles that use the 16 basic colors of a terminal.
 const (
 	bold = "1"
 	dim  = "2"
@@ -116,7 +116,7 @@ func (w *findingWriter) summary(found []lint.Finding) {
 	w.para(strings.Join(parts, ", ")+"; more about a rule: iotax lint --explain "+worst, "", "  ", dim)
 }
 
-// Page prints Markdown for a terminal: paragraphs wrapped, code unchanged.
+// Page writes a Markdown page for a terminal. It wraps paragraphs and leaves code unchanged.
 func Page(out io.Writer, page string, width int) error {
 	var b strings.Builder
 	code := false

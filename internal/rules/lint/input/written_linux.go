@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxExtents bounds the time for a file in many pieces.
+// maxExtents limits the time for a fragmented file.
 const maxExtents = 10_000
 
-// written is the share of a file that has data on its storage: holes have none, and neither has what was
-// only reserved.
+// written returns the share of a file's size that is data. Holes and, if the file system reports them as holes,
+// reserved blocks do not count. ok is false if the share cannot be determined.
 func written(path string) (float64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
