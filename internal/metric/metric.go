@@ -1,4 +1,4 @@
-// Package metric lists the numbers of a trial by which targets are compared, and derives those that follow from
+// Package metric lists the values of a trial that targets are compared by, and derives values that follow from
 // others.
 package metric
 
@@ -22,7 +22,7 @@ type Metric struct {
 	Doc    string
 }
 
-// Quantiles are the quantiles of a latency, as far as MinBeyond observations are beyond them.
+// Quantiles are the latency quantiles that Derive adds if at least stat.MinBeyond observations are beyond them.
 var Quantiles = []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99"}
 
 // Latency lists the metrics of a histogram of seconds.
@@ -34,7 +34,7 @@ func Latency(name, of string) []Metric {
 	return all
 }
 
-// Stalls lists the metrics of a direction's latency over time; see stat.StalledIn.
+// Stalls lists the stall metrics of a direction; see stat.StalledIn.
 func Stalls(direction string) []Metric {
 	all := []Metric{{direction + ".stall.longest", iotax.Seconds, iotax.Down, "longest stall: of one I/O, or of seconds in which nearly all are slow"},
 		{direction + ".stall.period", iotax.Seconds, iotax.Up, "time from one stall to the next, if they recur evenly"}}
@@ -45,7 +45,7 @@ func Stalls(direction string) []Metric {
 	return all
 }
 
-// Of lists metrics of one unit and direction, from pairs of name and description.
+// Of lists metrics that share a unit and a better direction. pairs alternates names and descriptions.
 func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
 	for i := 0; i < len(pairs); i += 2 {
 		all = append(all, Metric{pairs[i], unit, better, pairs[i+1]})
@@ -53,7 +53,7 @@ func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
 	return all
 }
 
-// Observed are metrics that trials of any workload can have.
+// Observed lists metrics that trials of any workload can have.
 var Observed = []Metric{
 	{iotax.ValueCPUPerIO, iotax.Seconds, iotax.Down, "CPU time of this host, all its processes together, for one I/O"},
 	{iotax.ValueIOPerCore, iotax.PerSecond, iotax.Up, "I/Os per second for each busy CPU of this host"},
@@ -77,16 +77,16 @@ var Observed = []Metric{
 	{"boot.result", iotax.Seconds, iotax.Down, "time until the trial in it has ended"},
 }
 
-// directions are the directions of I/O that a name may omit. mixed is all of them together.
+// directions are the I/O directions that a name may omit. mixed is all of them combined.
 var directions = []string{"read", "write", "trim", "http", "mixed"}
 
-// Find returns the metric of that name among all. A name without a direction ("iops", "latency.p99") means the
-// only direction, or all directions together. A quantile may omit "latency" ("read.p99").
+// Find returns the metric in all with that name. A name without a direction ("iops", "latency.p99") refers to the
+// only direction, or to all of them combined. A quantile may omit "latency" ("read.p99").
 func Find(all []Metric, name string) (Metric, bool) {
 	if m, ok := find(all, name); ok {
 		return m, true
 	}
-	of, _, ok := iotax.Quantile("." + name) // "p99" has nothing before it
+	of, _, ok := iotax.Quantile("." + name) // "p99" has no metric before the dot
 	if !ok {
 		return Metric{}, false
 	}
@@ -113,12 +113,12 @@ func find(all []Metric, name string) (Metric, bool) {
 	return all[i], true
 }
 
-// Unknown returns the error for a name that Find does not find.
+// Unknown returns the error for a name that Find did not find.
 func Unknown(on, name string, all []Metric) error {
 	return iotax.Usage(&iotax.Error{Op: "find metric " + name + " of", On: on, Err: errors.New("no trial has it"), Hint: "there are " + List(all)})
 }
 
-// List formats metrics: "read.{iops, bandwidth}, duration".
+// List formats metrics compactly: "read.{iops, bandwidth}, duration".
 func List(all []Metric) string {
 	var heads []string
 	of := map[string][]string{}
@@ -150,8 +150,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive adds missing values of a new trial that follow from others: quantiles of its histograms with enough
-// observations beyond them, and the cost of an I/O.
+// Derive adds missing values of a new trial that follow from others: the quantiles of its histograms with enough
+// observations beyond them, the maximum, stalls, and the CPU cost of an I/O.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {
@@ -181,7 +181,7 @@ func Derive(t *iotax.Trial) {
 		cores, _ := t.Value(of)
 		if cores.Unit == iotax.Seconds {
 			seconds := over.Seconds()
-			if seconds == 0 { // work that ends by itself
+			if seconds == 0 { // work without a fixed length
 				v, _ := t.Value(iotax.ValueDuration)
 				seconds = v.Value
 			}
@@ -189,11 +189,11 @@ func Derive(t *iotax.Trial) {
 		}
 		add(name, iotax.Seconds, iotax.Down, cores.Value/rate)
 	}
-	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the rate is of the window, and watching covers both
-	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator counts the window
+	perIO(iotax.ValueCPUServingPerIO, iotax.ValueCPUServing, t.Ramp+t.Length) // the watched CPU time covers the ramp and the window
+	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator reports the CPU time of the window
 }
 
-// deriveStalls adds the stalls in the intervals of a histogram, also a share of 0.
+// deriveStalls adds the stalls in the intervals of a histogram. It adds a share even if it is 0.
 func deriveStalls(t *iotax.Trial, name string) {
 	direction, of := strings.CutSuffix(name, ".latency")
 	var intervals []iotax.Interval
@@ -214,7 +214,7 @@ func deriveStalls(t *iotax.Trial, name string) {
 	}
 }
 
-// rate returns the I/Os, or other operations, of a trial per second; NaN if unknown.
+// rate returns the I/Os or other operations of a trial per second. It returns NaN if unknown.
 func rate(t *iotax.Trial) float64 {
 	for _, name := range []string{iotax.ValueMixedIOPS, "iops", iotax.ValueReadIOPS, iotax.ValueWriteIOPS, iotax.ValueHTTPRequests} {
 		if v, ok := t.Value(name); ok && v.Value > 0 {
