@@ -1,5 +1,5 @@
-// Package expect parses expectations, as 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline', and decides
-// by an interval whether one is met. It is pure.
+// Package expect parses expectations such as 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline', and decides
+// from an interval whether one is met. It does no I/O.
 package expect
 
 import (
@@ -18,20 +18,20 @@ import (
 
 // An Expectation is a limit of a metric.
 type Expectation struct {
-	Workload   string // "" is every workload that has the metric
+	Workload   string // "" means every workload that has the metric
 	Metric     string
 	Op         string // <, <=, > or >=
 	Limit      string // as written, with its unit: "10ms", "80%"
 	OfBaseline bool   // Limit is a percentage of the baseline's value
-	Target     string // "" is every target; of those with OfBaseline, every one but the baseline
+	Target     string // "" means every target, but with OfBaseline not the baseline itself
 }
 
 var grammar = regexp.MustCompile(`^(?:(.+): )?([^\s<>=]+) ?([<>]=?) ?([^\s<>=]+?(?: [^\s\d]\S*)??)( of baseline)?(?: at (.+))?$`)
 
-// Form is the grammar in words.
+// Form describes the grammar in a hint.
 const Form = "write METRIC < LIMIT, as in 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline'"
 
-// Parse reads [WORKLOAD: ]METRIC (<|<=|>|>=) LIMIT[ of baseline][ at TARGET]. Its errors are *syntax.ValueError.
+// Parse parses [WORKLOAD: ]METRIC (<|<=|>|>=) LIMIT[ of baseline][ at TARGET]. Its errors are *syntax.ValueError.
 func Parse(text string) (Expectation, error) {
 	m := grammar.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
@@ -48,7 +48,7 @@ func Parse(text string) (Expectation, error) {
 	return e, err
 }
 
-// String is the expectation as Parse reads it.
+// String returns the expectation in the form that Parse accepts.
 func (e Expectation) String() string {
 	s := e.Condition()
 	if e.Workload != "" {
@@ -60,7 +60,7 @@ func (e Expectation) String() string {
 	return s
 }
 
-// Condition is the expectation without its workload and its target.
+// Condition returns the expectation without its workload and target.
 func (e Expectation) Condition() string {
 	s := e.Metric + " " + e.Op + " " + e.Limit
 	if e.OfBaseline {
@@ -69,7 +69,7 @@ func (e Expectation) Condition() string {
 	return s
 }
 
-// Unit is that of the interval that decides: the metric's, or that of a ratio.
+// Unit returns the unit of the deciding interval: metric, the metric's own unit, or with OfBaseline that of a ratio.
 func (e Expectation) Unit(metric string) string {
 	if e.OfBaseline {
 		return iotax.RatioUnit
@@ -77,7 +77,8 @@ func (e Expectation) Unit(metric string) string {
 	return metric
 }
 
-// Bound is the limit of a metric of that base unit, in the unit of the interval. A wrong one is a *syntax.ValueError.
+// Bound returns the limit as a number in the unit of the deciding interval. unit is the base unit of the metric. A
+// limit that does not fit the unit gives a *syntax.ValueError.
 func (e Expectation) Bound(unit string) (float64, error) {
 	limit, example := e.Limit, ""
 	wrong := func(err error) (float64, error) {
@@ -143,8 +144,8 @@ func inWords(unit string) string {
 	return syntax.Quote(unit)
 }
 
-// Contradicts reports whether no value meets both expectations at a workload and target that both are about. The unit is that
-// of the metrics.
+// Contradicts reports whether no value can meet both expectations on a workload and target that both apply to. unit
+// is the unit of the metrics.
 func (e Expectation) Contradicts(other Expectation, unit string) bool {
 	apart := func(a, b string) bool { return a != "" && b != "" && a != b }
 	above, below := e, other
@@ -158,12 +159,12 @@ func (e Expectation) Contradicts(other Expectation, unit string) bool {
 	a, err := above.Bound(unit)
 	b, err2 := below.Bound(unit)
 	if err != nil || err2 != nil {
-		return false // the caller has refused them
+		return false // the caller has already rejected them
 	}
 	return b < a || a == b && len(e.Op)+len(other.Op) < 4
 }
 
-// atMost reports whether the first of two metrics of a latency is never above the second.
+// atMost reports whether the first of two latency metrics can never exceed the second.
 func atMost(metric, other string) bool {
 	of, q, ok := iotax.Quantile(metric)
 	of2, q2, ok2 := iotax.Quantile(other)
@@ -172,7 +173,7 @@ func atMost(metric, other string) bool {
 
 func (e Expectation) below() bool { return e.Op[0] == '<' }
 
-// An Outcome is what the interval of a metric shows of an expectation.
+// An Outcome is the result of comparing the interval of a metric with an expectation.
 type Outcome string
 
 const (
@@ -181,22 +182,22 @@ const (
 	Undecided Outcome = "undecided" // the interval contains the limit, or has no bounds
 )
 
-// Outcomes are all, in the order in which a reader wants them.
+// Outcomes lists all outcomes in the order of importance to the reader.
 var Outcomes = []Outcome{Missed, Undecided, Met}
 
-// About reports whether the expectation is one of that target of its workload.
+// About reports whether the expectation applies to that target. baseline is the baseline of the workload.
 func (e Expectation) About(target, baseline string) bool {
 	return (e.Target == "" || e.Target == target) && !(e.OfBaseline && target == baseline)
 }
 
-// Outcome compares an interval, as Interval makes it of a metric of that base unit, with the limit.
+// Outcome compares i, a result of Interval, with the limit. unit is the base unit of the metric.
 func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 	bound, err := e.Bound(unit)
 	if err != nil || !i.Bounded() {
 		return Undecided
 	}
 	lo, hi := i.Lo, i.Hi
-	if !e.below() { // mirrored, a lower limit is an upper one
+	if !e.below() { // mirror the values, so that a lower limit becomes an upper one
 		lo, hi, bound = -hi, -lo, -bound
 	}
 	strict := len(e.Op) == 1
@@ -209,12 +210,13 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 	return Undecided
 }
 
-// Interval is that of the metric at a target: the median over its rounds, or the ratio to the baseline (0.8 is 80 %, whichever
-// direction of the metric is better), widened by the resolution of fio's histograms. Where a trial is too short for a quantile, and
-// its value NaN, rounds are pooled by their tails; without tails a NaN leaves the interval without bounds. The slices are paired by
-// round: [0] is the baseline's, which is not used without OfBaseline, and [1] the target's.
+// Interval returns the interval of the metric on a target: of the median over its rounds, or with OfBaseline of the
+// ratio to the baseline (0.8 is 80 %, even if lower values are better). Both are widened by the resolution of fio's
+// histograms. A quantile is NaN if a trial is too short for it. Interval then pools the tails of several rounds;
+// without tails, the interval has no bounds. The slices are paired by round: [0] is the baseline, used only with
+// OfBaseline, and [1] the target.
 func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.Options) (i stat.Interval, err error) {
-	hidden := 0. // by the bins that a quantile was read from
+	hidden := 0. // relative error of a quantile from histogram bins
 	_, q, quantile := iotax.Quantile(e.Metric)
 	if quantile {
 		hidden = stat.HistogramError
@@ -236,7 +238,7 @@ func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.
 	if pooled {
 		d, err = stat.PairTails(tails, q, &o)
 		for k := range d {
-			d[k] = -d[k] // the ratio of the target to the baseline
+			d[k] = -d[k] // invert the ratio: target to baseline
 		}
 	} else {
 		o.Hidden = 2 * hidden
