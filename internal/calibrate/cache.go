@@ -17,19 +17,21 @@ import (
 	"iotax"
 )
 
-// A Rig identifies the setup of a calibration. If any of its facts changes, another calibration is needed.
+// A Rig identifies the setup that a calibration is valid for. If any of its facts changes, the setup needs another
+// calibration.
 type Rig struct {
 	Facts map[string]string `json:"facts"`
 }
 
-// The facts of the host and of the place that identify a setup.
+// Facts of the host and of the baseline's place that identify a setup.
 var (
 	hostFacts  = []string{"hostname", "kernel", "arch", iotax.FactCPUModel, iotax.FactCPUCount, iotax.FactCPULimit, iotax.FactCPUGovernor, "hypervisor", "memory"}
 	placeFacts = []string{iotax.FactDeviceName, iotax.FactDeviceModel, "filesystem", iotax.FactFilesystemSource, iotax.FactFilesystemOptions, iotax.FactQueueScheduler,
 		"fio", "accel", "qemu", "kernel", iotax.FactMachineHostname, iotax.FactMachineKernel, iotax.FactMachineCPUModel, "machine.cpu.count"}
 )
 
-// RigOf returns the setup of a run's baseline, from facts that are complete once the workloads were checked there.
+// RigOf returns the setup of a run's baseline. The facts are complete once the workloads have been checked on the
+// baseline.
 func RigOf(r *iotax.Run) Rig {
 	facts := map[string]string{}
 	add := func(prefix string, from map[string]string, keys []string) {
@@ -45,7 +47,7 @@ func RigOf(r *iotax.Run) Rig {
 			add("place.", t.Facts, placeFacts)
 			facts["machine"] = t.Machine
 			if t.Machine != "host" {
-				// The labels have the settings of a guest's disk (cache, bus). Its device line has names of
+				// The labels contain the settings of a guest's disk (cache, bus). The device option contains names of
 				// temporary files.
 				for k, v := range t.Labels {
 					facts["label."+k] = v
@@ -65,10 +67,10 @@ func (r Rig) Key() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// A Cache keeps calibrations as files in a directory, one for each setup.
+// A Cache stores calibrations as files in a directory, one for each setup.
 type Cache struct{ Dir string }
 
-// entry is a file of the cache. Its facts are for readers; the name of the file is the key.
+// An entry is the content of a cache file. Its facts are only for human readers; the file name is the key.
 type entry struct {
 	Version     int               `json:"version"`
 	Rig         map[string]string `json:"rig"`
@@ -77,11 +79,11 @@ type entry struct {
 
 const entryVersion = 1
 
-// Path returns the file of the calibration of a setup.
+// Path returns the path of the calibration file of a setup.
 func (c Cache) Path(r Rig) string { return filepath.Join(c.Dir, r.Key()+".json") }
 
-// Get returns the calibration of r if there is one younger than MaxAge at now. An unreadable file counts as
-// missing, and is replaced.
+// Get returns the calibration of r if it is younger than MaxAge at time now. A file that cannot be read counts as
+// missing and will be replaced.
 func (c Cache) Get(r Rig, now time.Time) (*iotax.Calibration, bool) {
 	text, err := iotax.ReadFile(c.Path(r), iotax.MaxOutput)
 	if err != nil {
@@ -114,7 +116,7 @@ func (c Cache) Put(r Rig, cal *iotax.Calibration) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fail(err)
 	}
-	err = iotax.WriteWhole(c.Path(r), 0o600, func(w io.Writer) error { // another run may read it meanwhile
+	err = iotax.WriteWhole(c.Path(r), 0o600, func(w io.Writer) error { // another run may read it at the same time
 		_, err := w.Write(append(text, '\n'))
 		return err
 	})

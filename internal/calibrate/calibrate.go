@@ -1,7 +1,7 @@
-// Package calibrate measures the noise floor of a setup: the ratio of a place to itself (A/A), how much successive
-// rounds resemble each other, how fast the load generator is without a disk, and the best length of a trial. It
-// makes the plans of such studies, turns their trials into an iotax.Calibration, and saves it for the setup. The
-// plans run with the same code as any other.
+// Package calibrate measures the noise floor of a setup: the ratio of a place to itself (A/A), the correlation of
+// successive rounds, the speed of the load generator without a disk, and the best trial length. It creates the plans
+// of such studies, turns their trials into an iotax.Calibration, and saves it for the setup. These plans run through
+// the same code as any other plan.
 package calibrate
 
 import (
@@ -18,15 +18,15 @@ import (
 	"iotax/stat"
 )
 
-// MaxAge is how long a calibration is used.
+// MaxAge is the age up to which a calibration is used.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the number of rounds from which an autocorrelation is computed: of 6 independent rounds, 0.4 is
-// common.
+// minPhi is the minimum number of rounds for an autocorrelation: with 6 independent rounds, 0.4 is common by chance.
 const minPhi = 12
 
-// New makes the calibration of an A/A study and of a study of the null engine (may be nil). The first two targets
-// are the arms; the first workload counts. It fails without a valid round.
+// New computes the calibration from the trials of an A/A study and, unless nil, those of a study with the null
+// engine. The first two targets are the arms, and only the first workload is used. New returns an error without a
+// valid round.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -58,7 +58,7 @@ func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibrat
 	return c, nil
 }
 
-// noRound returns why no round counts.
+// noRound returns an error with the reason why no round is valid.
 func noRound(trials []*iotax.Trial) error {
 	for _, t := range trials {
 		if why := cmp.Or(t.Err, t.Discarded); why != "" {
@@ -68,7 +68,7 @@ func noRound(trials []*iotax.Trial) error {
 	return fmt.Errorf("no round was measured")
 }
 
-// known replaces a number that could not be computed with 0.
+// known returns x, or 0 if x could not be computed.
 func known(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -92,19 +92,19 @@ func cv(xs []float64) float64 {
 	return known(math.Sqrt(variance) / mean)
 }
 
-// phi returns the autocorrelation for which intervals are widened: the estimate r of n rounds without its bias, φ
-// ≈ (n·r+1)/(n−3) (Marriott & Pope 1954: E r ≈ φ − (1+3φ)/n), if r is above what independent rounds give in one of
-// twenty studies, −1/n + 1.645/√n; else 0. Widening for every positive r would make half of all intervals of a
-// quiet setup too wide.
+// phi returns the autocorrelation that intervals are widened for. It is the estimate r from n rounds with its bias
+// removed, φ ≈ (n·r+1)/(n−3) (Marriott & Pope 1954: E r ≈ φ − (1+3φ)/n), if r exceeds the 95 % quantile of
+// independent rounds, −1/n + 1.645/√n. Otherwise it is 0. Widening for every positive r would make half of the
+// intervals of a quiet setup too wide.
 func phi(r float64, n int) float64 {
 	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
 		return 0
 	}
-	const most = 0.9 // √((1+φ)/(1−φ)) is 4.4 there; with more, a setup is not fit for measurements
+	const most = 0.9 // √((1+φ)/(1−φ)) is then 4.4; a setup with more is unfit for measurements
 	return math.Min(most, (float64(n)*r+1)/float64(n-3))
 }
 
-// nullIOPS returns the median rate of the trials without a disk.
+// nullIOPS returns the median read IOPS of the null-engine trials.
 func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	var xs []float64
 	for _, t := range trials {
@@ -115,7 +115,7 @@ func nullIOPS(trials []*iotax.Trial, target string) float64 {
 	return known(stat.Median(xs).Estimate)
 }
 
-// Finding returns the finding of a calibration whose A/A interval does not contain 1.
+// Finding returns a finding if the A/A interval of the calibration does not contain 1.
 func Finding(c *iotax.Calibration) (iotax.Finding, bool) {
 	if c == nil || c.Floor() == 0 || c.Lo <= 1 && 1 <= c.Hi {
 		return iotax.Finding{}, false

@@ -10,19 +10,19 @@ import (
 	"iotax/stat"
 )
 
-// Bounds of the proposed length: a shorter trial is too short to be useful, and in a longer one a single
-// disturbance costs too much.
+// Limits of the proposed length. A shorter trial is not useful, and in a longer one a single disturbance costs too
+// much time.
 const (
 	leastTrial = 5 * time.Second
 	mostTrial  = 60 * time.Second
 )
 
-// minSeconds is the number of seconds in a trial from which its inner variance is computed.
+// minSeconds is the smallest number of one-second values from which the variance within a trial is computed.
 const minSeconds = 4
 
-// components splits the variance of an A/A study with the log ratios d. Noise that the two trials of a round share
-// cancels in d, so that half the variance of d is that between trials. setUp is the time in seconds that a trial
-// takes beside its window. ok is false if the study is too short.
+// components splits the variance of an A/A study into parts. d contains the study's log ratios. Noise that both
+// trials of a round share cancels in d, so the variance between trials is half the variance of d. setUp is the mean
+// time in seconds that a trial takes outside its window. ok is false if the study is too short.
 func components(trials []*iotax.Trial, workload, metric string, d []float64) (c stat.Components, setUp float64, ok bool) {
 	var seconds [][]float64
 	count := 0
@@ -65,8 +65,8 @@ func logs(t *iotax.Trial, metric string) []float64 {
 	return nil
 }
 
-// trialLength returns the length, in whole seconds, that gives the smallest error for its time; 0 if the study is
-// too short.
+// trialLength returns the trial length, in whole seconds, with the smallest error for the time spent. It returns 0 if
+// the study is too short.
 func trialLength(c stat.Components, setUp float64, ok bool) time.Duration {
 	if !ok {
 		return 0

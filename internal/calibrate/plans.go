@@ -12,8 +12,8 @@ import (
 // Options configure an A/A study.
 type Options struct {
 	Measure  plan.Measure
-	Workload string // a workload word, as in randread-4k
-	Size     string // of the test file; "" is the workload's default
+	Workload string // workload name, such as randread-4k
+	Size     string // size of the test file; "" uses the workload's default
 }
 
 // Workload is the default workload of a calibration.
@@ -26,8 +26,8 @@ func Full() Options {
 	return Options{Measure: m, Workload: Workload, Size: "256MiB"}
 }
 
-// Brief returns the options of a calibration of about ten seconds. It gives a noise floor, but no φ and no trial
-// length.
+// Brief returns the options of a calibration of about ten seconds. It measures the noise floor, but not φ or the
+// trial length.
 func Brief() Options {
 	o := Full()
 	o.Measure.Trial, o.Measure.Ramp = plan.Duration(500*time.Millisecond), plan.Duration(100*time.Millisecond)
@@ -36,7 +36,7 @@ func Brief() Options {
 	return o
 }
 
-// AA returns the plan of an A/A study of a target of p: the target twice, each with its own files.
+// AA returns the plan of an A/A study of a target of p. It contains the target twice, each with its own files.
 func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error) {
 	a, ok := p.Target(target)
 	if !ok {
@@ -49,7 +49,7 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 		return nil, err
 	}
 	out := &plan.Plan{Name: "A/A of " + target, File: p.File, Baseline: a.Name, Machines: p.Machines, Targets: []plan.Target{a, b}, Workloads: works, Measure: o.Measure}
-	// The targets below it come last, and are measured too.
+	// The targets that it is based on come last. They are measured too.
 	for at := a; ; {
 		of := at.Traits().Of
 		is := func(t plan.Target) bool { return of != nil && t.Name == *of }
@@ -63,7 +63,7 @@ func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error
 	return out, out.Measure.Check()
 }
 
-// Null returns the plan of a study of the load generator alone, next to the first arm of aa.
+// Null returns the plan of a study of the load generator without I/O, on the first arm of aa.
 func Null(aa *plan.Plan, k plan.Kinds) (*plan.Plan, error) {
 	works, err := parse("null engine: {fio: {rw: randread, bs: 4k, iodepth: 32, size: 1GiB, ioengine: 'null', direct: 0}}", k)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// A Mode is how a run gets the noise floor of its setup.
+// A Mode selects when a run measures the noise floor of its setup.
 type Mode string
 
 const (
@@ -23,22 +23,22 @@ const (
 	Never  Mode = "no"
 )
 
-// Worthwhile is the shortest run that is calibrated by default, so that a first look does not take twice as long.
+// Worthwhile is the shortest run that is calibrated by default: calibration would double the time of a shorter one.
 const Worthwhile = time.Minute
 
-// UserCache is the cache of this user.
+// UserCache returns the calibration cache of the current user.
 func UserCache() Cache { return Cache{Dir: filepath.Join(iotax.CacheDir(), "calibration")} }
 
-// A Study has what a calibration needs of its run.
+// A Study contains what a calibration needs to run.
 type Study struct {
 	Deps    run.Deps
 	Kinds   plan.Kinds
-	Version string // of iotax
+	Version string // version of iotax
 	Line    func(string)
 	Status  func(string)
 }
 
-// Of returns the function that gets the calibration for a run of p, or nil without calibration.
+// Of returns the Deps.Calibrate function for a run of p. It returns nil if mode is Never.
 func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*iotax.Calibration, []iotax.Finding) {
 	if mode == Never {
 		return nil
@@ -66,8 +66,8 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 	}
 }
 
-// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host.
-// A second guest would disturb those of the run, and take as long to start.
+// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. For
+// a guest, the study would need a second guest, which would disturb the first and take as long to start.
 func Worth(p *plan.Plan) bool {
 	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= Worthwhile && p.Targets[0].On == plan.Host
@@ -76,12 +76,12 @@ func Worth(p *plan.Plan) bool {
 // Time estimates the duration of the A/A study.
 func Time(aa *plan.Plan) time.Duration {
 	least, _, _ := schedule.Estimate(aa, schedule.Costs{})
-	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each starts fio, as does the study of the null engine
+	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each trial starts fio, also those of the null-engine study
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }
 
-// lengthTip suggests another length of trials if that would save much time on this setup, else it is "". docs/dev/decisions/0010
-// explains why iotax does not use it by itself.
+// lengthTip suggests another trial length if it would save much time on this setup. Otherwise it returns "".
+// docs/dev/decisions/0010 explains why iotax does not change the length automatically.
 func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	if c == nil || c.Brief || c.Trial == 0 || m.Fixed() {
 		return ""
@@ -92,8 +92,8 @@ func lengthTip(c *iotax.Calibration, m plan.Measure) string {
 	return fmt.Sprintf("calibrated: trials of %s waste the least time here, these take %s (--trial %[1]s)", plan.Duration(c.Trial), m.Trial)
 }
 
-// now calibrates p's baseline while p's targets are open, and saves the result. With an error it may also return a
-// calibration, which it could not save.
+// now calibrates p's baseline while p's targets are open, and saves the result. If only saving fails, it returns the
+// calibration and the error.
 func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iotax.Calibration, error) {
 	o := Brief()
 	if mode == Always {
@@ -117,7 +117,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iota
 	return c, UserCache().Put(rig, c)
 }
 
-// Measure runs a study of the null engine, which is not saved, and the A/A study aa as the run id.
+// Measure runs a null-engine study, which it does not save, and then the A/A study aa as run id.
 func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
 	s.Deps.Calibrate = nil
 	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {
@@ -146,7 +146,7 @@ func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool
 	return c, r, err
 }
 
-// unsaved is d for a study of which nothing is saved.
+// unsaved returns d for a study that saves nothing.
 func unsaved(d run.Deps) run.Deps {
 	d.Begin = func(context.Context, *iotax.Run) error { return nil }
 	d.Update = d.Begin
