@@ -1,6 +1,6 @@
-// Package bisect finds the first of several versions that is slower than a good one. Each step compares one version with the good
-// one in paired rounds, until the answer is sure. The package decides which version is next and when a step ends; how a version is
-// built and measured are functions of Deps.
+// Package bisect finds the first of several versions that is slower than a good one. Each step compares one version
+// with the good one in paired rounds, until the error probability is small enough. The package chooses the versions
+// and ends the steps. Deps provides the functions that build and measure a version.
 package bisect
 
 import (
@@ -14,24 +14,25 @@ import (
 	"iotax/stat"
 )
 
-// Alpha is the largest chance of a wrong result, over all steps together.
+// Alpha is the highest probability of a wrong result, over all steps together.
 const Alpha = 0.05
 
-// An Answer is how a step ended.
+// An Answer is the result of a step.
 type Answer string
 
 const (
 	Good   Answer = "good"   // as fast as the good version
 	Bad    Answer = "bad"    // slower
-	Unsure Answer = "unsure" // the most rounds were measured, or the budget of the step was spent
-	Failed Answer = "failed" // it could not be built or measured
+	Unsure Answer = "unsure" // the maximum of rounds was measured, or the step's budget was used up
+	Failed Answer = "failed" // the version could not be built or measured
 )
 
-// A State is the progress of a bisection. It is saved after every change, and with the saved runs it is enough to continue.
+// A State is the progress of a bisection. It is saved after every change. Together with the saved runs it is enough
+// to continue.
 type State struct {
 	Good   string `json:"good"`
 	Bad    string `json:"bad"`
-	What   string `json:"what"` // is built and measured: a state belongs to that alone
+	What   string `json:"what"` // identifies the build and the measured work; a state is valid only for these
 	Steps  []Step `json:"steps"`
 	Result string `json:"result,omitempty"`
 }
@@ -39,26 +40,26 @@ type State struct {
 // A Step is the test of one version. The first step tests the bad version.
 type Step struct {
 	Version string   `json:"version"`
-	Answer  Answer   `json:"answer,omitempty"` // "" until it ended
-	Alpha   float64  `json:"alpha"`            // the largest chance that the answer is wrong
-	Runs    []string `json:"runs,omitempty"`   // in which it was measured; more than one if it was interrupted
+	Answer  Answer   `json:"answer,omitempty"` // "" until the step has ended
+	Alpha   float64  `json:"alpha"`            // highest probability that the answer is wrong
+	Runs    []string `json:"runs,omitempty"`   // ids of the runs that measured it; more than one after an interruption
 	Rounds  int      `json:"rounds"`
-	Ratio   float64  `json:"ratio,omitempty"` // to the good version; below 1 is slower
-	Why     string   `json:"why,omitempty"`   // it failed
+	Ratio   float64  `json:"ratio,omitempty"` // speed relative to the good version; below 1 is slower
+	Why     string   `json:"why,omitempty"`   // why it failed
 }
 
-// Deps are the functions that a bisection calls to build and measure. All are required.
+// Deps are the functions that a bisection needs to build and measure versions. All are required.
 type Deps struct {
-	// Left lists the versions that may be the first bad one, given the good versions and the bad one. It begins with the versions
-	// to test next, which split the list most evenly. bad is the last.
+	// Left lists the versions that may be the first bad one, given the good versions and the bad one. The best
+	// versions to test next come first: they split the list most evenly. bad is the last.
 	Left func(ctx context.Context, good []string, bad string) ([]string, error)
-	// Build builds a version unless it is built already. A *BuildError means that it cannot be built.
+	// Build builds a version unless that has been done before. A *BuildError means that the version cannot be built.
 	Build func(ctx context.Context, version string) error
-	// Measure compares a version with the good one in the run id. After each round it calls enough with the log ratios of all rounds
-	// that count (negative: the version is slower), and stops when enough returns a reason. A *BuildError means that the version
-	// cannot be measured.
+	// Measure compares a version with the good one in a run with the given id. After each round it calls enough with
+	// the log ratios of all valid rounds (negative: the version is slower), and stops when enough returns a reason. A
+	// *BuildError means that the version cannot be measured.
 	Measure func(ctx context.Context, version, id string, enough func(d []float64) string) error
-	// Ratios returns the log ratios of a run that Measure began.
+	// Ratios returns the log ratios of a run that Measure started.
 	Ratios func(ctx context.Context, id string) ([]float64, error)
 	NewID  func() string
 	Save   func(*State) error
@@ -75,19 +76,19 @@ func (e *BuildError) Unwrap() error { return e.Err }
 type Search struct {
 	Deps
 	State  *State
-	Margin float64 // the least slowdown of interest, as a ratio
-	Least  int     // rounds of a step
-	Most   int
+	Margin float64 // smallest relevant slowdown, as a ratio
+	Least  int     // fewest rounds of a step
+	Most   int     // most rounds of a step
 
-	fast, slow stat.Sample // of the versions with an answer
+	fast, slow stat.Sample // log ratios of the good and of the bad versions so far
 }
 
 // A Result is the outcome of a bisection.
 type Result struct {
-	None   bool   // the bad version has no slowdown of the margin or more
-	Unsure bool   // the test could not decide whether it has one
-	First  string // the first bad version, or one of First and Suspects is
-	// Suspects could not be tested, and may be the first bad version.
+	None   bool   // the slowdown of the bad version is smaller than the margin
+	Unsure bool   // the test could not decide whether the bad version is slower
+	First  string // the first bad version, unless it is one of Suspects
+	// Suspects could not be tested. One of them may be the first bad version instead of First.
 	Suspects []string
 }
 
@@ -112,7 +113,7 @@ func (s *Search) Run(ctx context.Context) (Result, error) {
 	}
 }
 
-// One tests a single version, after the bad one was tested.
+// One tests a single version, after it has tested the bad version.
 func (s *Search) One(ctx context.Context, version string) (Answer, Result, error) {
 	if r, err := s.begin(ctx); err != nil || r.None || r.Unsure {
 		return "", r, err
@@ -128,7 +129,7 @@ func (s *Search) One(ctx context.Context, version string) (Answer, Result, error
 	return answer, Result{}, err
 }
 
-// begin loads the results of earlier steps and tests the bad version.
+// begin loads the results of earlier steps, builds the good version and tests the bad one.
 func (s *Search) begin(ctx context.Context) (r Result, err error) {
 	for _, step := range s.State.Steps {
 		if d, err := s.ratios(ctx, step.Runs); err != nil {
@@ -174,11 +175,11 @@ func (s *Search) step(version string) *Step {
 	return &s.State.Steps[i]
 }
 
-// steps returns the number of answers that identify one of n versions.
+// steps returns the number of tests that identify one of n versions.
 func steps(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
 
-// share returns the probability of a wrong answer that the next step among n versions may have. One share is reserved for the
-// extra steps after an unsure answer, so that all steps together never exceed Alpha, however many there are.
+// share returns the error probability that the next step may use if n versions are left. It reserves a share for
+// extra steps after an unsure answer, so the sum over all steps never exceeds Alpha, however many there are.
 func (s *Search) share(n int) float64 {
 	rest := Alpha
 	for _, step := range s.State.Steps {
@@ -207,7 +208,7 @@ func (s *Search) ratios(ctx context.Context, runs []string) (all []float64, err 
 	return all, nil
 }
 
-// answer returns the answer for the log ratios d of a version; "" means that it needs more rounds.
+// answer returns the answer for the log ratios d of a version, or "" if it needs more rounds.
 func (s *Search) answer(step *Step, d []float64) (Answer, error) {
 	if len(d) < s.Least {
 		return "", nil
@@ -217,7 +218,7 @@ func (s *Search) answer(step *Step, d []float64) (Answer, error) {
 		return "", err
 	}
 	against := w.Odds
-	if step.Version == s.State.Bad { // no slowdown of the margin or more, whatever its size
+	if step.Version == s.State.Bad { // a good answer must rule out every slowdown of at least the margin
 		against = w.Most
 	}
 	switch {
@@ -231,7 +232,8 @@ func (s *Search) answer(step *Step, d []float64) (Answer, error) {
 	return "", nil
 }
 
-// test determines whether a version is slower than the good one.
+// test tests whether a version is slower than the good one, and saves the state. A version with an answer is not
+// tested again.
 func (s *Search) test(ctx context.Context, version string, alpha float64) (Answer, error) {
 	if s.step(version) == nil {
 		s.State.Steps = append(s.State.Steps, Step{Version: version, Alpha: alpha})
@@ -257,7 +259,7 @@ func (s *Search) test(ctx context.Context, version string, alpha float64) (Answe
 	return step.Answer, s.Save(s.State)
 }
 
-// measured builds and measures the version of a step until it has an answer.
+// measured builds and measures the version of a step until there is an answer, and stores the answer in step.
 func (s *Search) measured(ctx context.Context, step *Step) (d []float64, err error) {
 	if d, err = s.ratios(ctx, step.Runs); err != nil {
 		return nil, err

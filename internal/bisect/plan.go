@@ -12,7 +12,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Placeholder is replaced by the directory of a build.
+// Placeholder is replaced by the build directory.
 const Placeholder = "{build}"
 
 // Check returns an error if p cannot compare two builds.
@@ -32,8 +32,8 @@ func Check(p *plan.Plan) error {
 	return nil
 }
 
-// Twin returns the plan that compares the last target of p twice: with the build in dir, as the target version, and with the good
-// build, as the baseline good. It duplicates machines that contain Placeholder.
+// Twin returns the plan that measures the last target of p twice: with the good build as baseline good, and with the
+// build in dir as target version. It duplicates the machines if any of them contains Placeholder.
 func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan.Plan, error) {
 	text, err := p.YAML()
 	if err != nil {
@@ -72,7 +72,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 		}
 	}
 	out.Expectations, out.Layers, out.Reference, out.Layout = nil, nil, nil, ""
-	base := out.Targets[:len(out.Targets)-1] // kinds of machines and targets below the target
+	base := out.Targets[:len(out.Targets)-1] // the machines and targets that the target is based on
 	for i, side := range []*plan.Target{&a, &b} {
 		side.Against = nil
 		side.Labels = maps.Clone(side.Labels)

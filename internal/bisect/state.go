@@ -7,7 +7,8 @@ import (
 	"iotax/internal/statefile"
 )
 
-// Resume returns the state that is kept in the directory, or a new one. A state of another bisection is an error.
+// Resume returns the state saved in dir, or a new one. It returns an error if the saved state belongs to another
+// bisection.
 func Resume(dir *statefile.Dir, good, bad, what string) (*State, error) {
 	s := &State{Good: good, Bad: bad, What: what}
 	var old State

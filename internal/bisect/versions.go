@@ -17,7 +17,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// List returns Deps.Left for versions in their order.
+// List returns a Deps.Left for a list of versions from oldest to newest.
 func List(versions []string) func(context.Context, []string, string) ([]string, error) {
 	return func(_ context.Context, good []string, bad string) ([]string, error) {
 		last, first := slices.Index(versions, bad), -1
@@ -52,7 +52,7 @@ func List(versions []string) func(context.Context, []string, string) ([]string, 
 // A Repo is a git repository.
 type Repo struct{ Dir string }
 
-// gitTime limits a git command. A checkout of a large repository takes longest.
+// gitTime limits each git command. Checking out a large repository takes longest.
 const gitTime = 10 * time.Minute
 
 // git runs git in the repository and returns its output.
@@ -75,7 +75,8 @@ func (r Repo) git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Commit returns the commit of a revision, or the last one before the end of a date (2025-03-01).
+// Commit returns the commit of a revision. If revision is a date (2025-03-01) and not a revision, it returns the last
+// commit of HEAD up to the end of that day.
 func (r Repo) Commit(ctx context.Context, revision string) (string, error) {
 	commit, err := r.git(ctx, "rev-parse", "--verify", "--end-of-options", revision+"^{commit}")
 	day, notDate := time.Parse(time.DateOnly, revision)
@@ -120,30 +121,30 @@ func (r Repo) Left(ctx context.Context, good []string, bad string) ([]string, er
 	return append(left, bad), nil
 }
 
-// Checkout creates dir with the files of a commit. Remove removes it.
+// Checkout creates dir with the files of a commit. The caller removes it with Remove.
 func (r Repo) Checkout(ctx context.Context, commit, dir string) error {
 	_, err := r.git(ctx, "worktree", "add", "--force", "--detach", dir, commit)
 	return err
 }
 
-// Remove removes a directory of Checkout.
+// Remove removes a directory that Checkout created.
 func (r Repo) Remove(ctx context.Context, dir string) error {
 	_, err := r.git(ctx, "worktree", "remove", "--force", dir)
 	return err
 }
 
-// A Builder runs a build script, once for each version, in a directory of that version alone.
+// A Builder runs a build script once for each version, in a directory that belongs to that version.
 type Builder struct {
-	Dir    string        // of all builds
-	Script []string      // and its arguments
-	Limit  time.Duration // of one build
+	Dir    string        // contains the directories of all builds
+	Script []string      // the script and its arguments
+	Limit  time.Duration // time limit of one build
 	Log    io.Writer
-	// Checkout fills the directory of a version before the script runs. Without it the directory is empty.
+	// Checkout fills the directory of a version before the script runs. If it is nil, the directory is empty.
 	Checkout func(ctx context.Context, version, dir string) error
 	Remove   func(ctx context.Context, dir string) error
 }
 
-// Of returns the directory of a version.
+// Of returns the build directory of a version.
 func (b *Builder) Of(version string) string {
 	return filepath.Join(b.Dir, strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == ':' {
@@ -160,7 +161,7 @@ func (b *Builder) Build(ctx context.Context, version string) error {
 	if _, err := os.Stat(done); err == nil {
 		return nil
 	}
-	if err := b.Clear(ctx, version); err != nil { // a build that was interrupted
+	if err := b.Clear(ctx, version); err != nil { // remove the rest of an interrupted build
 		return err
 	}
 	var err error
@@ -185,7 +186,7 @@ func (b *Builder) Build(ctx context.Context, version string) error {
 		if !began {
 			return &iotax.Error{Op: "start build script", On: b.Script[0], Err: err, Hint: "name a program that can be run; it runs in the directory of each version"}
 		}
-		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) { // its output is in tail
+		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) { // omit its output, which is in tail
 			err = &iotax.ExitError{Args: exit.Args, Code: exit.Code, Signal: exit.Signal}
 		}
 		if cause := context.Cause(limited); cause != nil {
@@ -208,7 +209,7 @@ func (b *Builder) Clear(ctx context.Context, version string) error {
 		return err
 	}
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return nil // git prunes a worktree without a directory by itself
+		return nil // git prunes a worktree whose directory is missing
 	}
 	if b.Remove != nil && b.Remove(ctx, dir) == nil {
 		return nil
@@ -216,7 +217,7 @@ func (b *Builder) Clear(ctx context.Context, version string) error {
 	return os.RemoveAll(dir)
 }
 
-// lastLines keeps the end of its input.
+// lastLines keeps the last 1000 bytes written to it.
 type lastLines struct{ text []byte }
 
 func (l *lastLines) Write(p []byte) (int, error) {
