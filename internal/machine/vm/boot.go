@@ -22,11 +22,12 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// again holds the options of a guest that is booted in addition to the first one of a run.
+// again holds the options of a guest. The zero value is for the first guest of a run, the others are for a second
+// instance of that guest.
 type again struct {
-	name  string         // host name of the micro-guest; "" for the first one
-	root  *iotax.Root    // to continue with, or nil
-	begun func(*qemu.VM) // called when QEMU runs; nil for the first one
+	name  string         // host name of the second micro-guest; "" for the first guest
+	root  *iotax.Root    // root file system to switch to, or nil
+	begun func(*qemu.VM) // called when QEMU runs; nil for the first guest
 }
 
 // boot starts a guest and connects to its agent.
@@ -42,7 +43,8 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 	return m, nil
 }
 
-// spawn starts QEMU, and returns when the init of a micro-guest is ready. boots is nil if this host has the files.
+// spawn starts QEMU, and returns when the init of a micro-guest is ready. If boots is nil, it finds or makes the files
+// on this host.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning
@@ -50,10 +52,10 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 	notPinned := ""
 	if s.Pin == autoPin {
 		if pinned, err = lastCPUs(s.CPUs); err != nil {
-			notPinned = err.Error() // the best one was requested
+			notPinned = err.Error() // auto is best effort: continue without pinning
 		}
 	} else if s.Pin != "" {
-		cpus, _ := parseCPUs(s.Pin) // Validate has read it
+		cpus, _ := parseCPUs(s.Pin) // Validate has checked it
 		if pinned, err = newPinning(cpus); err != nil {
 			return nil, &iotax.Error{Op: "pin machine", On: name, Err: err, Hint: "name other CPUs in pin:, or leave it out"}
 		}
@@ -75,7 +77,7 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 		}
 		o.CacheDir = filepath.Join(user, "iotax")
 	}
-	// Sockets and keys must be private, and the paths of sockets must be short.
+	// Only this user may access sockets and keys, and the paths of sockets must be short.
 	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}
@@ -125,23 +127,23 @@ type booting struct {
 	dir     string
 	sockets string
 	config  qemu.Config
-	pinned  *pinning // nil is none
+	pinned  *pinning // nil means not pinned
 	facts   map[string]string
-	files   []string         // made outside of dir and sockets
-	storage iotax.Durability // of disks that no volume gives
-	boots   *Boots           // from another host; nil is this host's
-	root    *iotax.Disk      // that becomes the root; nil keeps it in memory
+	files   []string         // files outside dir and sockets, to remove
+	storage iotax.Durability // durability of disks that do not belong to a volume
+	boots   *Boots           // files from another host; nil means this host's
+	root    *iotax.Disk      // disk for the root file system; nil means that the root is in memory
 	timeout time.Duration    // of the boot
 
-	identity string // key file that an image accepts
+	identity string // private key file for the login to an image
 	vm       *qemu.VM
-	up       chan guest.Mark // of the micro-guest, in order
+	up       chan guest.Mark // marks of the micro-guest, in order
 	mu       sync.Mutex
 	phases   []iotax.Phase
 	spawned  time.Time
 }
 
-// end ends the guest, as by a power cut, and removes its files on this host.
+// end ends the guest as a power cut would, and removes its files on this host.
 func (b *booting) end(ctx context.Context) (err error) {
 	if b.vm != nil {
 		c, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
@@ -157,7 +159,7 @@ func (b *booting) end(ctx context.Context) (err error) {
 	return err
 }
 
-// devices adds the devices of the volumes.
+// devices adds the devices of the volumes to the configuration.
 func (b *booting) devices(ctx context.Context) error {
 	for _, d := range b.o.Devices {
 		if d.Disk != nil && d.Disk.Root > 0 && b.beside.root == nil {
@@ -170,8 +172,8 @@ func (b *booting) devices(ctx context.Context) error {
 		if d.Disk != nil {
 			disk := qemu.Disk{Disk: *d.Disk, ID: d.ID, Shared: b.beside.root != nil}
 			if b.beside.root != nil && !disk.ReadOnly {
-				// A second guest gets a copy of the first one's disk, which is discarded. It is in the same directory, so that a flush
-				// means the same.
+				// A second guest gets an overlay of the first one's disk, which is deleted afterwards. The overlay is
+				// in the same directory, so that flushes have the same effect.
 				disk.Overlay = d.Disk.Path + "-" + filepath.Base(b.dir)
 				b.files = append(b.files, disk.Overlay)
 				if hint, err := overlay(ctx, d.Disk.Path, cmp.Or(d.Disk.Format, "raw"), disk.Overlay); err != nil {
@@ -190,7 +192,7 @@ func (b *booting) devices(ctx context.Context) error {
 	return nil
 }
 
-// line takes one line of the console.
+// line handles one line of the console.
 func (b *booting) line(at time.Time, line string) {
 	m, ok := guest.ParseMark(line)
 	if !ok {
@@ -198,7 +200,7 @@ func (b *booting) line(at time.Time, line string) {
 	}
 	b.mu.Lock()
 	if m.Name == "init" {
-		// The kernel prints nothing; its start follows from the guest's clock.
+		// The kernel prints nothing. Compute its start from the guest's clock.
 		b.phases = append(b.phases, iotax.Phase{Name: "kernel", At: max(0, at.Sub(b.spawned)-m.At)})
 	}
 	if slices.Contains([]string{"init", "network", "mount", "root", "pivot"}, m.Name) {
@@ -251,7 +253,7 @@ func (b *booting) failed(err error, hint string) error {
 	return &iotax.Error{Op: "start machine", On: b.name, Err: err, Hint: hint}
 }
 
-// timeline returns the phases of the boot up to the last one.
+// timeline returns the phases of the boot so far, followed by last.
 func (b *booting) timeline(last iotax.Phase) []iotax.Phase {
 	b.mu.Lock()
 	phases := append([]iotax.Phase{{Name: "start"}}, b.phases...)
@@ -263,13 +265,13 @@ func (b *booting) timeline(last iotax.Phase) []iotax.Phase {
 	return append(phases, last)
 }
 
-// meetAgent connects to the agent of a guest that was started on this host.
+// meetAgent connects to the agent of a guest on this host, and returns the machine.
 func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
 	ctx, cancel := b.limit(ctx)
 	defer cancel()
 	last := iotax.Phase{Name: "ready"}
 	var err error
-	if b.beside.root != nil { // the agent is not what it was booted for
+	if b.beside.root != nil { // this guest is booted for its root's program, not for the agent
 		if last, err = b.awaitAnswer(ctx); err != nil {
 			return nil, b.failed(err, "boot it by hand to see more: its command line is "+strings.Join(b.config.Args(), " "))
 		}
@@ -283,7 +285,7 @@ func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
 		return nil, b.failed(err, hint)
 	}
 	if b.spec.Image != "" {
-		// Work that continues after the start of the SSH server would disturb the measurement.
+		// Work that continues after the SSH server has started would disturb the measurement.
 		if err := settle(ctx, conn); err != nil {
 			_ = conn.Close(ctx)
 			return nil, b.failed(b.vm.Fail(fmt.Errorf("it does not come to rest: %w", err)), "")
@@ -297,7 +299,7 @@ func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
 	return g, nil
 }
 
-// connect starts the session with the agent.
+// connect starts the agent's session: over SSH for an image, otherwise through the virtio port.
 func (b *booting) connect(ctx context.Context) (*agent.Machine, error) {
 	if b.spec.Image != "" {
 		return b.login(ctx)
@@ -314,7 +316,7 @@ func (b *booting) connect(ctx context.Context) (*agent.Machine, error) {
 	return m, err
 }
 
-// again boots another instance of the guest.
+// again boots a second instance of the guest.
 func (b *booting) again(ctx context.Context, beside again) (iotax.Machine, error) {
 	o, root := b.o, beside.root
 	o.Name = b.name + " again"

@@ -22,8 +22,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// Console defines the use of a guest without a shell (a unikernel): its command is on the kernel's command line, and its results are on the
-// serial port.
+// Console describes a guest without a shell (a unikernel). Its command is in the kernel command line, and it prints
+// its results on the serial port.
 type Console struct {
 	Command string `yaml:"command" doc:"kernel command line, with {command} for the command to run. With this key the guest has no shell and is booted for each command"`
 	Boot    string `yaml:"boot" doc:"regular expression for the line with the boot time, with a group named after the unit, as in 'Booted up in (?<ms>[0-9.]+) ms'"`
@@ -32,10 +32,10 @@ type Console struct {
 	Status  string `yaml:"status" doc:"regular expression for the line with the exit status, which is its one group; empty: every command succeeds"`
 }
 
-// consolePatterns are compiled.
+// consolePatterns holds the compiled patterns of a Console; nil for an empty one.
 type consolePatterns struct{ boot, begin, end, status *regexp.Regexp }
 
-// bootUnits are the names that the group of Boot may have.
+// bootUnits maps the possible names of the group in Boot to units.
 var bootUnits = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
 
 func (c Console) compile() (p consolePatterns, err error) {
@@ -59,7 +59,7 @@ func (c Console) compile() (p consolePatterns, err error) {
 	return p, nil
 }
 
-// validateConsole refuses combinations that a guest without a shell does not support.
+// validateConsole returns an error for settings that a guest without a shell does not support.
 func (s *Spec) validateConsole() error {
 	_, err := s.Console.compile()
 	switch {
@@ -77,7 +77,7 @@ func (s *Spec) validateConsole() error {
 	return err
 }
 
-// A consoleGuest is booted anew for each command.
+// A consoleGuest is booted for each command.
 type consoleGuest struct {
 	name     string
 	config   qemu.Config // without the command
@@ -89,10 +89,10 @@ type consoleGuest struct {
 	storage  iotax.Durability
 
 	mu sync.Mutex
-	vm *qemu.VM // of the command at hand
+	vm *qemu.VM // of the running command; nil without one
 }
 
-// openConsole prepares the boot of such a guest. It starts nothing.
+// openConsole prepares such a guest. It does not boot it.
 func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	fail := func(err error, hint string) (iotax.Machine, error) {
 		return nil, &iotax.Error{Op: "make ready machine", On: o.Name, Err: err, Hint: hint}
@@ -141,11 +141,11 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		g.facts["device.iotax-image"] = g.config.Disks[0].Line()
 		g.storage = iotax.Weakest(g.storage, probe.Durability(dir))
 	} else if !slices.ContainsFunc(s.Args, disks.MatchString) {
-		g.storage = iotax.Volatile // it has only its initial RAM disk
+		g.storage = iotax.Volatile // the guest has only its initial RAM disk
 	}
 	g.config.Accel, g.facts[iotax.FactAccelWhy] = s.Accel, "asked for"
 	if s.Accel == "auto" {
-		// Test the accelerator with Linux, because the console of a unikernel is unknown.
+		// Test the accelerator with the micro-guest, because the console output of a unikernel is unknown.
 		if o.CacheDir == "" {
 			user, err := os.UserCacheDir()
 			if err != nil {
@@ -165,7 +165,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		g.config.Accel, g.facts[iotax.FactAccelWhy] = a.Name, a.Why
 	}
 	g.facts[iotax.FactAccel] = g.config.Accel
-	// The control socket's path must be short.
+	// The path of the control socket must be short.
 	sockets, err := leftover.MkdirTemp("/tmp")
 	if err != nil {
 		return fail(err, "")
@@ -174,10 +174,10 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 	return g, nil
 }
 
-// disks matches arguments of QEMU that give the guest storage.
+// disks matches QEMU arguments that add storage to the guest.
 var disks = regexp.MustCompile(`^--?(drive|blockdev|hd[abcd]|sd|fsdev|virtfs)$|vhost-user-(blk|fs)|vfio`)
 
-// Weakens returns the durability of the overlay of its image, and of what args: adds.
+// Weakens returns the durability of the image's overlay and the disks that args: adds.
 func (g *consoleGuest) Weakens(_, _ string) iotax.Durability { return g.storage }
 
 func (g *consoleGuest) String() string { return g.name }
@@ -186,12 +186,12 @@ func (g *consoleGuest) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Facts: g.facts, Weakens: g.Weakens, Processes: g.Processes, RunOnConsole: g.RunOnConsole}
 }
 
-// Run fails, because callers need a shell, files or an exit status.
+// Run always fails: its callers need a shell, files or an exit status.
 func (g *consoleGuest) Run(_ context.Context, cmd *iotax.Cmd) error {
 	return &iotax.Error{Op: "run " + strings.Join(cmd.Args, " "), On: "on " + g.name, Err: errors.New("the guest has no shell: it is booted for one command"), Hint: "use the workload command for it, without shell:"}
 }
 
-// Processes returns the processes of the current boot.
+// Processes returns the processes of the running guest, or nil.
 func (g *consoleGuest) Processes() map[string][]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -209,7 +209,7 @@ func (g *consoleGuest) Close(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// RunOnConsole boots the guest with the command and waits for its end.
+// RunOnConsole boots the guest with the command and waits until the guest ends.
 func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iotax.ConsoleRun, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, g.timeout, fmt.Errorf("it did not end within %v", g.timeout))
 	defer cancel()
@@ -257,20 +257,20 @@ func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iot
 	return out, nil
 }
 
-// A consoleReader parses the results on a console, line by line, in QEMU's goroutine.
+// A consoleReader parses the results on a console, line by line. QEMU's goroutine calls line.
 type consoleReader struct {
 	p      consolePatterns
 	mu     sync.Mutex
 	out    bytes.Buffer
-	inside bool // the results
+	inside bool // begin was found, or there is no begin
 	ended  bool
 	booted bool
-	told   bool // the status
+	told   bool // the status line was found
 	boot   time.Duration
 	status int
 }
 
-// consoleLimit limits the results that are kept.
+// consoleLimit limits the kept results, in bytes.
 const consoleLimit = 16 << 20
 
 func (r *consoleReader) line(_ time.Time, line string) {
@@ -309,7 +309,7 @@ func (r *consoleReader) read() ([]byte, time.Duration) {
 	return slices.Clone(r.out.Bytes()), r.boot
 }
 
-// missing returns the expected parts that the console lacks.
+// missing returns the first expected part that was not found on the console, or "".
 func (r *consoleReader) missing() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

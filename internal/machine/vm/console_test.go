@@ -16,7 +16,7 @@ func TestConsoleSpec(t *testing.T) {
 		field, hint string
 	}{
 		{func(s *Spec) {}, "", ""},
-		{func(s *Spec) { s.Memory = 64 << 20 }, "", ""}, // less than Linux needs
+		{func(s *Spec) { s.Memory = 64 << 20 }, "", ""}, // less than the micro-guest needs
 		{func(s *Spec) { s.Console.Command = "" }, "console.command", "{command}"},
 		{func(s *Spec) { s.Console.Command = "fixed" }, "console.command", "{command}"},
 		{func(s *Spec) { s.Kernel = "" }, "console.command", "kernel"},
@@ -36,7 +36,7 @@ func TestConsoleSpec(t *testing.T) {
 	}
 }
 
-// What stands between the two lines is the result; the first boot line and the last status count.
+// The result is the text between the begin and end lines. The first boot line and the last status line count.
 func TestConsoleReader(t *testing.T) {
 	p, err := (Console{Boot: `Booted up in (?<ms>[0-9.]+) ms`, Begin: "^>>>", End: "^<<<", Status: "status ([0-9]+)"}).compile()
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// parseCPUs reads a list of CPUs or NUMA nodes as taskset writes it: 0-2,4.
+// parseCPUs parses a list of CPUs or NUMA nodes in the format of taskset: 0-2,4.
 func parseCPUs(s string) (list []int, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		from, to, isRange := strings.Cut(part, "-")
@@ -25,5 +25,5 @@ func parseCPUs(s string) (list []int, err error) {
 	return list, nil
 }
 
-// autoPin pins to CPUs that iotax chooses.
+// autoPin is the value of pin: with which iotax chooses the CPUs.
 const autoPin = "auto"

@@ -23,17 +23,17 @@ type machine struct {
 	*agent.Machine
 	vm      *qemu.VM
 	end     func(context.Context) error
-	storage iotax.Durability // of disks that no volume gives
+	storage iotax.Durability // durability of disks that do not belong to a volume
 	facts   map[string]string
 	boot    []iotax.Phase
 	again   func(ctx context.Context, beside again) (iotax.Machine, error)
 
 	mu     sync.Mutex
-	beside []*qemu.VM // of Restart, still running
+	beside []*qemu.VM // running guests that Restart started
 }
 
-// Caps returns the capabilities of the connection, with what its QEMU does for it. The files of shares are removed on this host, and all
-// others with the guest.
+// Caps returns the capabilities of the connection and of QEMU. The target's files are removed with the guest, except
+// for those on shares, which this host removes.
 func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
 	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes
@@ -42,16 +42,17 @@ func (g *machine) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Weakens returns the durability of the disks that no volume gives: an image's overlay, and what args: adds.
+// Weakens returns the durability of disks that do not belong to a volume: an image's overlay, and the disks that args:
+// adds.
 func (g *machine) Weakens(_, fs string) iotax.Durability {
 	if fs == "9p" || fs == "virtiofs" {
-		return iotax.Durable // of this host's directories
+		return iotax.Durable // the volume reports the durability of this host's directory
 	}
 	return g.storage
 }
 
-// Processes returns the processes of the guest and of the guests of Restart, from the start of their QEMU to its end, so that samples
-// include their boot.
+// Processes returns the processes of the guest and of the guests that Restart started. It includes them from the start
+// of QEMU, so that samples cover the boot.
 func (g *machine) Processes() map[string][]int {
 	all := g.vm.Processes()
 	g.mu.Lock()
@@ -70,7 +71,8 @@ func (g *machine) Processes() map[string][]int {
 	return all
 }
 
-// Restart boots a second instance of the guest, with the root disk but without the other disks of volumes.
+// Restart boots a second instance of the guest. It has the disk that contains root, but not the other disks of
+// volumes.
 func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine, error) {
 	return g.again(ctx, again{name: "again", root: root, begun: func(v *qemu.VM) {
 		g.mu.Lock()
@@ -79,7 +81,7 @@ func (g *machine) Restart(ctx context.Context, root *iotax.Root) (iotax.Machine,
 	}})
 }
 
-// BootFiles returns the kernel, the initial RAM disk, and the disks that iotax added to the guest.
+// BootFiles returns the paths of the kernel, the initial RAM disk, the image, and the tools disk.
 func (g *machine) BootFiles() []string {
 	var files []string
 	for _, f := range []string{g.vm.Config.Kernel, g.vm.Config.Initrd, g.facts["image"]} {
@@ -95,7 +97,7 @@ func (g *machine) BootFiles() []string {
 	return files
 }
 
-// Forward makes QEMU's user network forward a port that the system chooses.
+// Forward returns an address of this host that leads to the guest's port. QEMU's user network forwards it.
 func (g *machine) Forward(ctx context.Context, port int) (string, error) {
 	host, err := g.vm.Forward(ctx, port)
 	if err != nil {
@@ -104,7 +106,7 @@ func (g *machine) Forward(ctx context.Context, port int) (string, error) {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(host)), nil
 }
 
-// Run runs cmd in the guest. If the guest dies meanwhile, the error quotes its console.
+// Run runs cmd in the guest. If the guest ends before cmd, the error quotes its console.
 func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	err := g.Machine.Run(ctx, cmd)
 	var exit *iotax.ExitError
@@ -120,13 +122,13 @@ func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 }
 
 func (g *machine) Close(ctx context.Context) error {
-	// The guest ends first, as by a power cut, so that a broken connection is not an error.
+	// The guest ends first, as in a power cut, so that the broken connection is not an error.
 	err := g.end(ctx)
 	_ = g.Machine.Close(ctx)
 	return err
 }
 
-// describe collects the facts of QEMU.
+// describe adds the facts about QEMU and its daemons.
 func (b *booting) describe(ctx context.Context) error {
 	f := b.facts
 	f["qemu"] = b.vm.Monitor.Version
@@ -147,7 +149,7 @@ func (b *booting) describe(ctx context.Context) error {
 		d, name := b.vm.Daemons[id], "virtiofsd"
 		if known == d.Path {
 			continue
-		} else if known != "" { // another one
+		} else if known != "" { // a share has a different daemon
 			name += "." + id
 		}
 		known = d.Path
@@ -163,7 +165,7 @@ func (b *booting) describe(ctx context.Context) error {
 	return identify(ctx, path, "qemu", f)
 }
 
-// identify adds which program was started.
+// identify adds facts that identify the program at path.
 func identify(ctx context.Context, path, name string, facts map[string]string) error {
 	binary, err := session.Identify(ctx, path)
 	if err != nil {
@@ -173,7 +175,7 @@ func identify(ctx context.Context, path, name string, facts map[string]string) e
 	return nil
 }
 
-// describe adds the facts that only the running guest g has.
+// describe adds the facts that the guest itself reports, and its boot time.
 func describe(ctx context.Context, g iotax.Machine, facts map[string]string) {
 	if there, err := guest.Describe.On(ctx, g, struct{}{}); err == nil { // the facts are optional
 		maps.Copy(facts, there)

@@ -33,7 +33,7 @@ func (b *booting) image(ctx context.Context) error {
 	if err != nil {
 		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 	}
-	// The image stays as it is: writes go to an overlay of this boot.
+	// The image does not change: writes go to an overlay, which is removed after this boot.
 	file := filepath.Join(b.dir, "overlay.qcow2")
 	if hint, err := overlay(ctx, s.Image, format, file); err != nil {
 		return fail(err, hint)
@@ -75,7 +75,7 @@ func (b *booting) image(ctx context.Context) error {
 	b.config.Accel = s.Accel
 	b.facts[iotax.FactAccelWhy] = "asked for"
 	if s.Accel == "auto" {
-		// The image itself cannot tell quickly whether an accelerator works; the micro-guest can.
+		// The image shows only late whether an accelerator works. Test it with the micro-guest.
 		a, err := b.probeForImage(ctx)
 		if err != nil {
 			return err
@@ -86,8 +86,8 @@ func (b *booting) image(ctx context.Context) error {
 	return nil
 }
 
-// overlay makes file, an overlay for writes to the image in base, which another guest may use. It returns a hint with an error if it has
-// one. QEMU's snapshot=on is not used because it ignores flushes.
+// overlay makes file, a qcow2 overlay for writes to the image base. Another guest may use base at the same time. With
+// some errors, it returns a hint. QEMU's snapshot=on would ignore flushes.
 func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -111,7 +111,7 @@ func overlay(ctx context.Context, base, format, file string) (hint string, err e
 	return "", err
 }
 
-// imageFormat detects qcow2 by its first bytes; other images are raw.
+// imageFormat returns "qcow2" if the file has its magic number, otherwise "raw".
 func imageFormat(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -128,7 +128,7 @@ func imageFormat(path string) (string, error) {
 	return "raw", nil
 }
 
-// writeSeed writes the seed disk of cloud-init (data source NoCloud).
+// writeSeed writes the seed disk for cloud-init (data source NoCloud).
 func writeSeed(path, user, key string) error {
 	w, err := iso9660.NewWriter()
 	if err != nil {
@@ -149,7 +149,7 @@ func writeSeed(path, user, key string) error {
 	return errors.Join(w.WriteTo(f, "cidata"), f.Close())
 }
 
-// seedFiles returns the files of the seed disk. Each boot has a new instance id, so that cloud-init runs again.
+// seedFiles returns the files of the seed disk. Each boot has a new instance id, because cloud-init runs once per id.
 func seedFiles(user, key, instance string) map[string]string {
 	var u strings.Builder
 	u.WriteString("#cloud-config\n")
@@ -166,7 +166,8 @@ func seedFiles(user, key, instance string) map[string]string {
 	}
 }
 
-// settle waits until a user's image has booted, if the image has a program for that. It ignores failures inside the image.
+// settle waits until a user's image has finished booting, if the image has cloud-init or systemd. It ignores their
+// exit status.
 func settle(ctx context.Context, m iotax.Machine) error {
 	for _, args := range [][]string{{"cloud-init", "status", "--wait"}, {"systemctl", "is-system-running", "--wait"}} {
 		var exit *iotax.ExitError

@@ -27,8 +27,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// imageInit is the init of the test's image. It does what cloud-init does with the data source NoCloud,
-// for the two things that iotax asks of it, and then runs OpenSSH.
+// imageInit is the init of the test's image. Like cloud-init with the data source NoCloud, it configures the network
+// and the authorized key. Then it runs OpenSSH.
 const imageInit = `#!/bin/sh
 mkdir -p /run/sshd /dev/pts /dev/shm; mount -t devpts devpts /dev/pts
 ip link set lo up; ip addr add 10.0.2.15/24 dev eth0; ip link set eth0 up; ip route add default via 10.0.2.2
@@ -44,8 +44,8 @@ chmod 700 /root/.ssh
 /usr/sbin/sshd -D -e
 `
 
-// image makes a disk with a small system of the host's own programs: dash, coreutils, OpenSSH. A
-// distribution's image takes minutes to make and to boot under emulation.
+// image makes a disk with a small system of this host's programs: dash, coreutils, OpenSSH. A distribution's image
+// takes minutes to make, and to boot under emulation.
 func image(t *testing.T, key ssh.PublicKey) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
@@ -170,7 +170,7 @@ func TestQEMUImage(t *testing.T) {
 		if err != nil || !after.ModTime().Equal(before.ModTime()) {
 			t.Errorf("the image was written to: %v, %v", after, err)
 		}
-		for _, dir := range []string{filepath.Dir(g.vm.Config.QMP), filepath.Dir(g.vm.Config.Disks[0].Path)} { // a key that was made goes with them
+		for _, dir := range []string{filepath.Dir(g.vm.Config.QMP), filepath.Dir(g.vm.Config.Disks[0].Path)} { // a generated key is in one of these directories
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("%s is left: %v", dir, err)
 			}
@@ -197,7 +197,7 @@ func TestQEMUImage(t *testing.T) {
 		disk := image(t, key)
 		use(t, disk, func(s *Spec) { s.Identity = id })
 
-		// A key with a passphrase is refused before anything boots.
+		// A key with a passphrase is refused before the guest boots.
 		locked := filepath.Join(t.TempDir(), "locked")
 		if _, err := keygen(t.Context(), "-q", "-t", "ed25519", "-N", "secret", "-f", locked); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestQEMUImage(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 
-		// An image that does not let us in says so in time.
+		// If the image does not accept the key, Open fails after the boot timeout.
 		_, other, err := ed25519.GenerateKey(rand.Reader)
 		if err != nil {
 			t.Fatal(err)

@@ -18,9 +18,9 @@ import (
 	"iotax/internal/plan"
 )
 
-// meet connects to the agent of the micro-guest, which is its init.
+// meet connects to the agent of the micro-guest, which is the guest's init.
 func meet(ctx context.Context, p *port) (*agent.Machine, error) {
-	const program = "/proc/1/exe" // also where another root covers /init
+	const program = "/proc/1/exe" // works even if another root hides /init
 	m := agent.New(p, program)
 	m.Bound = true
 	s, err := session.LinkOf(m).Session(ctx, m)
@@ -31,12 +31,12 @@ func meet(ctx context.Context, p *port) (*agent.Machine, error) {
 	return m, nil
 }
 
-// A port connects to an agent that a guest starts at boot. It is used once.
+// A port connects to an agent that a guest starts at boot. It serves one connection.
 type port struct {
 	name string
 	dial func(context.Context) (net.Conn, error)
 	done <-chan struct{} // closed when the guest has ended
-	why  func() error    // after done
+	why  func() error    // the reason for the guest's end; called after done is closed
 }
 
 func (p *port) String() string { return p.name }
@@ -65,7 +65,8 @@ func (p *port) Start(ctx context.Context, _ []string) (*session.Running, error) 
 // loginConfig is the ssh configuration for images: without prompts, and with one key.
 const loginConfig = "BatchMode yes\nIdentitiesOnly yes\n"
 
-// login starts an agent in an image by its SSH server, which may start late.
+// login starts an agent in an image over SSH. It retries until the image's SSH server answers, the guest ends, or ctx
+// is done.
 func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 	forwarded, err := b.vm.Forward(ctx, 22)
 	if err != nil {
@@ -75,7 +76,8 @@ func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 	if err := os.WriteFile(config, []byte(loginConfig), 0o600); err != nil {
 		return nil, err
 	}
-	// QEMU accepts connections before the guest listens, and early data may be lost. So the first attempts are short.
+	// QEMU accepts connections before the guest listens, and may lose early data. So the first attempts have short
+	// timeouts.
 	for patience := 2 * time.Second; ; patience = min(patience*3/2, 30*time.Second) {
 		t, err := ssh.Transport(ctx, &ssh.Spec{Host: "127.0.0.1", Port: forwarded, User: b.spec.User, Identity: b.identity, Config: config,
 			KnownHosts: known, AcceptNew: true, ConnectTimeout: plan.Duration(patience)}, b.o.Logf)
@@ -90,7 +92,7 @@ func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 		}
 		_ = m.Close(ctx)
 		if e := new(iotax.Error); errors.As(err, &e) {
-			err = fmt.Errorf("%s %s: %w", e.Op, e.On, e.Err) // its hint is for hosts
+			err = fmt.Errorf("%s %s: %w", e.Op, e.On, e.Err) // drop the hint, which is for kind ssh
 		}
 		select {
 		case <-b.vm.Done():
@@ -99,12 +101,13 @@ func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 			return nil, b.vm.Fail(fmt.Errorf("%w: %w", context.Cause(ctx), err))
 		case <-time.After(200 * time.Millisecond):
 		}
-		// Only this QEMU listens on the port, so that any host key is the image's. A first boot may replace the key.
+		// Only this QEMU listens on the port, so any host key is the image's. The image may replace its key during its
+		// first boot.
 		_ = os.Remove(known)
 	}
 }
 
-// named is a transport that prints the name of a guest.
+// A named is a transport whose name is the guest's.
 type named struct {
 	session.Transport
 	name string
@@ -112,7 +115,7 @@ type named struct {
 
 func (n named) String() string { return n.name }
 
-// keygen runs ssh-keygen and returns what it prints.
+// keygen runs ssh-keygen and returns its trimmed output.
 func keygen(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -120,7 +123,7 @@ func keygen(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// publicKey returns the public key of a file with a private key that has no passphrase.
+// publicKey returns the public key for a private key file without a passphrase.
 func publicKey(ctx context.Context, file string) (string, error) {
 	return keygen(ctx, "-y", "-P", "", "-f", file)
 }

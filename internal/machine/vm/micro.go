@@ -21,7 +21,7 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// micro prepares the boot of the built-in guest.
+// micro prepares the boot of the micro-guest.
 func (b *booting) micro(ctx context.Context) error {
 	b.config.Port = qemu.Port{Name: guest.AgentPort, Socket: filepath.Join(b.sockets, "agent")}
 	boots := b.boots
@@ -48,7 +48,7 @@ func (b *booting) micro(ctx context.Context) error {
 	}
 	b.facts[iotax.FactAccel], b.facts[iotax.FactAccelWhy] = b.config.Accel, why
 	modules := b.config.Modules()
-	if r := b.beside.root; r != nil { // so that a mount does not include the time to load its module
+	if r := b.beside.root; r != nil { // load its module before, so that the mount time does not include it
 		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))
 	}
 	b.config.Append = commandLine(b.config.Accel, guest.Boot{Modules: modules,
@@ -58,7 +58,7 @@ func (b *booting) micro(ctx context.Context) error {
 	}
 	b.facts["cmdline"] = b.config.Append
 	if b.beside.root != nil {
-		return nil // it has its own
+		return nil // the root's program brings its own tools
 	}
 	tools := iotax.Disk{Path: boots.Tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}
 	if b.root != nil {
@@ -87,14 +87,14 @@ func (b *booting) writeRoot(ctx context.Context, tools string) error {
 	return nil
 }
 
-// Boots are the files of one host that a micro-guest boots.
+// Boots are the files that a micro-guest boots. They are on the host that starts QEMU.
 type Boots struct {
 	Kernel guest.Kernel
 	Initrd string
-	Tools  string // the tools disk; "" without one
+	Tools  string // the tools disk; "" means none
 }
 
-// bootsOf finds or makes the files that micro-guests boot on this host. It downloads a kernel if there is none.
+// bootsOf finds or makes the files that micro-guests boot on this host. If no kernel is found, it downloads one.
 func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, error) {
 	var g errgroup.Group
 	var all Boots
@@ -112,20 +112,20 @@ func bootsOf(ctx context.Context, s *Spec, o kind.Options, tools bool) (*Boots, 
 	return &all, cmp.Or(err, g.Wait())
 }
 
-// isInit matches the first line of the micro-guest's init.
+// isInit reports whether line is the first line that the micro-guest's init prints.
 func isInit(line string) bool {
 	m, ok := guest.ParseMark(line)
 	return ok && m.Name == "init"
 }
 
-// commandLine is the kernel command line of a micro-guest.
+// commandLine returns the kernel command line for a micro-guest.
 func commandLine(accel string, boot guest.Boot) string {
 	console := "ttyS0"
 	if runtime.GOARCH == "arm64" {
 		console = "ttyAMA0"
 	}
-	// The self-tests of the crypto modules take a fifth of a second under emulation.
-	// panic=-1 with QEMU's -no-reboot ends a guest that panics at once.
+	// Under emulation, the self-tests of the crypto modules take 200 ms.
+	// panic=-1 with QEMU's -no-reboot ends a guest at once when its kernel panics.
 	// A tmpfs root may use half of the memory, which is too little for iotax in a guest of 256 MiB.
 	w := []string{"console=" + console, "quiet", "panic=-1", "audit=0", "random.trust_cpu=on", "cryptomgr.notests", "rootfstype=ramfs"}
 	if accel == "tcg" {
@@ -138,7 +138,7 @@ func commandLine(accel string, boot guest.Boot) string {
 	return strings.Join(append(w, boot.CommandLine()...), " ")
 }
 
-// awaitAnswer returns when the program on the guest's root has answered its first request.
+// awaitAnswer waits until the program on the guest's root has answered an HTTP request.
 func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 	port, err := b.vm.Forward(ctx, b.beside.root.Port)
 	if err != nil {
@@ -161,7 +161,7 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 			}
 		}
 	}()
-	// QEMU accepts connections before the guest listens, and resets them.
+	// QEMU accepts connections before the guest listens, and then resets them.
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)
@@ -183,10 +183,11 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 	}
 }
 
-// askEvery is the pause between two requests to a starting program. Under emulation each one costs the guest about half a millisecond.
+// askEvery is the pause between requests to a starting program. Under emulation, a request costs the guest about 0.5
+// ms.
 const askEvery = 20 * time.Millisecond
 
-// hint returns a hint about a micro-guest that did not start.
+// hint returns a hint for a micro-guest that did not start, or "".
 func (b *booting) hint(ctx context.Context) string {
 	switch m := b.vm.Hint(); {
 	case m != "":

@@ -21,7 +21,7 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// An order asks this machine to start a guest for another host.
+// An order is the request to start a guest on this machine for another host.
 type order struct {
 	ID, Name string
 	Spec     Spec
@@ -29,21 +29,21 @@ type order struct {
 	Boots    *Boots
 }
 
-// A report describes a guest that has booted to the other host.
+// A report describes a guest that has booted. The other host receives it.
 type report struct {
-	Socket string        // of its agent
+	Socket string        // the socket of the guest's agent
 	Age    time.Duration // since QEMU was started
 	Boot   []iotax.Phase
 	Facts  map[string]string
 }
 
-// An outcome is a report, or the error that prevented it.
+// An outcome is a report, or the error of the boot.
 type outcome struct {
 	report
 	err error
 }
 
-// outcomes keeps the channel between hold and await, by the id of the order.
+// outcomes maps the id of an order to the channel between hold and await.
 var outcomes sync.Map
 
 func outcomeOf(id string) chan outcome {
@@ -52,10 +52,11 @@ func outcomeOf(id string) chan outcome {
 }
 
 var (
-	// look finds QEMU on the machine, before what a guest boots is copied there.
+	// look finds QEMU on the machine, before iotax copies files there.
 	look = session.New("vm look", func(_ context.Context, c qemu.Config) (string, error) { return c.Look() })
 
-	// hold starts a guest, and ends it when until ends or the caller disconnects. A guest that ends earlier is an error.
+	// hold starts a guest. It ends the guest at the end of `until` or when the caller disconnects. If the guest ends
+	// earlier, hold returns an error.
 	hold = session.NewTaker("vm hold", func(ctx context.Context, o order, until io.Reader) (none struct{}, err error) {
 		up := outcomeOf(o.ID)
 		work, err := leftover.MkdirTemp("")
@@ -77,7 +78,7 @@ var (
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			_, _ = io.Copy(io.Discard, until) // the end counts, with or without an error
+			_, _ = io.Copy(io.Discard, until) // the end of the stream matters, not its error
 		}()
 		select {
 		case <-b.vm.Done():
@@ -89,7 +90,7 @@ var (
 		}
 	})
 
-	// await returns the report of the guest that hold starts.
+	// await waits for the guest that hold starts, and returns its report.
 	await = session.New("vm await", func(ctx context.Context, id string) (report, error) {
 		defer outcomes.Delete(id)
 		select {
@@ -101,7 +102,7 @@ var (
 	})
 )
 
-// own is a machine with an agent that holds one guest, in the network namespace of the machine.
+// An own is a machine with its own agent for one guest. The agent runs in the machine's network namespace.
 type own struct {
 	iotax.Machine
 	link session.Link
@@ -113,7 +114,7 @@ func (m *own) Caps() iotax.MachineCaps {
 	return c
 }
 
-// A nested guest is on another machine.
+// A nested is a guest on another machine.
 type nested struct {
 	*agent.Machine
 	on      *own
@@ -129,14 +130,14 @@ func (g *nested) Caps() iotax.MachineCaps {
 	return c
 }
 
-// why returns the reason for the end of the guest.
+// why returns the reason for the end of the guest. Call it only after ended is closed.
 func (g *nested) why() error { return cmp.Or(g.end, errors.New("it ended")) }
 
 func (g *nested) Close(ctx context.Context) error {
 	died := false
 	select {
 	case <-g.ended:
-		died = true // why has reported it
+		died = true // a caller of why has reported it
 	default:
 	}
 	g.release.Close()
@@ -145,7 +146,7 @@ func (g *nested) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if g.Machine != nil {
-		_ = g.Machine.Close(ctx) // the guest is gone
+		_ = g.Machine.Close(ctx) // the guest has ended
 	}
 	g.on.link.Hangup(ctx)
 	<-g.ended
@@ -155,7 +156,8 @@ func (g *nested) Close(ctx context.Context) error {
 	return g.end
 }
 
-// openOn starts a micro-guest on another machine. It boots the files of this host if the two have one architecture and system.
+// openOn starts a micro-guest on another machine. The guest boots files of this host if both have the same operating
+// system and architecture.
 func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	on := &own{Machine: o.On}
 	if on.link.Program, err = session.Program(ctx, o.On); err != nil {
@@ -178,7 +180,7 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	}()
 	defer func() {
 		if err != nil {
-			on.link.Hangup(context.WithoutCancel(ctx)) // hold does not read until while the guest boots
+			on.link.Hangup(context.WithoutCancel(ctx)) // while the guest boots, hold does not read until
 			_ = g.Close(context.WithoutCancel(ctx))    // err is the cause
 		}
 	}()
@@ -201,7 +203,8 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	return g, nil
 }
 
-// bring copies the files that the guest boots to a machine. It returns nil if this host cannot make them: then the machine does.
+// bring copies the files that the guest boots to the machine. It returns nil if this host cannot make them. Then the
+// machine makes them itself.
 func bring(ctx context.Context, on *own, s *Spec, o kind.Options) (*Boots, error) {
 	system, err := session.System(ctx, on)
 	if err != nil {
@@ -219,7 +222,7 @@ func bring(ctx context.Context, on *own, s *Spec, o kind.Options) (*Boots, error
 	case err != nil:
 		o.Logf("%s starts %s from files of its own: %v", o.On, o.Name, err)
 		return nil, nil
-	case iotax.IsLocal(o.On): // a node of a lab has the files of this host
+	case iotax.IsLocal(o.On): // a node of a lab has this host's files
 		return boots, nil
 	}
 	there, err := guest.Carry(ctx, on, o.Log, boots.Kernel.Image, boots.Initrd, boots.Tools)

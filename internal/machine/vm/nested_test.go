@@ -19,7 +19,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// elsewhere is a machine with an agent, on this host. Its cache and its temporary files are in dir.
+// elsewhere returns a machine that is an agent on this host. The agent's cache and temporary files are in dir.
 func elsewhere(t *testing.T, env ...string) (m iotax.Machine, dir string) {
 	t.Helper()
 	program, err := os.Executable()
@@ -43,7 +43,7 @@ func elsewhere(t *testing.T, env ...string) (m iotax.Machine, dir string) {
 	return far, dir
 }
 
-// nest opens a guest on another machine.
+// nest opens a guest on the machine `on`.
 func nest(t *testing.T, on iotax.Machine, log func(string, ...any), devices ...iotax.Device) (*nested, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -58,7 +58,7 @@ func nest(t *testing.T, on iotax.Machine, log func(string, ...any), devices ...i
 	return m.(*nested), nil
 }
 
-// qemus counts the guests that boot from files in dir.
+// qemus returns the number of running guests that boot from files in dir.
 func qemus(t *testing.T, dir string) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -66,14 +66,14 @@ func qemus(t *testing.T, dir string) (n int) {
 		t.Fatal(err)
 	}
 	for _, file := range all {
-		if words, err := os.ReadFile(file); err == nil && strings.Contains(string(words), "-kernel\x00"+dir) { // else it has ended
+		if words, err := os.ReadFile(file); err == nil && strings.Contains(string(words), "-kernel\x00"+dir) { // otherwise the process has ended
 			n++
 		}
 	}
 	return n
 }
 
-// A guest on another machine is one like any other. What it boots is copied there once.
+// A guest on another machine passes the suite of all machines. Its boot files are copied to the machine only once.
 func TestQEMUNested(t *testing.T) {
 	long.Test(t)
 	on, dir := elsewhere(t)
@@ -116,7 +116,7 @@ func TestQEMUNested(t *testing.T) {
 	}
 }
 
-// A nested guest that dies is gone with the reason, and nothing of it is left on the other machine.
+// If a nested guest dies, Run returns the reason, and no process remains on the other machine.
 func TestQEMUNestedDies(t *testing.T) {
 	long.Test(t)
 	on, dir := elsewhere(t)
@@ -137,7 +137,7 @@ func TestQEMUNestedDies(t *testing.T) {
 		t.Errorf("%d guests run after a panic", n)
 	}
 
-	// The connection to the machine breaks.
+	// Now the connection to the machine breaks.
 	if g, err = nest(t, on, t.Logf); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestQEMUNestedDies(t *testing.T) {
 	}
 }
 
-// What this host cannot have copied there is an error where the plan names it. Nothing is copied to a machine without QEMU.
+// If the plan names a kernel that this host does not have, Open fails. To a machine without QEMU, no files are copied.
 func TestNestedRefuses(t *testing.T) {
 	on, _ := elsewhere(t)
 	s := Kind.New().(*Spec)

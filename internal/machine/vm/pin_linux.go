@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A pinning keeps a guest on some CPUs of this host, and the other processes of iotax (load generators, servers of shares, iotax itself)
-// on the others.
+// A pinning keeps a guest on some CPUs of this host, and iotax with its other processes (load generators, servers of
+// shares) on the remaining CPUs.
 type pinning struct {
 	guest, rest, all unix.CPUSet
-	pid              int // of the guest
+	pid              int // of the guest's QEMU
 }
 
-// pinned lists the currently pinned guests. They do not move with the other processes, and the last of them releases the CPUs.
+// pinned holds the pids of the pinned guests. moveRest does not move them, and the last of them releases the CPUs.
 var pinned struct {
 	sync.Mutex
 	guests map[int]bool
 }
 
-// atStart is the CPU set of this process before the first pinning.
+// atStart returns the CPU set that this process had before the first pinning.
 var atStart = sync.OnceValues(func() (all unix.CPUSet, err error) {
 	err = unix.SchedGetaffinity(0, &all)
 	return all, err
 })
 
-// newPinning checks that this process may use the CPUs, and that some are left.
+// newPinning returns an error if this process may not use one of the CPUs, or if no CPU would remain.
 func newPinning(cpus []int) (*pinning, error) {
 	all, err := atStart()
 	if err != nil {
@@ -52,7 +52,8 @@ func newPinning(cpus []int) (*pinning, error) {
 	return p, nil
 }
 
-// lastCPUs returns the last n CPUs that this process may use. Interrupts and other programs usually run on the first ones.
+// lastCPUs pins to the last n CPUs that this process may use, because interrupts and other programs usually run on the
+// first CPUs.
 func lastCPUs(n int) (*pinning, error) {
 	all, err := atStart()
 	if err != nil {
@@ -70,7 +71,8 @@ func lastCPUs(n int) (*pinning, error) {
 	return newPinning(cpus[len(cpus)-n:])
 }
 
-// pin moves the guest's process to its CPUs, and this process and its other children to the rest. Their later children inherit that.
+// pin moves the guest's process to the guest's CPUs, and this process and its other children to the remaining ones.
+// Later children inherit this.
 func (p *pinning) pin(guest int) error {
 	pinned.Lock()
 	defer pinned.Unlock()
@@ -85,7 +87,7 @@ func (p *pinning) pin(guest int) error {
 	return moveRest(&p.rest)
 }
 
-// undo releases all CPUs when the guest has ended and no other is pinned.
+// undo releases all CPUs if no other guest is pinned. Call it after the guest has ended.
 func (p *pinning) undo() error {
 	pinned.Lock()
 	defer pinned.Unlock()
@@ -96,14 +98,14 @@ func (p *pinning) undo() error {
 	return moveRest(&p.all)
 }
 
-// moveRest moves this process and those below it, but not the guests.
+// moveRest moves this process and its descendants, except the guests.
 func moveRest(to *unix.CPUSet) error {
 	errs := []error{moveThreads(os.Getpid(), to)}
 	for _, pid := range children(os.Getpid()) {
 		if pinned.guests[pid] {
 			continue
 		}
-		if err := moveThreads(pid, to); err != nil && !errors.Is(err, os.ErrNotExist) { // it ended meanwhile
+		if err := moveThreads(pid, to); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: the process has ended
 			errs = append(errs, err)
 		}
 	}
@@ -112,7 +114,7 @@ func moveRest(to *unix.CPUSet) error {
 
 func moveThreads(pid int, to *unix.CPUSet) error {
 	moved := map[string]bool{}
-	for again := true; again; { // a thread may start another meanwhile
+	for again := true; again; { // a thread may start another one during the loop
 		again = false
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
@@ -132,7 +134,7 @@ func moveThreads(pid int, to *unix.CPUSet) error {
 	return nil
 }
 
-// children lists the processes below pid.
+// children returns the descendants of pid.
 func children(pid int) (all []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, f := range files {

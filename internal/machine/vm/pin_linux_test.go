@@ -14,7 +14,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// affinity is the CPUs of a process, as taskset would tell them.
+// affinity returns the CPUs that a process may use.
 func affinity(t *testing.T, pid int) string {
 	t.Helper()
 	var s unix.CPUSet
@@ -24,7 +24,8 @@ func affinity(t *testing.T, pid int) string {
 	return cpuList(&s)
 }
 
-// A pinned guest has its CPUs, what runs beside it the others, and afterwards all is as it was.
+// A pinned guest runs on its CPUs, and other processes of iotax on the remaining ones. After the guest has closed, all
+// of them may use all CPUs.
 func TestPin(t *testing.T) {
 	long.Test(t)
 	var all unix.CPUSet
@@ -41,7 +42,7 @@ func TestPin(t *testing.T) {
 			last = cpuList(func() *unix.CPUSet { var s unix.CPUSet; s.Set(c); return &s }())
 		}
 	}
-	server := exec.Command("sleep", "600") // as a share's server would be
+	server := exec.Command("sleep", "600") // represents a share's server
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestPin(t *testing.T) {
 			t.Errorf("process %d is on CPUs %s, not %s", pid, got, rest)
 		}
 	}
-	// A second guest like it leaves the first where it is, and the rest pinned when it goes.
+	// Closing a second guest with the same pinning does not move the first guest, and the other processes stay pinned.
 	again, err := g.Restart(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// auto takes the last CPUs, and none where all would be the guest's: that is no error, but told.
+// auto takes the last CPUs. If no CPU would remain for the other processes, lastCPUs returns an error.
 func TestPinAuto(t *testing.T) {
 	all, err := atStart()
 	if err != nil {

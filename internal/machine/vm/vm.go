@@ -1,4 +1,4 @@
-// Package vm starts guests of QEMU for a run: the built-in micro-guest, a user's image, or a guest without a shell.
+// Package vm starts QEMU guests for a run: the built-in micro-guest, a user's image, or a guest without a shell.
 package vm
 
 import (
@@ -17,8 +17,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Spec is the spec of kind qemu: a guest that is started for the run and ended after it. Without an image it is the built-in
-// micro-guest.
+// Spec is the spec of kind qemu: a guest that is started for the run and ended afterwards. Without an image, it is the
+// built-in micro-guest.
 type Spec struct {
 	Memory      plan.Size     `yaml:"memory" doc:"memory of the guest; the micro-guest needs 256MiB"`
 	CPUs        int           `yaml:"cpus" doc:"virtual CPUs"`
@@ -61,18 +61,19 @@ func (s *Spec) Traits() plan.Traits {
 var Kind = kind.Of("qemu", "a virtual machine started for the run: the built-in micro-guest, or your own image",
 	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open).WithCheck(check)
 
-// check returns an error if QEMU on this host, or virtiofsd, lacks an option of a device.
+// check returns an error if QEMU on this host, or virtiofsd, lacks an option of the device.
 func check(ctx context.Context, spec plan.Spec, d iotax.Device) error {
 	return qemu.Check(ctx, spec.(*Spec).Binary, d)
 }
 
-// Time limits of a boot if boot_timeout is 0. The schema names both.
+// These are the time limits of a boot if boot_timeout is 0. The schema mentions both.
 const (
 	microTimeout = time.Minute
 	imageTimeout = 5 * time.Minute
 )
 
-// minMemory is the least memory of the micro-guest. The kernel holds the initramfs twice while it unpacks it.
+// minMemory is the minimum memory of the micro-guest. The kernel needs twice the size of the initramfs while it
+// unpacks it.
 const minMemory = 256 << 20
 
 // Validate checks the spec without starting a guest.
@@ -110,10 +111,10 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// dropsFlushes matches arguments of QEMU that make it acknowledge flushes without doing them.
+// dropsFlushes matches QEMU arguments with which QEMU acknowledges flushes without performing them.
 var dropsFlushes = regexp.MustCompile(`cache=unsafe|snapshot=on|no-flush"?[=:] *"?(on|true)`)
 
-// extraDurability returns the strongest meaning of a flush on the disks that args adds.
+// extraDurability returns the best durability that a flush can have on the disks in args.
 func extraDurability(args []string) iotax.Durability {
 	if slices.ContainsFunc(args, dropsFlushes.MatchString) {
 		return iotax.FlushIgnored
@@ -121,7 +122,7 @@ func extraDurability(args []string) iotax.Durability {
 	return iotax.Durable
 }
 
-// setImage applies --image, whose path is relative to the working directory and not to the plan.
+// setImage applies --image. Its path is relative to the working directory, not to the plan.
 func (s *Spec) setImage(path string) {
 	s.Image = path
 	if abs, err := filepath.Abs(path); err == nil && path != "" {

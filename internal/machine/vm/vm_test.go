@@ -33,13 +33,13 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// This program is also the agent in images.
+// The test binary also serves as the agent in images.
 func TestMain(m *testing.M) {
 	session.Main(host.Local())
 	os.Exit(m.Run())
 }
 
-// tryGuest boots a guest for t and returns what came of it.
+// tryGuest boots a guest for t. It returns the guest or the error, and the guest's working directory.
 func tryGuest(t *testing.T, ctx context.Context, change func(*Spec), devices ...iotax.Device) (iotax.Machine, string, error) {
 	t.Helper()
 	s := Kind.New().(*Spec)
@@ -63,7 +63,7 @@ func openGuest(t *testing.T, change func(*Spec), devices ...iotax.Device) *machi
 	return m.(*machine)
 }
 
-// emulated keeps the probe of accelerators out of tests that are about something else.
+// emulated selects tcg, so that a test does not probe the accelerator.
 func emulated(s *Spec) { s.Accel = "tcg" }
 
 func closeGuest(t *testing.T, g *machine) {
@@ -105,7 +105,7 @@ func TestQEMUSuite(t *testing.T) {
 	})
 }
 
-// reach goes from the guest to a port of this host, and back.
+// reach connects from the guest to a port of this host, and from this host to a port of the guest.
 func reach(t *testing.T, g *machine) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func reach(t *testing.T, g *machine) {
 		t.Errorf("forwarded to %s, then to %s (%v)", first, again, err)
 	}
 	var got []byte
-	for len(got) == 0 && ctx.Err() == nil { // until it listens
+	for len(got) == 0 && ctx.Err() == nil { // retry until the guest listens
 		if c, err := net.Dial("tcp", first); err == nil {
 			got, _ = io.ReadAll(c)
 			c.Close()
@@ -145,7 +145,7 @@ func reach(t *testing.T, g *machine) {
 	}
 }
 
-// private checks that no other user of this host, and nothing on its network, reaches the guest's agent.
+// private checks that neither other users of this host nor its network can reach the guest's agent.
 func private(t *testing.T, g *machine) {
 	t.Helper()
 	st, err := os.Stat(filepath.Dir(g.vm.Config.Port.Socket))
@@ -157,7 +157,8 @@ func private(t *testing.T, g *machine) {
 	}
 }
 
-// reaped checks that init waits for an orphan, and leaves the children of others to them.
+// reaped checks that init waits for orphaned processes, and does not take the exit status of other processes'
+// children.
 func reaped(t *testing.T, g *machine) {
 	t.Helper()
 	got := guestOut(t, g, `sh -c 'sleep 0.1 & echo $!' >/tmp/orphan; for i in 1 2 3 4 5 6 7 8 9; do sh -c 'exit 3'; [ $? = 3 ] || echo lost; done
@@ -167,7 +168,7 @@ func reaped(t *testing.T, g *machine) {
 	}
 }
 
-// restart boots the guest once more, beside itself.
+// restart boots a second instance of the guest while the first one runs.
 func restart(t *testing.T, g *machine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -181,7 +182,7 @@ func restart(t *testing.T, g *machine) {
 		m, err := g.Restart(ctx, nil)
 		done <- restarted{m, err}
 	}()
-	// Its QEMU is seen while it boots, and is no more once it has gone.
+	// Processes includes the second QEMU during its boot, and no longer after its end.
 	early := 0
 	var r restarted
 	for booting := true; booting; {
@@ -226,7 +227,7 @@ func restart(t *testing.T, g *machine) {
 	}
 }
 
-// The smallest guest, with whatever accelerator there is, tells all about itself.
+// TestQEMUSmall boots the smallest guest with the accelerator of this host, and checks its facts and functions.
 func TestQEMUSmall(t *testing.T) {
 	s := Kind.New().(*Spec)
 	s.Memory = 256 << 20
@@ -265,7 +266,7 @@ func TestQEMUSmall(t *testing.T) {
 	if len(ps["qemu"]) == 0 || len(ps) != 1 {
 		t.Errorf("processes are %v", ps)
 	}
-	// A workload's file beside the tools, in what memory is left.
+	// fio needs memory for its file besides the tools.
 	out := guestOut(t, g, "cd /tmp && fio --name=x --size=4m --rw=randread --bs=4k --ioengine=psync --time_based --runtime=1 --output-format=json")
 	if iops := fioIOPS(t, out); iops <= 0 {
 		t.Errorf("fio did %v IOPS", iops)
@@ -287,7 +288,7 @@ func TestQEMUSmall(t *testing.T) {
 	empty(t, work)
 }
 
-// fioIOPS reads the IOPS of the first job of fio's JSON.
+// fioIOPS returns the read IOPS of the first job in fio's JSON output.
 func fioIOPS(t *testing.T, out string) float64 {
 	t.Helper()
 	var r struct {
@@ -305,7 +306,7 @@ func fioIOPS(t *testing.T, out string) float64 {
 	return r.Jobs[0].Read.IOPS
 }
 
-// Every bus, format and share, in one guest.
+// TestQEMUDevices uses every bus, disk format and share type in one guest.
 func TestQEMUDevices(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -319,7 +320,7 @@ func TestQEMUDevices(t *testing.T) {
 		}
 		return p
 	}
-	qcow := filepath.Join(dir, "q,w.qcow2") // a comma is special to QEMU
+	qcow := filepath.Join(dir, "q,w.qcow2") // a comma is special in QEMU's options
 	if out, err := exec.Command("qemu-img", "create", "-q", "-f", "qcow2", qcow, "8M").CombinedOutput(); err != nil {
 		t.Fatalf("qemu-img: %v: %s", err, out)
 	}
@@ -382,8 +383,8 @@ func TestQEMUDevices(t *testing.T) {
 	gonePids(t, all)
 }
 
-// A guest whose root is a disk can write there, has its modules and tools, and sees a disk that was plugged in while it
-// started. The root is written at each boot; the other disk keeps what a guest wrote over a power cut.
+// A guest with its root on a disk can write to it, and has modules and tools. It sees a disk that was plugged during
+// the boot. Each boot writes the root again. After a power cut, the other disk still contains the guest's files.
 func TestQEMURoot(t *testing.T) {
 	long.Test(t)
 	const rootSize, dataSize = 256 << 20, 32 << 20
@@ -434,8 +435,8 @@ func TestQEMURoot(t *testing.T) {
 	}
 }
 
-// A guest that is booted from another one's disk has a copy of it that is lost, that lies where the disk does, and whose
-// flushes QEMU carries out.
+// A second guest that boots from the first one's disk gets an overlay in the same directory, which is deleted
+// afterwards. QEMU performs flushes on the overlay.
 func TestQEMUBesideDisk(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -490,7 +491,7 @@ func TestQEMUBesideDisk(t *testing.T) {
 	}
 }
 
-// What is on a machine's own disks promises no more than what they are made of.
+// Weakens reports the durability of the file system and the QEMU options behind a guest's own disks.
 func TestQEMUWeakens(t *testing.T) {
 	memory, err := os.MkdirTemp("/dev/shm", "iotax-test-")
 	if err != nil {
@@ -533,7 +534,7 @@ func TestQEMUWeakens(t *testing.T) {
 	}
 }
 
-// gonePids waits until none of the processes runs.
+// gonePids waits up to 10 s until the processes have exited.
 func gonePids(t *testing.T, pids []int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -552,7 +553,8 @@ func gonePids(t *testing.T, pids []int) {
 	}
 }
 
-// What keeps a guest from coming up is said, with the hint where there is one, and nothing is left.
+// If a guest does not boot, the error contains the reason and, where one is known, a hint. No files or processes
+// remain.
 func TestQEMUNoBoot(t *testing.T) {
 	long.Test(t)
 	cases := []struct {
@@ -617,7 +619,7 @@ func TestQEMUCancelBoot(t *testing.T) {
 	empty(t, work)
 }
 
-// A guest that dies under a command says so with its console.
+// If the guest dies, the error of the running command quotes its console.
 func TestQEMUDeath(t *testing.T) {
 	g := openGuest(t, emulated)
 	defer closeGuest(t, g)
@@ -633,7 +635,7 @@ func TestQEMUDeath(t *testing.T) {
 	}
 }
 
-// A guest that hangs is given up, also by a command that is under way.
+// If the guest hangs, the running command and the next one return an error.
 func TestQEMUFrozen(t *testing.T) {
 	g := openGuest(t, emulated)
 	defer closeGuest(t, g)
@@ -666,7 +668,7 @@ func (s signal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A runner that is killed leaves no guest behind. The test runs itself once more, and kills that.
+// No guest remains after its runner is killed. The test starts itself as another process and kills that process.
 func TestQEMURunnerKilled(t *testing.T) {
 	if os.Getenv("IOTAX_TEST_RUNNER") != "" {
 		g := openGuest(t, emulated, iotax.Device{ID: "d", Share: &iotax.Share{Path: t.TempDir(), Type: "virtiofs"}})
@@ -676,12 +678,12 @@ func TestQEMURunnerKilled(t *testing.T) {
 		closeGuest(t, g)
 		return
 	}
-	guesttest.Init(t) // not to be killed while it builds
+	guesttest.Init(t) // build it before the process is killed
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Short, so that the sockets are in there too: what is killed cleans nothing up.
+	// A short path, so that the sockets are in it, too: a killed process does not clean up.
 	tmp, err := os.MkdirTemp("/tmp", "k")
 	if err != nil {
 		t.Fatal(err)
@@ -713,7 +715,7 @@ func TestQEMURunnerKilled(t *testing.T) {
 	gonePids(t, pids)
 }
 
-// firstLine sends what follows want on its line.
+// firstLine sends the text after `want`, to the end of the line.
 type firstLine struct {
 	want  string
 	all   bytes.Buffer
@@ -733,7 +735,7 @@ func (f *firstLine) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What the schema claims of a number is what the code does.
+// The numbers in the schema and in doctor match the code.
 func TestQEMUClaims(t *testing.T) {
 	claims := map[string]string{
 		"Memory":      "the micro-guest needs " + plan.Size(minMemory).String(),
