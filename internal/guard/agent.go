@@ -2,10 +2,11 @@ package guard
 
 import "iotax/internal/agent"
 
-// These run on the machine that has the files.
+// These functions run on the machine that has the device.
 var (
-	// Inspect collects the facts of a block device, and changes nothing. Only root can.
+	// Inspect collects the facts of a block device. It changes nothing and needs root.
 	Inspect = agent.New("guard.inspect", inspect)
-	// Survey finds a block device and reads its start: a device may have a size and be refused to this user.
+	// Survey finds a block device and reads its first bytes, because a user may see the size of a device without
+	// permission to read it.
 	Survey = agent.New("guard.survey", survey)
 )

@@ -21,12 +21,12 @@ import (
 	"iotax/internal/agent"
 )
 
-// A system is where the files of the kernel are. Tests have their own.
+// A system holds the paths of procfs and sysfs. Tests use their own.
 type system struct{ proc, sys string }
 
 var kernel = system{proc: "/proc", sys: "/sys"}
 
-// busyTries is how often inspect looks again at a device that a process has open: udev opens a new one for a moment.
+// busyTries limits how often inspect checks a device that a process has open: udev opens a new device briefly.
 const busyTries = 4
 
 func inspect(ctx context.Context, q Query) (*Facts, error) { return kernel.inspect(ctx, q) }
@@ -55,7 +55,7 @@ func (s system) inspect(ctx context.Context, q Query) (*Facts, error) {
 	}
 }
 
-// read looks for signatures with the means of this package.
+// read searches the device for signatures without external tools.
 func (f *Facts) read() error {
 	device, err := os.Open(f.Path)
 	if err == nil {
@@ -67,7 +67,7 @@ func (f *Facts) read() error {
 	return nil
 }
 
-// facts collects the facts of one moment, without reading the device.
+// facts collects the current facts. Only wipefs and blkid read the device.
 func (s system) facts(ctx context.Context, q Query) (*Facts, error) {
 	fail := func(hint, format string, args ...any) (*Facts, error) {
 		return nil, &iotax.Error{Op: opLook, On: q.Path, Err: fmt.Errorf(format, args...), Hint: hint}
@@ -135,7 +135,7 @@ func (s system) facts(ctx context.Context, q Query) (*Facts, error) {
 	return f, nil
 }
 
-// find returns the real path and the number, major:minor, of a block device.
+// find returns the real path and the number (major:minor) of a block device.
 func find(path string) (real, number string, err error) {
 	var st unix.Stat_t
 	fail := func(err error, hint string) (string, string, error) {
@@ -175,7 +175,7 @@ func survey(_ context.Context, q SurveyQuery) (d Device, err error) {
 		return fail(err, "")
 	}
 	if d.Size == 0 {
-		// fio reads such a device with 0 IOPS and no error.
+		// fio reports 0 IOPS and no error for such a device.
 		return fail(errors.New("its size is 0: nothing is connected to it"), "connect it first (nbd-client, losetup, insert the medium)")
 	}
 	if err := readAt(f, make([]byte, min(4096, d.Size)), 0); err != nil {
@@ -201,7 +201,7 @@ func survey(_ context.Context, q SurveyQuery) (d Device, err error) {
 
 func numberOf(dev uint64) string { return fmt.Sprintf("%d:%d", unix.Major(dev), unix.Minor(dev)) }
 
-// identify returns the ID of the file that path leads to, "" if it cannot be had.
+// identify returns the ID of the file that path leads to, or "" if stat fails.
 func identify(path string) string {
 	st, err := status(path)
 	if err != nil {
@@ -210,7 +210,7 @@ func identify(path string) string {
 	return idOf(st)
 }
 
-// status is stat without asking a network file system's server, which may hang.
+// status is stat without a request to a network file system's server, which may hang.
 func status(path string) (*unix.Statx_t, error) {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st)
@@ -224,7 +224,8 @@ func idOf(st *unix.Statx_t) string {
 	return fmt.Sprintf("%d:%d:%d", st.Dev_major, st.Dev_minor, st.Ino)
 }
 
-// device returns the directory of a device in /sys. Podman hides /sys/dev/block from its containers.
+// device returns the sysfs directory of a device. It also searches /sys/class/block, because Podman hides
+// /sys/dev/block from its containers.
 func (s system) device(number string) (dir string, ok bool) {
 	if real, err := filepath.EvalSymlinks(s.sys + "/dev/block/" + number); err == nil && exists(real+"/dev") {
 		return real, true
@@ -238,7 +239,7 @@ func (s system) device(number string) (dir string, ok bool) {
 	return "", false
 }
 
-// A walk adds the nodes of a device and of those that it is related to.
+// A walk adds the nodes of a device and of its related devices to the facts.
 type walk struct {
 	system
 	facts *Facts
@@ -299,8 +300,8 @@ func (w *walk) visit(as Relation, dir string) error {
 	return nil
 }
 
-// loopBacking identifies the file of the loop device whose directory in /sys is dir. The kernel knows the file also where its path leads
-// nowhere, or by now to another file.
+// loopBacking identifies the backing file of the loop device with the sysfs directory dir. It asks the kernel, because
+// path may no longer exist, or lead to another file.
 func (s system) loopBacking(dir, path string) Backing {
 	name := filepath.Base(dir)
 	b := Backing{User: name, ID: identify(path), Path: path}
@@ -314,7 +315,7 @@ func (s system) loopBacking(dir, path string) Backing {
 	defer f.Close()
 	var st unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK || numberOf(uint64(st.Rdev)) != firstLine(dir+"/dev") {
-		return b // a node of another device
+		return b // the node belongs to another device
 	}
 	if info, err := unix.IoctlLoopGetStatus64(int(f.Fd())); err == nil && info.Inode != 0 {
 		b.ID = fmt.Sprintf("%s:%d", numberOf(info.Device), info.Inode)
@@ -322,13 +323,13 @@ func (s system) loopBacking(dir, path string) Backing {
 	return b
 }
 
-// octal undoes the escapes of /proc/swaps.
+// octal replaces the escapes in /proc/swaps.
 var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 func (s system) swaps() (all []Backing, err error) {
 	text, err := os.ReadFile(s.proc + "/swaps")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // a kernel without swap
+		return nil, nil // the kernel has no swap
 	}
 	for line := range strings.Lines(string(text)) {
 		if path, _, _ := strings.Cut(line, " "); strings.HasPrefix(path, "/") {
@@ -339,7 +340,8 @@ func (s system) swaps() (all []Backing, err error) {
 	return all, err
 }
 
-// exclusive reports whether another holder keeps the device open with O_EXCL.
+// exclusive reports whether another holder has the device open with O_EXCL. It returns false if this process holds the
+// device.
 func exclusive(path string, held bool) (bool, error) {
 	if held {
 		return false, nil
@@ -356,8 +358,8 @@ func exclusive(path string, held bool) (bool, error) {
 
 func openAlone(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0) }
 
-// Hold opens a block device of this host exclusively. Until the file is closed, the kernel refuses to mount the device, to swap to it,
-// or to build anything on it. fio, which does not open it exclusively, can.
+// Hold opens a block device of this host exclusively. Until the file is closed, the kernel does not mount the device,
+// swap to it, or build another device on it. fio can still use the device, because it does not open it exclusively.
 func Hold(path string) (*os.File, error) {
 	f, err := openAlone(path)
 	if errors.Is(err, unix.EBUSY) {
@@ -366,9 +368,9 @@ func Hold(path string) (*os.File, error) {
 	return f, err
 }
 
-// askTools has wipefs and blkid look for signatures, where they are installed.
+// askTools searches for signatures with wipefs and blkid, if they are installed.
 func (f *Facts) askTools(ctx context.Context) error {
-	if wipefs, err := agent.Tool("wipefs"); err == nil && run(ctx, wipefs, "--version").err == nil { // that of a busybox has no --version
+	if wipefs, err := agent.Tool("wipefs"); err == nil && run(ctx, wipefs, "--version").err == nil { // busybox's wipefs has no --version
 		r := run(ctx, wipefs, "--no-act", "--parsable", f.Path)
 		if r.err != nil {
 			return r.err
@@ -382,16 +384,16 @@ func (f *Facts) askTools(ctx context.Context) error {
 	}
 	blkid, err := agent.Tool("blkid")
 	if err != nil {
-		return nil //nolint:nilerr // Looked says whether wipefs did
+		return nil //nolint:nilerr // Looked reports whether wipefs searched the device
 	}
 	r := run(ctx, blkid, "-p", "-o", "export", f.Path)
 	switch r.status {
-	case 0, 2: // found, nothing found
+	case 0, 2: // signatures found, none found
 		f.Looked = true
 	case 8:
 		f.Looked = true
 		f.Signs = appendNew(f.Signs, "several signatures that contradict each other")
-	default: // a busybox
+	default: // busybox's blkid
 		r = run(ctx, blkid, f.Path)
 	}
 	for _, word := range strings.Fields(r.out) {
@@ -409,7 +411,7 @@ type result struct {
 	err    error
 }
 
-// toolTime bounds wipefs and blkid: they read a few sectors.
+// toolTime limits wipefs and blkid, which read only a few sectors.
 const toolTime = 30 * time.Second
 
 func run(ctx context.Context, args ...string) result {
@@ -426,7 +428,7 @@ func run(ctx context.Context, args ...string) result {
 	return result{out, status, err}
 }
 
-// mounts lists the mounts that any process sees.
+// mounts returns the mounts in the mount namespaces of all processes.
 func (s system) mounts() (all []Mount, err error) {
 	seen := map[string]bool{}
 	var text strings.Builder
@@ -452,8 +454,9 @@ func (s system) mounts() (all []Mount, err error) {
 	return all, err
 }
 
-// open lists the processes that have block devices, or the backing files of f, open. It compares numbers: nodes and files have other
-// names in other namespaces and by hard links. To prove that /proc shows open files, it must find its own /dev/null.
+// open returns the processes that have block devices, or the backing files of f, open. It compares numbers, because
+// nodes and files have other names in other namespaces and as hard links. It opens /dev/null and searches for it, to
+// make sure that /proc shows open files.
 func (s system) open(f *Facts) (all []Open, own int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
@@ -497,7 +500,7 @@ func (s system) open(f *Facts) (all []Open, own int, err error) {
 	return all, own, nil
 }
 
-// glob returns the files that a pattern without errors matches.
+// glob returns the files that match pattern, which must be valid.
 func glob(pattern string) []string {
 	found, _ := filepath.Glob(pattern)
 	return found
@@ -515,7 +518,7 @@ func line(file string) (string, error) {
 	return first, err
 }
 
-// printable returns the text in a file: a page of vital product data begins with four bytes of header.
+// printable returns the printable ASCII characters of a file. This removes the 4-byte header of a VPD page.
 func printable(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(strings.Map(func(r rune) rune {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake is a system whose files are made up: links begin with "->".
+// fake returns a system with these files. A text that starts with "->" makes a symbolic link.
 func fake(t *testing.T, files map[string]string) system {
 	t.Helper()
 	root := t.TempDir()
@@ -38,7 +38,7 @@ func fake(t *testing.T, files map[string]string) system {
 	return system{proc: root + "/proc", sys: root + "/sys"}
 }
 
-// seen are the files of /proc without which no facts can be had.
+// seen returns the files of /proc that facts needs, and more.
 func seen(more map[string]string) map[string]string {
 	files := map[string]string{
 		"proc/self": "->7", "proc/7/fd/3": "->/dev/null", "proc/7/mountinfo": "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n",
@@ -50,7 +50,7 @@ func seen(more map[string]string) map[string]string {
 	return files
 }
 
-// loop makes a loop device.
+// loop makes a loop device of the given size. It returns the path, the number and the backing file.
 func loop(t *testing.T, size int64) (dev, number, file string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -77,7 +77,7 @@ func loop(t *testing.T, size int64) (dev, number, file string) {
 	return dev, firstLine("/sys/class/block/" + filepath.Base(dev) + "/dev"), file
 }
 
-// A device is refused for its relations in /sys, and for the users of related devices.
+// Judge reports a device's relations in /sys, and the users of related devices.
 func TestRelations(t *testing.T) {
 	dev, number, _ := loop(t, 24<<20)
 	node := func(files map[string]string, name, number string) {
@@ -154,7 +154,7 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// An incomplete /proc or /sys is an error: the device only seems to have no user.
+// An incomplete /proc or /sys is an error: otherwise the device would seem unused.
 func TestFactsUnseen(t *testing.T) {
 	dev, number, _ := loop(t, 24<<20)
 	for _, c := range []struct {
@@ -183,7 +183,7 @@ func TestFactsUnseen(t *testing.T) {
 	}
 }
 
-// A loop device over a device that /sys does not show is refused.
+// A loop device on a device that /sys does not show is an error.
 func TestSlaveUnseen(t *testing.T) {
 	dev, _, _ := loop(t, 8<<20)
 	s := fake(t, map[string]string{"sys/devices/sdx/dev": "8:240", "sys/devices/sdx/loop/backing_file": dev + "\n"})
@@ -193,7 +193,7 @@ func TestSlaveUnseen(t *testing.T) {
 	}
 }
 
-// The kernel identifies the file of a loop device also by another name, and when it has none any more.
+// loopBacking identifies the backing file even after it was deleted and replaced.
 func TestBackingIdentity(t *testing.T) {
 	dev, _, file := loop(t, 8<<20)
 	want := identify(file)
@@ -208,7 +208,7 @@ func TestBackingIdentity(t *testing.T) {
 	}
 }
 
-// A swap file is listed under its unescaped name.
+// The paths of swap files are unescaped.
 func TestSwaps(t *testing.T) {
 	s := fake(t, map[string]string{"proc/swaps": "Filename Type\n/a\\040b\\134c\\040(deleted)    file 1 0 -2\n/dev/vdb partition 1 0 -3\n"})
 	all, err := s.swaps()
@@ -220,7 +220,7 @@ func TestSwaps(t *testing.T) {
 	}
 }
 
-// An exclusive open finds a holder that neither /sys nor a mount shows.
+// An exclusive open detects a holder that neither /sys nor the mounts show.
 func TestExclusive(t *testing.T) {
 	dev, _, _ := loop(t, 8<<20)
 	f, err := Hold(dev)
@@ -244,7 +244,7 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// Inspect fails for a user who is not root.
+// Inspect fails for users other than root.
 func TestInspectNeedsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if _, err := inspect(t.Context(), Query{Path: "/dev/null"}); !errors.Is(err, fs.ErrPermission) {

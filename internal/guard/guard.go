@@ -1,5 +1,5 @@
-// Package guard finds out whether a block device may be overwritten. Inspect collects facts from /proc, /sys and the device, on the
-// machine that has it. Facts.Judge, which is pure, returns the reasons against.
+// Package guard checks whether a block device may be overwritten. Inspect collects facts from /proc, /sys and the
+// device, on the machine that has the device. Facts.Judge does no I/O and returns the reasons against overwriting it.
 package guard
 
 import (
@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// ErrNotRoot reports that only root sees what uses a device.
+// ErrNotRoot reports that Inspect does not run as root.
 var ErrNotRoot = fmt.Errorf("%w: only root sees what uses a device and what is on it", fs.ErrPermission)
 
 const opLook = "look at block device"
 
-// A Query is about the block device that Path leads to.
+// A Query asks Inspect about the block device at Path.
 type Query struct {
 	Path string
-	Held bool // this process has it open exclusively
-	Read bool // look for signatures also where a tool has, unless the device is in use
+	Held bool // this process has the device open exclusively
+	Read bool // search for signatures even if a tool has, unless the device is in use
 }
 
-// A SurveyQuery is about the block device that Path leads to.
+// A SurveyQuery asks Survey about the block device at Path.
 type SurveyQuery struct {
 	Path  string
-	Trust bool // refuse a path that another user may lead to another device
+	Trust bool // refuse a path that another user could redirect to another device
 }
 
-// A Device is what Survey found.
+// A Device is the result of Survey.
 type Device struct {
 	Path      string // real path
 	Number    string // major:minor
@@ -37,7 +37,7 @@ type Device struct {
 	MountedOn string // in this mount namespace; "" if it is not mounted
 }
 
-// Facts are what the machine reports about a block device, the devices above, below and beside it, and their users.
+// Facts are the machine's information about a block device, its related devices, and their users.
 type Facts struct {
 	Path   string // real path
 	Number string // major:minor
@@ -46,32 +46,32 @@ type Facts struct {
 	Model  string
 
 	ReadOnly  bool
-	Exclusive bool // another holder keeps it open with O_EXCL
+	Exclusive bool // another holder has it open with O_EXCL
 
 	Nodes   []Node    // the device itself first
 	Files   []Backing // behind the loop devices among the nodes
 	Loops   []Backing // behind all loop devices of the machine
 	Swaps   []Backing
-	Exports []Backing // what the kernel serves by NVMe-oF and LIO
+	Exports []Backing // that the kernel exports through NVMe-oF and LIO
 	Btrfs   []string  // names of the members of mounted btrfs
 	Mounts  []Mount   // of all mount namespaces
-	Open    []Open    // block devices and backing files that processes have open
+	Open    []Open    // block devices and backing files that are open
 	Own     int       // id of the process that collected the facts
 
-	Looked bool     // wipefs or blkid has looked for signatures
+	Looked bool     // wipefs or blkid has searched for signatures
 	Signs  []string // signatures, as wipefs, blkid or Signatures name them
 	Traces []Trace
 }
 
-// A Relation is what a node is to the device that was asked for.
+// A Relation is the relation of a node to the queried device.
 type Relation string
 
 const (
 	Self      Relation = "self"
 	Partition Relation = "partition"
-	Holder    Relation = "holder" // made of the device: LVM, RAID, multipath
-	Slave     Relation = "slave"  // the device is made of it
-	Whole     Relation = "whole"  // the disk that the device is a partition of
+	Holder    Relation = "holder" // built on the device: LVM, RAID, multipath
+	Slave     Relation = "slave"  // the device is built on it
+	Whole     Relation = "whole"  // the disk that contains the partition
 )
 
 // A Node is a block device in /sys.
@@ -79,17 +79,17 @@ type Node struct {
 	Relation Relation
 	Number   string // major:minor
 	Name     string // in /sys
-	Kind     string // name of the device mapper, or level of the RAID
+	Kind     string // name in the device mapper, or level of the RAID
 }
 
 // A Backing is a file that the kernel uses: behind a loop device, as swap, or as an export.
 type Backing struct {
-	User string // name of the loop device, "" of others
-	ID   string // major:minor:inode; "b" and major:minor of a block device; "" where it is not known, as of the node's files in a pod
+	User string // name of the loop device, otherwise ""
+	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, as for the host's files in a pod
 	Path string
 }
 
-// same reports whether both are one file. It compares paths if the identity of one of them is not known.
+// same reports whether both are the same file. If one ID is unknown, it compares paths.
 func (a Backing) same(b Backing) bool {
 	if a.ID == "" || b.ID == "" {
 		return a.Path == b.Path
@@ -97,14 +97,14 @@ func (a Backing) same(b Backing) bool {
 	return a.ID == b.ID
 }
 
-// A Mount is a line of a mountinfo.
+// A Mount is a line of mountinfo.
 type Mount struct {
 	Number string // major:minor
 	Source string
 	Point  string
 }
 
-// An Open is a file that a process has open. ID is that of a Backing.
+// An Open is a file that a process has open. ID is in the format of Backing.ID.
 type Open struct {
 	PID int
 	ID  string
@@ -112,24 +112,24 @@ type Open struct {
 
 // A Verdict lists the reasons against overwriting a device.
 type Verdict struct {
-	InUse  []string // it has a user
-	Busy   []string // a process has it open, which may pass
-	OnIt   []string // it carries signatures
-	Traces []Trace  // remains of something whose main signature may be gone
+	InUse  []string // the device has a user
+	Busy   []string // a process has the device open, possibly only for a moment
+	OnIt   []string // the device contains signatures
+	Traces []Trace  // remains of a structure whose main signature may be gone
 }
 
 // Used reports whether the device has a user.
 func (v Verdict) Used() bool { return len(v.InUse)+len(v.Busy) > 0 }
 
-// Reasons are all reasons, in words.
+// Reasons returns all reasons as text.
 func (v Verdict) Reasons() []string {
 	return slices.Concat(v.InUse, v.Busy, v.OnIt, traceTexts(v.Traces))
 }
 
-// HeldText is the reason when an exclusive open fails.
+// HeldText is the reason that is reported if an exclusive open fails.
 const HeldText = "something in the system holds it (a mount, RAID, LVM, a file system's member…)"
 
-// prefixes begin a reason that is about a related device.
+// prefixes holds the start of a reason about a related device.
 var prefixes = map[Relation]string{
 	Partition: "its partition ", Holder: "its holder ", Slave: "what it is made of, ", Whole: "the disk it is a part of, ",
 }
@@ -163,7 +163,7 @@ func (f *Facts) Judge() Verdict {
 		}
 		return "", false
 	}
-	// use adds a reason if the backing is a node, by number or by path, or the file of a loop device.
+	// use adds a reason if b is a node, by number or path, or the backing file of a loop device.
 	use := func(b Backing, text string) {
 		number, isBlock := strings.CutPrefix(b.ID, "b")
 		n, ours := nodes[number]
@@ -224,7 +224,7 @@ func (f *Facts) Judge() Verdict {
 			say(n, text)
 		} else if n, ours := names[path.Clean(m.Source)]; ours {
 			say(n, text)
-		} else if path, ours := file(Backing{Path: m.Source}); ours { // the kernel mounts erofs from a file, too
+		} else if path, ours := file(Backing{Path: m.Source}); ours { // the kernel can mount erofs from a file
 			add("its file %s %s", path, text)
 		}
 	}
@@ -242,10 +242,10 @@ func (f *Facts) Judge() Verdict {
 	return v
 }
 
-// devPath is the path of a device that /sys calls name.
+// devPath returns the path of a device with this name in /sys.
 func devPath(name string) string { return "/dev/" + strings.ReplaceAll(name, "!", "/") }
 
-// traceTexts names the first place of each kind of trace.
+// traceTexts describes each kind of trace by its first position and the number of further ones.
 func traceTexts(all []Trace) (texts []string) {
 	places := map[string][]int64{}
 	var names []string
@@ -269,7 +269,7 @@ func traceTexts(all []Trace) (texts []string) {
 	return texts
 }
 
-// firstLine returns the first line of a file without blanks around it, "" if it cannot be read.
+// firstLine returns the first line of a file without surrounding blanks, or "" if it cannot be read.
 func firstLine(file string) string {
 	b, _ := os.ReadFile(file)
 	first, _, _ := strings.Cut(string(b), "\n")

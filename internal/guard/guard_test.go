@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sdx is a device that nothing uses.
+// sdx returns the facts of an unused device.
 func sdx() Facts {
 	return Facts{Path: "/dev/sdx", Number: "8:240", Size: 1 << 20, Nodes: []Node{{Self, "8:240", "sdx", ""}}, Own: 7}
 }
@@ -15,7 +15,7 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		set  func(*Facts)
-		want string // all reasons; "" for none
+		want string // all reasons; "" means none
 	}{
 		{"nothing", func(f *Facts) {}, ""},
 		{"read-only", func(f *Facts) { f.ReadOnly = true }, "it is read-only"},

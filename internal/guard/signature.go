@@ -16,7 +16,7 @@ import (
 	"iotax"
 )
 
-// A magic is bytes that say what is on a device. An offset below zero counts from the device's end.
+// A magic is a byte sequence that identifies the content of a device. A negative offset counts from the device's end.
 type magic struct {
 	name   string
 	offset int64
@@ -26,7 +26,7 @@ type magic struct {
 //go:embed magics.txt
 var magicsText string
 
-// magics have their place on the device, scattered are strong enough to be looked for in any sector.
+// magics are at fixed offsets of the device. scattered are distinctive enough to be searched for in every sector.
 var magics, scattered = readMagics(magicsText)
 
 func readMagics(text string) (fixed, anywhere []magic) {
@@ -49,11 +49,11 @@ func readMagics(text string) (fixed, anywhere []magic) {
 	return fixed, anywhere
 }
 
-// signatureSpan is how much of each end of a device is looked at.
+// signatureSpan is the number of bytes that are read at each end of a device.
 const signatureSpan = 3 << 20
 
-// signatures names what the first and last bytes of a device of size bytes say is on it. head and tail
-// are its first and last signatureSpan bytes, or all of it.
+// signatures returns the names of the signatures on a device of size bytes. head and tail are its first and last
+// signatureSpan bytes, or the whole device if it is smaller.
 func signatures(head, tail []byte, size int64) []string {
 	var found []string
 	at := func(offset int64, n int) []byte {
@@ -73,14 +73,14 @@ func signatures(head, tail []byte, size int64) []string {
 			found = appendNew(found, m.name)
 		}
 	}
-	// The superblock of RAID 1.0 lies 8 KiB before the end and that of 0.90 in the last whole 64 KiB but one,
-	// each at a multiple of its unit.
+	// The superblock of RAID 1.0 is 8 KiB before the end, rounded down to 4 KiB. That of RAID 0.90 is in the last 64
+	// KiB block but one.
 	for _, offset := range []int64{(size/512 - 16) &^ 7 * 512, size&^(64<<10-1) - 64<<10} {
 		if offset > 0 && bytes.Equal(at(offset, 4), []byte("\xfc\x4e\x2b\xa9")) {
 			found = appendNew(found, "Linux RAID")
 		}
 	}
-	// ZFS keeps four labels of 256 KiB, two at each end; the upper half of each is a ring of uberblocks.
+	// ZFS has four labels of 256 KiB, two at each end. The upper half of each is a ring of uberblocks.
 	for _, label := range []int64{0, 256 << 10, size&^(256<<10-1) - 512<<10, size&^(256<<10-1) - 256<<10} {
 		for i := int64(0); label >= 0 && i < 128; i++ {
 			b := at(label+128<<10+i<<10, 8)
@@ -89,7 +89,8 @@ func signatures(head, tail []byte, size int64) []string {
 			}
 		}
 	}
-	// A master boot record: its mark, and an entry that is plausible. Boot sectors of FAT and NTFS have the mark too.
+	// A master boot record has this mark and a plausible partition entry. Boot sectors of FAT and NTFS have only the
+	// mark.
 	if b := at(510, 2); bytes.Equal(b, []byte("\x55\xaa")) {
 		for i := range int64(4) {
 			e := at(446+16*i, 16)
@@ -101,7 +102,8 @@ func signatures(head, tail []byte, size int64) []string {
 	return found
 }
 
-// readSignatures reads both ends of the device, and the places of backup superblocks, and adds what is there.
+// readSignatures reads both ends of the device and the positions of backup superblocks, and adds the signatures and
+// traces.
 func (f *Facts) readSignatures(device io.ReaderAt) error {
 	ends := min(signatureSpan, f.Size)
 	head, tail, sample := make([]byte, ends), make([]byte, ends), make([]byte, sampleSize)
@@ -118,13 +120,13 @@ func (f *Facts) readSignatures(device io.ReaderAt) error {
 	all = append(all, traces(tail, f.Size-ends, f.Size)...)
 	slices.SortFunc(all, func(a, b Trace) int { return cmp.Compare(a.At, b.At) })
 	f.Traces = slices.Compact(all)
-	if len(f.Signs) == 0 { // the names of the tools are better known
+	if len(f.Signs) == 0 { // the tools' names are better known
 		f.Signs = signatures(head, tail, f.Size)
 	}
 	return nil
 }
 
-// readAt fills b from the byte at.
+// readAt fills b with the device's bytes from offset `at`.
 func readAt(device io.ReaderAt, b []byte, at int64) error {
 	if n, err := device.ReadAt(b, at); n < len(b) {
 		return fmt.Errorf("cannot read %d bytes at %d: %w", len(b), at, err)
@@ -132,13 +134,14 @@ func readAt(device io.ReaderAt, b []byte, at int64) error {
 	return nil
 }
 
-// A Trace is a sector of a device that belonged to a file system, a volume manager or a partition table whose main signature may have gone.
+// A Trace is a sector that belonged to a file system, a volume manager or a partition table. Its main signature may be
+// gone.
 type Trace struct {
-	At   int64 // bytes
+	At   int64 // in bytes from the start of the device
 	Name string
 }
 
-// appendNew appends a name that is not there yet.
+// appendNew appends name unless the slice contains it.
 func appendNew(all []string, name string) []string {
 	if slices.Contains(all, name) {
 		return all
@@ -146,11 +149,11 @@ func appendNew(all []string, name string) []string {
 	return append(all, name)
 }
 
-// sector is the unit in which traces are found and erased.
+// sector is the unit in bytes in which traces are found and erased.
 const sector = 512
 
-// traces names what is in the sectors of data, which begins at a device's byte from, outside of the places of magics. All signatures are
-// longer than four bytes, so that random data, as a run leaves, has none.
+// traces returns the traces in the sectors of data, except magics at their offsets. data starts at byte `from` of the
+// device. No signature is a short one that the random data of a run would match.
 func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
 		name := traceIn(data[:sector])
@@ -190,10 +193,11 @@ func traceIn(b []byte) string {
 
 const sampleSize = 4096
 
-// copyPlaces are the multiples of sampleSize outside of a device's ends at which file systems keep copies of their superblock. ext2/3/4 does
-// so in the block groups 1 and 3, 5, 7 to some power; a group has a power of two of bytes, at least 8 MiB. The places of btrfs (64 MiB, 256 GiB),
-// OCFS2 (4 GiB to some power) and Ceph (1, 10, 100, 1000 GiB) are among these. XFS has a copy in each of its allocation groups, 4 on most
-// devices and at most 1 TiB long.
+// copyPlaces returns the offsets outside the device's ends at which file systems keep copies of their superblock. All
+// are multiples of sampleSize. ext2/3/4 has copies in block group 1 and in the groups that are powers of 3, 5 and 7.
+// The size of a group is a power of two, at least 8 MiB. These offsets include those of btrfs (64 MiB, 256 GiB), OCFS2
+// (powers of 4 GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group. Most devices have 4
+// groups, and a group has at most 1 TiB.
 func copyPlaces(size int64) (places []int64) {
 	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 125} {
 		for length := int64(8 << 20); group*length < size; length *= 2 {
@@ -208,7 +212,7 @@ func copyPlaces(size int64) (places []int64) {
 	return slices.DeleteFunc(slices.Compact(places), func(at int64) bool { return at < signatureSpan || at+sampleSize > size-signatureSpan })
 }
 
-// Erase is a command that overwrites the traces on the device path.
+// Erase returns a shell command that overwrites the traces on the device.
 func Erase(path string, all []Trace) string {
 	c := "for s in"
 	for _, t := range all {

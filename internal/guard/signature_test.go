@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Every signature in the tables is found at its place, and empty devices of any size have none.
+// Each signature in the tables is found at its offset. Devices of zeroes have no signatures, whatever their size.
 func TestSignatures(t *testing.T) {
 	const size = 24 << 20
 	for _, m := range magics {
@@ -40,7 +40,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// A device that is shorter than it reports is not called empty.
+// A device that is shorter than its reported size is an error, not an empty device.
 func TestSignaturesUnreadable(t *testing.T) {
 	for _, short := range []int{0, 1 << 20, 24<<20 - 1} {
 		f := Facts{Size: 24 << 20}
@@ -50,7 +50,7 @@ func TestSignaturesUnreadable(t *testing.T) {
 	}
 }
 
-// The names that a tool has found are kept.
+// Names that a tool has found take precedence.
 func TestSignaturesOfTools(t *testing.T) {
 	device := make([]byte, 24<<20)
 	copy(device[0x438:], "\x53\xef")

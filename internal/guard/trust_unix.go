@@ -12,8 +12,9 @@ import (
 	"syscall"
 )
 
-// Distrust returns why another user may replace the directory dir, or one above it, if this process is root: root would follow the
-// replacement. It trusts the user who called sudo, and that user's private group, who can become root anyhow.
+// Distrust returns an error if this process is root and another user could replace dir or one of its parents: root
+// would follow the replacement. It trusts the user who called sudo and that user's private group, because that user
+// can become root anyway.
 func Distrust(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -35,7 +36,7 @@ func Distrust(dir string) error {
 		switch mode := info.Mode(); {
 		case !info.IsDir():
 			why = "it is not a directory"
-		case mode&os.ModeSticky != 0: // only the owners of names in it can change them
+		case mode&os.ModeSticky != 0: // only the owner of an entry can rename or remove it
 		case mode&0o002 != 0:
 			why = "other users may write to it"
 		case mode&0o020 != 0 && (gid != uid || uid != caller):
@@ -53,10 +54,12 @@ func Distrust(dir string) error {
 	}
 }
 
-// parent is the directory of an absolute path, "" of one in /. The kernel follows a link before "..", so nothing is cleaned.
+// parent returns the parent of an absolute path, or "" for a path in /. It does not clean the path, because the kernel
+// follows links before "..".
 func parent(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
 
-// distrustLinks is Distrust of the way to a file, and to the files that it leads to if it is a symbolic link.
+// distrustLinks calls Distrust for the directory of path. If path is a symbolic link, it does the same for the link's
+// target.
 func distrustLinks(path string) error {
 	for {
 		if err := Distrust(parent(path)); err != nil {
@@ -64,7 +67,7 @@ func distrustLinks(path string) error {
 		}
 		to, err := os.Readlink(path)
 		switch {
-		case errors.Is(err, syscall.EINVAL): // it is not a link
+		case errors.Is(err, syscall.EINVAL): // not a symbolic link
 			return nil
 		case err != nil:
 			return err
