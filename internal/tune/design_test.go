@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// spaceOf has factors with so many values.
+// spaceOf returns a space of factors with these numbers of values.
 func spaceOf(levels ...int) (s space) {
 	for _, n := range levels {
 		var all []int
@@ -18,10 +18,10 @@ func spaceOf(levels ...int) (s space) {
 	return s
 }
 
-// In every array each two symbols of two factors meet in proportion to how often they occur, and the first row is the present
-// combination. The screening design tells all mean effects apart.
+// The array is orthogonal: each pair of values of two factors occurs in proportion to the frequencies of the two
+// values. The first row is the present combination. The screening design can estimate all main effects separately.
 func TestScreen(t *testing.T) {
-	for levels, want := range map[string]int{ // combinations of the screening design
+	for levels, want := range map[string]int{ // expected number of combinations in the screening design; 0 means any
 		"2 2 2": 8, "2 2 2 2 2 2 2": 16, "2 2 2 2 2 2 2 2": 24, "2 2 2 2 2 2 2 2 2 2 2 2": 32, "3 2 2": 0, "4 4 2 2": 0, "3 4 2 2": 0, "5 3 2": 0, "8 2 2 2 2": 0, "2 1 2 2 2": 16,
 	} {
 		var n []int
@@ -64,7 +64,7 @@ func TestScreen(t *testing.T) {
 		if _, ok := fitted(design, make([]float64, len(design)), s.mains()); !ok {
 			t.Errorf("%s: the effects are mixed up", levels)
 		}
-		// With the foldover an interaction of two factors of two values adds nothing to any mean effect.
+		// With the foldover, an interaction of two two-level factors does not change any main effect.
 		if slices.Max(n) > 2 || len(s) < 3 {
 			continue
 		}
@@ -81,7 +81,7 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// A path adds the best single changes one by one, and ends with the best combination.
+// A path adds the best single changes one at a time, and ends with the best combination.
 func TestPath(t *testing.T) {
 	all := spaceOf(2, 2, 3).all(func(int) bool { return true })
 	if len(all) != 12 {

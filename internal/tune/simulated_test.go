@@ -11,15 +11,15 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A world measures combinations of seven options in no time.
+// A world simulates the measurement of combinations.
 type world struct {
 	factors []Factor
-	gain    func(Combo) float64 // log ratio to the present combination
+	gain    func(Combo) float64 // log of the ratio to the present combination
 	wrong   func(Combo) Wrong
-	noise   func() float64 // of the logarithm of one trial
+	noise   func() float64 // error of the logarithm of one trial's result
 }
 
-// factors are n options that are off, and can be on.
+// factors returns n options with the values off and on.
 func factors(n int) (out []Factor) {
 	for i := range n {
 		out = append(out, Factor{string(rune('a' + i)), []string{"off", "on"}})
@@ -50,7 +50,7 @@ func (w *world) search() *Search {
 		}}
 }
 
-// truth is the largest gain of a combination that may be recommended.
+// truth returns the largest gain of a combination that may be recommended.
 func (w *world) truth() float64 {
 	best := math.Inf(-1)
 	for _, c := range whole(w.factors).all(func(int) bool { return true }) {
@@ -72,10 +72,10 @@ func whole(factors []Factor) (s space) {
 	return s
 }
 
-// score is what studies came to.
+// A score counts the outcomes of studies.
 type score struct {
 	studies, within, sure, covered, named int
-	exact                                 int // the changes are those that were planted
+	exact                                 int // studies that recommended exactly the planted changes
 	trials                                float64
 }
 
@@ -105,7 +105,8 @@ func (s score) String() string {
 	return fmt.Sprintf("within the margin %5.1f %%  exact %5.1f %%  names one %5.1f %%  gain covered %5.1f %%  decided %5.1f %%  %5.0f trials", 100*float64(s.within)/n, 100*float64(s.exact)/n, 100*float64(s.named)/n, 100*float64(s.covered)/n, 100*float64(s.sure)/n, s.trials/n)
 }
 
-// additive is a gain of so many percent for each option that is on, and for pairs.
+// additive returns a gain function: `single` maps each option to its gain as a fraction, and `pairs` the additional
+// gain of two options.
 func additive(single map[int]float64, pairs map[[2]int]float64) func(Combo) float64 {
 	return func(c Combo) (sum float64) {
 		for f, gain := range single {
@@ -126,7 +127,8 @@ func normal(random *rand.Rand, sd float64) func() float64 {
 	return func() float64 { return sd * random.NormFloat64() }
 }
 
-// onlyCache makes option g an improvement that is only a cache: it doubles everything, and is found out.
+// onlyCache makes option g an invalid improvement: it doubles every result, and Measure reports that a cache served
+// it.
 func onlyCache(gain func(Combo) float64) (func(Combo) float64, func(Combo) Wrong) {
 	return func(c Combo) float64 {
 			if c[6] > 0 {
@@ -141,8 +143,9 @@ func onlyCache(gain func(Combo) float64) (func(Combo) float64, func(Combo) Wrong
 		}
 }
 
-// The combination that is recommended is within the margin of the best one in 95 % of studies, at every kind of effects and noise. Two
-// planted effects are found and a cache is refused in 19 of 20, and nothing is named where nothing differs.
+// In 95 % of studies, the recommended combination is within the margin of the best one, for each kind of effects and
+// noise. In 95 %, both planted effects are found, and no change is recommended if nothing differs. An option that only
+// adds a cache is always refused.
 func TestSimulated(t *testing.T) {
 	studies := 40
 	if !testing.Short() {
@@ -157,7 +160,7 @@ func TestSimulated(t *testing.T) {
 		cache   bool
 		noise   func() float64
 		want    Combo
-		least   float64 // share of studies within the margin
+		least   float64 // required share of studies within the margin
 	}{
 		{"b 20 %, e 12 %, together 10 % more, g a cache", factors(7), additive(two, map[[2]int]float64{{1, 4}: 0.1}), true, normal(random, 0.1), Combo{0, 1, 0, 0, 1, 0, 0}, 0.95},
 		{"the same without an interaction", factors(7), additive(two, nil), true, normal(random, 0.1), Combo{0, 1, 0, 0, 1, 0, 0}, 0.95},
@@ -205,15 +208,15 @@ func TestSimulated(t *testing.T) {
 			s.add(w, r, c.want)
 		}
 		t.Logf("%-52s %s", c.what, s)
-		slack := 2.6 * math.Sqrt(0.05*0.95/float64(studies)) // of the simulation itself
+		slack := 2.6 * math.Sqrt(0.05*0.95/float64(studies)) // sampling error of the simulation
 		if float64(s.within)/float64(studies) < c.least-slack || c.want != nil && float64(s.exact)/float64(studies) < c.least-slack {
 			t.Errorf("%s: %s", c.what, s)
 		}
 	}
 }
 
-// The search takes at most a quarter of the device time of the full factorial, whose answer is decided in the same way and has the same
-// error: all 128 combinations in each round, until one is surely within the margin of each other, or for 96 rounds.
+// The search needs at most a quarter of the trials of the full factorial, which measures all 128 combinations in each
+// round. The full factorial uses the same stopping rule and error rate, and stops after 96 rounds at the latest.
 func TestAgainstFullFactorial(t *testing.T) {
 	studies := 1
 	if !testing.Short() {
