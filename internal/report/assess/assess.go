@@ -1,5 +1,5 @@
-// Package assess describes a report in sentences, worst first: its losses, the causes that a check supports, and how it was
-// measured.
+// Package assess summarizes a report in sentences, worst first: the losses, their causes as far as a check supports
+// them, and how the run was measured.
 package assess
 
 import (
@@ -13,72 +13,72 @@ import (
 	"iotax/stat"
 )
 
-// An Assessment is the report in sentences, worst first. The first one is the answer.
+// An Assessment summarizes a report in sentences, worst first. The first sentence is the answer.
 type Assessment struct {
 	Sentences []Sentence
 }
 
-// Answer returns the first sentence: the largest loss.
+// Answer returns the text of the first sentence, which reports the largest loss if there is one.
 func (a Assessment) Answer() string { return a.Sentences[0].Text }
 
-// A Sentence is one statement with the numbers it is based on.
+// A Sentence is one statement, with the numbers that support it.
 type Sentence struct {
 	Kind    SentenceKind `json:"kind"`
 	Text    string       `json:"text"`
-	Figures []Figure     `json:"figures,omitempty"` // in the order of the text; none for a sentence about the run
-	Causes  []Cause      `json:"causes,omitempty"`  // supported by a check; each is in Text
-	Notes   []int        `json:"-"`                 // numbers of the notes behind it, ascending
+	Figures []Figure     `json:"figures,omitempty"` // in the order of the text; nil for a sentence about the whole run
+	Causes  []Cause      `json:"causes,omitempty"`  // causes that a check supports; each appears in Text
+	Notes   []int        `json:"-"`                 // numbers of the notes that support the sentence, ascending
 }
 
-// A SentenceKind orders sentences. After the answer, they follow in the order of this list.
+// A SentenceKind determines the position of a sentence. After the answer, sentences follow in the order of this list.
 type SentenceKind string
 
 const (
 	SaysNothing SentenceKind = "nothing"      // there is nothing to compare
 	SaysSum     SentenceKind = "sum"          // counts of verdicts, and problems that checks found
-	SaysMemory  SentenceKind = "memory"       // the baseline is memory, not a device
+	SaysMemory  SentenceKind = "memory"       // the baseline is served from memory, not from a device
 	SaysLoss    SentenceKind = "loss"         // a target is worse
-	SaysStages  SentenceKind = "stages"       // where an I/O takes longer
+	SaysStages  SentenceKind = "stages"       // the stage in which an I/O takes longer
 	SaysInvalid SentenceKind = "invalid"      // invalid results
 	SaysFailed  SentenceKind = "failed"       // a target without a number
-	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed
+	SaysUnsure  SentenceKind = "inconclusive" // more rounds are needed for a verdict
 	SaysUnlike  SentenceKind = "not ranked"   // targets that cannot be ranked
-	SaysShare   SentenceKind = "share"        // share of a network, or of another target than that of the ratio
+	SaysShare   SentenceKind = "share"        // share of a network or of a target other than the reference
 	SaysUneven  SentenceKind = "uneven"       // clients with unequal shares
 	SaysPath    SentenceKind = "fast path"    // whether a repeated operation was fast
-	SaysBest    SentenceKind = "best way"     // which part size and concurrency is the fastest
-	SaysLazy    SentenceKind = "lazy"         // what using a volume before it is copied gains
+	SaysBest    SentenceKind = "best way"     // the fastest part size and concurrency
+	SaysLazy    SentenceKind = "lazy"         // the gain from using a volume before it is copied
 	SaysGain    SentenceKind = "gain"         // a target is better
-	SaysSame    SentenceKind = "same"         // inside the margin
+	SaysSame    SentenceKind = "same"         // the difference is within the margin
 	SaysNoise   SentenceKind = "noise"        // values that vary between trials
 )
 
 var sentenceOrder = []SentenceKind{SaysNothing, SaysSum, SaysMemory, SaysLoss, SaysStages, SaysInvalid, SaysFailed, SaysUnsure, SaysUnlike, SaysShare, SaysUneven, SaysPath, SaysBest, SaysLazy, SaysGain, SaysSame, SaysNoise}
 
-// A Figure is a number in a sentence.
+// A Figure is a number that supports a sentence.
 type Figure struct {
 	Target   string         `json:"target"`
 	Workload string         `json:"workload"`
 	Metric   string         `json:"metric"`
-	Against  string         `json:"against,omitempty"` // what Ratio is relative to, "" if there is no ratio
+	Against  string         `json:"against,omitempty"` // target that Ratio is relative to; "" if there is no ratio
 	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil if there is no ratio
 }
 
-// A Cause explains a number and is supported by a check.
+// A Cause explains a number. A check supports it.
 type Cause struct {
-	Rule string `json:"rule"` // of the check: "blocking-submit", "line-rate"
+	Rule string `json:"rule"` // the check's rule, for example "blocking-submit" or "line-rate"
 	Text string `json:"text"` // as in the sentence
 }
 
-// assessing is the state of making an Assessment.
+// assessing is the state while an Assessment is built.
 type assessing struct {
 	*report.Report
 	out []Sentence
 
-	reasons map[*report.Row][]reason // by row, computed once
+	reasons map[*report.Row][]reason // cache of findReasons
 }
 
-// An assessed is a row with its section.
+// An assessed is a row and its section.
 type assessed struct {
 	s *report.Section
 	r *report.Row
@@ -99,7 +99,7 @@ func (c assessed) name() string {
 	return c.r.Target + " / " + format.Work(c.s.Workload, format.Label(c.s.Metric))
 }
 
-// Of describes a report in sentences.
+// Of assesses a report.
 func Of(r *report.Report) Assessment {
 	a := &assessing{Report: r, reasons: map[*report.Row][]reason{}}
 	cells := a.cells()
@@ -132,7 +132,7 @@ func Of(r *report.Report) Assessment {
 	return Assessment{append([]Sentence{first}, a.out...)}
 }
 
-// expected counts the expectations.
+// expected returns a sentence that counts the missed and undecided expectations.
 func (a *assessing) expected() string {
 	all, n := len(a.Expected), a.Outcomes()
 	is := func(n int) string {
@@ -155,7 +155,8 @@ func (a *assessing) expected() string {
 	}
 }
 
-// cells returns the rows of the deciding metrics, without the baseline's and without targets that take no part in a workload.
+// cells returns the rows of the deciding metrics, except the baseline's rows and targets that do not run the
+// workload.
 func (a *assessing) cells() []assessed {
 	var out []assessed
 	for i := range a.Sections {
@@ -172,7 +173,7 @@ func (a *assessing) cells() []assessed {
 	return out
 }
 
-// unmeasured returns the notes that report why a workload could not run on the row's target.
+// unmeasured returns the notes that explain why a workload could not run on the row's target.
 func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 	for _, n := range a.Found() {
 		if n.Rule == rules.CellNotMeasured.ID && a.Concerns(n, r) {
@@ -184,7 +185,7 @@ func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 
 func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 
-// notes returns the numbers of the row's notes with one of the rules.
+// notes returns the numbers of the notes about the row whose rule is one of ids.
 func (a *assessing) notes(r *report.Row, ids ...string) []int {
 	var out []int
 	for _, n := range a.Found() {

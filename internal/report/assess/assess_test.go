@@ -14,7 +14,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// What has nothing to be compared with is no comparison that could not be judged.
+// A target without a reference does not count as a comparison that cannot be judged.
 func TestAnswerOfSomeTargets(t *testing.T) {
 	run, trials := reporttest.SomeTargets()
 	r := report.New(run, trials)
@@ -31,7 +31,7 @@ func TestAnswerOfSomeTargets(t *testing.T) {
 	}
 }
 
-// says returns the sentences of a kind.
+// says returns the sentences of kind k.
 func says(r *report.Report, k SentenceKind) []Sentence {
 	var out []Sentence
 	for _, s := range Of(r).Sentences {
@@ -42,14 +42,14 @@ func says(r *report.Report, k SentenceKind) []Sentence {
 	return out
 }
 
-// An assessCase is a run and what its assessment says of it.
+// An assessCase is a run and the expected sentence of its assessment.
 type assessCase struct {
-	rounds  int // 8 where it is 0
+	rounds  int // 0 means 8
 	cells   []reporttest.CellSpec
 	change  func(*iotax.Run, []*iotax.Trial)
-	kind    SentenceKind // of the sentence wanted; "" is the answer
-	want    string       // a part of it; with a kind, "" means there must be none of that kind
-	without string       // not in any sentence
+	kind    SentenceKind // of the expected sentence; "" means the answer
+	want    string       // a part of that sentence; if kind is set, "" means that no sentence has that kind
+	without string       // must not occur in any sentence
 }
 
 func (c assessCase) report() *report.Report {
@@ -60,7 +60,7 @@ func (c assessCase) report() *report.Report {
 	return report.New(run, trials)
 }
 
-// causeCases are about the causes in the answer.
+// causeCases returns cases for the causes in the answer.
 func causeCases() map[string]assessCase {
 	disk := reporttest.Reads("disk", 10000, nil)
 	finding := func(target string, iops float64, rule rules.Rule) reporttest.CellSpec {
@@ -142,7 +142,7 @@ func causeCases() map[string]assessCase {
 		"at the ceiling itself": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 6000, nil)}, want: "; it is near the limit of the CPU",
 			change: func(r *iotax.Run, _ []*iotax.Trial) {
 				r.Calibration = &iotax.Calibration{NullIOPS: 11000}
-				r.Targets[0].Facts = map[string]string{"machine.kernel": "6.1"} // elsewhere: the ceiling is not its own
+				r.Targets[0].Facts = map[string]string{"machine.kernel": "6.1"} // on another machine, so this host's limit does not apply
 			}},
 		"both at the ceiling": {cells: []reporttest.CellSpec{disk, reporttest.Reads("share", 6000, nil)}, want: "4k read is", without: "CPU",
 			change: func(r *iotax.Run, _ []*iotax.Trial) { r.Calibration = &iotax.Calibration{NullIOPS: 11000} }},
@@ -175,8 +175,8 @@ func causeCases() map[string]assessCase {
 	}
 }
 
-// Every cause is told where a check supports it, and is not told where the check is silent, where it
-// spoke in a few trials only, or where it holds for both sides.
+// A cause is reported if a check supports it. It is not reported if the check found nothing, found it in only a few
+// trials, or found it on both sides.
 func TestCauses(t *testing.T) {
 	for name, c := range causeCases() {
 		r := c.report()
@@ -196,7 +196,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// sentenceCases are about the sentences behind the answer.
+// sentenceCases returns cases for the sentences after the answer.
 func sentenceCases() map[string]assessCase {
 	disk, loss := reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil)
 	bad := iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 %"}
@@ -399,13 +399,13 @@ func sentenceCases() map[string]assessCase {
 	}
 }
 
-// Each kind of sentence stands where its data are, and nowhere else.
+// Each kind of sentence appears only if the data support it.
 func TestSentences(t *testing.T) {
 	for name, c := range sentenceCases() {
 		r := c.report()
 		got := says(r, c.kind)
 		if len(got) > 0 && got[0].Text == Of(r).Answer() && len(says(r, c.kind)) > 0 && c.kind != SaysSame {
-			got = got[1:] // the answer has tests of its own
+			got = got[1:] // the answer has its own tests
 		}
 		switch {
 		case c.want == "" && len(got) > 0:
@@ -416,7 +416,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// What the sentences about a line and a fast path conclude.
+// Check the conclusions about the network's rate and the fast path.
 func TestLimitsAndPaths(t *testing.T) {
 	for share, want := range map[float64]string{.9: "the network is the limit.", .3: "the network is not the limit.", .7: "bandwidth.", 1.2: "more than the line carries"} {
 		run, trials := reporttest.RunOf(8, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Values: map[string]float64{"download.bandwidth": 1e6 * share}},
@@ -428,7 +428,7 @@ func TestLimitsAndPaths(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", share, got, want)
 		}
 	}
-	// What an interval does not hold apart is not concluded.
+	// If the interval includes opposite conclusions, the sentence draws none.
 	for share, noise := range map[float64]float64{.6: .8, .7: .6, .75: .6} {
 		run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Noise: noise, Values: map[string]float64{"download.bandwidth": 1e6 * share}},
 			reporttest.CellSpec{Target: "tcp", Workload: "network", Values: map[string]float64{"bandwidth": 1e6}})
@@ -461,7 +461,7 @@ func TestAssessmentOrder(t *testing.T) {
 			t.Errorf("said twice: %q", s.Text)
 		}
 	}
-	// Of the losses the largest comes first.
+	// The largest loss comes first.
 	var worst []float64
 	for _, s := range says(r, SaysLoss) {
 		worst = append(worst, s.Figures[0].Ratio.Estimate)

@@ -15,24 +15,26 @@ import (
 	"iotax/stat"
 )
 
-// Shares of a network's rate. From lineIsLimit on, the network is the limit. Up to lineIsNoLimit it is not. A share above
-// lineAtMost cannot have come over the network.
+// Thresholds for shares of a network's rate. If the share is at least lineIsLimit, the network is the limit. If it is
+// at most lineIsNoLimit, the network is not the limit. Data at a share above lineAtMost cannot all have crossed the
+// network.
 const (
 	lineIsLimit   = 0.85
 	lineIsNoLimit = 0.50
 	lineAtMost    = 1.05
 )
 
-// A reason is a cause with its number in one cell. The numbers of several cells become a range.
+// A reason is a cause with its number in one cell. If several cells share a sentence, their numbers are combined to a
+// range.
 type reason struct {
 	rule   string
-	figure float64 // NaN if it has no number
+	figure float64 // NaN if there is no number
 	tell   func(figure string) string
 	format func(float64) string
 	notes  []int
 }
 
-// causes returns the causes of cells that have the same ones, and the numbers of their notes.
+// causes returns the common causes of cells, and the numbers of the notes that support them.
 func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	var out []Cause
 	var notes []int
@@ -60,8 +62,8 @@ func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	return out, slices.Compact(notes)
 }
 
-// why returns the reasons of a cell. A finding of at most half of its trials is not a reason, nor is one that the other side of
-// the comparison has too.
+// why returns the reasons for a cell's result. A finding in at most half of the trials is not a reason, and neither
+// is a finding that the reference has too.
 func (a *assessing) why(c assessed) []reason {
 	if known, ok := a.reasons[c.r]; ok {
 		return known
@@ -88,7 +90,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if name, x, ok := a.lineShare(c); ok && worse {
 		x, copies := a.withCopies(c, x)
 		switch text, sure := ofLine(x); {
-		case !sure || text == "" || x.Lo > lineAtMost: // a share that is too high does not explain a loss
+		case !sure || text == "" || x.Lo > lineAtMost: // the share is inconclusive, or too high to explain a loss
 		default:
 			rule, with := "line-rate", ""
 			if x.Estimate <= lineIsNoLimit {
@@ -122,7 +124,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		depth, asked = a.depth(c)
 	}
 	switch {
-	case depth >= stat.DepthReached*asked && asked > 1: // the queue reached the depth that the job asked for
+	case depth >= stat.DepthReached*asked && asked > 1: // the queue reached the requested depth
 	case blocking && depth > 0 && asked > 1:
 		add(rules.BlockingSubmit.ID, depth, depthText, func(f string) string {
 			return fmt.Sprintf("submission blocks: only %s of %s I/Os were in flight", f, depthText(asked))
@@ -132,7 +134,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 			return fmt.Sprintf("only %s of %s I/Os were in flight (Little's law)", f, depthText(asked))
 		})
 	}
-	// If both sides are limited by their CPU, that does not explain the difference.
+	// If the CPU limits both sides, it does not explain the difference.
 	for _, x := range []struct{ rule, text string }{
 		{rules.GeneratorBound.ID, "its load generator had no more CPU, so the CPU is the limit"},
 		{rules.CPUBound.ID, "it is near the limit of the CPU"},
@@ -147,7 +149,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		}
 		break
 	}
-	// Stolen time explains a loss of about its own size.
+	// Stolen time explains a loss only if it is at least half as large.
 	lost := 1 - c.r.Ratio.Estimate
 	if stolen := max(a.median(c, iotax.ValueCPUHostSteal), a.median(c, iotax.ValueCPUMachineSteal)); here(rules.Steal.ID) && !there(rules.Steal.ID) && stolen >= lost/2 {
 		add(rules.Steal.ID, stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
@@ -155,7 +157,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if here(rules.ThrottleStep.ID) && !there(rules.ThrottleStep.ID) {
 		plain(rules.ThrottleStep.ID, "a rate limit began during its trials")
 	}
-	// The late I/Os are missing from the number of I/Os only, not from the bytes.
+	// I/Os that complete late are missing only in the number of I/Os, not in the bytes.
 	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here(rules.DrainCounted.ID) && !there(rules.DrainCounted.ID) && over >= lost/2 {
 		add(rules.DrainCounted.ID, over, share, func(f string) string {
 			return "the end of its queue was counted as time, so it looks " + f + " slower than it is"
@@ -171,7 +173,8 @@ func depthText(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// found reports whether more than half of a row's valid trials, its target, or a note of the report has a finding of the rule.
+// found reports whether the rule has a finding in more than half of a row's valid trials or on its target, or, for
+// CPUBound, in a note about the row.
 func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	n, with := 0, 0
 	for _, t := range a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload}) {
@@ -194,8 +197,8 @@ func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	return rule == rules.CPUBound.ID && slices.ContainsFunc(a.Found(), func(x *report.Note) bool { return x.Rule == rule && a.Concerns(x, r) })
 }
 
-// depth returns the number of I/Os in flight by Little's law, the median over the trials, and the number that the job asked for.
-// A number that is not known is 0.
+// depth returns the number of I/Os in flight by Little's law, as the median over the trials, and the number that the
+// job requested. Unknown numbers are 0.
 func (a *assessing) depth(c assessed) (got, asked float64) {
 	var depths []float64
 	for _, t := range a.TrialsOf(report.Cell{Target: c.r.Target, Workload: c.s.Workload}) {
@@ -212,7 +215,7 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 		}
 		d := stat.Little(flows...)
 		if n, err := strconv.Atoi(t.Facts[iotax.FactClients]); err == nil && n > 1 {
-			d /= float64(n) // one queue each
+			d /= float64(n) // each client has its own queue
 		}
 		if d > 0 {
 			depths = append(depths, d)
@@ -230,7 +233,7 @@ func (a *assessing) depth(c assessed) (got, asked float64) {
 	return stat.Median(depths).Estimate, asked
 }
 
-// median returns the median of a value over the cell's valid trials, 0 if none has it.
+// median returns the median of a value over the cell's valid trials, or 0 if no trial has the value.
 func (a *assessing) median(c assessed, name string) float64 {
 	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
 		v, ok := t.Value(name)
@@ -238,7 +241,8 @@ func (a *assessing) median(c assessed, name string) float64 {
 	})
 }
 
-// overrun returns the share of a trial's time that passed after its window.
+// overrun returns the share of a trial's duration after the end of its measuring window, as the median over the
+// trials.
 func (a *assessing) overrun(c assessed) float64 {
 	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
 		v, ok := t.Value(iotax.ValueDuration)
@@ -259,8 +263,8 @@ func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool))
 	return stat.Median(xs).Estimate
 }
 
-// lineShare returns the share of the network's rate that a cell reaches. The rate is that of a network target that the plan
-// names, else a fact of the cell's trials or target.
+// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. The rate is that of
+// a network target that the plan compares the cell with, otherwise a fact of the cell's trials or target.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {
 		if a.Workload(sh.Workload).Kind == "network" {
@@ -288,8 +292,8 @@ func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok 
 	return "the line rate", stat.Median(xs), true
 }
 
-// withCopies returns the share of the network that a server needs for data written to it. A server that keeps copies on other
-// servers sends each byte again, once for each copy, and receives it once.
+// withCopies returns the share of the network that a storage server uses when data is written to it, and the number
+// of further copies. A server that replicates data receives each byte once and sends it once for each further copy.
 func (a *assessing) withCopies(c assessed, share stat.Interval) (stat.Interval, int) {
 	kept, _, _ := strings.Cut(a.Target(c.r.Target).Facts[iotax.FactS3Copies], ",")
 	n, err := strconv.Atoi(kept)
@@ -309,11 +313,11 @@ func copiesText(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// lines adds the shares that no loss mentions.
+// lines adds sentences about the shares that no loss mentions.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
 	var parts []string
-	// Cells of a target with the same conclusion about the same thing share a sentence.
+	// Cells of a target with the same reference and conclusion share a sentence.
 	type group struct {
 		target, of, limit string
 		sure              bool
@@ -360,7 +364,7 @@ func (a *assessing) lines(cells []assessed) {
 			s.Figures = append(s.Figures, Figure{c.r.Target, c.s.Workload, c.s.Metric, g.shares[i].Against, &g.shares[i].Ratio})
 			name := c.s.Workload
 			if strings.Contains(name, ",") && len(g.cells) > 1 {
-				name = strconv.Quote(name) // a comma in a name must not look like one of the list
+				name = strconv.Quote(name) // a comma in a name must not look like a separator of the list
 			}
 			names = append(names, name)
 		}
@@ -390,8 +394,8 @@ func (a *assessing) lines(cells []assessed) {
 	}
 }
 
-// ofLine describes what a share of a network's rate means for the limit. sure is false if the interval contains shares that mean
-// the opposite.
+// ofLine returns what a share of a network's rate means for the limit, or "". sure is false if the interval also
+// includes shares with the opposite meaning.
 func ofLine(i stat.Interval) (text string, sure bool) {
 	switch {
 	case i.Lo > lineAtMost:
@@ -407,10 +411,11 @@ func ofLine(i stat.Interval) (text string, sure bool) {
 	return "whether the network is the limit is not decided", false
 }
 
-// fastPath is the factor by which a repeated operation is faster if it uses what the first one left.
+// fastPath is the least speed-up of a repeated operation that indicates the fast path, which reuses the result of the
+// first operation.
 const fastPath = 10
 
-// paths adds whether repeated operations were fast.
+// paths adds a sentence for each cell with a repeated operation: whether the repetition took the fast path.
 func (a *assessing) paths() {
 	for _, w := range a.Workloads() {
 		for _, t := range a.Targets() {
@@ -422,7 +427,7 @@ func (a *assessing) paths() {
 				f, ok := pathValue(x, iotax.ValueFirstDuration)
 				s, both := pathValue(x, iotax.ValueSecondDuration)
 				if !ok || !both {
-					break // all trials of a cell have the same values
+					break // all trials of a cell have the same set of values
 				}
 				first, second = append(first, f), append(second, s)
 			}
@@ -448,7 +453,7 @@ func (a *assessing) paths() {
 	}
 }
 
-// pathValue returns the value of that name, or of a name that ends with it ("volume.first.duration").
+// pathValue returns the value with that name, or with a name that ends with it ("volume.first.duration").
 func pathValue(t *report.Trial, name string) (float64, bool) {
 	for v := range t.All() {
 		if (v.Name == name || strings.HasSuffix(v.Name, "."+name)) && v.Value > 0 {

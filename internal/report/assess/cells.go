@@ -14,8 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// answer returns the report in a sentence: the largest confirmed loss, else the largest gain, else that no difference was found,
-// else why nothing can be compared.
+// answer returns the answer in a sentence: the largest confirmed loss, otherwise the largest gain, otherwise that no
+// difference was found, otherwise why nothing can be compared.
 func (a *assessing) answer(cells []assessed) (out Sentence) {
 	var worst, best *assessed
 	counts := map[stat.Verdict]int{}
@@ -116,7 +116,8 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	return out
 }
 
-// undecided is the answer if no comparison has a verdict of slower or faster, and not all are inside the margin.
+// undecided returns the answer for comparisons without a verdict of slower or faster that are not all within the
+// margin.
 func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	switch {
 	case noisy == 0 && few == judged:
@@ -149,7 +150,7 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 		if c.r.Verdict != stat.Inconclusive {
 			continue
 		}
-		if c.r.Ratio == nil || format.Vague(c.r.Ratio.Interval) || !c.r.Ratio.Contains(1) { // no bounds that can be printed
+		if c.r.Ratio == nil || format.Vague(c.r.Ratio.Interval) || !c.r.Ratio.Contains(1) { // there are no bounds to print
 			return s
 		}
 		if w := format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit); !slices.Contains(words, w) {
@@ -163,7 +164,7 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	return fmt.Sprintf("%s: %s could be up to %s or %s", s, one, words[0].Estimate(format.Lone(lo)), words[0].Estimate(format.Lone(hi)))
 }
 
-// failedAll returns why the first trial failed if all did, else "".
+// failedAll returns the error of the first trial if all trials failed, otherwise "".
 func (a *assessing) failedAll() string {
 	if slices.ContainsFunc(a.Trials, func(t *report.Trial) bool { return t.Err == "" }) {
 		return ""
@@ -172,7 +173,7 @@ func (a *assessing) failedAll() string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// tied returns the worst cell, and then those of the same work whose intervals do not separate them from it.
+// tied returns the worst cell, followed by the other losses in the same section that cannot be told apart from it.
 func tied(worst assessed, cells []assessed) []assessed {
 	out := []assessed{worst}
 	for _, c := range cells {
@@ -192,7 +193,7 @@ func both(n int) string {
 	return "all"
 }
 
-// named returns the names of targets, and which of them are emulated: "guest 9p and guest nfs (both emulated)".
+// named lists targets and marks the emulated ones: "guest 9p and guest nfs (both emulated)".
 func (a *assessing) named(names ...string) string {
 	emulated := 0
 	marked := slices.Clone(names)
@@ -208,7 +209,8 @@ func (a *assessing) named(names ...string) string {
 	return format.Enumerate(marked, format.Listed, "target")
 }
 
-// than describes one cell: "4k random read is 33× slower than on host disk", or "4k random read on guest 9p is …".
+// than compares one cell with its reference: "4k random read is 33× slower than on host disk", or "4k random read on
+// guest 9p is …".
 func than(c assessed, number func(format.Contrast, stat.Interval) string, on string) string {
 	s := format.Work(c.s.Workload, format.Label(c.s.Metric))
 	if on != "" {
@@ -217,7 +219,7 @@ func than(c assessed, number func(format.Contrast, stat.Interval) string, on str
 	return fmt.Sprintf("%s is %s than on %s", s, number(format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit), c.r.Ratio.Interval), c.r.Against)
 }
 
-// compared adds losses and gains. The cells of a target with the same causes share a sentence.
+// compared adds sentences about losses and gains. Cells of a target with the same causes share a sentence.
 func (a *assessing) compared(cells []assessed) {
 	pick := slices.Clone(cells)
 	slices.SortStableFunc(pick, func(x, y assessed) int { return cmp.Compare(distance(y.r), distance(x.r)) })
@@ -255,7 +257,7 @@ func (a *assessing) compared(cells []assessed) {
 	}
 }
 
-// grouped groups items by key, in the order of the first item of each. It leaves out items without a key.
+// grouped groups items by key, in order of first occurrence. It omits items without a key.
 func grouped[T any, K comparable](items []T, key func(T) (K, bool)) [][]T {
 	at := map[K]int{}
 	var out [][]T
@@ -274,7 +276,7 @@ func grouped[T any, K comparable](items []T, key func(T) (K, bool)) [][]T {
 	return out
 }
 
-// distance returns how far a ratio is from 1, as a factor above 1, and 0 without a ratio.
+// distance returns how far a ratio is from 1, as a factor of at least 1. It returns 0 if there is no ratio.
 func distance(r *report.Row) float64 {
 	if r.Ratio == nil || !(r.Ratio.Estimate > 0) {
 		return 0
@@ -282,7 +284,7 @@ func distance(r *report.Row) float64 {
 	return math.Max(r.Ratio.Estimate, 1/r.Ratio.Estimate)
 }
 
-// invalid adds the invalid results, by their rule.
+// invalid adds sentences about the invalid results, grouped by note.
 func (a *assessing) invalid(cells []assessed) {
 	for _, group := range grouped(cells, func(c assessed) (*report.Note, bool) {
 		n := a.invalidates(c)
@@ -316,7 +318,7 @@ func (a *assessing) invalidates(c assessed) *report.Note {
 	return nil
 }
 
-// conditions describe in a sentence why a rule makes a number invalid.
+// conditions maps a rule that makes a number invalid to a phrase for the sentence.
 var conditions = map[string]string{
 	rules.CacheServed.ID:      "cached",
 	rules.WriteAbsorbed.ID:    "cached writes",
@@ -325,7 +327,7 @@ var conditions = map[string]string{
 	rules.NoRatio.ID:          "a value has no logarithm",
 }
 
-// failed adds the targets without a number.
+// failed adds sentences about the targets without a result.
 func (a *assessing) failed(cells []assessed) {
 	opened := map[string]bool{}
 	for _, c := range cells {
@@ -361,7 +363,7 @@ func (a *assessing) failed(cells []assessed) {
 	}
 }
 
-// unsure adds the cells that need more rounds, the widest interval first.
+// unsure adds a sentence about the cells that need more rounds, widest interval first.
 func (a *assessing) unsure(cells []assessed) {
 	var open []assessed
 	for _, c := range cells {
@@ -403,7 +405,7 @@ func (a *assessing) unsure(cells []assessed) {
 	a.say(s)
 }
 
-// unlike adds the targets that are not ranked because their flushes promise something else.
+// unlike adds sentences about the targets that are not ranked because their flushes guarantee something different.
 func (a *assessing) unlike(cells []assessed) {
 	type kind struct {
 		durability iotax.Durability
@@ -436,10 +438,10 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 }
 
-// unevenBelow is the least ratio of the slowest client to the fastest that is not reported.
+// unevenBelow is the ratio of the slowest client to the fastest below which the clients are reported as uneven.
 const unevenBelow = 0.8
 
-// uneven adds clients with unequal shares, at the largest number of clients.
+// uneven adds a sentence for each cell with unequal clients, at its largest number of clients.
 func (a *assessing) uneven() {
 	for _, c := range a.Scalings {
 		p := c.Points[len(c.Points)-1]
@@ -452,7 +454,7 @@ func (a *assessing) uneven() {
 	}
 }
 
-// same adds the cells that are inside the margin.
+// same adds a sentence about the cells whose difference is within the margin.
 func (a *assessing) same(cells []assessed) {
 	s := Sentence{Kind: SaysSame}
 	var names []string
@@ -462,7 +464,7 @@ func (a *assessing) same(cells []assessed) {
 			names = append(names, c.name())
 		}
 	}
-	if len(names) == 0 || len(names) == len(cells) { // then the answer reports it
+	if len(names) == 0 || len(names) == len(cells) { // if all cells are, the answer already reports it
 		return
 	}
 	s.Text = fmt.Sprintf("No difference, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// noise adds the values that vary from trial to trial.
+// noise adds a sentence about the cells whose values vary too much between trials.
 func (a *assessing) noise() {
 	type noisy struct {
 		c  assessed
@@ -37,7 +37,8 @@ func (a *assessing) noise() {
 	for _, n := range all {
 		s.Figures = append(s.Figures, Figure{Target: n.c.r.Target, Workload: n.c.s.Workload, Metric: n.c.s.Metric})
 		name := n.c.name()
-		// The metrics of a fio job are one measurement in different units. Those of other work are not.
+		// The metrics of a fio job are one measurement in different units. Those of other workloads are separate
+		// measurements.
 		if w := a.Workload(n.c.s.Workload); len(w.Metrics) > 1 && w.Kind != "" && w.Kind != "fio" {
 			name = n.c.r.Target + " / " + format.Subject(n.c.s.Workload, n.c.s.Label)
 		}
@@ -47,13 +48,14 @@ func (a *assessing) noise() {
 	a.say(s)
 }
 
-// An Outcome names verdicts that are counted together.
+// An Outcome names a group of verdicts that are counted together.
 type Outcome struct {
 	Word string
 	Of   []stat.Verdict
 }
 
-// Count counts verdicts by outcome: "5 worse", "1 too noisy to call".
+// Count returns the number of verdicts for each outcome: "5 worse", "1 too noisy to call". It omits outcomes without
+// verdicts.
 func Count(verdicts []stat.Verdict, outcomes []Outcome) (out []string) {
 	for _, o := range outcomes {
 		n := 0
@@ -69,7 +71,7 @@ func Count(verdicts []stat.Verdict, outcomes []Outcome) (out []string) {
 	return out
 }
 
-// sum counts the verdicts, and names the checks that found a problem.
+// sum adds a sentence with the counts of the verdicts and the checks that found a problem.
 func (a *assessing) sum(cells []assessed) {
 	if len(a.Trials) == 0 {
 		return
@@ -120,7 +122,8 @@ func (a *assessing) sum(cells []assessed) {
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
 
-// memory adds baselines that are memory of the machine below them instead of a device.
+// memory adds a sentence about baselines whose data comes from the memory of the machine below them, not from a
+// device.
 func (a *assessing) memory(cells []assessed) {
 	var told []string
 	for _, c := range cells {

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// answerCases are about the first sentence.
+// answerCases returns cases for the first sentence.
 func answerCases() map[string]assessCase {
 	disk, loss := reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil)
 	noisy := reporttest.Reads("a", 9500, func(c *reporttest.CellSpec) { c.Noise = .3 })
@@ -37,7 +37,7 @@ func answerCases() map[string]assessCase {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
-	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) { // of the 10,000 I/Os per second of disk, or the noisy 9,500 of a
+	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) { // limits on the 10,000 IOPS of disk, or on the noisy 9,500 of a
 		return func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Presentation = &iotax.Presentation{}
 			for _, l := range limits {
@@ -123,8 +123,8 @@ func TestEveryAnswer(t *testing.T) {
 	}
 }
 
-// everySentence lists what the assessment can say, as its source has it, with a case in which it is said and one, much like
-// it, in which it must not be: answers, causes and sentences of the tables above.
+// everySentence lists the text of each possible sentence as it is in the source, the case in which it must appear,
+// and a similar case in which it must not. The cases are from the tables for answers, causes and sentences.
 var everySentence = []struct{ says, stands, silent string }{
 	{"The expectation is %s.", "answer/expectation", "answer/expected and no trial"},
 	{"All %d expectations are met.", "answer/met", "answer/expectation"},
@@ -242,12 +242,12 @@ var everySentence = []struct{ says, stands, silent string }{
 	{"%s, used lazily: %s.", "sentence/lazy", "sentence/no volume"},
 }
 
-// joints are strings of the assessment's source that say nothing by themselves: they stand between figures and names.
+// joints lists strings in the source that are not sentences: they join numbers and names.
 var joints = []string{"not ranked", "fast path", "best way", "more ", " and ", " to ", " of ", ", so ", "open ", "with the ", " with the ", "%s / %s of %s",
 	"%s is %s", "%s its %s", "%s of its %s"}
 
-// Whatever the assessment can say is said by a case of the tests, and there is one that must not have it: a new sentence
-// without its cases fails here.
+// Each possible sentence must appear in one test case and be absent from another. A new sentence without these cases
+// makes this test fail.
 func TestEverySentence(t *testing.T) {
 	cases := map[string]func() *report.Report{
 		"clients/uneven": func() *report.Report { return report.New(reporttest.Clients(.005)) },

@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// Environment names kernel, CPU, load generator and accelerator.
+// Environment lists kernel, CPU, load generator and accelerator.
 func Environment(r *report.Report) string {
 	var parts []string
 	add := func(label, s string) {
@@ -55,7 +55,7 @@ func Environment(r *report.Report) string {
 	return strings.Join(parts, " · ")
 }
 
-// Targets names the file system and the device of each target, "" if none is known.
+// Targets lists the file system and the device of each target. It returns "" if none is known.
 func Targets(r *report.Report) string {
 	var out []string
 	for _, t := range r.Targets() {
@@ -69,7 +69,7 @@ func Targets(r *report.Report) string {
 	return "Targets: " + strings.Join(out, ", ") + "."
 }
 
-// Protocol describes rounds, trials, caches and seed.
+// Protocol describes the rounds, trials, caches and seed.
 func Protocol(r *report.Report) string {
 	p := r.Protocol
 	if r.Run.Imported() {
@@ -100,8 +100,8 @@ func Protocol(r *report.Report) string {
 	return strings.Join(append(parts, fmt.Sprintf("seed %d", p.Seed)), ", ")
 }
 
-// Job describes the options of the fio jobs: "fio: io_uring, direct=1, iodepth=32 (1M sequential read: 8), 256MiB". It is "" if
-// no trial was one of fio.
+// Job describes the options of the fio jobs: "fio: io_uring, direct=1, iodepth=32 (1M sequential read: 8), 256MiB".
+// It returns "" if no trial ran fio.
 func Job(r *report.Report) string {
 	options := []string{iotax.FactIOEngine, iotax.FactDirect, iotax.FactIODepth, iotax.FactNumJobs, "size"}
 	values := map[string]map[string][]string{} // by option and workload
@@ -160,10 +160,10 @@ func Job(r *report.Report) string {
 	return "fio: " + strings.Join(parts, ", ") + "."
 }
 
-// mostValues is the number of values of an option that Job lists.
+// mostValues is the maximum number of values of an option that Job lists.
 const mostValues = 6
 
-// size returns the size of a job's files, "" if it has none.
+// size returns the size of a job's files, or "" if it is unknown.
 func size(job string) string {
 	var options map[string]string
 	if json.Unmarshal([]byte(job), &options) != nil { // not written by iotax
@@ -176,7 +176,7 @@ func size(job string) string {
 	return strings.ReplaceAll(rules.Bytes(n), " ", "")
 }
 
-// Method explains the brackets.
+// Method explains the intervals in brackets.
 func Method(r *report.Report) string {
 	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 is in the target's favour; margin ± %s.", format.Percent(r.Margin))
 	if n := r.Protocol.Comparisons; n > 1 {
@@ -185,7 +185,7 @@ func Method(r *report.Report) string {
 	return s
 }
 
-// Generated is the first line of the layout "generated": the date, the version and the environment.
+// Generated returns the first line of the layout "generated": the date, the version and the environment.
 func Generated(r *report.Report) string {
 	s := "Generated"
 	if !r.Run.Start.IsZero() {
@@ -198,8 +198,8 @@ func Generated(r *report.Report) string {
 	return s + "."
 }
 
-// Starts describes how much the ratios vary between starts and between the rounds of a start, by the cell that varies
-// most between starts. It is "" for a run with one start.
+// Starts describes how much the ratios vary between starts and between the rounds of a start, using the cell that
+// varies most between starts. It returns "" for a run with a single start.
 func Starts(r *report.Report) string {
 	var most *stat.StartSpread
 	cell := ""
@@ -225,7 +225,7 @@ func Starts(r *report.Report) string {
 	return text
 }
 
-// Noise describes the noise floor, or, without calibration, how much single trials of the baseline vary.
+// Noise describes the noise floor or, without calibration, the variation between trials of the baseline.
 func Noise(r *report.Report) string {
 	if c := r.Run.Calibration; c.Floor() > 0 {
 		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Rounds, "round"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
@@ -249,8 +249,8 @@ func Noise(r *report.Report) string {
 	}
 }
 
-// baselineVariation returns the least and the largest coefficient of variation of the baseline's trials under one workload, NaN
-// if no workload has two trials.
+// baselineVariation returns the smallest and the largest coefficient of variation of the baseline's trials within a
+// workload, or NaN if no workload has two trials.
 func baselineVariation(r *report.Report) (lo, hi float64) {
 	lo, hi = math.NaN(), math.NaN()
 	for i := range r.Sections {
@@ -283,8 +283,8 @@ func baselineVariation(r *report.Report) (lo, hi float64) {
 	return lo, hi
 }
 
-// Objects describes how object data was protected and verified, with the names of targets if they differ. It is "" without
-// objects.
+// Objects describes how object data was protected and verified. It names the targets if they differ. It returns "" if
+// the run has no object workloads.
 func Objects(r *report.Report) string {
 	said := map[string][]string{}
 	facts := r.ObjectFacts()
@@ -315,7 +315,7 @@ func Objects(r *report.Report) string {
 	return strings.Join(parts, " ")
 }
 
-// Heading returns the workload's name with its rounds and the state of its caches.
+// Heading returns the workload's name with the number of rounds and the state of the caches.
 func Heading(r *report.Report, s report.Section) string {
 	h := s.Workload + " · " + format.Plural(r.Protocol.Rounds[s.Workload], r.Counted())
 	if s.Open != "" {

@@ -11,11 +11,11 @@ import (
 	"iotax/stat"
 )
 
-// stallShare is the share of the time in I/Os above 100 ms from which on the stalls of a cell are reported.
+// stallShare is the minimum share of I/O time in I/Os above 100 ms at which a cell's stalls are reported.
 const stallShare = 0.01
 
-// Stalls returns a sentence for each cell whose I/Os stalled: the stalls of most trials recur evenly, or slow I/Os take much of the
-// time. The numbers are medians over the trials.
+// Stalls returns a sentence for each cell whose I/Os stalled: either stalls recur regularly in most trials, or I/Os
+// above 100 ms take much of the I/O time. The numbers are medians over the trials.
 func Stalls(r *report.Report) (out []string) {
 	trials := r.Counting()
 	seen := map[report.Cell]bool{}
@@ -56,10 +56,10 @@ func Stalls(r *report.Report) (out []string) {
 	return format.Cut(out, mostStalls, "cell")
 }
 
-// mostStalls is how many sentences of stalls a report has.
+// mostStalls is the maximum number of sentences about stalls in a report.
 const mostStalls = 10
 
-// about prints the median with two digits.
+// about formats the median with two digits.
 func about(values []float64, unit string) string {
 	v := stat.Median(values).Estimate
 	return format.Number(stat.Interval{Estimate: v, Lo: v * .98, Hi: v * 1.02}, unit)

@@ -17,7 +17,7 @@ func TestStalls(t *testing.T) {
 		t.Fatal("no stall")
 	}
 	for _, s := range got {
-		if strings.Contains(s, "9p") { // slow, but without a period
+		if strings.Contains(s, "9p") { // slow, but not periodic
 			continue
 		}
 		if !strings.Contains(s, " on "+reporttest.VirtioBlk+": the longest ") || !strings.Contains(s, " stall takes 300 ms, and stalls recur every 7.00 s in ") || !strings.HasSuffix(s, " of the time that its I/Os took is in those above 100 ms.") {

@@ -12,13 +12,13 @@ import (
 	"iotax/stat"
 )
 
-// A way is a cell that does the same work as other cells of its target with other settings.
+// A way is one of several cells of a target that do the same work with different settings.
 type way struct {
 	assessed
 	facts map[string]string
 }
 
-// ways returns by target the cells of a metric whose workload has the kind and the fact.
+// ways returns the cells of a metric, by target, whose workload has the kind and whose trials have the fact.
 func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	out := map[string][]way{}
 	for i := range a.Sections {
@@ -38,18 +38,19 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	return out
 }
 
-// of returns the ratio of x to y, paired by round, with an interval that misses with probability alpha.
+// of returns the ratio of x to y, paired by round, with an interval of confidence 1 − alpha.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	i, err := report.RatioOf(y.r.Dots, x.r.Dots, x.s.Better, stat.Options{Alpha: alpha})
 	return i, err == nil
 }
 
-// fastestParts adds which part size and concurrency uploads fastest, and which others may be as fast. Each is compared with the
-// fastest, so the intervals allow for their number (Bonferroni): all of them hold together with 1-α.
+// fastestParts adds a sentence about the part size and concurrency with the fastest uploads, and about others that
+// may be as fast. Each is compared with the fastest. A Bonferroni correction makes all intervals hold jointly with
+// probability 1 − α.
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {
-		for _, group := range grouped(all[t.Name], func(w way) (string, bool) { // of objects of the same size and number
+		for _, group := range grouped(all[t.Name], func(w way) (string, bool) { // only objects of the same size and number are compared
 			return w.facts["size"] + "×" + w.facts["count"] + "×" + w.facts[iotax.FactClients] + w.facts[iotax.FactPayload], true
 		}) {
 			a.fastest(group)
@@ -69,7 +70,7 @@ func (a *assessing) fastest(ways []way) {
 	var next string
 	var nearest stat.Interval
 	var maybe []string
-	alike := true // the fastest is within the margin of all others
+	alike := true // the fastest is within the margin of all the others
 	for _, w := range ways {
 		if w.r == best.r {
 			continue
@@ -99,7 +100,7 @@ func (a *assessing) fastest(ways []way) {
 	a.say(s)
 }
 
-// lazy adds the cost and gain of using a volume before it is copied.
+// lazy adds a sentence about the costs and gains of using a volume before it is copied.
 func (a *assessing) lazy() {
 	for _, t := range a.Targets() {
 		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {

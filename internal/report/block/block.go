@@ -1,4 +1,4 @@
-// Package block holds the parts of a document: its contents and their importance, not their appearance.
+// Package block defines the parts of a document: their contents and importance, but not their appearance.
 package block
 
 import (
@@ -7,18 +7,18 @@ import (
 	"iotax/internal/report/chart"
 )
 
-// A Document is a report or a comparison, ready to be shown.
+// A Document is a report or a comparison, ready to be rendered.
 type Document struct {
-	Title  string // shown if the document is not part of a page, as in an issue
+	Title  string // shown if the document is not a page of its own, for example in an issue
 	About  string // date, duration and status of the run
-	Source string // the program that wrote it, and the run
+	Source string // the program that wrote the document, and the run
 	Blocks []Block
 }
 
-// A Block is one of the types below.
+// A Block is one of the block types below.
 type Block interface{ block() }
 
-// A Tone is the meaning of a colour.
+// A Tone is the meaning that a colour conveys.
 type Tone int
 
 const (
@@ -30,24 +30,24 @@ const (
 	Unsure
 )
 
-// An Answer is the first line.
+// An Answer is the first line of a document.
 type Answer struct{ Text string }
 
-// A Heading begins a part.
+// A Heading starts a section.
 type Heading struct {
 	Text string
-	Note string // below it, if there is room
-	ID   string // target of links, or ""
-	Sub  bool   // a level below the heading before it
+	Note string // shown below the heading if there is room
+	ID   string // anchor for links, or ""
+	Sub  bool   // one level below the preceding heading
 }
 
-// A Link is an address with its text. Only pages show links.
+// A Link is a text with an address. Only pages show links.
 type Link struct{ Text, Href string }
 
-// A Banner is a caveat about the whole document.
+// A Banner is a warning about the whole document.
 type Banner struct{ Texts []string }
 
-// A Paragraph is text. A joined paragraph follows the block before it without an empty line.
+// A Paragraph is text. If Joined is set, no empty line separates it from the preceding block.
 type Paragraph struct {
 	Text   string
 	Tone   Tone
@@ -55,11 +55,11 @@ type Paragraph struct {
 	Links  []Link
 }
 
-// A List shows one item per line.
+// A List shows one item per line. Joined means the same as in Paragraph.
 type List struct {
 	Items  []Item
 	Joined bool
-	Shown  int // a page folds the items beyond it, a terminal counts them; 0 shows all
+	Shown  int // number of items shown before the rest, which a page folds and a terminal counts; 0 shows all
 }
 
 // An Item is a sentence with the numbers of its notes.
@@ -70,90 +70,90 @@ type Item struct {
 	Links []Link
 }
 
-// Notes are numbered. A note with number 0 has a bullet.
+// Notes is a list of numbered notes. A note with number 0 gets a bullet.
 type Notes struct {
 	Items  []Note
 	Joined bool
 }
 
-// A Note is a remark on a part of the document.
+// A Note is a remark about a part of the document.
 type Note struct {
 	Number int
-	Label  string // "cache-served"
-	Level  string // "warning"
-	Tone   Tone   // of the label
+	Label  string // for example "cache-served"
+	Level  string // for example "warning"
+	Tone   Tone   // tone of the label
 	Text   string
-	More   []string // the full text, if Text is cut
+	More   []string // the full text, if Text is shortened
 	Hint   string
 }
 
-// Steps are commands for what comes next.
+// Steps lists commands for what to do next.
 type Steps struct{ Steps []Step }
 
 // A Step is one command.
 type Step struct{ Name, Command, About string }
 
-// A Fold is a part that a page shows on demand.
+// A Fold is a part that a page shows only on demand.
 type Fold struct {
 	Summary, Note string
 	Blocks        []Block
 }
 
-// Tiles are the most important numbers. Only pages have them.
+// Tiles shows the most important numbers. Only pages show it.
 type Tiles struct{ Tiles []Tile }
 
-// A Tile is one number. Its link leads to the part about it.
+// A Tile is one number. Its link leads to the part of the document about it.
 type Tile struct {
 	Name, Figure, About string
 	Tone                Tone
 	Link                string
 }
 
-// Charts are drawn next to each other if there is room. Only pages have them: tables hold the same numbers.
+// Charts shows charts side by side if there is room. Only pages show it: the tables contain the same numbers.
 type Charts struct{ Charts []Chart }
 
-// A Chart is a drawing.
+// A Chart is a drawing with a caption.
 type Chart struct {
-	Name            string // of the saved file
+	Name            string // name of the saved file, without extension
 	Caption         string
-	Drawing, Narrow chart.Drawing // Narrow: for a phone, if that is a different drawing
-	Small           bool          // one of many
+	Drawing, Narrow chart.Drawing // Narrow replaces Drawing on a phone, if it is set
+	Small           bool          // one of many small charts
 	Key             []Key
-	Views           []string // of the drawing, to choose from; nil if it has one view
+	Views           []string // names of the drawing's views; nil if it has only one
 }
 
-// A Key explains the colour of a tone in a chart.
+// A Key explains the meaning of a colour in a chart.
 type Key struct{ Tone, Text string }
 
-// A Table has columns of words, numbers and drawings.
+// A Table has columns of text, numbers and drawings.
 type Table struct {
-	Title string // of a table whose heading is the block before it
+	Title string // set if the heading of the table is the preceding block
 	Head  []string
 	Rows  []Row
-	Right []int // columns of numbers
-	Wraps []int // columns of names, which wrap first if there is no room
-	Least int   // leading columns that are always shown, 0 is all
-	Keys  int   // leading columns that are repeated if the table is split; 0 stacks the cells instead
-	Ruled bool  // draw a line below the head
+	Right []int // columns that are right-aligned, for numbers
+	Wraps []int // columns of names, which wrap first if space is short
+	Least int   // number of leading columns that are always shown; 0 means all
+	Keys  int   // number of leading columns that are repeated if the table is split; 0 stacks the cells instead
+	Ruled bool  // draw a line below the header
 
-	Grouped bool   // several rows have the same first column, which may become a heading
-	Plot    int    // the column of spans, or 0
-	Ticks   []Tick // of the spans' axis
+	Grouped bool   // several rows share the first column, which may become a heading
+	Plot    int    // the column with spans; 0 means none
+	Ticks   []Tick // on the axis of the spans
 	Zero    float64
 }
 
-// A Row is a row of cells, or a heading of the rows below it, which may have their own head.
+// A Row is a row of cells, or a heading for the rows below, which may have its own header.
 type Row struct {
 	Heading string
 	Head    []string
 	Cells   []Cell
-	Weight  float64 // of a table that is cut, the heaviest rows stay
+	Weight  float64 // if a table is shortened, the rows with the largest weight remain
 }
 
-// A Cell is a text with a drawing.
+// A Cell is a text, optionally with a drawing.
 type Cell struct {
 	Text  string
-	Short string // used if there is no room for Text; "" is Text
+	Short string // used if there is no room for Text; "" means Text is used
 	Tone  Tone
 	Notes []int
 	Bar   []Part
@@ -161,13 +161,13 @@ type Cell struct {
 	Link  Link
 }
 
-// A Part is a piece of a bar.
+// A Part is a segment of a bar.
 type Part struct {
-	Share float64 // of the longest bar
+	Share float64 // relative to the longest bar
 	Shade Shade
 }
 
-// A Shade distinguishes the parts of a bar.
+// A Shade distinguishes the segments of a bar.
 type Shade int
 
 const (
@@ -176,7 +176,7 @@ const (
 	Gained
 )
 
-// A Span is an interval on the axis of its column, which ranges from 0 to 1. Parts outside are cut off.
+// A Span is an interval on the axis of its column, which ranges from 0 to 1. The part outside is cut off.
 type Span struct {
 	Lo, Mid, Hi float64
 	Reference   bool // the row that others are compared with
@@ -200,7 +200,7 @@ func (Tiles) block()     {}
 func (Charts) block()    {}
 func (Table) block()     {}
 
-// Words returns a row of texts.
+// Words returns a row of plain text cells.
 func Words(texts ...string) Row {
 	cells := make([]Cell, len(texts))
 	for i, s := range texts {
@@ -209,7 +209,7 @@ func Words(texts ...string) Row {
 	return Row{Cells: cells}
 }
 
-// Columns returns the table with only those columns, in that order.
+// Columns returns the table with only the given columns, in the given order.
 func (t Table) Columns(keep ...int) Table {
 	renumbered := func(columns []int) (out []int) {
 		for i, k := range keep {
@@ -237,7 +237,7 @@ func picked[T any](all []T, keep []int) (out []T) {
 	return out
 }
 
-// Filled returns the table without those of the named columns that have neither text nor note.
+// Filled returns the table without those of the given columns that have neither text nor notes.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {

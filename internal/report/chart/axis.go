@@ -7,13 +7,14 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Tick is a mark on an axis.
+// A Tick is a labelled mark on an axis.
 type Tick struct {
 	At    float64
 	Label string
 }
 
-// An Axis maps values to a line, those outside [Lo, Hi] to its ends. A logarithmic one has Lo > 0.
+// An Axis maps values to positions on a line. Values outside [Lo, Hi] map to its ends. A logarithmic axis needs Lo >
+// 0.
 type Axis struct {
 	Label  string
 	Lo, Hi float64
@@ -21,7 +22,7 @@ type Axis struct {
 	Ticks  []Tick
 }
 
-// Linear returns an axis from 0 to a little above most.
+// Linear returns an axis that ranges from 0 to slightly above most.
 func Linear(label string, most float64, unit string) Axis {
 	a := Axis{Label: label, Hi: most * 1.06}
 	if !(most > 0) || math.IsInf(most, 0) {
@@ -34,14 +35,14 @@ func Linear(label string, most float64, unit string) Axis {
 	return a
 }
 
-// Log returns a logarithmic axis of a unit, a little wider than lo to hi.
+// Log returns a logarithmic axis that ranges from slightly below lo to slightly above hi.
 func Log(label string, lo, hi float64, unit string) Axis {
 	a := Axis{Label: label, Lo: lo / 1.15, Hi: hi * 1.15, Log: true}
 	if !(lo > 0) || math.IsInf(hi, 0) {
 		return Axis{}
 	}
 	for _, t := range ticks(a.Lo, a.Hi) {
-		sc := format.ScaleOf(unit, t) // rounded: 0.0002 s is 200 µs and not 200.00000000000003 µs
+		sc := format.ScaleOf(unit, t) // round, so that 0.0002 s becomes 200 µs and not 200.00000000000003 µs
 		label := strconv.FormatFloat(math.Round(t/sc.Factor*1e6)/1e6, 'g', -1, 64) + sc.Prefix
 		a.Ticks = append(a.Ticks, Tick{t, format.WithUnit(label, sc.Unit)})
 	}
@@ -50,20 +51,20 @@ func Log(label string, lo, hi float64, unit string) Axis {
 
 // ticks returns round numbers between lo and hi, in equal steps if the range is small.
 func ticks(lo, hi float64) (out []float64) {
-	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // a smaller step would not change k*step
+	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // a smaller range would make k*step constant: an endless loop
 		return out
 	}
 	out = nil
 	step := format.Step((hi-lo)/7, "")
 	for k := math.Ceil(lo / step); k*step <= hi; k++ {
-		if t, err := strconv.ParseFloat(strconv.FormatFloat(k*step, 'g', 10, 64), 64); err == nil { // 0.30000000000000004
+		if t, err := strconv.ParseFloat(strconv.FormatFloat(k*step, 'g', 10, 64), 64); err == nil { // avoids 0.30000000000000004
 			out = append(out, t)
 		}
 	}
 	return out
 }
 
-// Ratios returns a logarithmic axis of ratios with 1 among its ticks.
+// Ratios returns a logarithmic axis of ratios that has a tick at 1.
 func Ratios(lo, hi float64) Axis {
 	a := Axis{Lo: lo, Hi: hi, Log: true}
 	for _, t := range ticks(lo, hi) {
@@ -71,12 +72,12 @@ func Ratios(lo, hi float64) Axis {
 			a.Ticks = append(a.Ticks, Tick{t, strconv.FormatFloat(t, 'g', -1, 64) + "×"})
 		}
 	}
-	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // of ticks that are too close, the first is drawn
+	a.Ticks = append([]Tick{{1, "1×"}}, a.Ticks...) // horizontal omits labels that would touch an earlier one, so 1 comes first
 	return a
 }
 
-// Multiples returns a logarithmic axis of ratios with its labels in two views: as multiples in both directions from 1, and as
-// percentages.
+// Multiples returns a logarithmic axis of ratios, labelled as multiples in both directions from 1. percent has the
+// labels of the second view, as percentages.
 func Multiples(lo, hi float64) (a Axis, percent []Tick) {
 	a, one := Ratios(lo, hi), Tick{1, "1×"}
 	for _, t := range a.Ticks {
@@ -91,10 +92,10 @@ func Multiples(lo, hi float64) (a Axis, percent []Tick) {
 
 func (a Axis) ok() bool { return finite(a.Lo, a.Hi) && a.Hi > a.Lo && (!a.Log || a.Lo > 0) }
 
-// has reports whether v is on the axis.
+// has reports whether v is within the range of the axis.
 func (a Axis) has(v float64) bool { return v >= a.Lo && v <= a.Hi }
 
-// at returns the position of v between from and to, NaN if v has none.
+// at returns the position of v between `from` and `to`. It returns NaN if v has no position.
 func (a Axis) at(v, from, to float64) float64 {
 	lo, hi := a.Lo, a.Hi
 	if a.Log {
@@ -107,8 +108,8 @@ func (a Axis) at(v, from, to float64) float64 {
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
 
-// horizontal draws the grid of the axis in bands, each from a top to a bottom, and its labels below bottom. It omits labels that
-// would touch an earlier one.
+// horizontal draws the grid lines of the axis in each band, a pair of top and bottom, and the labels below bottom. It
+// omits labels that would touch an earlier one.
 func (a Axis) horizontal(c *canvas, left, right, bottom float64, bands ...[2]float64) {
 	type span struct{ from, to float64 }
 	var taken []span

@@ -1,8 +1,9 @@
-// Package chart draws every chart of iotax: lines over two axes (Plot), and marks, bars and dots in rows (Rows). The caller
-// passes numbers with their labels. The package does not depend on benchmarks.
+// Package chart draws every chart of iotax: lines on two axes (Plot), and marks, bars and dots in rows (Rows). The
+// caller passes numbers with their labels. The package does not depend on benchmarks.
 //
-// A drawing is a list of shapes. On a page their colours are classes, so that one drawing serves light, dark and print. As a
-// file, SVG or PNG, it has the light colours. Sizes are in pixels of the drawing's own width.
+// A drawing is a list of shapes. On a page, CSS classes set the colours, so that the same drawing works in light and
+// dark themes and in print. Files, SVG or PNG, use the light colours. Sizes are in pixels at the drawing's nominal
+// width.
 package chart
 
 import (
@@ -13,20 +14,21 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Hues is the number of colours. Target k has colour k modulo Hues. From Hues on, its dash differs.
+// Hues is the number of colours. Target k gets colour k modulo Hues. Targets with the same colour get different
+// dashes.
 const Hues = 8
 
-// Width is the width of a drawing whose text is readable on a phone (about 360 pixels).
+// Width is the default width of a drawing. Its text is readable on a phone (about 360 pixels).
 const Width = 400
 
-// perChar is the width of a 12-pixel character in the widest usual sans-serif font.
+// perChar is the width of a 12-pixel character in the widest common sans-serif font.
 const perChar = 7.3
 
-// Hue returns the tone of target k.
+// Hue returns the name of the colour of target k.
 func Hue(k int) string { return "h" + strconv.Itoa(((k%Hues)+Hues)%Hues) }
 
-// dash returns the stroke-dasharray of target k, "" for a solid line. Neighbours differ, so that lines can be distinguished
-// without colour.
+// dash returns the stroke-dasharray of target k, or "" for a solid line. Neighbouring targets get different dashes,
+// so that lines can be distinguished without colour.
 func dash(k int) string {
 	return []string{"", "", "7 3", "2 2.5", "", "9 3 2 3", "5 2", "2 4"}[(((k+2*(k/Hues))%Hues)+Hues)%Hues]
 }
@@ -36,27 +38,27 @@ type Drawing interface {
 	draw() *canvas // nil if there is nothing to draw
 }
 
-// A canvas holds the shapes of a drawing. Numbers that are not finite draw nothing.
+// A canvas collects the shapes of a drawing. It ignores shapes with coordinates that are not finite.
 type canvas struct {
 	title, desc   string
 	width, height float64
-	tone          string // of the shapes that follow
-	view          int    // of the shapes that follow
+	tone          string // of the shapes added next
+	view          int    // of the shapes added next
 	linked        bool
 	shapes        []shape
 }
 
-// A shape is a text, a circle, or a path; a rectangle is a path of four corners.
+// A shape is a text, a circle, or a path. A rectangle is a path with four corners.
 type shape struct {
-	class, tone string // tone: the colour of a target or a verdict
+	class, tone string // tone is the colour of a target or a verdict
 	x, y, r     float64
 	text        string
 	anchor      string
-	path        []point // a NaN point splits it
+	path        []point // a NaN point starts a new segment
 	closed      bool
 	dash        string
 	title, href string
-	view        int // if not 0, shown only in the first or second view
+	view        int // 0: always shown; 1 or 2: shown only in that view
 }
 
 type point struct{ x, y float64 }
@@ -73,7 +75,7 @@ func (c *canvas) text(x, y float64, class, anchor, text string) {
 	}
 }
 
-// line joins points, given as alternating x and y.
+// line adds a line through points, given as alternating x and y.
 func (c *canvas) line(class string, at ...float64) {
 	if finite(at...) {
 		s := shape{class: class}
@@ -96,7 +98,8 @@ func (c *canvas) circle(x, y, r float64, class, title, href string) {
 	}
 }
 
-// within shifts a text centred at x so that it stays between lo and hi.
+// within shifts a text centred at x so that it stays between lo and hi. It returns the new centre and the ends of the
+// text.
 func within(x float64, text string, lo, hi float64) (at, from, to float64) {
 	half := widthOf(text) / 2
 	at = math.Max(lo+half, math.Min(x, hi-half))
@@ -105,7 +108,7 @@ func within(x float64, text string, lo, hi float64) (at, from, to float64) {
 
 func widthOf(s string) float64 { return perChar * float64(utf8.RuneCountInString(s)) }
 
-// perLine returns the number of characters that fit into a width.
+// perLine returns the number of characters that fit into width.
 func perLine(width float64) int { return int(width / perChar) }
 
 func finite(xs ...float64) bool {
@@ -117,8 +120,8 @@ func finite(xs ...float64) bool {
 	return true
 }
 
-// shorten cuts the middle out of s if it has more than most characters. Names from a matrix begin alike and differ at their
-// ends.
+// shorten replaces the middle of s with "…" if s has more than most characters. Names from a matrix share their start
+// and differ at their end.
 func shorten(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 3 {

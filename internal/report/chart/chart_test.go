@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// elements reads a drawing as XML, which is what a program that is no browser does.
+// elements parses a drawing as strict XML, as programs other than browsers do.
 func elements(t interface{ Fatalf(string, ...any) }, svg template.HTML) []xml.StartElement {
 	var out []xml.StartElement
 	d := xml.NewDecoder(strings.NewReader(string(svg)))
@@ -34,7 +34,7 @@ func elements(t interface{ Fatalf(string, ...any) }, svg template.HTML) []xml.St
 
 var numbers = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
 
-// inside reports the first coordinate that lies outside the drawing.
+// inside returns an error for the first coordinate outside the drawing.
 func inside(es []xml.StartElement) error {
 	var width, height float64
 	for _, e := range es {
@@ -54,7 +54,7 @@ func inside(es []xml.StartElement) error {
 				}
 			case "d":
 				if strings.ContainsAny(a.Value, "hz") {
-					continue // a swatch: its step is relative
+					continue // a swatch: its coordinates are relative
 				}
 				for i, n := range numbers.FindAllString(a.Value, -1) {
 					limit := width
@@ -71,12 +71,12 @@ func inside(es []xml.StartElement) error {
 	return nil
 }
 
-// value draws numbers of all sizes, some of which are none.
+// value generates numbers of all magnitudes, including NaN and infinity.
 var value = rapid.OneOf(rapid.Float64Range(0, 10), rapid.Float64Range(1e-9, 1e12), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.0), rapid.Just(0.0))
 
 var name = rapid.StringMatching(`[a-zäß<>&"' =./]{0,70}`)
 
-// Whatever it is given, a drawing is well-formed and inside its own frame, without a NaN.
+// For any input, a drawing is well-formed, stays inside its frame, and contains no NaN.
 func TestAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := func(d Drawing) {
@@ -145,7 +145,7 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// Neighbouring things differ in colour and in dash.
+// Neighbouring targets differ in colour and dash.
 func TestHuesAndDashes(t *testing.T) {
 	seen := map[string]bool{}
 	for k := range 2 * Hues {
@@ -157,7 +157,7 @@ func TestHuesAndDashes(t *testing.T) {
 	}
 }
 
-// A small range has labelled ticks too, and 1 is one of them where the axis holds it.
+// An axis with a small range has labelled ticks too, with one at 1 if 1 is in the range.
 func TestTicks(t *testing.T) {
 	for _, c := range [][2]float64{{.03, 1.07}, {.9, 1.1}, {.5, 30}} {
 		a, percent := Multiples(c[0], c[1])
@@ -189,7 +189,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// A bound that overflowed, or two that are next to each other, end no search for ticks in a loop.
+// Extreme or nearly equal bounds do not cause an endless loop in the search for ticks.
 func TestTicksOfExtremes(t *testing.T) {
 	for _, c := range [][2]float64{{5e-309, math.Inf(1)}, {0, 1}, {-1, 1}, {1, 1 + 1e-15}, {1, 1}, {math.NaN(), 1}, {1, math.NaN()}, {math.SmallestNonzeroFloat64, math.MaxFloat64}} {
 		if a := Ratios(c[0], c[1]); len(a.Ticks) == 0 || a.Ticks[0].At != 1 {
@@ -198,7 +198,7 @@ func TestTicksOfExtremes(t *testing.T) {
 	}
 }
 
-// No class has the name of a tone: its colour would be that of the tone.
+// No class has the name of a tone, because it would get the tone's colour.
 func TestClassesAreNoTones(t *testing.T) {
 	for class, s := range styles {
 		if light[class] != "" && (s.fill == "own" || s.stroke == "own") {

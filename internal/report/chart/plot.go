@@ -5,37 +5,37 @@ import (
 	"strconv"
 )
 
-// A Point of a line. Lo and Hi are its interval if they differ. The title is shown on hover.
+// A Point is a point of a line. Lo and Hi are its interval if they differ. Title is shown on hover.
 type Point struct {
 	X, Y, Lo, Hi float64
 	Title, Href  string
-	Out          bool // not counted: hollow
+	Out          bool // excluded; drawn hollow
 }
 
-// A Line joins points in the order given. A NaN point splits it.
+// A Line joins points in the given order. A NaN point splits it.
 type Line struct {
-	Name   string // in the legend; "" is not listed
-	Hue    int    // of its target
-	Level  bool   // a line across the others
-	Faint  bool   // one of many
-	Odd    bool   // differs from the others
+	Name   string // in the legend; "" means not listed
+	Hue    int    // the number of its target
+	Level  bool   // a horizontal level across the other lines
+	Faint  bool   // one of many lines
+	Odd    bool   // differs from the other lines
 	Solid  bool   // without the dash of its hue
-	Second bool   // a second line of the same target: thin and dashed
-	Marks  bool   // a mark at each point
-	Loose  bool   // marks only
+	Second bool   // a second line for the same target: thin and dashed
+	Marks  bool   // draw a mark at each point
+	Loose  bool   // draw only the marks
 	Points []Point
 }
 
-// A Band shades the area between two values.
+// A Band shades the area between two values of Y.
 type Band struct{ Lo, Hi float64 }
 
-// A Rule is an upright line with a label.
+// A Rule is a labelled vertical line.
 type Rule struct {
 	X           float64
 	Label, Tone string
 }
 
-// A Patch shades a part of both axes. Level is from 1, the lightest, to Levels.
+// A Patch shades a rectangle between four values on the axes. Level ranges from 1, the lightest, to Levels.
 type Patch struct {
 	X1, X2, Y1, Y2 float64
 	Level          int
@@ -44,17 +44,17 @@ type Patch struct {
 // Levels is the number of shades of patches.
 const Levels = 5
 
-// A Plot is lines over two axes.
+// A Plot draws lines on two axes.
 type Plot struct {
-	Title         string // the accessible name
-	Desc          string // for readers who cannot see the drawing
+	Title         string // the accessible name of the drawing
+	Desc          string // a description for readers who cannot see the drawing
 	Width, Height float64
 	X, Y          Axis // Height is that of the frame; Width is Width where 0
 	Bands         []Band
-	Patches       []Patch // in the hue of the first line
+	Patches       []Patch // drawn in the hue of the first line
 	Lines         []Line
 	Rules         []Rule
-	Note          string // above the frame, at the right: "5 of 6 steady"
+	Note          string // shown above the frame, right-aligned: "5 of 6 steady"
 	Warn          bool   // the note is a warning
 }
 
@@ -121,7 +121,7 @@ func (p Plot) draw() *canvas {
 	return c
 }
 
-// patches draws the patches of each level as one shape, which keeps pages small.
+// patches draws all patches of a level as one shape. This keeps pages small.
 func (p Plot) patches(c *canvas, at func(x, y float64) point) {
 	if p.Patches == nil {
 		return
@@ -179,7 +179,7 @@ func (l Line) draw(c *canvas, at func(x, y float64) point) {
 	}
 }
 
-// legend lists the named lines in rows and returns its height.
+// legend draws the names of the lines and returns its height.
 func (p Plot) legend(c *canvas) float64 {
 	const swatch, gap = 26.0, 16.0
 	x, y, named := 2.0, 14.0, false

@@ -7,55 +7,55 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Mark is how a row's value is drawn.
+// A Mark selects how a row's value is drawn.
 type Mark int
 
 const (
 	Circle  Mark = iota
 	Diamond      // equivalent
-	Hollow       // not sure
+	Hollow       // undecided
 	Cross        // invalid
 	Bar          // from From to At
-	Dots         // with a line at At, and its interval shaded
+	Dots         // with a line at At and a shaded interval
 )
 
 // A Dot is one observation of a row.
 type Dot struct {
 	At    float64
-	Level float64 // from 0, the top, to 1
+	Level float64 // from 0 at the top to 1
 	Out   bool    // not counted
 	Title string
 }
 
-// A Row is one value. NaN is not drawn.
+// A Row is one value. A NaN value is not drawn.
 type Row struct {
-	Heading              string // above this row and those after it
+	Heading              string // shown above this row; applies to the rows that follow
 	Name                 string
-	Figure, Bounds, Word string    // Word: the verdict
-	Brief                string    // in place of Figure and Word in drawings without columns
+	Figure, Bounds, Word string    // Word is the verdict
+	Brief                string    // replaces Figure and Word in drawings without columns
 	Other                [2]string // Figure and Bounds in the second view
 	Tone                 string
 	Mark                 Mark
 	From, At, Lo, Hi     float64
 	Dots                 []Dot
-	Joined               bool // From is the end of the row above
+	Joined               bool // connects From to the end of the row above
 }
 
-// Rows are marks, bars or dots on one horizontal axis. In drawings of width Wide and more, names and numbers are at the sides,
-// else above each row.
+// Rows draws marks, bars or dots on a common horizontal axis. In drawings at least Wide pixels wide, names and
+// numbers are at the sides, otherwise above each row.
 type Rows struct {
 	Title, Desc string
-	Width       float64 // 0 is Width
+	Width       float64 // 0 means the constant Width
 	Axis        Axis
-	Zero        float64   // a line, if it is on the axis
-	Band        Band      // shaded
+	Zero        float64   // draws a line here if it is within the axis
+	Band        Band      // shaded area
 	Ends        [2]string // labels of the two sides of Zero
-	Heads       [3]string // above the columns of Figure, Bounds and Word
-	Other       []Tick    // of the second view, nil if there is one view
+	Heads       [3]string // headers of the columns Figure, Bounds and Word
+	Other       []Tick    // ticks of the second view; nil if there is only one view
 	Rows        []Row
 }
 
-// Wide is the least width of rows with columns.
+// Wide is the minimum width of rows with columns.
 const Wide = 700
 
 const (
@@ -80,13 +80,13 @@ func (r Rows) draw() *canvas {
 	var columns [3]float64 // of figure, bounds and word
 	if c.width >= Wide {
 		left, right, columns = r.columns(c.width)
-		if r.Heads[0] != "" { // a line of their own
+		if r.Heads[0] != "" { // the headers need their own line
 			top += 16
 		}
 	}
 	ys, bottom := r.places(c.width, top)
 	bands := [][2]float64{{top, bottom}}
-	if columns[0] == 0 { // no line crosses the texts above the marks
+	if columns[0] == 0 { // keep lines from crossing the text above the marks
 		bands = nil
 		for _, p := range ys {
 			if p.height > 0 {
@@ -172,12 +172,12 @@ func (r Rows) draw() *canvas {
 	return c
 }
 
-// columns reserves room for the longest numbers next to the plot.
+// columns reserves room next to the plot for the widest numbers.
 func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
-	ws := [3]float64{52, 108, 104} // most plots have the same size
+	ws := [3]float64{52, 108, 104} // default widths, so that most plots have the same layout
 	for _, row := range r.Rows {
 		for k, s := range []string{row.Figure, row.Bounds, row.Word, row.Other[0], row.Other[1]} {
-			ws[k%3] = math.Max(ws[k%3], 1.15*widthOf(s)) // some are bold
+			ws[k%3] = math.Max(ws[k%3], 1.15*widthOf(s)) // some texts are bold
 		}
 	}
 	right = width
@@ -188,14 +188,14 @@ func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
 	return nameWidth, math.Max(nameWidth+100, right-8), at
 }
 
-// A place has the positions of the parts of a row.
+// A place contains the vertical positions of the parts of a row.
 type place struct {
 	head, text, mid float64
-	height          float64 // of the mark, in drawings without columns
+	height          float64 // height of the mark, in drawings without columns
 	name            []string
 }
 
-// places stacks the rows, wraps names that are too long, and returns the bottom.
+// places stacks the rows and wraps long names. It also returns the bottom of the last row.
 func (r Rows) places(width, y float64) (out []place, bottom float64) {
 	for _, row := range r.Rows {
 		var p place
@@ -231,7 +231,7 @@ func (r Rows) places(width, y float64) (out []place, bottom float64) {
 	return out, y + 4
 }
 
-// draw draws the row's value around y.
+// draw draws the row's value centred at y.
 func (row Row) draw(c *canvas, y float64, x func(float64) float64, a Axis) {
 	at, lo, hi := x(row.At), x(row.Lo), x(row.Hi)
 	bounded := finite(row.Lo, row.Hi, lo, hi) && row.Hi > row.Lo
@@ -259,7 +259,7 @@ func (row Row) draw(c *canvas, y float64, x func(float64) float64, a Axis) {
 				x, inner float64
 				cut      bool
 			}{{lo, 6, row.Lo < a.Lo}, {hi, -6, row.Hi > a.Hi}} {
-				if end.cut { // an arrow
+				if end.cut { // the interval continues: draw an arrow
 					c.line("cross", end.x+end.inner, y-5, end.x, y, end.x+end.inner, y+5)
 				} else if hi-lo > 16 {
 					c.line("whisker", end.x, y-5, end.x, y+5)

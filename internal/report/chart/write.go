@@ -28,7 +28,7 @@ import (
 //go:embed colours.css
 var colours string
 
-// light maps names to the colours of the light theme.
+// light maps the names of colours to their values in the light theme.
 var light = func() map[string]string {
 	root, _, _ := strings.Cut(colours, "@media")
 	out := map[string]string{}
@@ -38,16 +38,16 @@ var light = func() map[string]string {
 	return out
 }()
 
-// A style describes the shapes of a class. The colour "own" is that of the shape's tone.
+// A style describes the shapes of a class. The colour "own" means the shape's tone.
 type style struct {
 	fill, stroke string
 	width        float64 // of the stroke
-	opacity      float64 // 0 is opaque
+	opacity      float64 // 0 means opaque
 	dash         string
 	text, bold   bool
 }
 
-// letters is the style of text. A stroke in the background's colour keeps lines off the letters.
+// letters returns the style of text. An outline in the background's colour separates the letters from lines.
 func letters(fill string, bold bool) style {
 	return style{fill: fill, stroke: "card", width: 3, text: true, bold: bold}
 }
@@ -67,7 +67,7 @@ var styles = map[string]style{
 	"gone": {fill: "bg", stroke: "soft", width: 1.25, dash: "2 1.5"},
 }
 
-// properties returns the properties that CSS and SVG share. colour maps the name of a colour to its value.
+// properties returns the properties that CSS and SVG share. colour returns the value for the name of a colour.
 func (s style) properties(colour func(string) string) (out [][2]string) {
 	add := func(k, v string) { out = append(out, [2]string{k, v}) }
 	paint := func(k, name string) {
@@ -97,7 +97,7 @@ func (s style) properties(colour func(string) string) (out [][2]string) {
 	return out
 }
 
-// CSS returns the colours of a page and the style of its drawings.
+// CSS returns the colours of a page and the styles of its drawings.
 func CSS() string {
 	var b strings.Builder
 	b.WriteString(colours)
@@ -119,7 +119,7 @@ func CSS() string {
 	return b.String() + ".chart text { font-size: 12px; stroke-linejoin: round; }\n"
 }
 
-// SVG returns a drawing as part of a page with the style CSS, "" if there is nothing to draw.
+// SVG returns a drawing to embed in a page that includes CSS. It returns "" if there is nothing to draw.
 func SVG(d Drawing) template.HTML {
 	c := d.draw()
 	if c == nil {
@@ -154,7 +154,7 @@ func SVG(d Drawing) template.HTML {
 	return template.HTML(b.String()) // all text is escaped
 }
 
-// A File is a drawing with lines of text above and below it.
+// A File is a drawing for a file, with lines of text above and below it.
 type File struct {
 	Drawing
 	Head, Foot []string
@@ -165,7 +165,7 @@ const (
 	fileLine   = 18.0
 )
 
-// draw adds the texts and a background to the drawing.
+// draw adds the text lines and a margin to the drawing.
 func (f File) draw() *canvas {
 	inner := f.Drawing.draw()
 	if inner == nil {
@@ -193,10 +193,10 @@ func (f File) draw() *canvas {
 	return c
 }
 
-// ErrNothing reports a drawing without anything to draw.
+// ErrNothing is returned for a drawing with nothing to draw.
 var ErrNothing = errors.New("nothing to draw")
 
-// hex returns the function that maps the name of a colour to its value in a file, for a shape of that tone.
+// hex returns a function that maps the name of a colour to its value in a file, for a shape with the given tone.
 func hex(tone string) func(string) string {
 	return func(name string) string {
 		if name == "own" {
@@ -209,7 +209,7 @@ func hex(tone string) func(string) string {
 	}
 }
 
-// WriteSVG writes a self-contained file.
+// WriteSVG writes a self-contained SVG file. It returns ErrNothing if there is nothing to draw.
 func WriteSVG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {
@@ -235,7 +235,7 @@ func WriteSVG(w io.Writer, f File) error {
 	return err
 }
 
-// svg writes the shape with those attributes.
+// svg writes the shape with the given attributes.
 func (s shape) svg(b *strings.Builder, attributes string) {
 	if s.href != "" {
 		fmt.Fprintf(b, `<a href="%s" aria-label="%s">`, html.EscapeString(s.href), html.EscapeString(s.title))
@@ -267,7 +267,7 @@ func (s shape) svg(b *strings.Builder, attributes string) {
 	}
 }
 
-// d returns the path in SVG's syntax.
+// d returns the path in SVG path syntax.
 func (s shape) d() string {
 	var b strings.Builder
 	joined := false
@@ -285,16 +285,17 @@ func (s shape) d() string {
 	return b.String()
 }
 
-// px prints a coordinate to a tenth of a pixel, which keeps pages small.
+// px formats a coordinate to a tenth of a pixel. This keeps pages small.
 func px(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
 
 func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, 'f', -1, 64) }
 
-// PNGScale is the number of PNG pixels per pixel of the drawing: sharp on dense screens, and in print at 15 cm.
+// PNGScale is the number of PNG pixels per pixel of the drawing. At 2, the image is sharp on high-resolution screens,
+// and in print at a width of 15 cm.
 const PNGScale = 2
 
-// WritePNG writes the picture for chats and slides, which do not accept SVG. Its font has Latin, Greek and Cyrillic letters.
-// Others appear as boxes.
+// WritePNG writes a drawing as a PNG file, for chats and slides that do not accept SVG. Its font contains Latin,
+// Greek and Cyrillic letters. Other characters appear as boxes.
 func WritePNG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {
@@ -314,7 +315,7 @@ func WritePNG(w io.Writer, f File) error {
 	return dc.EncodePNG(w)
 }
 
-// fontFaces returns a regular and a bold font.
+// fontFaces returns the regular and the bold font.
 func fontFaces() (faces [2]font.Face, err error) {
 	for i, ttf := range [][]byte{liberationsansregular.TTF, liberationsansbold.TTF} {
 		parsed, err := opentype.Parse(ttf)
@@ -329,13 +330,13 @@ func fontFaces() (faces [2]font.Face, err error) {
 	return faces, nil
 }
 
-// paint draws the shape in the colours of a file.
+// paint draws the shape in the light colours.
 func (s shape) paint(dc *gg.Context, faces [2]font.Face) {
 	st := styles[s.class]
 	colour := func(name string) color.NRGBA {
 		c := color.NRGBA{A: 255}
 		if _, err := fmt.Sscanf(hex(s.tone)(name), "#%02x%02x%02x", &c.R, &c.G, &c.B); err != nil {
-			panic(err) // the colours are in the binary
+			panic(err) // cannot happen: the colours are compiled in
 		}
 		if st.opacity > 0 {
 			c.A = uint8(math.Round(255 * st.opacity))

@@ -11,8 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// answer returns the comparison in a sentence: the largest confirmed loss, else the largest gain, else that nothing changed,
-// else why nothing can be compared.
+// answer returns the answer in a sentence: the largest confirmed loss, otherwise the largest gain, otherwise that
+// nothing changed, otherwise why nothing can be compared.
 func (c *Comparison) answer() string {
 	var best *Change
 	worst := c.worst()
@@ -80,7 +80,7 @@ func (c *Comparison) answer() string {
 	return s + "."
 }
 
-// worst returns the row of the largest confirmed loss, or nil.
+// worst returns the row with the largest confirmed loss, or nil.
 func (c *Comparison) worst() *Change {
 	var worst *Change
 	for i := range c.Rows {
@@ -91,7 +91,7 @@ func (c *Comparison) worst() *Change {
 	return worst
 }
 
-// AnswerOfAll returns the answer of several comparisons with the same A.
+// AnswerOfAll returns the joint answer of several comparisons with the same A.
 func AnswerOfAll(all []*Comparison) string {
 	var of *Comparison
 	var worst *Change
@@ -106,7 +106,7 @@ func AnswerOfAll(all []*Comparison) string {
 	return fmt.Sprintf("%s, %s, the largest loss of %s against A.", of.Letter, of.changeSentence(worst), format.Plural(len(all), "run"))
 }
 
-// changeSentence describes one row: "guest: 4k random read is 18 % slower [16–20] than in A".
+// changeSentence describes the change of one row: "guest: 4k random read is 18 % slower [16–20] than in A".
 func (c *Comparison) changeSentence(r *Change) string {
 	against := ""
 	if c.By == ByLoss {
@@ -116,7 +116,7 @@ func (c *Comparison) changeSentence(r *Change) string {
 		format.ContrastOf(r.Metric, r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
 }
 
-// RunLine identifies a run by id, name, time and rounds.
+// RunLine identifies a run by its id, name, start time and rounds.
 func RunLine(r *report.Report) string {
 	parts := []string{}
 	for _, s := range []string{r.Run.ID, r.Run.Name} {
@@ -139,7 +139,7 @@ func RunLine(r *report.Report) string {
 	return strings.Join(parts, " · ")
 }
 
-// Method explains the brackets and their limits.
+// Method explains the intervals in brackets and their limits.
 func (c *Comparison) Method() string {
 	s := fmt.Sprintf("Brackets are 95 %% intervals; a ratio above 1 means that %s is better; margin ± %s.", c.Letter, format.Percent(c.Margin))
 	if c.Family > 1 {
@@ -149,7 +149,7 @@ func (c *Comparison) Method() string {
 		"`iotax run PLAN --against RUN` measures both in the same rounds."
 }
 
-// Gate describes the result of the gate, "" without one.
+// Gate describes the result of the gate. It returns "" if no gate is set.
 func (c *Comparison) Gate() string {
 	switch {
 	case c.FailOn == FailOnNothing:
@@ -165,7 +165,8 @@ func (c *Comparison) Gate() string {
 	return s + strings.Join(c.Reasons, "; ") + "."
 }
 
-// Notes returns the findings of all rows in the order of the rows. Equal findings of several cells are one note.
+// Notes returns the findings of all rows in the order of the rows, and the note numbers of each cell. Equal findings
+// of several cells become one note.
 func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	var notes []report.Note
 	refs := map[CellMetric][]int{}
@@ -204,7 +205,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 		for target, all := range cells {
 			if len(all) > 1 && !slices.ContainsFunc(all, func(c report.Cell) bool { return !slices.Contains(it.Cells, c) }) {
 				at := slices.Index(it.Cells, all[0])
-				it.Cells[at].Workload = "" // all workloads of the target
+				it.Cells[at].Workload = "" // stands for all workloads of the target
 				it.Cells = slices.DeleteFunc(it.Cells, func(c report.Cell) bool { return c.Target == target && c.Workload != "" })
 			}
 		}
@@ -212,7 +213,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 	return notes, refs
 }
 
-// BannerOfAll returns the banner of comparisons with the same A, "" if no run has one.
+// BannerOfAll returns the joint banner of several comparisons with the same A, or "" if no run has one.
 func BannerOfAll(all []*Comparison) string {
 	var letters []string
 	text := ""

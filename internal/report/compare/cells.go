@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// Work describes the work of a cell and what a flush promised there. A trend must not span different work.
+// Work describes the work of a cell and the guarantee of a flush on its target. A trend must not span different work.
 func Work(r *report.Report, c report.Cell) string {
 	w := works(r.Trials)[c]
 	var b strings.Builder
@@ -22,7 +22,7 @@ func Work(r *report.Report, c report.Cell) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Unfit returns why the number of a cell must not be compared with another run, "" if it may.
+// Unfit returns why the number of a cell must not be compared with another run, or "" if it may be.
 func Unfit(r *report.Report, k CellMetric) string {
 	s := sideOf(r)
 	if s.rows[k].Row == nil {
@@ -35,5 +35,5 @@ func Unfit(r *report.Report, k CellMetric) string {
 	return f.Rule + ": " + f.Evidence
 }
 
-// Differences returns the facts of host, targets and protocol that differ between two runs.
+// Differences returns the facts of the host, the targets and the protocol that differ between two runs.
 func Differences(a, b *report.Report) []Difference { return differencesOf(a, b) }
