@@ -8,16 +8,16 @@ import (
 	"iotax/stat"
 )
 
-// A Share is the ratio of a row to another target than the one of Row.Ratio. That target may do other work, as a network does.
-// Then bandwidth is compared with bandwidth.
+// A Share is the ratio of a row to a target other than Row.Against. That target may do different work, for example a
+// network test. Then the two bandwidths are compared.
 type Share struct {
 	Against  string
-	Workload string        // of Against, the row's own if both do the same work
-	Metric   string        // of Against
-	Ratio    stat.Interval // higher is better; paired by round where both do the same work, else of two samples
+	Workload string        // of the other target; equal to the row's if both do the same work
+	Metric   string        // of the other target
+	Ratio    stat.Interval // higher is better; paired by round if both do the same work, otherwise from two independent samples
 }
 
-// Row returns the row of a target, nil if it has none.
+// Row returns the row of a target, or nil if the section has none.
 func (s *Section) Row(target string) *Row {
 	for i := range s.Rows {
 		if s.Rows[i].Target == target && target != "" {
@@ -27,7 +27,7 @@ func (s *Section) Row(target string) *Row {
 	return nil
 }
 
-// reference returns the row that r is compared with. If that is not the baseline's, it adds a note.
+// reference returns the row that r is compared with. If that row is not the baseline's, reference adds a note.
 func (b *builder) reference(s *Section, r *Row) *Row {
 	r.Against = b.Target(r.Target).Reference(b.Run.BaselineOf(s.Workload), func(name string) bool { return len(b.byCell[Cell{name, s.Workload}]) > 0 })
 	base := s.Row(r.Against)
@@ -40,7 +40,8 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	return base
 }
 
-// unrelated sets the verdict of a row that is compared with nothing. It has no verdict, unless the workload has a baseline.
+// unrelated sets the verdict of a row that is not compared with any other. If the workload has no baseline, the row
+// gets no verdict.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":
@@ -52,8 +53,8 @@ func (b *builder) unrelated(s *Section, r *Row) {
 	}
 }
 
-// shares computes the ratios to the other targets that the plan compares a row with, and notes rows for which none can be
-// computed.
+// shares computes the ratios to the other targets that the plan compares a row with. It adds a note for rows without
+// any such ratio.
 func (b *builder) shares() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -83,7 +84,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		i, err := RatioOf(base.Dots, r.Dots, s.Better, stat.Options{Alpha: b.Alpha})
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
-	// Other work: compare the same metric, or the bandwidth of a network with that of the work that used it.
+	// The other target does different work: compare the same metric, or the row's bandwidth with that of the network.
 	for i := range b.Sections {
 		o := &b.Sections[i]
 		base := o.Row(name)
@@ -107,10 +108,11 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 	return Share{}, false
 }
 
-// SteadyReads is the prefix of the metrics of a volume that was copied over a network. The network takes no part in them.
+// SteadyReads is the prefix of the metrics of reads from a volume that has been copied over a network. These reads do
+// not use the network.
 const SteadyReads = "steady."
 
-// direct returns the metric of a plain job that corresponds to a metric: "read.bandwidth" for "steady.read.bandwidth".
+// direct returns the corresponding metric of a plain job: "read.bandwidth" for "steady.read.bandwidth".
 func direct(metric string) string {
 	if parts := strings.Split(metric, "."); len(parts) > 2 {
 		return strings.Join(parts[len(parts)-2:], ".")
@@ -118,7 +120,7 @@ func direct(metric string) string {
 	return metric
 }
 
-// BandwidthOf returns the bandwidth that corresponds to a metric: "read.bandwidth" for "read.iops".
+// BandwidthOf returns the bandwidth metric that corresponds to metric: "read.bandwidth" for "read.iops".
 func BandwidthOf(metric string) string {
 	of, what, ok := strings.Cut(metric, ".")
 	if !ok {
@@ -130,7 +132,7 @@ func BandwidthOf(metric string) string {
 	return of + ".bandwidth"
 }
 
-// bandwidths returns the bandwidths of a cell's valid trials, in B/s.
+// bandwidths returns the bandwidths of a cell's valid trials in B/s.
 func (b *builder) bandwidths(target, workload, metric string) []float64 {
 	var out []float64
 	for _, t := range b.byCell[Cell{target, workload}] {

@@ -18,7 +18,7 @@ func TestAgainst(t *testing.T) {
 		reporttest.CellSpec{Target: "s3", Workload: "download", Values: map[string]float64{"download.bandwidth": 32}},
 	)
 	run.Workloads[1].Kind = "network"
-	reporttest.Against(run, "share", "export", "disk", "tcp") // export is listed after it
+	reporttest.Against(run, "share", "export", "disk", "tcp") // export is listed after share
 	reporttest.Against(run, "s3", "tcp")
 	r := New(run, trials)
 
@@ -40,7 +40,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// What condemns a target condemns those that are held against it, and not those that are not.
+// If a target is invalid, so are the rows compared with it, but not the others.
 func TestAgainstCondemned(t *testing.T) {
 	bad := []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "the device read 3 %"}}
 	run, trials := reporttest.RunOf(8, nil,
@@ -59,8 +59,8 @@ func TestAgainstCondemned(t *testing.T) {
 	}
 }
 
-// A workload that is done at some of the targets has no rows for the others, and no verdict where what it
-// is compared with is among them.
+// If only some targets run a workload, the others have no rows, and a row whose reference did not run it has no
+// verdict.
 func TestAt(t *testing.T) {
 	r := New(reporttest.SomeTargets())
 	if len(r.Sections) != 2 || len(r.Sections[0].Rows) != 2 || len(r.Sections[1].Rows) != 1 {

@@ -11,9 +11,9 @@ import (
 	"iotax/stat"
 )
 
-// cpuBound adds a note if a cell comes near the limit of the load generator: its median number of I/Os is more than half of what
-// fio's null engine reaches with as many threads, or with all CPUs of this host if there are fewer. The limit is that of this
-// host. A guest has a lower one, so the note appears late there. Another machine has its own limit.
+// cpuBound adds a note if a cell comes near the limit of the load generator: its median IOPS exceed half of what
+// fio's null engine reaches with as many threads, but at most one per CPU. The limit is this host's. A guest has a
+// lower one, so the note may be missing there. Cells on other machines are not checked.
 func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	c := b.Run.Calibration
 	elsewhere := target.Facts[iotax.FactMachineKernel] != "" && target.Facts[iotax.FactAccel] == ""
@@ -49,7 +49,7 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 			Detail: exact(got), Cells: []Cell{{r.Target, s.Workload}}})
 }
 
-// totalIOPS is the number of I/Os a second in all directions.
+// totalIOPS returns the IOPS in all directions.
 func totalIOPS(t *Trial) float64 {
 	sum := 0.0
 	for v := range t.All() {
