@@ -7,17 +7,17 @@ import (
 	"iotax/fio"
 )
 
-// Jobs that run at the same time, as fio runs those that no stonewall parts: one process, one workload.
+// fio runs jobs without a stonewall between them at the same time. iotax runs them as one process and one workload.
 
 // A part is one of several jobs that run at the same time.
 type part struct {
 	name     string
-	index    int // from 1: the first job is the workload itself
+	index    int // 0 for the first job, which is the workload itself
 	settings []fio.Setting
 	file     string // the file that the job file names, or ""
 }
 
-// all lists the jobs.
+// all returns r and the jobs that run at the same time.
 func (r *resolved) all() []*resolved { return append([]*resolved{r}, r.beside...) }
 
 func (r *resolved) writes() bool { return r.some(func(o *resolved) bool { return writes(o.rw) }) }
@@ -33,8 +33,8 @@ func (r *resolved) some(is func(*resolved) bool) bool {
 	return false
 }
 
-// asked is the engine that all jobs ask for; "" when one leaves it to iotax. A job that asks for another gets
-// it all the same: see line.settings.
+// asked returns the engine of the first job, or "" if a job leaves the choice to iotax. Jobs may ask for different engines: see
+// line.engineOf.
 func (r *resolved) asked() string {
 	for _, o := range r.all() {
 		if o.engine == "" {
@@ -44,7 +44,7 @@ func (r *resolved) asked() string {
 	return r.engine
 }
 
-// files counts the test files without naming them.
+// files returns the number of test files without building their names.
 func (r *resolved) files() (n int) {
 	for _, o := range r.all() {
 		n += o.layout.count()
@@ -52,7 +52,7 @@ func (r *resolved) files() (n int) {
 	return n
 }
 
-// sizes has the size of each test file by its name.
+// sizes returns the size of each test file by name.
 func (r *resolved) sizes() map[string]int64 {
 	out := map[string]int64{}
 	for _, o := range r.all() {
@@ -63,7 +63,7 @@ func (r *resolved) sizes() map[string]int64 {
 	return out
 }
 
-// total is the size of all test files.
+// total returns the total size of the test files.
 func (r *resolved) total() (n int64) {
 	if len(r.beside) == 0 {
 		return r.layout.total()
@@ -74,7 +74,7 @@ func (r *resolved) total() (n int64) {
 	return n
 }
 
-// facts are the options that a reader wants to know; of several jobs, "4k + 64k".
+// facts returns the main options for the reader. It joins the values of several jobs, as in "4k + 64k".
 func (r *resolved) facts() map[string]string {
 	out := map[string]string{}
 	keys := []string{"bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"}

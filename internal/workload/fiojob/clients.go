@@ -26,12 +26,12 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// A job at several targets at the same moment is done by fio's own means: a server of fio on each machine, and one
-// client here, which sends each its job and starts them together. A server does for everybody who reaches it
-// whatever they ask, as the user it runs as. So it never listens on a network: it has a socket in a
-// directory that its user alone may enter, and the way there from here is a connection of the agent.
+// fio itself can run a job at several targets at the same time: with a fio server on each machine, and one client on this host
+// that sends each server its job and starts them together. A fio server does everything that a client requests, as the user that
+// it runs as. So iotax never lets a server listen on a network. It listens on a socket in a directory that only its user can
+// enter, and an agent connection leads there from this host.
 
-// Joins returns nil if the job can run at several targets at once.
+// Joins returns nil if the job can run at several targets at the same time.
 func (j *fioJob) Joins() error {
 	switch {
 	case j.spec.BySize:
@@ -42,14 +42,14 @@ func (j *fioJob) Joins() error {
 	return nil
 }
 
-// A party is one job at one target of several.
+// A party is one job at one of several targets that run at the same time.
 type party struct {
 	job    *fioJob
 	target *iotax.Target
 	noise  bool
 }
 
-// parties are all that do something at t at the same moment, those that are measured first.
+// parties returns all jobs that run at t at the same time, with the measured ones first.
 func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	var out []party
 	for _, m := range t.Together {
@@ -67,7 +67,7 @@ func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	return out, nil
 }
 
-// each calls f for all parties and joins what goes wrong, with the first error alone where stop is set.
+// each calls f for all parties and joins their errors. If stop is set, it returns the first error immediately.
 func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 	all, err := j.parties(t)
 	if err != nil {
@@ -85,7 +85,7 @@ func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 	return errors.Join(errs...)
 }
 
-// checkTogether finds what the machines lack, and versions of fio that do not understand each other.
+// checkTogether returns an error if a machine lacks something, or if its version of fio differs from that of this host.
 func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	all, err := j.parties(t)
 	if err != nil {
@@ -114,7 +114,7 @@ func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	return claimAll(all)
 }
 
-// clientFio is this host's fio.
+// clientFio returns the path and the version of this host's fio.
 func clientFio(ctx context.Context) (path, version string, err error) {
 	if path, err = exec.LookPath("fio"); err != nil {
 		return "", "", errors.New("this host has no fio, which is the client of those that work together")
@@ -131,20 +131,20 @@ func clientFio(ctx context.Context) (path, version string, err error) {
 	return path, strings.TrimSpace(string(out)), err
 }
 
-// clientTime is how much longer than ramp and window the client may take: a flush on a slow target.
+// clientTime is how long the client may run after the ramp and the window, for a flush on a slow target.
 const clientTime = 90 * time.Second
 
-// startTime is how long a server may take to listen.
+// startTime limits how long a server may take to listen.
 const startTime = 30 * time.Second
 
-// serve starts argv, a server of fio, at p's machine and makes it reachable as the socket name in dir. The server ends with ctx, and
-// has ended when done is. lost is called when it ends before.
+// serve starts argv, a fio server, on p's machine and makes it reachable through the socket `name` in dir. The server ends with
+// ctx. The caller waits for the end through `done`. serve calls `lost` if the server ends before ctx, or a connection to it fails.
 func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name string, lost func(error), done *sync.WaitGroup) error {
 	m := p.target.Machine
 	on := func(err error) error {
 		return &iotax.Error{Op: "start a server of fio for " + j.name + " on", On: p.target.Name, Err: err}
 	}
-	// The directory's name is that of others that a crashed run may leave.
+	// Use the same prefix as for other directories that a crashed run can leave behind.
 	own, err := task.TempDir.On(ctx, m, task.Temp{Prefix: "iotax-log-", Label: leftover.Current().String()})
 	if err != nil {
 		return on(err)
@@ -202,7 +202,7 @@ func (j *fioJob) serve(ctx context.Context, p party, argv []string, dir, name st
 	return nil
 }
 
-// join joins conn with a socket of m until the server there ends the connection, or ctx is done.
+// join forwards data between conn and a socket of m until the server ends the connection, or ctx is done.
 func join(ctx context.Context, conn net.Conn, m iotax.Machine, socket string) error {
 	there, err := agent.Dial(ctx, m, "unix", socket)
 	if err != nil {
@@ -218,7 +218,7 @@ func join(ctx context.Context, conn net.Conn, m iotax.Machine, socket string) er
 	return err
 }
 
-// jobFile writes the jobs as fio reads them from a file.
+// jobFile formats the jobs as a fio job file.
 func jobFile(jobs []fio.JobSpec) string {
 	var b strings.Builder
 	for _, j := range jobs {
@@ -233,8 +233,8 @@ func jobFile(jobs []fio.JobSpec) string {
 	return b.String()
 }
 
-// runTogether does the job at all of t.Together and the noise beside it, and fills out with their sum, with each
-// client's own figures and with how fairly they shared.
+// runTogether runs the job at all of t.Together, and the noise at the same time. It fills in out with the sum over the clients,
+// the values of each client, and the fairness between them.
 func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "run fio for " + j.name + " on", On: t.Name, Err: err}
@@ -268,7 +268,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		l := p.job.line(p.target, p.job.states[p.target], out)
 		jobs := l.jobs()
 		for k := range jobs {
-			jobs[k].Settings = append(jobs[k].Settings, fio.Setting{Key: "unique_filename", Value: "0"}, // a server would put the client's name before that of the file
+			jobs[k].Settings = append(jobs[k].Settings, fio.Setting{Key: "unique_filename", Value: "0"}, // otherwise a server prefixes the file's name with the client's
 				fio.Setting{Key: "write_bw_log", Value: "s"}, fio.Setting{Key: "write_iops_log", Value: "s"}, fio.Setting{Key: "log_avg_msec", Value: "1000"})
 		}
 		if err := os.WriteFile(filepath.Join(dir, name+".fio"), []byte(jobFile(jobs)), 0o600); err != nil {
@@ -276,7 +276,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		}
 		argv := slices.Clone(p.job.states[p.target].tool.Argv)
 		if l.onlyReads() {
-			argv = append(argv, "--readonly") // of a client it would stay with the client
+			argv = append(argv, "--readonly") // fio does not pass this option from the client to the server
 		}
 		if err := j.serve(inner, p, argv, dir, name, cancel, &servers); err != nil {
 			return err
@@ -293,7 +293,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
-	// In its directory: fio names the logs that it fetches after the server, whose name may have no slash then.
+	// fio names the logs that it fetches after the server. The client runs in dir, so that this name contains no slash.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
 	defer done()
@@ -324,7 +324,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	return j.tally(t, all, r, dir, out, fail)
 }
 
-// serversSaid is what servers told their client besides what they are about to do.
+// serversSaid returns the messages of the servers in fio's notes, without those about progress.
 func serversSaid(notes []string) string {
 	var out []string
 	for line := range strings.Lines(strings.Join(notes, "\n")) {
@@ -342,7 +342,7 @@ func serversSaid(notes []string) string {
 	return strings.Join(out, "\n")
 }
 
-// tally fills out from the rows of all parties.
+// tally fills in out from the results of all parties.
 func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, out *iotax.Trial, fail func(error) error) error {
 	of := func(keep func(i int) bool) *fio.Result {
 		s := *r
@@ -421,8 +421,8 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 	return nil
 }
 
-// Fairness is how alike the rates of several clients are: the least over the greatest, and Jain's index
-// (Σx)² ÷ (n·Σx²), which is 1 when all are alike and 1/n when one has all (Jain, Chiu and Hawe, DEC-TR-301, 1984).
+// Fairness returns how equal the rates of several clients are: the lowest rate over the highest, and Jain's index (Σx)² ÷ (n·Σx²).
+// The index is 1 if all rates are equal, and 1/n if one client gets everything (Jain, Chiu and Hawe, DEC-TR-301, 1984).
 func Fairness(rates []float64) (minMax, jain float64) {
 	var sum, squares float64
 	for _, x := range rates {
@@ -430,7 +430,7 @@ func Fairness(rates []float64) (minMax, jain float64) {
 		squares += x * x
 	}
 	if squares == 0 {
-		return 1, 1 // nobody has anything
+		return 1, 1 // all rates are 0
 	}
 	return slices.Min(rates) / slices.Max(rates), sum * sum / (float64(len(rates)) * squares)
 }

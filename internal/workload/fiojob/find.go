@@ -19,11 +19,10 @@ import (
 	"iotax/stat"
 )
 
-// A trial that looks for a limit runs fio in an open loop at one load after the other, as stat.Search chooses them. So each round
-// has one limit of each target, and all that is done with the values of trials works for limits: pairs, intervals, ratios,
-// expectations, resumed runs.
+// A trial of a search runs fio in an open loop at a series of loads that stat.Search chooses. So each round has one limit for each
+// target, and iotax treats limits like other values of trials: in pairs, intervals, ratios, expectations and resumed runs.
 
-// Find is the key `find:`.
+// Find is the value of the key `find:`.
 type Find struct {
 	Most  string `yaml:"most" doc:"what to find the highest of: iops"`
 	While string `yaml:"while" doc:"condition that holds up to the limit, as in 'read.latency.p99 < 2ms'"`
@@ -31,7 +30,7 @@ type Find struct {
 
 func (f *Fio) finds() bool { return f.Find != (Find{}) }
 
-// lasts is Traits.Lasts.
+// lasts returns Traits.Lasts.
 func (f *Fio) lasts() float64 {
 	if f.finds() {
 		return findLasts * cmp.Or(f.Times, 1)
@@ -39,23 +38,23 @@ func (f *Fio) lasts() float64 {
 	return f.Times
 }
 
-// findLasts is how many times as long as the plan's its trials are: each of their steps has half of that.
+// findLasts is the length of a search as a multiple of the plan's trial length. Each step takes half of a trial length.
 const findLasts = stat.SearchSteps / 2
 
-// findFrom and findTo are between which shares of the pilot's rate the limit is looked for.
+// findFrom and findTo limit the loads of a search, as multiples of the pilot's rate.
 const findFrom, findTo = 1. / 32, 2
 
-// leastBeyond is how many I/Os must be beyond a quantile at the limit. A step needs fewer than a value of its own (stat.MinBeyond):
-// the search asks again, and the rounds show what chance there is in the answers.
+// leastBeyond is the number of I/Os that must be beyond a quantile at the limit. A step needs fewer than a value that is reported
+// (stat.MinBeyond), because the search repeats its steps and the rounds show the spread of the results.
 const leastBeyond = 10
 
-// A condition is Find.While.
+// A condition is a parsed Find.While.
 type condition struct {
 	expect.Expectation
 	bound float64
 }
 
-// condition reads Find.While. What is wrong is a *plan.FieldError.
+// condition parses Find.While. Its errors are *plan.FieldError.
 func (f *Fio) condition() (c condition, err error) {
 	fail := func(field, hint, format string, args ...any) (condition, error) {
 		return c, &plan.FieldError{Field: "find." + field, Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -91,7 +90,7 @@ func (f *Fio) condition() (c condition, err error) {
 	return c, nil
 }
 
-// latencies are the metrics that a condition can be about.
+// latencies returns the metrics that a condition may use.
 func (f *Fio) latencies() (names []string) {
 	rated := Fio{Rate: "10/s", settings: f.settings}
 	for _, m := range rated.metrics() {
@@ -104,7 +103,8 @@ func (f *Fio) latencies() (names []string) {
 	return names
 }
 
-// beyond is how many of those I/Os are beyond the quantile of the condition; of another metric, as many as are needed.
+// beyond returns how many of the `ios` I/Os are beyond the condition's quantile. If the metric is not a quantile, it returns
+// leastBeyond.
 func (c condition) beyond(ios float64) float64 {
 	if _, q, ok := iotax.Quantile(c.Metric); ok {
 		return ios * (1 - q)
@@ -112,8 +112,8 @@ func (c condition) beyond(ios float64) float64 {
 	return leastBeyond
 }
 
-// value is that of the condition in a step. A quantile comes from all I/Os of the step, however few, but has three beyond it: one
-// slow I/O of a hundred does not decide about the p99.
+// value returns the condition's metric in a step. A quantile comes from all I/Os of the step, however few, but leaves at least
+// three beyond it: one slow I/O of a hundred does not decide the p99.
 func (c condition) value(step *iotax.Trial) (v float64, ok bool) {
 	of, q, quantile := iotax.Quantile(c.Metric)
 	if !quantile {
@@ -132,7 +132,7 @@ func (c condition) value(step *iotax.Trial) (v float64, ok bool) {
 	return v, n > 0
 }
 
-// find is a trial that looks for the limit on t.
+// find runs a trial that searches for the limit on t.
 func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	fail := func(hint, format string, args ...any) error {
 		return &iotax.Error{Op: "find the limit of " + j.name + " on", On: t.Name, Err: fmt.Errorf(format, args...), Hint: hint}
@@ -153,7 +153,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	var tried, found []string
 	var ios, bytes float64
-	late, lateAt := 1., 0. // the least lateness that kept a load from meeting the condition
+	late, lateAt := 1., 0. // lowest share of late arrivals that alone made a load fail
 	for i := range stat.SearchSteps {
 		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
 		rated := *j
@@ -217,7 +217,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// tooFew refuses trials of that length whose steps have too few I/Os beyond a quantile if the limit is there.
+// tooFew returns the error for trials of this length whose steps have too few I/Os beyond the quantile at the limit.
 func (j *fioJob) tooFew(t *iotax.Target, c condition, limit float64, length time.Duration) error {
 	step := length / stat.SearchSteps
 	beyond := c.beyond(limit * step.Seconds())
@@ -226,7 +226,7 @@ func (j *fioJob) tooFew(t *iotax.Target, c condition, limit float64, length time
 		Err: fmt.Errorf("a step of %v at %.0f/s has %.1f I/Os beyond %s, and needs %d", step, limit, beyond, c.Metric, leastBeyond)}
 }
 
-// measureAll is Pilot of a search: its facts are capacity.TARGET (1/s). A resumed run begins its searches where it began the others.
+// measureAll is Pilot for a search. Its facts are capacity.TARGET (1/s). A resumed run reuses the capacities in `known`.
 func (j *fioJob) measureAll(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
 	j.capacities = map[string]float64{}

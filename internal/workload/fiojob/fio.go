@@ -20,15 +20,14 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Fio is the spec of `fio: {rw: randread, bs: 4k}`: a fio job by fio's own options, or the jobs of a
-// job file or a command line, with options of its own that win over theirs.
+// Fio is the spec of `fio: {rw: randread, bs: 4k}`. It is a fio job given by fio's own options, or the jobs of a job file or a
+// command line. Options in the plan override the options of these jobs.
 //
-// Sizes are in the plan's units, standard whatever fio thinks of them: 1MiB is 1048576 bytes, 1MB is
-// 1000000, and fio's bare 1m is 1048576. Inside a job file fio's own rules hold.
+// Sizes use the plan's units, which are the standard ones: 1MiB is 1048576 bytes, 1MB is 1000000, and fio's bare 1m is 1048576. In
+// a job file, fio's own rules apply.
 //
-// Every job (numjobs) gets a file of its own, as fio does it; `size` is per job, as in fio. Where
-// nothing is said, a job is rw=randread bs=4k iodepth=1 numjobs=1 direct=1 on 1 GiB in all, and one
-// that writes ends with a flush that counts (end_fsync=1).
+// Each process of a job (numjobs) gets its own file, and `size` is per process, as in fio. The defaults are rw=randread bs=4k
+// iodepth=1 numjobs=1 direct=1, and test files of 1 GiB in total. A job that writes ends with a flush that counts (end_fsync=1).
 type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
@@ -45,7 +44,7 @@ type Fio struct {
 	Install bool              `yaml:"install" doc:"install fio with the package manager of a target that has none; otherwise this host's fio is copied there"`
 
 	settings []fio.Setting
-	source   *source // of a spec that Split made
+	source   *source // set in the specs that Split returns
 }
 
 func newFio() plan.Spec { return &Fio{} }
@@ -58,7 +57,7 @@ func (f *Fio) Traits() plan.Traits {
 	return can
 }
 
-// Scale makes the job's files smaller or larger.
+// Scale multiplies the sizes of the job's files by the factor.
 func (f *Fio) Scale(by float64) {
 	if f.ScaleBy == 0 {
 		f.ScaleBy = 1
@@ -66,17 +65,18 @@ func (f *Fio) Scale(by float64) {
 	f.ScaleBy *= by
 }
 
-// scaled are the options that hold sizes of files.
+// scaled lists the options that hold sizes of files.
 var scaled = []string{"size", "filesize", "io_size", "offset", "offset_increment"}
 
-// A file that is scaled stays scaledBlocks blocks long. They count as scaledBlock at the least, so that jobs with smaller
-// blocks still have files of one size, and share them.
+// Scaling does not shrink a file below scaledBlocks blocks. A block counts as at least scaledBlock bytes, so that jobs with
+// smaller blocks still have files of one size and share them.
 const (
 	scaledBlocks = 4
 	scaledBlock  = 1 << 20
 )
 
-// scaledValue is the value of an option in a job of that many files with blocks of that size, times ScaleBy if it is the size of a file.
+// scaledValue returns the value of an option. If the option is a size of files, it returns the value times ScaleBy. `files` is the
+// job's nrfiles, `block` its block size, and `base` fio's kb_base.
 func (f *Fio) scaledValue(key, value string, base int, files string, block int64) string {
 	if f.ScaleBy == 0 || !slices.Contains(scaled, key) {
 		return value
@@ -92,15 +92,15 @@ func (f *Fio) scaledValue(key, value string, base int, files string, block int64
 	}
 	n, err := fio.ParseSize(value, base)
 	if err != nil {
-		return value // its reader reports the error
+		return value // the code that reads the option reports the error
 	}
 	return strconv.FormatInt(support.ScaledSize(n, f.ScaleBy, least), 10)
 }
 
-// defaultTotal is the size of all test files together where the plan gives none.
+// defaultTotal is the total size of the test files if the plan gives no size.
 const defaultTotal = 1 << 30
 
-// decided are the options that iotax sets itself, with what to write instead.
+// decided lists the options that iotax sets itself or does not allow, each with an alternative or the reason.
 var decided = map[string]string{
 	"name":                "the workload's name in the plan",
 	"filename":            "the target says where",
@@ -147,15 +147,16 @@ var decided = map[string]string{
 	"allow_file_create":   "files are written before the first trial",
 }
 
-// order are options that order jobs among each other; a job that runs alone has no use for them.
+// order lists the options that order jobs. They have no effect on a job that runs alone.
 var order = []string{"stonewall", "wait_for", "new_group", "exitall", "exitall_on_error", "exit_what", "description"}
 
 var directions = []string{"read", "write", "trim", "randread", "randwrite", "randtrim", "rw", "readwrite", "randrw", "trimwrite", "randtrimwrite"}
 
-// secretOptions are the options that hold a secret: fio shows its command line to everybody on the machine, and a report what was run.
+// secretOptions lists the options that hold a secret. fio's command line is visible to every user of the machine, and a report
+// shows it.
 var secretOptions = []string{"http_pass", "http_s3_key", "http_s3_security_token", "http_s3_sse_customer_key", "http_swift_auth_token", "rbd_encryption_passphrase"}
 
-// keepsSecret refuses an option that holds a secret.
+// keepsSecret returns an error for an option that holds a secret.
 func keepsSecret(name string) *plan.FieldError {
 	if !slices.Contains(secretOptions, name) {
 		return nil
@@ -164,7 +165,8 @@ func keepsSecret(name string) *plan.FieldError {
 		Hint: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
 }
 
-// SetOption sets one of fio's options, and refuses some with the reason. An empty value is an option without "=value".
+// SetOption sets one of fio's options. It returns an error for an option that the plan must not set. An empty value sets the
+// option without "=value".
 func (f *Fio) SetOption(key, value string) error {
 	s := fio.Setting{Key: fio.Canonical(key), Value: strings.TrimSpace(value)}
 	if instead, no := decided[s.Key]; no {
@@ -191,7 +193,7 @@ func (f *Fio) SetOption(key, value string) error {
 	return nil
 }
 
-// fieldError is err of the value of a key.
+// fieldError returns err as an error of the field `key`.
 func fieldError(key string, err error) *plan.FieldError {
 	fe := &plan.FieldError{Field: key, Msg: err.Error()}
 	var ve *plan.ValueError
@@ -209,7 +211,7 @@ func (f *Fio) set(s fio.Setting) {
 	f.settings = append(f.settings, s)
 }
 
-// checkOption refuses the slips that can be seen before fio is asked.
+// checkOption returns an error for mistakes that can be found without running fio.
 func checkOption(name, value string) error {
 	switch name {
 	case "rw":
@@ -230,7 +232,7 @@ func checkOption(name, value string) error {
 		if strings.HasSuffix(value, "%") {
 			return &plan.ValueError{Msg: fmt.Sprintf("%q is a share of something that differs between targets", value), Hint: "give a size, as in 1GiB"}
 		}
-		separators := "" // bs alone takes several: reads,writes,trims
+		separators := "" // only bs takes a list: reads,writes,trims
 		if name == "bs" {
 			separators = ","
 		}
@@ -252,8 +254,8 @@ func checkOption(name, value string) error {
 
 var standardSize = regexp.MustCompile(`\b(?:[0-9]+(?:\.[0-9]+)?(?:[KMGTkmgt]i?)?B|[0-9]+\.[0-9]+[KMGTkmgt])\b`)
 
-// standardSizes replaces sizes in standard units by bytes, because fio takes MiB for a power of 1000
-// and MB for a power of 1024, and knows no fractions. Bare k, m, g stay: both agree on them.
+// standardSizes replaces sizes in standard units with bytes. fio reads MiB as a power of 1000 and MB as a power of 1024, and does
+// not accept fractions. Bare k, m and g stay, because the plan and fio read them alike.
 func standardSizes(s string) string {
 	return standardSize.ReplaceAllStringFunc(s, func(m string) string {
 		n, err := plan.ParseSize(m)
@@ -264,7 +266,7 @@ func standardSizes(s string) string {
 	})
 }
 
-// Validate fills the defaults that depend on other options.
+// Validate checks the spec and fills in the defaults that depend on other options.
 func (f *Fio) Validate() error {
 	if err := plan.CheckTimes(f.Times); err != nil {
 		return err
@@ -283,7 +285,7 @@ func (f *Fio) Validate() error {
 	case f.BySize && f.open():
 		return &plan.FieldError{Field: "by_size", Msg: "an open loop is offered for a time", Hint: "leave it out, or " + f.openField() + ":"}
 	case f.File != "" || f.Command != "":
-		if f.source != nil { // else Split looks at each job
+		if f.source != nil { // otherwise, Split checks each job
 			if e := f.outOfBounds(); e != nil {
 				return e
 			}
@@ -306,8 +308,8 @@ func (f *Fio) Validate() error {
 	return nil
 }
 
-// outOfBounds refuses a job with too many processes or files, or with files of less than a block, before anything is made of
-// it. What else is wrong with the job is not its error: variables may have values on the target alone.
+// outOfBounds returns an error for a job with too many processes or files, or with files smaller than a block, before iotax
+// creates any of them. It ignores other errors of the job, because some variables have values only on the target.
 func (f *Fio) outOfBounds() *plan.FieldError {
 	_, err := f.jobs().resolve(nil)
 	var over *tooMuch
@@ -321,7 +323,7 @@ func (f *Fio) outOfBounds() *plan.FieldError {
 	return nil
 }
 
-// jobs are the jobs of the spec, with variables in them.
+// jobs returns the jobs of the spec without replacing their variables.
 func (f *Fio) jobs() *fioJob {
 	j := &fioJob{spec: f, sharedFile: f.open()}
 	if f.source != nil {
@@ -345,7 +347,7 @@ type tooMuch struct{ key, msg, most string }
 
 func (e *tooMuch) Error() string { return e.msg + "; the limit is " + e.most }
 
-// headline is the order in which the first options are shown.
+// headline lists the options that are shown first, in this order.
 var headline = []string{"rw", "bs", "iodepth", "numjobs", "size", "direct", "ioengine", "end_fsync"}
 
 func (f *Fio) fillDefaults() {
@@ -384,11 +386,11 @@ func (f *Fio) get(key string) (string, bool) {
 	return "", false
 }
 
-// defaultSize shares defaultTotal among the jobs, in whole MiB.
+// defaultSize divides defaultTotal among the processes, in whole MiB.
 func (f *Fio) defaultSize() int64 {
 	v, _ := f.get("numjobs")
 	if f.open() {
-		v = "1" // they share their file
+		v = "1" // the sources share one file
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 1 {
@@ -397,7 +399,7 @@ func (f *Fio) defaultSize() int64 {
 	return max(defaultTotal/n>>20, 1) << 20
 }
 
-// Options lists what was set and, once validated, the defaults.
+// Options lists the options that were set and, after Validate, the defaults.
 func (f *Fio) Options() []plan.Option {
 	var out []plan.Option
 	for _, s := range f.settings {
@@ -406,7 +408,7 @@ func (f *Fio) Options() []plan.Option {
 	return out
 }
 
-// scaledOptions is Options with the sizes that a run uses.
+// scaledOptions returns Options with the scaled sizes.
 func (f *Fio) scaledOptions() []plan.Option {
 	get, base := map[string]string{}, map[string]int{}
 	for _, s := range f.settings {
@@ -421,10 +423,10 @@ func (f *Fio) scaledOptions() []plan.Option {
 	return out
 }
 
-// Kind is kind fio.
+// Kind is the workload kind fio.
 var Kind = support.KindOf(plan.Kind{Name: "fio", Doc: "a fio job, by fio's own options or from a job file", New: newFio}, openFio)
 
-// openFio makes the workload.
+// openFio makes the workload that the spec describes.
 func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) {
 	j := &fioJob{name: w.Name, env: e, shared: support.Of[sharedState](e.Shared), spec: spec, states: map[*iotax.Target]*fioState{}, prepared: map[*iotax.Target]int{}, unready: map[*iotax.Target]error{}}
 	if spec.File == "" && spec.Command == "" {
@@ -467,11 +469,11 @@ func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) 
 	return j, nil
 }
 
-// sizeTime is the limit of a trial by size: what the slowest place worth measuring needs. A flush for each of its smallest
-// blocks would take longer.
+// sizeTime limits a trial that ends by size. It is enough for the slowest place worth measuring, but not if the job flushes after
+// each of its smallest blocks.
 const sizeTime = time.Hour
 
-// Caps depend on what ends a trial: a window, an offered load or the size of the job.
+// Caps returns what the workload supports. That depends on what ends a trial: a window, an offered load or the size of the job.
 func (j *fioJob) Caps() iotax.WorkloadCaps {
 	can := iotax.WorkloadCaps{Space: j.Space, Files: j.Files, Look: j.Look, Settle: j.Settle, Joins: j.Joins}
 	switch {
@@ -483,7 +485,7 @@ func (j *fioJob) Caps() iotax.WorkloadCaps {
 	return can
 }
 
-// take makes the settings of the jobs out of a job file or a command, and of the plan's keys, which win.
+// take sets the jobs from a job file or a command. The plan's keys override their options.
 func (j *fioJob) take(src *source) {
 	for i, job := range src.jobs {
 		p := part{settings: nil, index: i}
@@ -494,7 +496,7 @@ func (j *fioJob) take(src *source) {
 			s.Key = fio.Canonical(s.Key)
 			_, ours := decided[s.Key]
 			switch {
-			case s.Key == "kb_base" || s.Key == "name": // each setting knows its kb_base
+			case s.Key == "kb_base" || s.Key == "name": // each setting contains its kb_base
 			case ours:
 				if s.Key == "filename" {
 					p.file = s.Value
@@ -527,29 +529,29 @@ func reads(rw string) bool {
 	return strings.Contains(mode, "read") || mode == "rw" || mode == "randrw"
 }
 
-// maxJobs bounds the processes of a job and their files: all of them are named before fio starts. maxTotal bounds the bytes of
-// the files.
+// maxJobs limits the processes of a job, because iotax names all their files before fio starts. maxTotal limits the total size of
+// the files, in bytes.
 const (
 	maxJobs        = 4096
 	maxTotal int64 = 1 << 50
 )
 
-// A resolved job has every variable replaced.
+// A resolved is a job with all its variables replaced.
 type resolved struct {
 	settings []fio.Setting
 	layout   layout
 	rw       string
 	bs       int64 // smallest block size
 	direct   bool
-	engine   string // asked for; "" leaves it to iotax
+	engine   string // from ioengine; "" leaves the choice to iotax
 
 	processes int // numjobs
 
-	name   string      // of a job beside the first
-	beside []*resolved // the jobs that run at the same time; only the first has them
+	name   string      // set in each job after the first
+	beside []*resolved // jobs that run at the same time; set only in the first job
 }
 
-// resolve replaces variables by what vars has, the plan's env before it.
+// resolve replaces variables with their values. The plan's env takes precedence over `vars`.
 func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 	r, err := j.resolvePart(part{settings: j.settings, file: j.file}, vars)
 	if err != nil {
@@ -572,7 +574,7 @@ func (j *fioJob) resolve(vars map[string]string) (*resolved, error) {
 		}
 		r.beside = append(r.beside, o)
 	}
-	for i, o := range r.beside { // a file may have grown with a later job
+	for i, o := range r.beside { // a later job may have enlarged a shared file
 		if file := j.beside[i].file; file != "" && o.layout.shared {
 			o.layout = files[file].layout
 		}
@@ -761,7 +763,8 @@ func isOn(get map[string]string, key string) bool {
 	return ok && v != "0"
 }
 
-// smallest is the smallest size in a list or range such as "4k,8k", "4k-64k" or "4k/50:64k/50".
+// smallest returns the smallest size in a list or range such as "4k,8k", "4k-64k" or "4k/50:64k/50". It returns `otherwise` if
+// there is no valid size.
 func smallest(v string, kbBase int, otherwise int64) int64 {
 	least := int64(0)
 	for part := range strings.FieldsFuncSeq(v, func(r rune) bool { return strings.ContainsRune(",-:", r) }) {
@@ -776,8 +779,8 @@ func smallest(v string, kbBase int, otherwise int64) int64 {
 	return least
 }
 
-// surestBlock is the size of block that a job uses whatever happens: of each direction the smallest, of those the largest. fio
-// completes nothing in a file that is smaller.
+// surestBlock returns a block size that the job certainly uses: the largest of the smallest block sizes of its directions. fio
+// completes no I/O in a smaller file.
 func surestBlock(get map[string]string, base map[string]int) int64 {
 	mode, _, _ := strings.Cut(cmp.Or(get["rw"], "read"), ":")
 	block := int64(4096)
@@ -803,14 +806,14 @@ func surestBlock(get map[string]string, base map[string]int) int64 {
 	return block
 }
 
-// diskless engines touch no file.
+// diskless reports whether the engine uses no files.
 func diskless(engine string) bool { return engine == "null" || engine == "cpuio" }
 
-// Space is the size of the test files. Workloads with files of the same size share them.
+// Space returns the total size of the test files, in bytes. Workloads with files of the same size share them.
 func (j *fioJob) Space() int64 {
 	r, err := j.resolve(task.Vars())
 	if err != nil {
-		return 0 // Check says why
+		return 0 // Check reports the error
 	}
 	return r.total()
 }

@@ -18,13 +18,13 @@ import (
 	"iotax/internal/rules"
 )
 
-// Where the jobs of a workload come from when they are not plan keys: a job file or a command line.
-// Each job is a workload of its own, because that is what can be compared; where fio would have run
-// them at the same time, a finding says so. With `jointly: true` those are one workload.
+// The jobs of a workload can come from a job file or a command line instead of plan keys. Each job becomes a separate workload,
+// because workloads are what iotax compares. If fio would have run jobs at the same time, a finding reports it. With `jointly:
+// true`, such jobs form one workload.
 
-// Split gives each job of a job file or a command line a workload, or each group of jobs that run at the
-// same time. The parts no longer need the file: each has its jobs as a command line, so a resolved plan
-// says all of what is run.
+// Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one of each group of jobs that
+// run at the same time. The parts do not need the file: each contains its jobs as a command line, so a resolved plan lists
+// everything that is run.
 func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	if f.File == "" && f.Command == "" {
 		return []plan.Part{{Spec: f}}, nil
@@ -68,30 +68,30 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	return parts, nil
 }
 
-// alone is a job without what orders it among others.
+// alone returns a job without the options that order it among others.
 func alone(j fio.JobSpec) fio.JobSpec {
 	j.Settings = slices.DeleteFunc(slices.Clone(j.Settings), func(s fio.Setting) bool { return slices.Contains(order, fio.Canonical(s.Key)) })
 	j.Group = 0
 	return j
 }
 
-// A source is what was read of a job file or a command line.
+// A source is a parsed job file or command line.
 type source struct {
-	file     string // of the job file; "" for a command line
+	file     string // path of the job file; "" for a command line
 	jobs     []fio.JobSpec
 	labels   []string
-	word     string   // what a job is called there: section, job
-	told     []string // of the command line, what fio itself or the shell was to do
-	together []string // each a group of jobs that fio would have run at the same time
+	word     string   // name for a job in the source: section or job
+	told     []string // parts of the command line for fio itself or the shell, which iotax ignores
+	together []string // groups of jobs that fio would have run at the same time
 
-	said map[string]bool // what a finding has said already, of all jobs of the file; "" is told
+	said map[string]bool // options of all jobs that findings have reported; "" stands for told
 }
 
-// foreign are options of fio itself that make it do something else than run the job here.
+// foreign lists options of fio itself with which it would not run the job on this machine.
 var foreign = []string{"client", "server", "daemonize", "remote-config", "profile", "inflate-log", "cpuclock-test", "crctest", "memcpytest",
 	"merge-blktrace-only", "help", "version", "cmdhelp", "enghelp", "showcmd", "parse-only", "trigger", "trigger-remote"}
 
-// read reads the job file or the command. Errors are *plan.FieldError.
+// read parses the job file or the command. Its errors are *plan.FieldError.
 func (f *Fio) read(dir string) (*source, error) {
 	src := &source{word: "section"}
 	file, sections := f.File, []string(nil)
@@ -165,7 +165,7 @@ func (f *Fio) read(dir string) (*source, error) {
 	return src, nil
 }
 
-// refusal is what refusals said, as an error of the field that says where the jobs are.
+// refusal returns an error of refusals as an error of the field that contains the jobs.
 func (f *Fio) refusal(src *source, err error) error {
 	var je *fio.JobError
 	if src.file == "" || !errors.As(err, &je) {
@@ -176,7 +176,7 @@ func (f *Fio) refusal(src *source, err error) error {
 	return &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("read job file %s: %v", src.file, &at), Hint: je.Hint}
 }
 
-// field is the field that says where the jobs are.
+// field returns the key that contains the jobs.
 func (f *Fio) field() string {
 	if f.Command != "" {
 		return "command"
@@ -190,14 +190,14 @@ func commandError(text string, err error) error {
 	if errors.As(err, &je) {
 		fe.Hint = je.Hint
 		if !strings.Contains(strings.TrimSpace(text), "\n") {
-			fe.Msg, fe.Column = je.Msg, je.Column // the caret says where
+			fe.Msg, fe.Column = je.Msg, je.Column // the caret shows the position
 		}
 	}
 	return fe
 }
 
-// readFile reads a job file, whose path counts from dir. Its jobs inherit what stands before it on a
-// command line.
+// readFile reads a job file. A relative path starts at dir. Its jobs inherit the options of `inherited`, which precede the file on
+// a command line.
 func (src *source) readFile(dir, name string, inherited []*fio.Section, sections []string) error {
 	src.file = name
 	if !filepath.IsAbs(name) && dir != "" {
@@ -210,7 +210,7 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 		text, err := iotax.ReadFile(filepath.FromSlash(name), fio.MaxJob)
 		var pe *os.PathError
 		if errors.As(err, &pe) {
-			err = pe.Err // the path is said anyhow
+			err = pe.Err // fail adds the path
 		}
 		return text, err
 	})
@@ -219,7 +219,7 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 	case errors.Is(err, os.ErrNotExist) && file == nil:
 		return fail(os.ErrNotExist, "the path counts from the folder of the plan, or of the command")
 	case errors.As(err, &je):
-		// The path of the file itself is said already.
+		// fail adds the path of the job file itself.
 		return fail(errors.New(strings.ReplaceAll(err.Error(), filepath.ToSlash(src.file)+", ", "")), je.Hint)
 	case err != nil:
 		return fail(err, "")
@@ -232,8 +232,8 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 	return nil
 }
 
-// together lists the groups of jobs that fio would have run at the same time. Those that wait for
-// another by name are not counted.
+// together lists the groups of jobs that fio would have run at the same time. It leaves out jobs that wait for another job by
+// name.
 func together(jobs []fio.JobSpec, labels []string) (out []string) {
 	groups := map[int][]string{}
 	for i, j := range jobs {
@@ -249,7 +249,7 @@ func together(jobs []fio.JobSpec, labels []string) (out []string) {
 	return out
 }
 
-// findings says what of the jobs' own words iotax did not follow.
+// findings reports what iotax does differently from the job file or the command.
 func (j *fioJob) findings() []iotax.Finding {
 	src := j.spec.source
 	if src == nil {
@@ -269,7 +269,7 @@ func (j *fioJob) findings() []iotax.Finding {
 	for _, s := range j.overridden {
 		word := strings.TrimPrefix(s.String(), "--")
 		if src.said[word] {
-			continue // all jobs inherit it
+			continue // a finding has reported it for another job
 		}
 		src.said[word] = true
 		if key, ok := strings.CutPrefix(decided[fio.Canonical(s.Key)], "measure: {"); ok {
@@ -293,10 +293,10 @@ func (j *fioJob) findings() []iotax.Finding {
 	return out
 }
 
-// unrecognized finds the option that a fio does not know in what it says.
+// unrecognized matches fio's message about an unknown option, and captures the option.
 var unrecognized = regexp.MustCompile(`unrecognized option '--?([^'=]+)`)
 
-// refused explains why the fio of a target does not take the job, from what it says.
+// refused explains why a target's fio rejects the job, based on fio's message.
 func (j *fioJob) refused(st *fioState, said string) (hint string, err error) {
 	m := unrecognized.FindStringSubmatch(said)
 	if m == nil {

@@ -14,24 +14,24 @@ import (
 	"iotax/internal/plan"
 )
 
-// A layout says which test files a job has. They are named by their size, so that workloads with
-// files of one size on one target share them, and written once.
+// A layout describes the test files of a job. Their names contain their size. So workloads with files of one size on one target
+// share them, and each file is written once.
 //
-// Each of fio's jobs has files of its own, as fio would do it: jobs that shared one would wait for
-// each other's inode lock and write over each other's blocks. Only a job that names a file for all of
-// them, or uses offset_increment, gets one file.
+// Each process of a fio job has its own files, as in fio. If processes shared a file, they would wait for its inode lock and
+// overwrite each other's blocks. A job gets one file only if it names a file for all processes, uses offset_increment, or is an
+// open loop.
 type layout struct {
-	jobs   int // 0: the job uses no files
-	files  int // of each job
+	jobs   int // numjobs; 0 if the job uses no files
+	files  int // per process
 	bytes  int64
 	shared bool
-	tag    string // of files that are filled with special data
-	part   int    // of several jobs that run at the same time, each has files of its own
+	tag    string // suffix for files with special data
+	part   int    // index of the part; jobs that run at the same time have separate files
 }
 
 func (l layout) total() int64 { return l.bytes * int64(l.count()) }
 
-// count is the number of files, without naming them.
+// count returns the number of files without building their names.
 func (l layout) count() int {
 	switch {
 	case l.jobs == 0:
@@ -53,10 +53,10 @@ func (l layout) stem() string {
 	return "iotax-" + size + l.tag
 }
 
-// format is fio's filename_format for the files.
+// format returns fio's filename_format for the files.
 func (l layout) format() string { return l.stem() + ".$jobnum.$filenum.dat" }
 
-// names lists the files; resolve bounds their number.
+// names lists the files. resolve limits their number.
 func (l layout) names() []string {
 	switch {
 	case l.jobs == 0:
@@ -73,8 +73,8 @@ func (l layout) names() []string {
 	return names
 }
 
-// special are options that fill a file with data of another sort than the random bytes it was
-// written with. Whoever reads such a file measures something else, so it is not shared.
+// special lists the options that fill a file with other data than the random bytes that Prepare wrote. Reading such a file is a
+// different measurement, so other jobs do not share it.
 var special = []string{"zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage", "scramble_buffers", "verify", "verify_pattern"}
 
 func dataTag(settings []fio.Setting) string {
@@ -92,15 +92,16 @@ func dataTag(settings []fio.Setting) string {
 	return fmt.Sprintf("-%x", sum[:4])
 }
 
-// fio reads more than a name in a path: it splits filename at colons, cuts it at # and ;, and drops blanks at its ends. In a job
-// file it replaces variables too. So fio never gets the path of a directory: it runs in it, with names that layout makes. The path
-// of a device and the address of an export cannot be avoided. They may have only characters that fio takes as they are.
+// fio does not take every path literally. It splits filename at colons, cuts it at # and ;, and removes blanks at its ends. In a
+// job file it also replaces variables. So iotax does not pass the path of a directory: fio runs in it, with file names from
+// layout. iotax must pass the path of a device and the URL of an export. They may contain only characters that fio takes
+// literally.
 var exactly = map[iotax.PlaceKind]*regexp.Regexp{
 	iotax.PlaceDevice: regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~-]+$`),
 	iotax.PlaceURL:    regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~:?&[\]-]+$`),
 }
 
-// checkExact refuses a place that fio would take for another one.
+// checkExact returns an error for a place that fio would take for another one.
 func checkExact(p iotax.Place) error {
 	if ok := exactly[p.Kind]; ok == nil || ok.MatchString(p.Path) {
 		return nil
@@ -110,23 +111,23 @@ func checkExact(p iotax.Place) error {
 		iotax.PlaceURL:    "an address may have only letters, digits and /._+=@%,~:?&[]-"}[p.Kind])
 }
 
-// A line is what a fio command line is assembled from.
+// A line holds the parts of a fio command line.
 type line struct {
-	fio      []string // the program, with its loader where it was pushed
+	fio      []string // the program, after its loader if it was copied
 	job      *resolved
 	name     string
-	place    string // device, or URL of an export; fio runs in a directory
+	place    string // path of a device, or URL of an export; unused for a directory
 	device   bool
 	export   bool
 	engine   string
 	seed     uint64
 	runtime  int64   // ms
 	ramp     int64   // ms
-	keepWarm bool    // leave the page cache alone
-	rate     float64 // I/Os per second of all jobs together, at random times; 0 is as many as they can
+	keepWarm bool    // do not drop the page cache
+	rate     float64 // I/Os per second of all jobs together, at random times; 0 means a closed loop
 }
 
-// args assembles the command line of one trial.
+// args returns the command line of one trial.
 func (l line) args() []string {
 	args := slices.Clone(l.fio)
 	if l.onlyReads() {
@@ -135,7 +136,7 @@ func (l line) args() []string {
 	return append(append(args, fio.Args(l.jobs())...), "--output-format=json+", "--eta=never")
 }
 
-// jobs are the job and those that run beside it, with all their options.
+// jobs returns the job and those that run at the same time, with all their options.
 func (l line) jobs() (jobs []fio.JobSpec) {
 	for _, r := range l.job.all() {
 		name := l.name
@@ -147,7 +148,7 @@ func (l line) jobs() (jobs []fio.JobSpec) {
 	return jobs
 }
 
-// settings are the options of one job: its own, and iotax's.
+// settings returns the options of one job: its own, and those that iotax sets.
 func (l line) settings(r *resolved) (settings []fio.Setting) {
 	engine := l.engineOf(r)
 	set := func(key, value string) { settings = append(settings, fio.Setting{Key: key, Value: value}) }
@@ -164,7 +165,7 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	case diskless(engine):
 	case l.device:
 		set("filename", l.place)
-		set("allow_file_create", "0") // of a node that has gone, fio would make a file
+		set("allow_file_create", "0") // otherwise fio creates a file if the device node is gone
 	case l.export:
 		set("uri", l.place)
 	case r.layout.shared:
@@ -172,7 +173,7 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 		set("allow_file_create", "0")
 	default:
 		set("filename_format", r.layout.format())
-		set("allow_file_create", "0") // a file that fio makes would be sparse
+		set("allow_file_create", "0") // otherwise fio creates a sparse file
 	}
 	if l.keepWarm && !has["invalidate"] {
 		set("invalidate", "0")
@@ -196,15 +197,15 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	}
 	set("randrepeat", "0")
 	set("randseed", strconv.FormatUint(fioSeed(l.seed), 10))
-	// Quantiles of the total latency: where submitting blocks (9p, virtio-fs, sshfs), the completion
-	// latency is close to nothing. One histogram is as many as fio keeps by itself.
+	// Measure quantiles of the total latency: if submission blocks (9p, virtio-fs, sshfs), the completion latency is close to 0.
+	// By default, fio keeps one histogram too.
 	set("lat_percentiles", "1")
 	set("clat_percentiles", "0")
 	set("group_reporting", "1")
 	return settings
 }
 
-// engineOf is the engine of one job.
+// engineOf returns the engine of one job.
 func (l line) engineOf(r *resolved) string {
 	if len(l.job.beside) > 0 && !l.export {
 		return cmp.Or(r.engine, l.engine)
@@ -214,8 +215,7 @@ func (l line) engineOf(r *resolved) string {
 
 func (l line) onlyReads() bool { return !l.job.writes() }
 
-// fioSeed maps a seed into what fio takes: it reads a signed number, and takes 0 for not set in some
-// versions.
+// fioSeed converts a seed to a value that fio accepts. fio reads a signed number, and some versions take 0 as not set.
 func fioSeed(seed uint64) uint64 {
 	if seed &= 1<<63 - 1; seed == 0 {
 		return 1
@@ -223,9 +223,9 @@ func fioSeed(seed uint64) uint64 {
 	return seed
 }
 
-// jobName is the workload's name without what fio or a file name would trip over. The prefix keeps
-// fio from taking a name such as "global" for a section, and from testing the directory "data" below
-// its working directory, if there is one, when the workload is called data.
+// jobName returns the workload's name without characters that are special in fio or in file names. The prefix prevents fio from
+// taking a name such as "global" for a section. It also prevents a workload named data from testing a directory "data" below fio's
+// working directory.
 func jobName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -236,16 +236,16 @@ func jobName(s string) string {
 	return "iotax." + s[:min(len(s), 60)]
 }
 
-// fillArgs assembles the command line that writes the files names of its working directory, each once, with random data.
+// fillArgs returns the command line that writes each of the named files of its working directory once, with random data.
 func fillArgs(tool []string, engine string, direct bool, names []string, bytes int64) []string {
-	block := bytes & -bytes // the largest power of two in it: every byte must be written
+	block := bytes & -bytes // largest power of two that divides the size, so that every byte is written
 	block = min(max(block, 512), 1<<20)
 	d := "0"
 	if direct {
 		d = "1"
 	}
 	args := append(slices.Clone(tool), "--output-format=json", "--eta=never")
-	// Before the first --name, options are for all jobs.
+	// Options before the first --name apply to all jobs.
 	args = append(args, "--rw=write", "--bs="+strconv.FormatInt(block, 10), "--size="+strconv.FormatInt(bytes, 10),
 		"--ioengine="+engine, "--iodepth=8", "--direct="+d, "--refill_buffers=1", "--randrepeat=0", "--end_fsync=1", "--group_reporting=1")
 	for i, n := range names {

@@ -10,7 +10,8 @@ import (
 	"iotax/internal/metric"
 )
 
-// Metrics are the rates of the directions: bandwidth for sequential I/O in large blocks, else IOPS.
+// Metrics returns the main metrics: for each direction the bandwidth if the I/O is sequential with large blocks, else the IOPS. An
+// open loop has mean latencies instead, and a search has its limit.
 func (j *fioJob) Metrics() []string {
 	out := metrics(j.settings)
 	for _, p := range j.beside {
@@ -23,7 +24,7 @@ func (j *fioJob) Metrics() []string {
 	if j.spec.finds() {
 		return []string{iotax.ValueLimitIOPS}
 	}
-	if j.spec.open() { // the rate is given; what differs is the latency
+	if j.spec.open() { // the rate is given, so the targets differ in latency
 		for i := range out {
 			out[i], _, _ = strings.Cut(out[i], ".")
 			out[i] += ".latency.mean"
@@ -56,7 +57,7 @@ func metrics(settings []fio.Setting) []string {
 	return out
 }
 
-// directionsOf are the directions of the I/O of a mode.
+// directionsOf returns the directions of a mode.
 func directionsOf(rw string) (out []string) {
 	mode, _, _ := strings.Cut(rw, ":")
 	if reads(mode) {
@@ -71,10 +72,10 @@ func directionsOf(rw string) (out []string) {
 	return out
 }
 
-// flushing are the options that make a job flush while it runs.
+// flushing lists the options that make a job flush while it runs.
 var flushing = []string{"fsync", "fdatasync", "sync_file_range"}
 
-// metrics are what fio.Result.Values has of the directions of the jobs. A direction that a variable gives may be any.
+// metrics lists the metrics that fio.Result.Values returns for the directions of the jobs. A direction in a variable can be any.
 func (f *Fio) metrics() (all []metric.Metric) {
 	j := f.jobs()
 	if f.finds() {
@@ -113,7 +114,7 @@ func (f *Fio) metrics() (all []metric.Metric) {
 			metric.Of(iotax.Seconds, iotax.Down, d+".latency.completion.mean", "mean time from submission to completion"),
 			metric.Of(iotax.Count, iotax.Neither, d+".ios", "I/Os in the window"),
 			metric.Of(iotax.Bytes, iotax.Neither, d+".bytes", "bytes in the window"))
-		if queues { // the engines that wait for each I/O have no submission of its own
+		if queues { // engines that wait for each I/O have no separate submission
 			all = append(all, metric.Of(iotax.Seconds, iotax.Down, d+".latency.submission.mean", "mean time to submit an I/O")...)
 		}
 		if d != "mixed" {

@@ -16,36 +16,35 @@ import (
 	"iotax/internal/rules"
 )
 
-// An open loop offers I/Os at times that do not depend on when others are done, as users do. fio's own
-// way to that, io_submit_mode=offload, hangs at its end in about half of the runs of version 3.33, and its
-// usual one, an asynchronous engine with rate_process=poisson, waits for all that is in flight before it
-// waits for the next arrival: what should have come meanwhile comes late, and its latency counts from
-// then. So the arrivals come from many jobs, each with a Poisson process of its own and one I/O at a
-// time: together they are a Poisson process again, and an I/O comes late only if its own job is
-// busy. The share of those is known (Little's law: the I/Os in flight over the number of jobs), kept with
-// each trial, and told when it matters.
+// An open loop offers I/Os at times that do not depend on when other I/Os complete, as users do. fio's own mode for this,
+// io_submit_mode=offload, hangs at its end in about half of the runs of version 3.33. The usual mode, an asynchronous engine with
+// rate_process=poisson, waits for all I/Os in flight before it waits for the next arrival. I/Os that were due in the meantime
+// start late, and their latency counts only from then. So iotax generates the arrivals with many jobs, each with its own Poisson
+// process and one I/O at a time. Together they form a Poisson process again, and an I/O starts late only if its own job is busy.
+// Little's law gives the share of late I/Os: the I/Os in flight over the number of jobs. iotax stores the share with each trial,
+// and adds a finding if it is too large.
 
-// openJobs is the number of sources where the plan gives none.
+// openJobs is the default number of sources.
 const openJobs = 128
 
-// openShare is the offered load of `load: open`.
+// openShare is the load of `load: open`, as a share of the capacity.
 const openShare = 0.6
 
 const (
-	lateAbove    = 0.05 // share of arrivals that found their source busy
-	offeredBelow = 0.95 // done ÷ offered
+	lateAbove    = 0.05 // limit for the share of arrivals that find their source busy
+	offeredBelow = 0.95 // limit for the I/Os done over the I/Os offered
 )
 
-// pilotTime is how long a target is driven as hard as the jobs can, to learn its capacity.
+// A pilot runs the job as fast as it can, to measure the capacity of a target.
 const (
 	pilotTime = time.Second
 	pilotRamp = 200 * time.Millisecond
 )
 
-// PilotTime is how long the load generator runs to learn the capacity of one target.
+// PilotTime is how long the load generator runs to measure the capacity of one target.
 const PilotTime = pilotTime + pilotRamp
 
-// parseLoad reads a share of the capacity. "" is a closed loop, 0.
+// parseLoad parses a share of the capacity. For "", a closed loop, it returns 0.
 func parseLoad(s string) (float64, error) {
 	switch s {
 	case "":
@@ -63,14 +62,14 @@ func parseLoad(s string) (float64, error) {
 	return float64(p), nil
 }
 
-// leastRate is the lowest rate of an open loop, and mostEach the highest of one of its sources, 1/s: fio times arrivals to
-// whole microseconds.
+// leastRate is the lowest rate of an open loop, and mostEach the highest rate of one of its sources, both in I/Os per second. fio
+// schedules arrivals in whole microseconds.
 const (
 	leastRate = 10
 	mostEach  = 10000
 )
 
-// parseRate reads I/Os per second. "" is 0.
+// parseRate parses a rate in I/Os per second. For "" it returns 0.
 func parseRate(s string) (float64, error) {
 	if s == "" {
 		return 0, nil
@@ -85,7 +84,7 @@ func parseRate(s string) (float64, error) {
 	return rate, nil
 }
 
-// open reports whether the job is an open loop, and openField which key makes it one.
+// open reports whether the job is an open loop. openField returns the key that makes it one.
 func (f *Fio) open() bool { return f.Load != "" || f.Rate != "" || f.finds() }
 
 func (f *Fio) openField() string {
@@ -98,19 +97,19 @@ func (f *Fio) openField() string {
 	return "find"
 }
 
-// offered is what jobs sources with a rate of each offer in the window of l, 1/s. fio rounds the mean gap of a source down to
-// whole microseconds. The window of a source begins with an arrival, which comes on top.
+// offered returns the rate that `jobs` sources, each with the rate `each`, offer in the window of l, in I/Os per second. fio
+// rounds the mean gap of a source down to whole microseconds. The window of a source begins with one additional arrival.
 func (l line) offered(jobs, each int) float64 {
 	return float64(jobs) * (1e6/math.Floor(1e6/float64(each)) + 1/l.window())
 }
 
-// busy is how many sources have at least leastEach I/Os in the window.
+// busy returns how many sources can have at least leastEach I/Os in the window.
 func (l line) busy() int { return int(l.rate * l.window() / leastEach) }
 
 func (l line) window() (seconds float64) { return float64(max(l.runtime, 1)) / 1000 }
 
-// sources divides the rate of l among as many sources as the job may have and are busy, each with a whole number of I/Os per
-// second, or up to half as many if these come closer to the rate.
+// sources divides the rate of l among as many sources as the job allows and the rate keeps busy. Each source offers a whole number
+// of I/Os per second. It uses fewer sources, down to half as many, if they come closer to the rate.
 func (l line) sources() (jobs, each int) {
 	most := max(1, min(l.job.layout.jobs, int(l.rate/l.offered(1, 1)), l.busy()))
 	best := math.Inf(1)
@@ -125,30 +124,30 @@ func (l line) sources() (jobs, each int) {
 	return jobs, each
 }
 
-// The arrivals that the windows begin with would be a burst that a target near its limit takes seconds to work off. So the sources
-// start at random moments of a second, or of ten mean gaps of a source, whichever is longer, and at most of a fifth of the window:
-// the first arrivals add at most a tenth to the load of that time.
+// The arrivals at the beginning of the windows would be a burst that a target near its limit takes seconds to work off. So the
+// sources start at random times within one second, or within ten mean gaps of a source if that is longer, but at most within a
+// fifth of the window. The first arrivals then add at most a tenth to the load of that time.
 const (
 	leastEach = 50
 	startGaps = 10
 )
 
-// starts is the time within which jobs sources start, in ms.
+// starts returns the time within which `jobs` sources start, in ms.
 func (l line) starts(jobs int) int64 {
 	return min(l.runtime*startGaps/leastEach, max(1000, int64(1000*startGaps*float64(jobs)/l.rate)))
 }
 
-// rateError is how far the sources may be from the rate if more of them take part.
+// rateError is the relative error of the rate that sources accepts without trying fewer sources.
 const rateError = 0.002
 
-// fillOpen sets what an open loop needs and the plan leaves open.
+// fillOpen sets the defaults of an open loop.
 func (f *Fio) fillOpen(def func(key, value string, unless ...string)) {
 	def("numjobs", strconv.Itoa(openJobs))
-	def("ioengine", "psync") // one I/O at a time needs no queue
+	def("ioengine", "psync") // a source with one I/O at a time needs no queue
 	def("thread", "1")       // starting as many processes would take longer than the ramp
 }
 
-// checkLoad refuses what cannot be an open loop.
+// checkLoad returns an error if the job cannot be an open loop.
 func (f *Fio) checkLoad() error {
 	if !f.open() {
 		return nil
@@ -186,8 +185,8 @@ func (f *Fio) checkLoad() error {
 	return err
 }
 
-// Pilot learns how much each target can do and gives all of them the same offered load, a share of what
-// the slowest can. Its facts are load.offered (1/s, all jobs together) and capacity.TARGET (1/s).
+// Pilot measures the capacity of each target. It sets one offered load for all targets, a share of the lowest capacity. Its facts
+// are load.offered (1/s, all jobs together) and capacity.TARGET (1/s). A resumed run reuses the load in `known`.
 func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
 	if j.spec.finds() {
@@ -223,8 +222,7 @@ func (j *fioJob) Pilot(ctx context.Context, targets []*iotax.Target, length time
 	return facts, nil
 }
 
-// capacity is what the job does on t when nothing holds it back. Workloads that differ in their load alone
-// look once.
+// capacity returns the rate of the job on t in a closed loop, 1/s. Workloads that differ only in their load share one measurement.
 func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (float64, error) {
 	trial := &iotax.Trial{Length: pilotTime, Ramp: pilotRamp, Seed: 1, Cold: true}
 	key := t.Machine.String() + "\x00" + t.Place.Path + "\x00" + iotax.QuoteAll(j.line(t, st, trial).anonymous())
@@ -245,13 +243,13 @@ func (j *fioJob) capacity(ctx context.Context, t *iotax.Target, st *fioState) (f
 	return v.Value, nil
 }
 
-// anonymous are the arguments without the name of the job.
+// anonymous returns the arguments with a fixed name for the job.
 func (l line) anonymous() []string {
 	l.name = "pilot"
 	return l.args()
 }
 
-// rateMetric is the rate of the direction of an open loop.
+// rateMetric returns the metric for the rate of an open loop in its direction.
 func (j *fioJob) rateMetric() string {
 	for _, s := range j.settings {
 		if s.Key == "rw" && writes(s.Value) {
@@ -261,11 +259,11 @@ func (j *fioJob) rateMetric() string {
 	return iotax.ValueReadIOPS
 }
 
-// load is the share of an open loop for people.
+// load formats the share of an open loop, as in "60 %".
 func (j *fioJob) load() string { return strconv.FormatFloat(100*j.share, 'f', -1, 64) + " %" }
 
-// loadFacts say which load was offered. load.job is the same for workloads that differ in their load
-// alone: together they are a curve.
+// loadFacts sets the facts about the offered load. load.job is the same for workloads that differ only in their load: together
+// they form a curve.
 func (j *fioJob) loadFacts(facts map[string]string) {
 	if j.rate == 0 {
 		return
@@ -280,8 +278,8 @@ func (j *fioJob) loadFacts(facts map[string]string) {
 	facts[iotax.FactLoadJob] = strings.Join(job, " ")
 }
 
-// judgeLoad adds to a trial of an open loop what was offered and how many arrivals were late, and says
-// where the latency is not what it seems.
+// judgeLoad adds the offered load and the share of late arrivals to a trial of an open loop. It adds a finding if the load was not
+// reached, and one if too many arrivals were late.
 func (j *fioJob) judgeLoad(l line, out *iotax.Trial) {
 	if l.rate == 0 {
 		return
@@ -308,7 +306,7 @@ func (j *fioJob) judgeLoad(l line, out *iotax.Trial) {
 	}
 }
 
-// arrivalsLate is the rule with what helps l.
+// arrivalsLate returns the rule with the hints that apply to l.
 func (l line) arrivalsLate() rules.Rule {
 	return rules.ArrivalsLate.With("N", strconv.Itoa(2*l.job.layout.jobs)).Without("numjobs", l.busy() < l.job.layout.jobs)
 }

@@ -33,18 +33,17 @@ func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey,
 		return known.(task.Survey), nil
 	}
 	found, err := support.Survey(ctx, m)
-	if err == nil && found.Fio != "" { // without fio it may come, by being installed
+	if err == nil && found.Fio != "" { // fio may still be installed on a machine without it
 		s.surveys.Store(support.Identity(m), found)
 	}
 	return found, err
 }
 
-// probeTime bounds a probe: an engine that hangs (a FUSE file system whose server is stuck) does not
-// work.
+// probeTime limits a probe. An engine that hangs, as on a FUSE file system whose server is stuck, counts as not working.
 const probeTime = 20 * time.Second
 
-// probe does one small I/O through the engine at the place. What worked on this host stays known
-// until it boots, because a probe costs 0.3 s, most of it fio calibrating its clock.
+// probe runs one small I/O through the engine at the place. A success on this host is cached until the host reboots, because a
+// probe takes 0.3 s, mostly for fio's clock calibration.
 func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Target, st *fioState, engine string) error {
 	if diskless(engine) {
 		return nil
@@ -78,16 +77,15 @@ func (s *sharedState) probe(ctx context.Context, env support.Env, t *iotax.Targe
 	s.probes.Store(key, err)
 	if mark != "" && err == nil {
 		if os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
-			_ = os.WriteFile(mark, []byte(engine+"\n"), 0o600) // lost, it costs a probe
+			_ = os.WriteFile(mark, []byte(engine+"\n"), 0o600) // if this fails, the next run probes again
 		}
 	}
 	return err
 }
 
-// accept asks, with parse, whether the fio on a target takes the job's options. Whether it does depends
-// on its version and the options alone, so it is asked once for all targets and runs: fio calibrates
-// its clock before it looks at its options, which takes longer than everything else before the first
-// trial.
+// accept calls `parse` to check whether a target's fio accepts the job's options. The result depends only on fio's version, the
+// platform, the engine and the options, so a success is cached for all targets and runs. fio calibrates its clock before it parses
+// options, which takes longer than everything else before the first trial.
 func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) error {
 	parts := []string{st.tool.Version, st.survey.OS, st.survey.Arch, st.engine}
 	for _, r := range st.job.all() {
@@ -112,7 +110,7 @@ func (s *sharedState) accept(env support.Env, st *fioState, parse func() error) 
 	}
 	s.accepted.Store(key, true)
 	if mark != "" && missing != nil && os.MkdirAll(filepath.Dir(mark), 0o700) == nil {
-		_ = os.WriteFile(mark, nil, 0o600) // lost, it costs a start of fio
+		_ = os.WriteFile(mark, nil, 0o600) // if this fails, the next run starts fio again
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"iotax/internal/plan"
 )
 
-// What a fio job may not do. fio takes whatever stands in a job file: files to write anywhere, commands, libraries. A job here
-// stays in its target, so that what would leave it is refused before fio is started for the first time. What is listed is
-// what fio 3.33 to 3.42 have; an option that is not known cannot be judged, and is refused too.
+// A fio job must stay in its target, but fio accepts job files that write files anywhere, run commands or load libraries. iotax
+// refuses such options before it starts fio for the first time. The lists cover fio 3.33 to 3.42. iotax also refuses options that
+// it does not know, because it cannot judge them.
 
-// A bar says why something is refused, and what to do in place of it.
+// A bar is the reason why iotax refuses something, with a hint.
 type bar struct{ why, hint string }
 
 var (
@@ -24,7 +24,7 @@ var (
 	whole       = bar{"it would change the machine for all that runs there", "set it before iotax, and remove it here"}
 )
 
-// barred are the options that reach beyond the target, and those with which nothing could be measured.
+// barred lists the options that reach beyond the target, and those with which iotax could not measure anything.
 var barred = map[string]bar{
 	"write_iolog": writesFile,
 
@@ -52,7 +52,7 @@ var barred = map[string]bar{
 	"create_only": {decided["create_only"], "remove it"},
 }
 
-// engines are those that do I/O on the files of a directory, on a device or an export, and nowhere else.
+// engines lists the engines that do I/O only on the files of a directory, on a device or on an export.
 var engines = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "aio", "linuxaio", "posixaio", "solarisaio", "windowsaio", "io_uring", "mmap",
 	"splice", "libpmem", "libcufile", "falloc", "filestat", "null", "cpuio", nbdEngine}
 
@@ -62,7 +62,7 @@ var (
 	pastTree = bar{"it goes to a store or device that it names itself, past the target", "another engine, as in ioengine=libaio"}
 )
 
-// barredEngines say why the other engines of fio are refused.
+// barredEngines maps the other engines of fio to the reasons why iotax refuses them.
 var barredEngines = map[string]bar{
 	"exec":     runsCommand,
 	"external": {"it would load a library", "another engine, as in ioengine=libaio"},
@@ -75,11 +75,11 @@ var barredEngines = map[string]bar{
 	"sg":           {"a partition is the whole disk to it", "another engine, as in ioengine=libaio"},
 }
 
-// memories are the places of fio's buffers that are no file.
+// memories lists the values of mem that keep fio's buffers in memory, not in a file.
 var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"}
 
-// refuse says why a job may not have an option with that value, or nil. The value of a job file may still hold variables:
-// it is asked again when they are replaced.
+// refuse returns an error if a job must not have the option or its value. The value may still contain variables: unclear calls
+// refuse again when they are replaced.
 func refuse(s fio.Setting) *plan.FieldError {
 	no := func(hint, format string, args ...any) *plan.FieldError {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -97,7 +97,7 @@ func refuse(s fio.Setting) *plan.FieldError {
 	_, ours := decided[o.Name]
 	open := strings.Contains(s.Value, "$")
 	switch {
-	case ours || slices.Contains(order, o.Name): // not handed on
+	case ours || slices.Contains(order, o.Name): // not passed to fio
 	case s.Bare && !strings.HasPrefix(o.Type, "empty or"):
 		return no("write "+s.Key+"=VALUE", "%s has no value: fio would take what stands behind it", s.Key)
 	case strings.ContainsFunc(s.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
@@ -118,7 +118,8 @@ func refuse(s fio.Setting) *plan.FieldError {
 	return nil
 }
 
-// unclear refuses a value that has variables where they are all replaced: fio would replace them by others.
+// unclear is refuse for a setting whose variables are replaced. It also refuses values that still contain variables, because fio
+// would replace them with other values.
 func unclear(s fio.Setting) *plan.FieldError {
 	if slices.Contains([]string{"ioengine", "mem", "buffer_pattern", "verify_pattern"}, fio.Canonical(s.Key)) && strings.Contains(s.Value, "$") {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf("%s=%s: a variable of a variable", s.Key, s.Value), Hint: "write the value itself"}
@@ -138,8 +139,8 @@ func barredEngine(name string) bar {
 	return b
 }
 
-// unknown refuses a name that is no option of a job. On its command line, where jobs are handed to it, fio takes a name that is
-// cut short for the whole one, and its own options for what they are.
+// unknown returns the error for a name that is not an option of a job. On its command line, where iotax passes the jobs, fio
+// accepts abbreviated names and its own options too.
 func unknown(key string) *plan.FieldError {
 	full, own := fio.Completed(key)
 	if own {
@@ -157,8 +158,8 @@ func unknown(key string) *plan.FieldError {
 	return e
 }
 
-// refusals says what a job file or a command may not have, and the slips that can be seen before fio is asked. Errors are
-// *fio.JobError.
+// refusals returns an error for options that a job file or a command must not have, and for mistakes that can be found without
+// running fio. Its errors are *fio.JobError.
 func refusals(jobs []fio.JobSpec) error {
 	for _, job := range jobs {
 		for _, s := range job.Settings {

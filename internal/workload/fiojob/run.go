@@ -29,42 +29,42 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fioJob is the workload: one fio job on any number of targets.
+// fioJob is a workload: one fio job on any number of targets.
 type fioJob struct {
 	name       string
 	env        support.Env
 	shared     *sharedState
 	spec       *Fio
-	settings   []fio.Setting      // of the job, without what iotax decides
-	sharedFile bool               // the job file names one file for all jobs
-	overridden []fio.Setting      // what the job file says and iotax decides
-	share      float64            // of the slowest target's capacity that is offered in an open loop, until Pilot makes a rate of it
-	capacities map[string]float64 // of targets, by name, 1/s: where a search begins
-	rate       float64            // offered in an open loop, 1/s; 0 is a closed one
+	settings   []fio.Setting      // of the job, without the options that iotax sets
+	sharedFile bool               // all processes of the job use one file
+	overridden []fio.Setting      // options of the job file that iotax sets itself
+	share      float64            // load of an open loop as a share of the slowest target's capacity; Pilot computes rate from it
+	capacities map[string]float64 // by target name, 1/s; the range of a search depends on it
+	rate       float64            // offered load of an open loop, 1/s; 0 means a closed loop
 	file       string             // the file that the job file names, or ""
 	beside     []part             // jobs that run at the same time
 
 	states   map[*iotax.Target]*fioState
-	prepared map[*iotax.Target]int   // how often, less how often it was cleaned up
-	unready  map[*iotax.Target]error // what preparing it came to
+	prepared map[*iotax.Target]int   // number of Prepare calls, minus Cleanup calls
+	unready  map[*iotax.Target]error // result of preparing the target
 }
 
-// fioState is what is known of the job on one target.
+// fioState holds the facts about the job on one target.
 type fioState struct {
 	survey  task.Survey
 	tool    support.Tool
-	binary  agent.Binary // of a tool that was not brought there
+	binary  agent.Binary // identity of a tool that was not copied there
 	job     *resolved
 	engine  string
-	engines map[string]error // what was probed; nil works
-	held    []string         // files that this workload keeps alive
-	needs   []need           // space that the missing test files take
-	claimed bool             // whether the needs are, or were, among the claims
-	blocked bool             // a report of fio that waited for an I/O has ended a trial
-	err     error            // why the target can't do it; Check says it
+	engines map[string]error // probe results; nil means that the engine works
+	held    []string         // files that this workload uses; see support.HeldFiles
+	needs   []need           // space for the missing test files
+	claimed bool             // the needs have been claimed
+	blocked bool             // a trial failed because a report of fio waited for an I/O
+	err     error            // why the target cannot run the job; Check returns it
 }
 
-// state finds out, once for each target, what the job needs to know of it.
+// state examines the target for the job and caches the result.
 func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) {
 	if st := j.states[t]; st != nil {
 		return st, st.err
@@ -88,7 +88,7 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 			return &iotax.Error{Op: "check " + j.name + " on", On: t.Name, Err: errors.New(t.Place.Path + " is read-only, and the job writes"),
 				Hint: "rw: randread, or a target that can be written"}
 		}
-		// Before fio is run for the first time: it makes directories that are missing.
+		// Check the place before the first run of fio, because fio creates missing directories.
 		if t.Place.Kind == iotax.PlaceDir && st.job.total() > 0 {
 			if err := j.checkPlace(ctx, t, st); err != nil {
 				return err
@@ -101,13 +101,13 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 		return err
 	}()
 	if err := ctx.Err(); err != nil && st.err != nil {
-		return st, st.err // a cancelled look is not remembered
+		return st, st.err // do not cache the result of a cancelled check
 	}
 	j.states[t] = st
 	return st, st.err
 }
 
-// provide is fio on m: the binary, or else the installed one, or one that is brought there.
+// provide returns fio on m: `binary` if that is set, else the installed fio, or one that it installs or copies there.
 func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, binary string) (support.Tool, error) {
 	if binary == "" {
 		return support.Provide(ctx, m, s, j.spec.Install, j.env)
@@ -119,7 +119,7 @@ func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, bi
 	return support.Tool{Argv: []string{found.Path}, Version: found.Version}, nil
 }
 
-// identify finds out which fio a name or path is.
+// identify returns the fio binary that a name or path on m refers to.
 func identify(ctx context.Context, m iotax.Machine, name string) (b agent.Binary, err error) {
 	err = support.Limited(ctx, support.GlanceTime, func(ctx context.Context) error {
 		b, err = agent.IdentifyThere.On(ctx, m, name)
@@ -134,10 +134,10 @@ func identify(ctx context.Context, m iotax.Machine, name string) (b agent.Binary
 	return b, err
 }
 
-// Look tells whether fio is there, or may be brought there.
+// Look returns an error if m has no fio and the job cannot get it there. It copies this host's fio if necessary.
 func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 	if strings.Contains(j.spec.Binary, "{") {
-		return nil // it is another one for each target
+		return nil // each target has its own binary
 	}
 	if j.spec.Binary != "" {
 		_, err := identify(ctx, m, j.spec.Binary)
@@ -161,7 +161,7 @@ func (j *fioJob) suits(t *iotax.Target) error {
 	return nil
 }
 
-// candidates are the engines of an operating system, best first.
+// candidates returns the engines of an operating system, best first.
 func candidates(os string) []string {
 	switch os {
 	case "linux":
@@ -172,10 +172,10 @@ func candidates(os string) []string {
 	return []string{"posixaio", "psync"}
 }
 
-// nbdEngine is fio's engine for NBD exports, and the only one.
+// nbdEngine is fio's only engine for NBD exports.
 const nbdEngine = "nbd"
 
-// candidates are the engines for t, best first.
+// candidates returns the engines for t, best first.
 func (st *fioState) candidates(t *iotax.Target) []string {
 	if support.IsNBD(t.Place) {
 		return []string{nbdEngine}
@@ -183,10 +183,10 @@ func (st *fioState) candidates(t *iotax.Target) []string {
 	return candidates(st.survey.OS)
 }
 
-// waiting are the engines that wait for each I/O, whatever the depth.
+// waiting lists the engines that wait for each I/O, whatever the iodepth.
 var waiting = []string{"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
 
-// first returns the first engine among those from index from that works on t.
+// first returns the index of the first engine, from index `from` on, that works on t.
 func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from int) (int, error) {
 	list := st.candidates(t)
 	var errs []error
@@ -207,7 +207,7 @@ func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from 
 	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Hint: hint}
 }
 
-// probe tells whether fio can do I/O through the engine at the place, by doing some.
+// probe returns an error if fio cannot do I/O through the engine at the place. It runs a small I/O to find out.
 func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engine string) error {
 	if err, known := st.engines[engine]; known {
 		return err
@@ -219,8 +219,8 @@ func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engin
 	return err
 }
 
-// Settle chooses one engine that works on every target, because another engine is another workload.
-// A target that can't do the job at all is left to Check.
+// Settle chooses one engine that works on every target, because targets with different engines run different workloads. It skips a
+// target that cannot run the job. Check reports such a target.
 func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.Finding, error) {
 	type candidate struct {
 		t     *iotax.Target
@@ -240,7 +240,7 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 		}
 		versions[st.tool.Version] = append(versions[st.tool.Version], t.Name)
 		if support.IsNBD(t.Place) {
-			st.engine = nbdEngine // whatever the others use: there is but one
+			st.engine = nbdEngine // fio has only one engine for exports
 			continue
 		}
 		if st.engine = st.job.asked(); st.engine != "" {
@@ -298,8 +298,8 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 	return append(found, rules.EngineDiffers.Found(iotax.AboutWorkload(j.name), "%s: %s (%s)", j.name, strings.Join(parts, ", "), why)), nil
 }
 
-// unavailable says why an engine does not work at t, and what mends it, if that is known. A container's
-// seccomp profile answers io_uring_setup(2) with ENOSYS or EPERM, and fio blames the kernel.
+// unavailable explains why an engine does not work at t, with a hint if one is known. A container's seccomp profile makes
+// io_uring_setup(2) fail with ENOSYS or EPERM, and fio blames the kernel.
 func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 	why = fmt.Sprintf("%s on %s: %v", engine, t.Name, err)
 	profile := t.Facts["seccomp"]
@@ -309,7 +309,7 @@ func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 	is, key := "is", "security: [seccomp=unconfined], or a profile that allows it"
 	if t.Facts["engine"] == "kubernetes" {
 		key = "seccomp: Unconfined; for a pod that exists, seccompProfile: {type: Unconfined} in its own spec"
-		if profile == "the node's default" { // which is no profile on many
+		if profile == "the node's default" { // on many nodes, the default is no profile
 			is = "may be"
 		}
 	}
@@ -317,8 +317,8 @@ func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 		"to measure io_uring there: " + key
 }
 
-// Check tells what t lacks: fio, an engine, a place that can be written, options that the fio over
-// there knows, space.
+// Check returns an error if t lacks fio, a working engine, a suitable place, or space, or if its fio does not accept the job's
+// options.
 func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.checkTogether(ctx, t)
@@ -329,7 +329,7 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	return claimAll([]party{{job: j, target: t}})
 }
 
-// check is Check of a single target, without what the others need of the same space.
+// check is Check for a single target. It does not count the space that other targets need.
 func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	st, err := j.state(ctx, t)
 	if err != nil {
@@ -341,7 +341,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	if st.engine == "" && !support.IsNBD(t.Place) {
 		st.engine = st.job.asked()
 	}
-	if st.engine == "" || support.IsNBD(t.Place) { // an export that does not answer is found before the first trial
+	if st.engine == "" || support.IsNBD(t.Place) { // probe an export in any case, to detect one that does not answer
 		i, err := j.first(ctx, t, st, 0)
 		if err != nil {
 			return err
@@ -350,7 +350,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	}
 	var stderr task.Head
 	err = j.shared.accept(j.env, st, func() error {
-		// In front: at the second --name fio would already make the first job.
+		// Insert the option before the jobs: at the second --name, fio already sets up the first job.
 		args := slices.Insert(j.line(t, st, &iotax.Trial{Length: time.Second}).args(), len(st.tool.Argv), "--parse-only")
 		stderr = task.Head{Limit: support.MessageLimit}
 		return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Stdout: &stderr, Stderr: &stderr})
@@ -378,7 +378,7 @@ func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// maxFiles bounds the test files of a job: all their names are on a command line.
+// maxFiles limits the number of test files of a job.
 const maxFiles = 1000
 
 func (j *fioJob) checkPlace(ctx context.Context, t *iotax.Target, st *fioState) error {
@@ -441,14 +441,14 @@ func (j *fioJob) line(t *iotax.Target, st *fioState, out *iotax.Trial) line {
 	}
 }
 
-// Prepare writes the test files with random data, through a temporary name: what has the real name
-// and the right size is whole. Files that are there already are used as they are.
+// Prepare writes the test files with random data. It writes each file under a temporary name, so a file with the final name and
+// the right size is complete. It reuses existing files.
 func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.each(t, true, func(p party) error { return p.job.Prepare(ctx, p.target) })
 	}
 	if j.prepared[t]++; j.prepared[t] > 1 {
-		return j.unready[t] // it is a part of several targets
+		return j.unready[t] // t is a part of several targets
 	}
 	j.unready[t] = j.prepare(ctx, t)
 	return j.unready[t]
@@ -482,7 +482,7 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	if len(missing) > 0 && t.Place.ReadOnly {
 		return on(errors.New("the place is read-only"), "")
 	}
-	// One process writes a few files at once: each costs fio's start, and many at once would
+	// One process writes a few files at the same time. A process for each would cost a start of fio, and too many files would
 	// interleave on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
@@ -569,14 +569,15 @@ func (j *fioJob) fill(ctx context.Context, t *iotax.Target, st *fioState, names 
 	return err
 }
 
-// behind is the directory of this host that t's machine sees as its place, through a share, and the fio that
-// writes there: many times as fast as through the share. It is "" where there is none.
+// behind returns the directory of this host that t's machine sees through a share, and this host's fio. Writing there is many
+// times as fast as through the share. It returns "" if the files must be written through t's machine.
 func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	f := t.Place.Facts
 	if j.env.Host == nil || t.Place.Backing == "" || !slices.Contains([]string{"virtiofs", "9p", "nfs"}, f[iotax.FactShareType]) {
 		return "", ""
 	}
-	// Another system's root could put links into the share, which fio would follow here. iotax's own guest does not.
+	// The root user of another system could create links in the share, and fio would follow them on this host. iotax's own guests
+	// do not create links.
 	if os.Geteuid() == 0 && t.Machine.Caps().Facts[iotax.FactKernelFile] == "" {
 		return "", ""
 	}
@@ -594,7 +595,7 @@ func (j *fioJob) behind(t *iotax.Target) (dir, tool string) {
 	return dir, tool
 }
 
-// Cleanup removes the test files, unless another workload on the target still has a use for them.
+// Cleanup removes the test files, unless another workload on the target still uses them.
 func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		return j.each(t, false, func(p party) error { return p.job.Cleanup(ctx, p.target) })
@@ -608,12 +609,12 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if st == nil {
 		return nil
 	}
-	if st.job != nil { // of one that was checked and never prepared
+	if st.job != nil { // releases the claims of a job that was checked but never prepared
 		j.shared.settle(t, st.job.sizes())
 	}
 	files := j.env.Shared.Held.Release(t, st.held)
 	st.held = nil
-	if len(files) == 0 || t.Place.ReadOnly { // what a read-only place holds was made with it
+	if len(files) == 0 || t.Place.ReadOnly { // the files of a read-only place were created with it
 		return nil
 	}
 	if err := support.RemoveFiles(ctx, t, files); err != nil {
@@ -623,14 +624,14 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 }
 
 var (
-	outputLimit = 60 << 20 // of what fio prints, with its logs; an answer of the agent has at most 64 MiB
-	logLimit    = 48 << 20 // of its logs
+	outputLimit = 60 << 20 // for fio's output with its logs, bytes; an answer of the agent has at most 64 MiB
+	logLimit    = 48 << 20 // for fio's logs, bytes
 )
 
-// seconds is the longest time that the measured window can take.
+// seconds returns the maximum length of the measured window, in seconds.
 func (l line) seconds() float64 { return cmp.Or(float64(l.runtime)/1000, sizeTime.Seconds()) }
 
-// logBytes is how large fio's logs get with a line each second.
+// logBytes estimates the size of fio's logs with one line per second.
 func (l line) logBytes() (bytes float64) {
 	for _, r := range l.job.all() {
 		const lineSize = 40 // at most
@@ -643,14 +644,14 @@ func (l line) logBytes() (bytes float64) {
 	return bytes
 }
 
-// logStep is the time between the lines of fio's logs, in seconds: 1, or more where the logs of that many jobs over that long a
-// trial would be larger than logLimit.
+// logStep returns the interval between lines of fio's logs, in seconds. It is 1, or more if the logs would otherwise exceed
+// logLimit.
 func (l line) logStep() int { return max(1, int(math.Ceil(l.logBytes()/float64(logLimit)))) }
 
-// reportStep is the time between fio's reports, in seconds: 1, or more where so many reports would be larger than what the logs
-// leave of outputLimit. It is 0 where reports could harm the trial.
+// reportStep returns the interval between fio's reports, in seconds. It is 1, or more if the reports would otherwise exceed the
+// part of outputLimit that the logs leave. It is 0 if fio cannot print reports, or if they could break the trial.
 func (l line) reportStep(st *fioState) int {
-	const reportSize = 32 << 10 // of one direction, more than usual
+	const reportSize = 32 << 10 // bytes for one direction, more than usual
 	processes, bytes := 0, 0.0
 	for _, r := range l.job.all() {
 		processes += r.processes
@@ -667,7 +668,7 @@ func outputError(err error) error {
 	return fmt.Errorf("fio's output with its logs: %w (fewer numjobs or a shorter trial make less)", err)
 }
 
-// Run runs one fio process, or those of a search, and fills out.
+// Run runs a trial on t, or on all the targets that t joins, and fills in out. A search runs fio several times.
 func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	switch {
 	case len(t.Together) > 0:
@@ -678,7 +679,7 @@ func (j *fioJob) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	return j.once(ctx, t, out)
 }
 
-// once runs one fio process.
+// once runs one fio process and fills in out.
 func (j *fioJob) once(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	st, err := j.state(ctx, t)
 	if err != nil {
@@ -757,7 +758,7 @@ func (j *fioJob) once(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// typed is what a user would type to run args at t.
+// typed returns the shell command with which a user would run args at t.
 func typed(t *iotax.Target, args []string) string {
 	text := iotax.QuoteAll(args)
 	if dir := support.WorkDir(t); dir != "" {
@@ -766,7 +767,7 @@ func typed(t *iotax.Target, args []string) string {
 	return text
 }
 
-// facts are what a reader wants to know of the job without its command line.
+// facts sets the facts that describe the job without its command line. It adds a finding if the engine ignores iodepth.
 func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) {
 	facts[iotax.FactFio] = st.tool.Version
 	facts[iotax.FactIOEngine] = st.engine
@@ -788,8 +789,8 @@ func (j *fioJob) facts(facts map[string]string, st *fioState, out *iotax.Trial) 
 	}
 }
 
-// normal is the work of the jobs, the same wherever and however long they run. The options of those beside the first have
-// their number before them.
+// normal describes the work of the jobs independently of where and how long they run. The options of each job after the first are
+// prefixed with its number.
 func (j *fioJob) normal(st *fioState) map[string]string {
 	out := map[string]string{"kind": "fio"}
 	l := line{job: st.job, engine: st.engine}
@@ -816,10 +817,10 @@ func (j *fioJob) normal(st *fioState) map[string]string {
 	return out
 }
 
-// logs are fio's logs by kind.
+// logs maps each kind of log to the contents of fio's log files.
 type logs map[fio.LogKind][][]byte
 
-// logsOf sorts the files by kind.
+// logsOf groups the files by kind.
 func logsOf(files map[string][]byte) logs {
 	l := logs{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -833,7 +834,7 @@ func logsOf(files map[string][]byte) logs {
 	return l
 }
 
-// series has one value every step seconds.
+// series returns the rates in the logs, with one value every `step` seconds.
 func (l logs) series(step int) ([]iotax.Series, error) {
 	var out []iotax.Series
 	for _, kind := range []fio.LogKind{fio.IOPSLog, fio.BandwidthLog} {
@@ -850,8 +851,8 @@ func (l logs) series(step int) ([]iotax.Series, error) {
 	return out, nil
 }
 
-// fioMessage picks what fio says about an error out of its output. fio says it up to three times, the
-// same for every request in flight: the line that names the file is kept, once.
+// fioMessage extracts fio's error messages from its output. fio prints a message up to three times, and again for every request in
+// flight. fioMessage keeps the line that names the file, once.
 func fioMessage(text string) string {
 	var said []string
 	why := ""
@@ -883,13 +884,14 @@ func exitStatus(e *iotax.ExitError) string {
 	return "exit status " + strconv.Itoa(e.Code)
 }
 
-// sharedState is what the jobs of one run know about machines and places: a plan with ten workloads looks at each machine once.
+// sharedState caches what the jobs of one run found out about machines and places. A plan with ten workloads examines each machine
+// once.
 type sharedState struct {
-	surveys    sync.Map // of machines, by support.Identity: task.Survey
-	probes     sync.Map // by probeKey: error
-	accepted   sync.Map // jobs that a version of fio could parse
-	capacities sync.Map // what a job does on a target when nothing holds it back, 1/s: float64
+	surveys    sync.Map // task.Survey, by support.Identity of the machine
+	probes     sync.Map // error, by probeKey
+	accepted   sync.Map // keys of the jobs that a version of fio accepted
+	capacities sync.Map // rate of a job on a target in a closed loop, 1/s: float64
 
 	mu     sync.Mutex
-	claims map[claimKey]map[string]int64 // what is to be written, by file system and file, B
+	claims map[claimKey]map[string]int64 // bytes that are still to be written, by file system and file
 }

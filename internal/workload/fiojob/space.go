@@ -13,19 +13,19 @@ import (
 // A room is a file system of a machine.
 type room struct {
 	task.Room
-	on any // the machine, as identity has it
+	on any // the machine, as returned by support.Identity
 }
 
-// A need is what missing test files take of a room.
+// A need is the space that missing test files take in a room.
 type need struct {
 	room  room
-	where string           // the path that an error names
-	bytes int64            // of all of them together
-	files map[string]int64 // the bytes of each
+	where string           // path for error messages
+	bytes int64            // total of all files
+	files map[string]int64 // bytes by name
 }
 
-// needs are those of missing test files at t (bytes by name): of its own file system, and of the one of this host that holds the image
-// or directory behind it.
+// needs returns the space that missing test files (bytes by name) take at t: in its own file system, and in the file system of
+// this host that holds the image or directory behind it.
 func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing map[string]int64) ([]need, error) {
 	var all int64
 	for _, n := range missing {
@@ -54,7 +54,7 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 		}
 	}
 	if bytes == 0 {
-		return needs, nil // an image that has all its space
+		return needs, nil // the image is fully allocated
 	}
 	files := map[string]int64{}
 	for name, n := range missing {
@@ -63,10 +63,11 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 	return append(needs, need{r, path.Dir(t.Place.Backing), bytes, files}), nil
 }
 
-// claimAll says whether the missing files of all the parties fit, together with those of the targets that passed their Check before,
-// and remembers them until they are written, or until it is known that they will not be (settle): those of all of them, or of none.
+// claimAll returns an error if the missing files of all parties do not fit, together with those of the targets that passed Check
+// before. Otherwise it records them until settle is called, when they are written or no longer needed. After an error it records
+// no new files.
 func claimAll(parties []party) error {
-	var fresh []party // not a part of another target, whose claim stays
+	var fresh []party // without the parties whose needs another target has already claimed
 	for _, p := range parties {
 		st := p.job.states[p.target]
 		if st.claimed {
@@ -91,13 +92,13 @@ func claimAll(parties []party) error {
 	return nil
 }
 
-// A claimKey is a file system; a claim is a file that will be written there.
+// A claimKey identifies a file system. A claim is a file that will be written there.
 type claimKey struct {
 	on     any
 	device string
 }
 
-// claim notes the files of a need at t, and returns the sum of the bytes that are to be written to its room.
+// claim records the files of a need at t. It returns the total number of bytes that are to be written to its room.
 func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	return sum
 }
 
-// settle forgets claims of files: they are written, or will not be.
+// settle removes the claims for files that are written, or will not be written.
 func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +132,8 @@ func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	}
 }
 
-// roomFor looks again, right before the files (bytes by name) are written: others may have written in the meantime.
+// roomFor checks the space again right before the files (bytes by name) are written, because other processes may have used it
+// since.
 func (j *fioJob) roomFor(ctx context.Context, t *iotax.Target, files map[string]int64) error {
 	own := room{on: support.Identity(t.Machine)}
 	err := support.Limited(ctx, support.GlanceTime, func(ctx context.Context) (err error) {
