@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// Addresses of QEMU's user network.
+// These are the addresses in QEMU's user network.
 const (
 	Address = "10.0.2.15"
 	Gateway = "10.0.2.2"
@@ -19,29 +19,29 @@ const (
 	prefix  = 24
 )
 
-// PythonApp starts the web application of the root that Python makes; {port} is where it is to listen.
+// PythonApp is the command of the web application in the root that Python makes. {port} stands for its port.
 const PythonApp = "/usr/bin/python3 /srv/webapp.py {port}"
 
 // AgentPort is the name of the virtio serial port on which init serves the agent.
 const AgentPort = "iotax"
 
-// ToolsSerial is the serial number of the disk that Tools makes.
+// ToolsSerial is the serial number of the tools disk.
 const ToolsSerial = "iotax-tools"
 
-// Boot is what one boot of a guest is told. Nothing in it is secret: command lines can be read by
-// everyone on the host.
+// Boot holds the settings of one boot of a guest. It must not contain secrets: all users of the host can read QEMU's
+// command line.
 type Boot struct {
-	Modules []string    // loaded before the guest is ready, beside those it always loads
-	NoTools bool        // there is no tools disk: the guest can only say that it runs
-	Name    string      // host name; "" is guest. NFS servers take guests of one name for one client
-	Root    *iotax.Root // to go on with; nil stays in the initramfs
-	OnDisk  bool        // the tools disk is one that RootDisk wrote, and becomes the root
+	Modules []string    // loaded before the guest is ready, in addition to those that it always loads
+	NoTools bool        // there is no tools disk; such a guest can only report that it runs
+	Name    string      // host name; "" means guest. NFS servers treat guests with the same name as one client
+	Root    *iotax.Root // root to switch to; nil stays in the initramfs
+	OnDisk  bool        // the tools disk was written by RootDisk and becomes the root
 }
 
-// CommandLine returns the words for the kernel's command line.
+// CommandLine returns the arguments for the kernel command line.
 func (b Boot) CommandLine() []string {
-	// The kernel hands IOTAX_GUEST on to init's environment, since it does not know the word and
-	// there is no dot in it. IsInit needs that before /proc is there.
+	// The kernel passes IOTAX_GUEST to init's environment, because it does not know the parameter, and its name
+	// contains no dot. IsInit needs the variable before /proc is mounted.
 	w := []string{"iotax.guest=1", "IOTAX_GUEST=1"}
 	if len(b.Modules) > 0 {
 		w = append(w, "iotax.modules="+strings.Join(b.Modules, ","))
@@ -53,7 +53,7 @@ func (b Boot) CommandLine() []string {
 		w = append(w, "iotax.name="+b.Name)
 	}
 	if b.Root != nil {
-		js, _ := json.Marshal(b.Root) // strings and a number
+		js, _ := json.Marshal(b.Root) // cannot fail: strings and a number
 		w = append(w, "iotax.root="+base64.RawURLEncoding.EncodeToString(js))
 	}
 	if b.OnDisk {
@@ -62,7 +62,7 @@ func (b Boot) CommandLine() []string {
 	return w
 }
 
-// isMarked reports whether a kernel command line is that of a micro-guest.
+// isMarked reports whether a kernel command line belongs to a micro-guest.
 func isMarked(cmdline string) bool {
 	for _, w := range strings.Fields(cmdline) {
 		if w == "iotax.guest=1" {
@@ -99,16 +99,16 @@ func parseBoot(cmdline string) (Boot, error) {
 	return b, nil
 }
 
-// A Mark is a line by which init says on the console how far it has come.
+// A Mark is a console line in which init reports that it reached a phase.
 type Mark struct {
 	Name   string        // init, network, mount, root, pivot, ready, exit, failed
-	At     time.Duration // since the kernel started, by the guest's own clock
-	Detail string        // of failed: why; of exit: the status
+	At     time.Duration // since the kernel started, on the guest's clock
+	Detail string        // the reason of failed, or the status of exit
 }
 
 const markWord = "iotax-boot:"
 
-// String is the line on the console.
+// String returns the console line.
 func (m Mark) String() string {
 	s := fmt.Sprintf("%s %s %.3f", markWord, m.Name, m.At.Seconds())
 	if m.Detail != "" {
@@ -117,7 +117,7 @@ func (m Mark) String() string {
 	return s
 }
 
-// ParseMark finds a mark in a line of the console; kernel messages may stand before it.
+// ParseMark finds a mark in a console line. Kernel messages may precede it.
 func ParseMark(line string) (Mark, bool) {
 	_, rest, ok := strings.Cut(line, markWord+" ")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// Describe returns the facts of a guest that only the guest itself can read.
+// Describe returns the facts that only the guest itself can read.
 var Describe = agent.New("guest describe", func(context.Context, struct{}) (map[string]string, error) {
 	facts := map[string]string{}
 	for key, file := range map[string]string{

@@ -1,20 +1,20 @@
-// Package guest is the built-in micro-guest: the smallest Linux that can run a workload in a
-// virtual machine, made from what this host has.
+// Package guest is the built-in micro-guest: the smallest Linux that can run a workload in a virtual machine, made from
+// files of this host.
 //
-// It has four parts, each a file in the cache directory:
+// It has three parts, each a file in the cache directory:
 //
 //   - a kernel, of this host or unpacked from the distribution's package (Kernel),
-//   - an initramfs with this very program as /init and the kernel modules it loads (Initramfs),
-//   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools),
-//   - nothing else: what one boot needs is on the kernel command line (Boot).
+//   - an initramfs with this program as /init and the kernel modules that it loads (Initramfs),
+//   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools).
 //
-// As PID 1 of a guest the program takes the other road: cmd/iotax calls Main if IsInit says so.
+// The settings of one boot are on the kernel command line (Boot). If IsInit returns true, cmd/iotax calls Main and does
+// nothing else.
 //
-// What a guest offers to those who use it:
+// A guest provides:
 //
 //   - the agent on its virtio serial port, which is a socket on the host; commands run as root, in /root.
-//   - /dev/disk/by-id/virtio-SERIAL, scsi-SERIAL and nvme-SERIAL for every disk with a serial
-//     number, kept up to date when disks come and go.
-//   - /run/iotax/boot, the timeline: a line per phase, name and seconds since the kernel started.
+//   - /dev/disk/by-id/virtio-SERIAL, scsi-SERIAL and nvme-SERIAL for every disk with a serial number, updated when disks
+//     are added or removed.
+//   - /run/iotax/boot, the timeline: one line per phase, with its name and the seconds since the kernel started.
 //   - modprobe and poweroff.
 package guest

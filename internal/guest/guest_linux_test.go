@@ -78,7 +78,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// pvhKernel is the smallest ELF file with the note that QEMU looks for.
+// pvhKernel returns a minimal ELF file with an ELF note of this kind. QEMU looks for kind 18.
 func pvhKernel(kind uint32) []byte {
 	b := make([]byte, 64+56)
 	copy(b, "\x7fELF\x02\x01\x01")
@@ -102,7 +102,7 @@ func pvhKernel(kind uint32) []byte {
 	return append(b, note...)
 }
 
-// bzImage wraps a packed kernel of the given size as the kernel's own build does.
+// bzImage wraps a compressed kernel like the kernel's build. size is its uncompressed size.
 func bzImage(packed []byte, size int) []byte {
 	b := make([]byte, 1024)
 	b[0x1f1] = 1
@@ -215,7 +215,7 @@ func kernel(t *testing.T) *Kernel {
 	return k
 }
 
-// A real kernel is found, unpacked once, and found again.
+// OpenKernel accepts a real kernel, and unpacks it only once.
 func TestKernel(t *testing.T) {
 	k := kernel(t)
 	if k.Image == k.Source && runtime.GOARCH == "amd64" {
@@ -228,7 +228,7 @@ func TestKernel(t *testing.T) {
 	if filepath.Base(k.Modules) != k.Release {
 		t.Errorf("modules of %s in %s", k.Release, k.Modules)
 	}
-	// Without the module tree it is of no use.
+	// A kernel without its module tree is refused.
 	if _, err := OpenKernel(t.TempDir(), k.Source, t.TempDir()); err == nil {
 		t.Error("a kernel without modules is accepted")
 	}
@@ -286,7 +286,7 @@ func TestModules(t *testing.T) {
 		t.Errorf("dependencies are\n%s", depFile(list))
 	}
 
-	// The same modules, packed as other distributions do.
+	// The same modules with the compressions of other distributions.
 	packed := t.TempDir()
 	for i, m := range list {
 		var b bytes.Buffer
@@ -375,7 +375,7 @@ func TestInitramfs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What stands behind the segments is left out, and with it the header's words about sections.
+	// The archive contains only the program's segments, and the ELF header has no section table.
 	program, err := os.Open(init)
 	if err != nil {
 		t.Fatal(err)
@@ -428,7 +428,7 @@ func TestTools(t *testing.T) {
 	if err != nil || again != path {
 		t.Errorf("the second time: %s, %v", again, err)
 	}
-	if st, err := os.Stat(path); err != nil || !os.SameFile(made, st) { // its time is that of its last use
+	if st, err := os.Stat(path); err != nil || !os.SameFile(made, st) { // Tools updates the time at each use
 		t.Errorf("the second time it is made anew: %v", err)
 	}
 	debugfs, _ := agent.Tool("debugfs")
@@ -448,7 +448,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("the disk has %d bytes, %v", st.Size(), err)
 	}
 
-	// A host that lacks what a guest cannot do without.
+	// This host lacks a program that every guest needs.
 	t.Setenv("PATH", "/nonexistent")
 	_, err = Tools(t.Context(), cache)
 	var ie *iotax.Error
@@ -529,7 +529,7 @@ type errReader struct{ error }
 
 func (e errReader) Read([]byte) (int, error) { return 0, e.error }
 
-// What the archive holds of a program runs as the program does, and is smaller.
+// loaded returns a smaller program that runs like the original.
 func TestLoaded(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
 	src := filepath.Join(t.TempDir(), "main.go")

@@ -26,16 +26,16 @@ import (
 	"iotax/internal/agent"
 )
 
-// The main goroutine of PID 1 stays on the main thread, for Main.
+// Lock the main goroutine of PID 1 to the main thread. Main depends on this.
 func init() {
 	if os.Getpid() == 1 {
 		runtime.LockOSThread()
 	}
 }
 
-// IsInit reports whether this process belongs to a micro-guest: it is PID 1 (or modprobe or
-// poweroff) there. The program must then call Main and nothing else. On other systems, PID 1 of a
-// container included, it costs a comparison or the reading of one small file.
+// IsInit reports whether this process belongs to a micro-guest: it is the guest's PID 1, modprobe or poweroff. The
+// program must then call Main and nothing else. On other systems, even as PID 1 of a container, IsInit costs a
+// comparison or one read of a small file.
 func IsInit() bool {
 	switch {
 	case os.Getpid() == 1:
@@ -56,10 +56,11 @@ func IsInit() bool {
 	return is
 }
 
-// Main is the program in a guest. As PID 1 it never returns. Its agent runs commands on m, which is this host.
+// Main runs the program in a guest. As PID 1, it never returns. Its agent runs commands on m, which is this host.
 //
-// PID 1 inherits orphans and has to reap them, but not the children that other code here waits for. The kernel makes orphans
-// children of the main thread, and a child that is started here one of the thread that starts it. The main thread starts none.
+// PID 1 inherits orphans and must reap them, but not the children that other goroutines wait for. The kernel makes
+// orphans children of the main thread, and a process that a goroutine starts a child of that goroutine's thread. So
+// the main thread must not start processes.
 func Main(m iotax.Machine) {
 	switch filepath.Base(os.Args[0]) {
 	case "modprobe":
@@ -94,7 +95,7 @@ func Main(m iotax.Machine) {
 	}
 }
 
-// fail says on the console why the guest cannot go on, and ends it.
+// fail prints err on the console and ends the guest.
 func fail(err error) {
 	mark("failed", err.Error())
 	off()
@@ -113,19 +114,19 @@ var marks struct {
 	text bytes.Buffer
 }
 
-// mark says on the console, and in /run/iotax/boot, that a phase has been reached.
+// mark records on the console, and for /run/iotax/boot, that a phase has been reached.
 func mark(name, detail string) {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts)
 	m := Mark{Name: name, At: time.Duration(ts.Nano()), Detail: detail}
 	marks.Lock()
 	defer marks.Unlock()
-	// One write, so that the kernel's messages cannot come between.
+	// A single write, so that kernel messages cannot split the line.
 	_, _ = os.Stdout.WriteString(m.String() + "\n")
 	fmt.Fprintf(&marks.text, "%s %.3f\n", name, m.At.Seconds())
 }
 
-// start brings the guest up, and returns when its agent answers.
+// start boots the guest. It returns when the agent can serve, or after the command that runAlone runs.
 func start(m iotax.Machine) error {
 	mark("init", "")
 	cmdline, err := os.ReadFile("/proc/cmdline")
@@ -163,7 +164,7 @@ func start(m iotax.Machine) error {
 	var port *os.File
 	var g errgroup.Group
 	g.Go(func() error {
-		_ = load("crc32c_generic") // part of newer kernels
+		_ = load("crc32c_generic") // newer kernels have it built in
 		return load("ext4")
 	})
 	if err := load("virtio_pci"); err != nil {
@@ -175,7 +176,7 @@ func start(m iotax.Machine) error {
 		}
 		return load(boot.Modules...)
 	})
-	alone := len(os.Args) > 1 // a command stands behind -- on the kernel's command line
+	alone := len(os.Args) > 1 // the command after -- on the kernel command line
 	if !alone {
 		g.Go(func() error {
 			if err := load("virtio_net"); err != nil {
@@ -213,7 +214,7 @@ func start(m iotax.Machine) error {
 			return fmt.Errorf("root file system: %w", err)
 		}
 	}
-	if err := os.Chdir("/root"); err != nil { // a root file system that a user made need not have it
+	if err := os.Chdir("/root"); err != nil { // a user's root file system may lack /root
 		_ = os.Chdir("/")
 	}
 	mark("ready", "")
@@ -230,7 +231,7 @@ func start(m iotax.Machine) error {
 	return nil
 }
 
-// agentPort opens the serial port of the agent once the kernel has it. What is written waits for the host to connect.
+// agentPort opens the agent's serial port when the kernel has made it. Writes block until the host connects.
 func agentPort() (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -245,8 +246,8 @@ func agentPort() (*os.File, error) {
 	}
 }
 
-// runAlone is the guest as a unikernel: it runs the one command that it was booted with, on the console,
-// says how that ended, and goes.
+// runAlone lets the guest work like a unikernel: it runs the command from the kernel command line on the console,
+// prints its exit status, and powers off.
 func runAlone(args []string) error {
 	c := exec.Command(args[0], args[1:]...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
@@ -263,7 +264,7 @@ func runAlone(args []string) error {
 	return nil
 }
 
-// mounts mounts what every Linux has. /proc is there since IsInit.
+// mounts mounts the usual file systems of Linux. IsInit has mounted /proc.
 func mounts() error {
 	for _, m := range []struct{ fs, dir, opts string }{
 		{"sysfs", "/sys", ""}, {"devtmpfs", "/dev", ""}, {"devpts", "/dev/pts", "mode=620,ptmxmode=666"}, {"tmpfs", "/dev/shm", "mode=1777"},
@@ -274,7 +275,7 @@ func mounts() error {
 		}
 		if err := unix.Mount(m.fs, m.dir, m.fs, unix.MS_NOSUID, m.opts); err != nil && !errors.Is(err, unix.EBUSY) {
 			if m.fs == "cgroup2" {
-				continue // containers need it, and nothing else
+				continue // only containers need cgroup2
 			}
 			return fmt.Errorf("mount %s: %w", m.dir, err)
 		}
@@ -288,14 +289,14 @@ func mounts() error {
 	return nil
 }
 
-// limits lifts what load generators run into.
+// limits raises the limits that load generators may reach.
 func limits() {
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
 	_ = unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	_ = os.WriteFile("/proc/sys/fs/aio-max-nr", []byte("1048576"), 0o644)
 }
 
-// network gives the one card the address that QEMU's user network expects. DHCP would cost a second.
+// network configures the network card with the address that QEMU's user network expects. DHCP would take a second.
 func network() error {
 	lo, err := netlink.LinkByName("lo")
 	if err == nil {
@@ -323,7 +324,7 @@ func network() error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: net.ParseIP(Gateway)})
 }
 
-// mountTools mounts the tools disk and links what is on it into the root; or makes it the root.
+// mountTools mounts the tools disk. It makes the disk the root, or links its files into the root.
 func mountTools(asRoot bool) error {
 	dev, err := awaitDisk(ToolsSerial)
 	if err != nil {
@@ -343,8 +344,8 @@ func mountTools(asRoot bool) error {
 	return nil
 }
 
-// linkTools links the programs and libraries of the tree at tree, which is to be seen at seen, to where they are
-// looked for below root. /lib and /sbin are directories of their own, for the modules and modprobe.
+// linkTools makes links in root to the programs and libraries in tree. `seen` is the path of tree after the root has
+// changed. /lib and /sbin are not links themselves, because they also contain the modules and modprobe.
 func linkTools(tree, seen, root string) {
 	for link, to := range map[string]string{"bin": "usr/bin", "lib64": "usr/lib64", "lib32": "usr/lib32"} {
 		_ = os.Symlink(to, filepath.Join(root, link))
@@ -354,9 +355,10 @@ func linkTools(tree, seen, root string) {
 	}
 }
 
-// linkAll links what is in the directory dir, which is to be seen at seen, into the directory in.
+// linkAll makes links in the directory `in` to the entries of dir. `seen` is the path of dir after the root has
+// changed.
 func linkAll(dir, seen, in string) {
-	entries, _ := os.ReadDir(dir) // a host without such programs has none
+	entries, _ := os.ReadDir(dir) // fails if the host has no such programs
 	for _, e := range entries {
 		if e.Name() != "lost+found" && e.Name() != "etc" {
 			_ = os.Symlink(filepath.Join(seen, e.Name()), filepath.Join(in, e.Name()))
@@ -364,7 +366,7 @@ func linkAll(dir, seen, in string) {
 	}
 }
 
-// modprobe loads modules by name or alias; the kernel calls it as `modprobe -q -- fs-9p`.
+// modprobe loads modules by name or alias. The kernel calls it as `modprobe -q -- fs-9p`.
 func modprobe(args []string) int {
 	probe, err := kmodule.NewProber(kmodule.ProbeOpts{})
 	if err != nil {
@@ -405,7 +407,7 @@ func modprobe(args []string) int {
 	return code
 }
 
-// disks lists the block devices that have a serial number: its name by "bus-serial".
+// disks returns the names of the block devices that have a serial number, by "bus-serial".
 func disks() map[string]string {
 	found := map[string]string{}
 	names, _ := filepath.Glob("/sys/block/*")
@@ -422,7 +424,7 @@ func disks() map[string]string {
 		case strings.HasPrefix(name, "nvme"):
 			bus, serial = "nvme", read("device/serial")
 		case strings.HasPrefix(name, "sd"):
-			// Vital product data page 0x80: four bytes of header, then the serial number.
+			// Vital product data page 0x80 has a header of four bytes before the serial number.
 			if b, err := os.ReadFile(filepath.Join(dir, "device/vpd_pg80")); err == nil && len(b) > 4 {
 				bus, serial = "scsi", strings.TrimSpace(strings.Trim(string(b[4:]), "\x00"))
 			}
@@ -434,7 +436,7 @@ func disks() map[string]string {
 	return found
 }
 
-// linkDisks makes /dev/disk/by-id say what is there.
+// linkDisks updates /dev/disk/by-id to the present disks.
 func linkDisks() {
 	const dir = "/dev/disk/by-id"
 	if os.MkdirAll(dir, 0o755) != nil {
@@ -456,7 +458,7 @@ func linkDisks() {
 	}
 }
 
-// watchDisks calls linkDisks whenever the kernel says that a disk came or went.
+// watchDisks calls linkDisks when the kernel reports that a disk was added or removed.
 func watchDisks() {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
@@ -465,7 +467,7 @@ func watchDisks() {
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1}); err != nil {
 		return
 	}
-	linkDisks() // what came before the socket did
+	linkDisks() // for disks that were added before the socket was bound
 	buf := make([]byte, 16<<10)
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, 0)

@@ -4,8 +4,8 @@ package guest
 
 import "iotax"
 
-// IsInit reports whether this process belongs to a micro-guest. Guests run Linux.
+// IsInit returns false: guests run Linux.
 func IsInit() bool { return false }
 
-// Main is the program in a guest.
+// Main must not be called on this system.
 func Main(iotax.Machine) { panic("guest.Main outside of a guest") }

@@ -19,19 +19,19 @@ import (
 	"iotax"
 )
 
-// bootModules are loaded before anything else; lazyModules ride along and are loaded when the
-// command line or the kernel asks for them. ext4 needs crc32c, but says so only to depmod.
+// The guest always loads bootModules. lazyModules are in the initramfs, too, and are loaded if the command line or the
+// kernel requests them. ext4 needs crc32c, but its .modinfo does not list that dependency.
 var (
 	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4"}
 	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",
 		"nbd", "loop", "overlay", "xfs", "btrfs", "nfsv4", "nfsv3", "isofs", "squashfs", "erofs"}
 )
 
-// Initramfs makes the initramfs that boots k with the program binary as /init, in cacheDir, and
-// returns its path. An empty binary is the running program. It must be a static Linux program of
-// this machine's architecture which calls Main when IsInit says so.
+// Initramfs makes the initramfs that boots k with the program `binary` as /init, in cacheDir, and returns its path. An
+// empty binary means the running program. It must be a static Linux program of this machine's architecture which calls
+// Main when IsInit returns true.
 //
-// The archive is not compressed: unpacking costs the guest more than reading.
+// The archive is not compressed: decompression would cost the guest more time than reading does.
 func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "build initramfs", On: binary, Err: err, Hint: hint}
@@ -59,7 +59,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))
 	if exists(path) {
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // prune goes by last use
+		_ = os.Chtimes(path, now, now) // prune uses the time of the last use
 		return path, nil
 	}
 	tree, err := openModules(k.Modules)
@@ -96,8 +96,8 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	return path, nil
 }
 
-// loaded returns a program without the data after its segments (symbols, debug information) and its size: no kernel loads
-// that data, and the guest would hold it in memory twice while it unpacks the archive.
+// loaded returns the program without the data after its segments (symbols, debug information), and the resulting size.
+// The kernel does not load that data, and the guest would hold it in memory twice while it unpacks the archive.
 func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
 	p, err := elf.NewFile(f)
 	if err != nil {
@@ -115,13 +115,13 @@ func loaded(f io.ReaderAt) (io.ReaderAt, uint64, error) {
 	if _, err := h.all.ReadAt(h.head[:], 0); err != nil {
 		return nil, 0, err
 	}
-	// e_shoff, and e_shnum with e_shstrndx: the table of sections is gone.
+	// Clear e_shoff, e_shnum and e_shstrndx, because the section table is removed.
 	clear(h.head[0x28:0x30])
 	clear(h.head[0x3c:0x40])
 	return &h, end, nil
 }
 
-// headless is a file with another ELF header.
+// A headless is a file whose ELF header is replaced.
 type headless struct {
 	head [64]byte
 	all  *io.SectionReader
@@ -144,7 +144,7 @@ func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte,
 		cpio.Directory("run", 0o755), cpio.Directory("tmp", 0o1777), cpio.Directory("mnt", 0o755),
 		cpio.Directory("root", 0o700), cpio.Directory("etc", 0o755), cpio.Directory("var", 0o755),
 		cpio.Directory("var/tmp", 0o1777), cpio.Directory("sbin", 0o755),
-		// Without it the kernel starts init with no standard output.
+		// Without it, the kernel starts init without standard output.
 		cpio.CharDev("dev/console", 0o600, 5, 1),
 		cpio.StaticFile("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", 0o644),
 		cpio.StaticFile("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o644),
@@ -155,7 +155,7 @@ func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte,
 		cpio.Symlink("sbin/modprobe", "/init"), cpio.Symlink("sbin/poweroff", "/init"),
 		cpio.Directory("lib", 0o755), cpio.Directory("lib/modules", 0o755), cpio.Directory(lib, 0o755),
 		cpio.StaticFile(lib+"/modules.dep", depFile(list), 0o644),
-		// Some distributions have virtio or ext4 inside their kernels.
+		// Some distributions build virtio or ext4 into their kernels.
 		cpio.StaticFile(lib+"/modules.builtin", string(builtin), 0o644),
 		cpio.StaticFile(lib+"/modules.alias", aliasFile(list), 0o644),
 	}
@@ -165,7 +165,7 @@ func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte,
 	}
 	recs = append(recs, cpio.Record{ReaderAt: init, Info: cpio.Info{Name: "init", Mode: cpio.S_IFREG | 0o755, FileSize: size}})
 	for i := range recs {
-		recs[i].Ino = uint64(i + 1) // equal numbers would be hard links
+		recs[i].Ino = uint64(i + 1) // entries with the same number would be hard links
 		if err := out.WriteRecord(recs[i]); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte,
 	return cpio.WriteTrailer(out)
 }
 
-// parents are the records of the directories above path.
+// parents returns the records of the parent directories of path.
 func parents(path string) []cpio.Record {
 	var recs []cpio.Record
 	for d := filepath.Dir(path); d != "." && d != "/"; d = filepath.Dir(d) {
@@ -183,7 +183,7 @@ func parents(path string) []cpio.Record {
 	return recs
 }
 
-// checkStatic says why a program cannot be the init of a guest of this machine.
+// checkStatic returns an error if the program cannot be the init of a guest on this machine.
 func checkStatic(path string) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -208,7 +208,8 @@ func checkStatic(path string) error {
 	return nil
 }
 
-// prune keeps, of what matches pattern in dir, the n most recently used and all that was used within young.
+// prune removes files in dir that match pattern. It keeps the n most recently used files, and all that were used
+// within the duration `young`.
 func prune(dir, pattern string, n int, young time.Duration) {
 	found, _ := filepath.Glob(filepath.Join(dir, pattern))
 	used := map[string]time.Time{}

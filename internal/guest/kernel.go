@@ -21,15 +21,15 @@ import (
 	"iotax"
 )
 
-// A Kernel is what a guest boots, with the modules that belong to it.
+// A Kernel is a kernel for guests with its modules.
 type Kernel struct {
-	Release string // as uname -r says it
-	Source  string // the file it came from: /boot/vmlinuz-…
-	Image   string // what QEMU loads: an uncompressed ELF where that can be had, else Source
-	Modules string // its module tree: …/lib/modules/RELEASE
+	Release string // as in uname -r
+	Source  string // the original file: /boot/vmlinuz-…
+	Image   string // the file for QEMU: an uncompressed ELF file if possible, otherwise Source
+	Modules string // the module tree: …/lib/modules/RELEASE
 }
 
-// Log is told what takes long. It may be nil.
+// A Log prints progress of slow steps. It may be nil.
 type Log func(format string, args ...any)
 
 func (l Log) printf(format string, args ...any) {
@@ -38,12 +38,11 @@ func (l Log) printf(format string, args ...any) {
 	}
 }
 
-// needed are the modules without which a kernel is no use here; the cloud kernels of the
-// distributions lack 9p.
+// needed lists the modules that a kernel must have. The distributions' cloud kernels lack 9p.
 var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "9p", "9pnet_virtio", "virtiofs"}
 
-// HaveKernel returns the kernel of a file of this host's, with its modules beside it, or with no file the one that FindKernel
-// finds; where there is none, it fetches one.
+// HaveKernel returns the kernel in `file` of this host, with its modules. Without a file, it returns the kernel that
+// FindKernel finds. If no kernel is found, it fetches one.
 func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, error) {
 	if file != "" {
 		k, err := OpenKernel(cacheDir, file, "")
@@ -67,12 +66,12 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 	}
 	bare := *failed
 	bare.Hint = ""
-	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // fetching one is no hint any more
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint to fetch a kernel
 }
 
-// FindKernel returns the kernel to boot guests with: the one this host runs, if it can be read and
-// has the modules that guests need, else the newest such one in /boot, else the newest that
-// FetchKernel left in cacheDir. The error of a host without one is an *iotax.Error.
+// FindKernel returns the kernel for guests: the running kernel, if it is readable and has the needed modules, else the
+// newest such kernel in /boot, else the newest one that FetchKernel left in cacheDir. If no kernel is found, the error
+// is an *iotax.Error.
 func FindKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) {
 	var running string
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -123,7 +122,7 @@ func FindKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) 
 		Hint: "`iotax kernel --fetch` fetches one with apt-get, and so does a run that boots a guest; elsewhere name one: {qemu: {kernel: /path/to/vmlinuz}}"}
 }
 
-// kernelsIn lists the kernels of a root directory with their module trees, newest first.
+// kernelsIn returns the kernels in a root directory, each with its module tree, newest first.
 func kernelsIn(root string) [][2]string {
 	var found [][2]string
 	names, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*"))
@@ -161,9 +160,9 @@ func compareRelease(a, b string) int {
 	return len(x) - len(y)
 }
 
-// OpenKernel makes a kernel file of this host ready to boot: it checks that the modules guests need
-// are there, and unpacks the ELF kernel inside into cacheDir. An empty modules looks for the tree
-// beside the file (../lib/modules/RELEASE), then in /lib/modules.
+// OpenKernel prepares a kernel file of this host for booting: it checks that the needed modules exist, and unpacks the
+// ELF kernel into cacheDir. If modules is empty, it searches for the module tree near the file
+// (../lib/modules/RELEASE), then in /lib/modules.
 func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	st, err := os.Stat(vmlinuz)
 	if err != nil {
@@ -203,7 +202,7 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 		}
 	}
 	if headErr != nil {
-		return k, nil // not x86, or an ELF already: QEMU loads it as it is
+		return k, nil // not an x86 kernel, or already an ELF file: QEMU loads it unchanged
 	}
 	out := filepath.Join(cacheDir, "kernel", fmt.Sprintf("vmlinux-%s-%d-%x", release, st.Size(), st.ModTime().UnixNano()))
 	if exists(out) {
@@ -224,7 +223,7 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", vmlinuz, err)
 	}
-	program, size, err := loaded(bytes.NewReader(elfImage)) // QEMU reads the whole file
+	program, size, err := loaded(bytes.NewReader(elfImage)) // drop the sections, because QEMU reads the whole file
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", vmlinuz, err)
 	}
@@ -235,9 +234,8 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	return k, nil
 }
 
-// FetchKernel downloads the distribution's generic kernel package and unpacks what guests need of
-// it into cacheDir. It installs nothing and needs no privileges. Package managers other than
-// apt are not supported, and are an *iotax.Error.
+// FetchKernel downloads the distribution's generic kernel package and unpacks the files that guests need into
+// cacheDir. It installs nothing and needs no privileges. It supports only apt. Other systems get an *iotax.Error.
 func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) {
 	fail := func(err error, hint string) (*Kernel, error) {
 		return nil, &iotax.Error{Op: "fetch a kernel for guests", Err: err, Hint: hint}
@@ -261,8 +259,8 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 
 	release, err := apt.kernelRelease(ctx)
 	if err != nil {
-		// A fresh machine may have no package lists; they are fetched into the cache, as the
-		// system's own need root.
+		// A fresh machine may have no package lists. Fetch them into the cache, because updating the system's lists
+		// needs root.
 		log.printf("fetching package lists")
 		if uerr := apt.update(ctx); uerr != nil {
 			return fail(errors.Join(err, uerr), own)
@@ -288,7 +286,7 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 		}
 	}
 	if err := apt.download(ctx, names); err != nil {
-		// Old lists name packages that are no longer there; but then the release may be another.
+		// Old lists may name packages that the mirror no longer has. After an update, the release may differ.
 		return fail(err, "refresh the package lists: `apt-get update`")
 	}
 	debs, _ := filepath.Glob(filepath.Join(tmp, "*.deb"))
@@ -311,10 +309,10 @@ func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error)
 	return k, nil
 }
 
-// fetchTime bounds one step of fetching a kernel: some 100 MB from a slow mirror.
+// fetchTime limits each step of fetching a kernel: about 100 MB from a slow mirror.
 const fetchTime = 30 * time.Minute
 
-// apt runs apt's tools. Everything they write goes to dir.
+// An apt runs apt's tools. They write only below dir.
 type apt struct {
 	dir  string
 	opts []string
@@ -350,7 +348,7 @@ func (a *apt) update(ctx context.Context) error {
 	return err
 }
 
-// metaPackages depend on the newest generic kernel: Debian's, then Ubuntu's.
+// metaPackages returns the packages that depend on the newest generic kernel: Debian's, then Ubuntu's.
 func metaPackages() []string {
 	return []string{"linux-image-" + runtime.GOARCH, "linux-image-generic"}
 }
@@ -373,7 +371,7 @@ func (a *apt) kernelRelease(ctx context.Context) (string, error) {
 
 var imageDep = regexp.MustCompile(`(?m)^\s*\|?Depends: linux-image-(\d\S*)$`)
 
-// imageRelease finds the kernel in what apt-cache says a meta package depends on.
+// imageRelease returns the kernel release from the output of `apt-cache depends` for a meta package, or "".
 func imageRelease(depends string) string {
 	if m := imageDep.FindStringSubmatch(depends); m != nil {
 		return m[1]
@@ -391,11 +389,11 @@ func (a *apt) download(ctx context.Context, names []string) error {
 	return err
 }
 
-// keepEdition ends the name of the directory of a fetched kernel. It changes with keep: a kernel that an older iotax unpacked may
-// lack modules.
+// keepEdition is the suffix of the directory of a fetched kernel. Increase it when keep changes, because an older
+// iotax may have unpacked fewer modules.
 const keepEdition = "-2"
 
-// keep says which files of a kernel package a guest may want. The rest is three quarters of it.
+// keep reports whether a guest may need a file of the kernel package. That applies to a quarter of the package.
 func keep(name string) bool {
 	if strings.HasPrefix(name, "boot/vmlinuz-") {
 		return true
@@ -404,7 +402,7 @@ func keep(name string) bool {
 	if !ok {
 		return false
 	}
-	_, below, _ = strings.Cut(below, "/") // the release
+	_, below, _ = strings.Cut(below, "/") // cut off the release
 	if strings.HasPrefix(below, "modules.builtin") {
 		return true
 	}
@@ -418,7 +416,7 @@ func keep(name string) bool {
 	return false
 }
 
-// unpackDeb unpacks what keep keeps of a package below root.
+// unpackDeb unpacks the files of a package for which keep returns true below root.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -450,7 +448,7 @@ func unpackDeb(ctx context.Context, deb, root string) (err error) {
 		if h.Typeflag != tar.TypeReg || !keep(name) {
 			continue
 		}
-		name = strings.TrimPrefix(name, "usr/") // where the distribution has merged /usr
+		name = strings.TrimPrefix(name, "usr/") // for distributions with a merged /usr
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -469,7 +467,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// writeFile writes r to path under a temporary name first, so that a half file never has the name.
+// writeFile writes r to a temporary file and renames it to path, so that path is never incomplete.
 func writeFile(path string, r io.Reader, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// Of the files from other hosts that no guest was started from for a day, carriedFiles stay at most.
+// prune keeps the carriedFiles most recently used files from other hosts, and all that a guest was started from within
+// carriedDay.
 const (
 	carriedFiles = 6
 	carriedDay   = 24 * time.Hour
@@ -27,18 +28,19 @@ func carriedFile(sum string) string {
 }
 
 var (
-	// carried returns the paths of the files with these sums, "" for one that is not there.
+	// carried returns the paths of the files with these SHA-256 sums; "" for a missing file.
 	carried = agent.New("guest carried", func(_ context.Context, sums []string) ([]string, error) {
 		paths := make([]string, len(sums))
 		for i, sum := range sums {
 			now := time.Now()
-			if path := carriedFile(sum); os.Chtimes(path, now, now) == nil { // prune goes by last use
+			if path := carriedFile(sum); os.Chtimes(path, now, now) == nil { // prune uses the time of the last use
 				paths[i] = path
 			}
 		}
 		return paths, nil
 	})
-	// carry keeps the file with a sum, which it reads, and returns its path.
+	// carry stores a zstd stream as the file with this SHA-256 sum and returns its path. It returns an error if the
+	// sum differs.
 	carry = agent.NewTaker("guest carry", func(_ context.Context, sum string, from io.Reader) (string, error) {
 		path, h := carriedFile(sum), sha256.New()
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -61,7 +63,7 @@ var (
 	})
 )
 
-// Carry copies those of this host's files that m does not have to its cache, and returns their paths there.
+// Carry copies the files of this host that m lacks to m's cache, and returns the paths of all files on m.
 func Carry(ctx context.Context, m iotax.Machine, log Log, files ...string) ([]string, error) {
 	fail := func(err error) ([]string, error) {
 		return nil, &iotax.Error{Op: "copy what guests are started from to", On: m.String(), Err: err,
@@ -97,7 +99,7 @@ func Carry(ctx context.Context, m iotax.Machine, log Log, files ...string) ([]st
 			_ = w.CloseWithError(err)
 		}()
 		paths[i], err = carry.On(ctx, m, sums[i], r)
-		_ = r.Close() // ends the writer if the function returned early
+		_ = r.Close() // ends the writer if carry returned early
 		if err != nil {
 			return fail(fmt.Errorf("%s: %w", filepath.Base(files[i]), err))
 		}

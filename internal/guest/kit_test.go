@@ -12,7 +12,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// What is damaged on its way to another machine is refused. Files that no guest was started from for a day go.
+// carry rejects data that was damaged on the way. Files that no guest was started from for a day are removed.
 func TestCarry(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "vmlinux")
@@ -26,7 +26,7 @@ func TestCarry(t *testing.T) {
 	var paths []string
 	for i := range carriedFiles + 2 {
 		write(fmt.Sprint("kernel ", i))
-		for range 2 { // the second time it is there
+		for range 2 { // the second time, the file exists
 			got, err := Carry(t.Context(), host.Local(), log, file)
 			if err != nil {
 				t.Fatal(err)

@@ -20,15 +20,15 @@ import (
 	"iotax"
 )
 
-// modules is a kernel's module tree. It is read from the modules themselves and not from
-// modules.dep, so that a freshly unpacked package needs no depmod.
+// modules is a kernel's module tree. It reads the module files instead of modules.dep, so that a freshly unpacked
+// package needs no depmod.
 type modules struct {
 	dir     string
 	path    map[string]string // by name, "-" as "_"
 	builtin map[string]bool
 }
 
-// modName is the name under which the kernel knows a module file.
+// modName returns the kernel's name for a module file.
 func modName(path string) string {
 	n, _, _ := strings.Cut(filepath.Base(path), ".ko")
 	return strings.ReplaceAll(n, "-", "_")
@@ -64,17 +64,17 @@ func (m *modules) has(name string) bool {
 	return m.builtin[name] || m.path[name] != ""
 }
 
-// A module is one file of a closure.
+// A module is one module of a closure.
 type module struct {
 	name    string
-	path    string // below the module tree, without a compression suffix
+	path    string // relative to the module tree, without a compression suffix
 	deps    []string
 	aliases []string
 	image   []byte
 }
 
-// closure returns the named modules with all that they need, dependencies first. Names that are
-// built into the kernel need nothing; those that are missing are left out and returned.
+// closure returns the named modules and their dependencies, dependencies first. It skips modules that are built into
+// the kernel. Names without a module are returned as missing.
 func (m *modules) closure(names []string) (list []*module, missing []string, err error) {
 	done := map[string]bool{}
 	var visit func(name string, stack int) error
@@ -129,7 +129,7 @@ func (m *modules) closure(names []string) (list []*module, missing []string, err
 	return list, missing, nil
 }
 
-// readModule reads a module and unpacks it if its name says that it is packed.
+// readModule reads a module, and decompresses it according to its suffix.
 func readModule(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -156,7 +156,7 @@ func readModule(path string) ([]byte, error) {
 	return iotax.ReadAll(r, 256<<20)
 }
 
-// modInfo reads the section in which a module says what it needs and how else it is called.
+// modInfo parses the .modinfo section, which contains the dependencies and the aliases of a module.
 func modInfo(image []byte) (map[string][]string, error) {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {
@@ -179,8 +179,7 @@ func modInfo(image []byte) (map[string][]string, error) {
 	return info, nil
 }
 
-// depFile writes the closure in the form of modules.dep, and aliasFile those of its aliases that the
-// kernel itself asks for ("fs-9p"); patterns are for udev, which a guest does not have.
+// depFile returns the closure in the format of modules.dep.
 func depFile(list []*module) string {
 	paths := map[string]string{}
 	for _, m := range list {

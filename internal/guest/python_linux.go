@@ -24,19 +24,19 @@ import (
 //go:embed webapp.py
 var webApp []byte
 
-// notNeeded are the parts of Python's library that no server loads.
+// notNeeded lists the parts of Python's library that a server does not load.
 var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "dist-packages", "site-packages"}
 
-const pythonVersion = 1 // of the form of the tree
+const pythonVersion = 1 // version of the tree's layout, for the key
 
-// Python makes a root file system of this host's Python, with its library, a shell, and a small web
-// application, in cacheDir, and returns its directory. It is made again when the host's Python changes. Nothing in it is
-// special to iotax but the application: it is what a guest that serves from Python has.
+// Python makes a root file system with this host's Python, its library, a shell, and a small web application, in
+// cacheDir. It returns the directory. A changed Python on the host gets a new directory. Only the application is
+// specific to iotax: the rest is what a guest with a Python server contains.
 func Python(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
 	}
-	python, err := agent.Tool("/usr/bin/python3") // a distribution's own, before one of the user's
+	python, err := agent.Tool("/usr/bin/python3") // prefer the distribution's Python to the user's
 	if err != nil {
 		python, err = agent.Tool("python3")
 	}
@@ -85,14 +85,14 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return fail(err, "")
 	}
-	if err := os.Rename(tmp, root); err != nil && !exists(root) { // another process may have been first
+	if err := os.Rename(tmp, root); err != nil && !exists(root) { // another process may have made it first
 		return fail(err, "")
 	}
 	return root, nil
 }
 
-// pythonFiles lists what is copied: the interpreter, its library without what no server loads, a shell,
-// and the libraries of all.
+// pythonFiles returns the files to copy: the interpreter, its library without the parts in notNeeded, a shell, and the
+// shared libraries of all of them.
 func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	programs := []string{binary}
 	err = filepath.WalkDir(lib, func(path string, d fs.DirEntry, err error) error {
@@ -105,11 +105,11 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 			}
 			return nil
 		case filepath.Ext(path) == ".pyc" && !strings.HasSuffix(path, "."+tag+".pyc"):
-			return nil // of another version, or another optimisation
+			return nil // for another version or optimization level
 		}
 		st, err := os.Stat(path)
 		if errors.Is(err, os.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
-			return nil // a link that leads nowhere
+			return nil // a dangling link, or not a regular file
 		}
 		if err == nil && isELF(path) {
 			programs = append(programs, path)
@@ -143,8 +143,8 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	return files, nil
 }
 
-// pythonRest adds what is not copied, and gives the files their times back: Python compares those of a
-// module with what its compiled form says.
+// pythonRest adds the other files, and restores the modification times: Python compares the time of a module with the
+// time in its compiled form.
 func pythonRest(root string, files []toolFile) error {
 	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "srv", "usr/lib", "usr/lib64", "usr/bin"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
@@ -158,7 +158,7 @@ func pythonRest(root string, files []toolFile) error {
 	}
 	for name, text := range map[string]string{
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "etc/nsswitch.conf": "hosts: files\n",
-		// A server looks for the name of the address that it listens on; no name server may be asked.
+		// A server resolves the name of its listen address. It must not need a name server.
 		"etc/hosts": "127.0.0.1 localhost\n0.0.0.0 guest\n" + Address + " guest\n", "srv/webapp.py": string(webApp),
 	} {
 		if err := writeFile(filepath.Join(root, name), bytes.NewReader([]byte(text)), 0o644); err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// The root has all that its application needs: it answers from it with nothing else in sight.
+// The root contains everything that its application needs: the application answers in a chroot.
 func TestPython(t *testing.T) {
 	cache := t.TempDir()
 	root, err := Python(t.Context(), cache)

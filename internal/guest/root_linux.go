@@ -16,8 +16,8 @@ import (
 	"iotax"
 )
 
-// changeRoot mounts r's file system, makes its directory the root, and starts its program. The initramfs
-// itself cannot be pivoted away: as switch_root does it, the new root is moved over it.
+// changeRoot mounts r's file system, makes its directory the root, and starts its program. pivot_root does not work
+// from an initramfs, so it moves the new root over the old one, like switch_root.
 func changeRoot(r *iotax.Root) error {
 	const at, next = "/mnt/share", "/mnt/root"
 	for _, d := range []string{at, next} {
@@ -37,7 +37,7 @@ func changeRoot(r *iotax.Root) error {
 	if err := unix.Mount(source, at, r.Type, flags, r.Options); err != nil {
 		return fmt.Errorf("mount %s of type %s with %q: %w", source, r.Type, r.Options, err)
 	}
-	if _, err := os.ReadDir(filepath.Join(at, r.Path)); err != nil { // it has answered once
+	if _, err := os.ReadDir(filepath.Join(at, r.Path)); err != nil { // make the server answer a first request
 		return err
 	}
 	mark("root", "")
@@ -58,7 +58,7 @@ func changeRoot(r *iotax.Root) error {
 		return err
 	}
 	started := make(chan error)
-	go func() { // not on the main thread: see Main
+	go func() { // not on the main thread; see Main
 		err := c.Start()
 		started <- err
 		if err != nil {
@@ -71,8 +71,8 @@ func changeRoot(r *iotax.Root) error {
 	return <-started
 }
 
-// moveRoot moves the mount at next over the root, and what is mounted in that along. The kernel's own threads share this
-// process's root, so that modprobe too is looked for in the new one.
+// moveRoot moves the mount at next over the root, with the file systems that are mounted in the root. The kernel
+// threads share this process's root, so the kernel finds modprobe in the new root.
 func moveRoot(next string) error {
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp"} {
 		if err := unix.Mount(d, next+d, "", unix.MS_MOVE, ""); err != nil {
@@ -88,8 +88,8 @@ func moveRoot(next string) error {
 	return nil
 }
 
-// pivot makes the file system on dev the root. The initramfs can still be seen at /run/iotax/initramfs: the modules,
-// and init, which is modprobe too, are used from there.
+// pivot makes the file system on dev the root. The initramfs remains visible at /run/iotax/initramfs, because the
+// modules and init, which is also modprobe, are used from there.
 func pivot(dev string) error {
 	const next, boot = "/mnt", "/run/iotax/initramfs"
 	if err := unix.Mount(dev, next, "ext4", unix.MS_NOATIME, ""); err != nil {
@@ -105,7 +105,7 @@ func pivot(dev string) error {
 	}
 	linkTools(next, "/", next)
 	for link, to := range map[string]string{"lib/modules": boot + "/lib/modules", "sbin/modprobe": boot + "/init", "sbin/poweroff": boot + "/init", "var/run": "/run", "etc/mtab": "/proc/self/mounts"} {
-		_ = os.Symlink(to, filepath.Join(next, link)) // there since the last boot
+		_ = os.Symlink(to, filepath.Join(next, link)) // fails if a previous boot made the link
 	}
 	etc, err := os.ReadDir("/etc")
 	if err != nil {
@@ -132,7 +132,7 @@ func pivot(dev string) error {
 	return moveRoot(next)
 }
 
-// awaitDisk returns the name of the disk with a serial number once the kernel has it.
+// awaitDisk waits until the disk with this serial number exists, and returns the disk's name.
 func awaitDisk(serial string) (string, error) {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		for id, name := range disks() {

@@ -21,8 +21,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// programs are the tools of this host that a guest gets, where the host has them. Those up to the
-// first empty name are indispensable. busybox fills in for others that are missing.
+// programs lists the tools of this host that a guest gets, if the host has them. The names before the first empty one
+// are mandatory. busybox replaces missing optional ones.
 var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke2fs mkfs.ext4 "+
 	" fio busybox rmdir touch chown stat df du dd sync sleep date env echo true false test [ head tail tee tr sort uniq wc cut seq truncate"+
 	" uname id readlink realpath basename dirname mktemp nproc od sha256sum md5sum timeout nohup printf base64 expr cmp diff"+
@@ -31,25 +31,24 @@ var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke
 	" mountpoint findmnt lsblk blkid blockdev losetup fallocate flock dmesg fstrim fsfreeze taskset ionice chrt nice unshare nsenter chroot"+
 	" e2fsck tune2fs mkfs.xfs mkfs.btrfs ip ss nbd-client mount.nfs sshfs fusermount3 hostname free lscpu", " ")
 
-// plugins are what programs load at run time, beside the libraries that they name.
+// plugins lists patterns for libraries that programs load at run time, which ldd does not list.
 var plugins = []string{"/usr/lib/fio/*.so", "/usr/lib/*/fio/*.so", "/usr/lib64/fio/*.so", "/usr/local/lib/fio/*.so"}
 
-// A toolFile is one file on the disk: where it is on the host and where in the guest.
+// A toolFile is a file on the disk, with its paths on the host and in the guest.
 type toolFile struct {
 	Host  string    `json:"host"`
 	Guest string    `json:"guest"`
-	Link  string    `json:"link,omitempty"` // the file is a symbolic link to this
+	Link  string    `json:"link,omitempty"` // the target, if the file is a symbolic link
 	Size  int64     `json:"size"`
 	Time  time.Time `json:"time"`
 }
 
-// toolsVersion changes when the form of the disk does.
+// toolsVersion changes when the disk's layout does.
 const toolsVersion = 1
 
-// Tools makes the read-only disk with this host's fio, shell and file tools and the libraries they
-// need, in cacheDir, and returns its path: an ext4 file system, to be attached with the serial
-// number ToolsSerial. It is made again when one of the host's programs has changed. It needs mke2fs
-// but no privileges.
+// Tools makes the read-only disk with this host's fio, shell and file tools and their libraries, in cacheDir, and
+// returns its path. The disk contains an ext4 file system. Attach it with the serial number ToolsSerial. Tools makes
+// the disk again when a program or library of the host has changed. It needs mke2fs but no privileges.
 func Tools(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "build the guest's tools disk", Err: err, Hint: hint}
@@ -59,8 +58,8 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 		return fail(fmt.Errorf("this host has no %s", strings.Join(missing, ", ")), "install them: apt install coreutils mount e2fsprogs")
 	}
 	dir := filepath.Join(cacheDir, "guest")
-	// The key is what the programs are; the libraries behind them are checked against the list
-	// that was written with the disk, as finding them anew takes half a second.
+	// The key depends on the programs. The libraries are compared with the list that was written with the disk,
+	// because listing them again takes 0.5 s.
 	h := sha256.New()
 	fmt.Fprintln(h, toolsVersion)
 	for _, f := range found {
@@ -93,7 +92,7 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 		return fail(err, "")
 	}
 	disk := filepath.Join(tmp, "disk")
-	// A read-only file system needs no journal and no room to grow.
+	// A read-only file system needs no journal and no free space.
 	blocks := total/4096 + total/4096/16 + 1024
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -120,9 +119,9 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	return image, nil
 }
 
-// RootDisk makes a root file system for a guest in cacheDir, of size bytes, and returns its path: the tools disk in a file with a
-// journal and room to write, a copy of which a guest with Boot.OnDisk makes its root. It needs tune2fs and resize2fs but no
-// privileges.
+// RootDisk makes a root file system of size bytes for a guest, in cacheDir, and returns its path. It is a copy of the
+// tools disk with a journal and free space. A guest with Boot.OnDisk makes a copy of it its root. RootDisk needs
+// tune2fs and resize2fs but no privileges.
 func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Hint: hint}
@@ -140,7 +139,7 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	if size < st.Size()+room {
 		return fail(fmt.Errorf("the programs take %d MiB, and the disk has %d MiB", (st.Size()+room)>>20, size>>20), "a larger size:")
 	}
-	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // what the disk was made of, where this host made it
+	list, err := os.ReadFile(strings.TrimSuffix(tools, ".ext4") + ".json") // the disk's list of files, if this host made the disk
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err, "")
 	}
@@ -148,7 +147,7 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	path := filepath.Join(dir, fmt.Sprintf("root-%x.ext4", key[:8]))
 	if exists(path) {
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // prune goes by last use
+		_ = os.Chtimes(path, now, now) // prune uses the time of the last use
 		return path, nil
 	}
 	tmp := filepath.Join(dir, fmt.Sprintf(".%s-%d", filepath.Base(path), os.Getpid()))
@@ -173,7 +172,7 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	return path, nil
 }
 
-// lookPrograms finds the programs on this host. Several names of one file are links to the first.
+// lookPrograms finds the programs on this host. Further names of a file become links to the first name.
 func lookPrograms() (found []toolFile, missing []string) {
 	byFile := map[string]string{}
 	optional := false
@@ -183,7 +182,7 @@ func lookPrograms() (found []toolFile, missing []string) {
 			optional = true
 			continue
 		}
-		path, _ := agent.Tool(name) // "" where it is missing
+		path, _ := agent.Tool(name) // "" if it is missing
 		if real, err := filepath.EvalSymlinks(path); err == nil && path != "" {
 			path = real
 		}
@@ -224,8 +223,7 @@ func isELF(path string) bool {
 	return err == nil && string(b) == "\x7fELF"
 }
 
-// withLibraries adds the libraries of the programs, under the paths at which the loader looks for
-// them.
+// withLibraries adds the libraries of the programs at the paths where the loader searches for them.
 func withLibraries(found []toolFile) ([]toolFile, error) {
 	var names []string
 	for _, f := range found {
@@ -237,7 +235,7 @@ func withLibraries(found []toolFile) ([]toolFile, error) {
 		m, _ := filepath.Glob(p)
 		names = append(names, m...)
 	}
-	// Threads of glibc load libgcc_s when they end, without naming it.
+	// glibc loads libgcc_s at run time when a thread ends, so ldd does not list it.
 	for _, p := range []string{"/lib/*/libgcc_s.so.1", "/usr/lib/*/libgcc_s.so.1", "/lib64/libgcc_s.so.1", "/usr/lib/libgcc_s.so.1"} {
 		if m, _ := filepath.Glob(p); len(m) > 0 {
 			names = append(names, m[0])
@@ -272,7 +270,7 @@ func withLibraries(found []toolFile) ([]toolFile, error) {
 	return files, nil
 }
 
-// merged is the path on a system whose /lib is a link to /usr/lib, as it is in the guest.
+// merged returns the path on a system whose /lib is a link to /usr/lib, like the guest.
 func merged(path string) string {
 	for _, d := range []string{"/lib/", "/lib64/", "/lib32/", "/bin/", "/sbin/"} {
 		if strings.HasPrefix(path, d) {
@@ -282,7 +280,7 @@ func merged(path string) string {
 	return path
 }
 
-// stage copies files below root and returns the room they take in blocks of 4 KiB.
+// stage copies files below root and returns the space that they need, in bytes.
 func stage(ctx context.Context, root string, files []toolFile) (int64, error) {
 	var total int64
 	for _, f := range files {
@@ -301,7 +299,7 @@ func stage(ctx context.Context, root string, files []toolFile) (int64, error) {
 			continue
 		}
 		if exists(dst) {
-			continue // the same library by two names of its directory
+			continue // the library was copied under another name of its directory
 		}
 		src, err := os.Open(f.Host)
 		if err != nil {
@@ -317,7 +315,7 @@ func stage(ctx context.Context, root string, files []toolFile) (int64, error) {
 	return total, nil
 }
 
-// fresh reports whether the files on the list are still what they were.
+// fresh reports whether the files on the list are unchanged.
 func fresh(list string) bool {
 	b, err := os.ReadFile(list)
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/therootcompany/xz"
 )
 
-// errNoPVH says that a kernel cannot be entered as an ELF file; QEMU then boots the compressed one.
+// errNoPVH reports that a kernel cannot be started as an ELF file. QEMU then boots the compressed one.
 var errNoPVH = errors.New("the kernel has no PVH entry point")
 
-// bzRelease returns the release ("6.1.0-56-amd64") that the header of a bzImage names.
-// Offsets are those of Documentation/arch/x86/boot.rst.
+// bzRelease returns the release in the header of a bzImage, as in "6.1.0-56-amd64". For the offsets, see
+// Documentation/arch/x86/boot.rst.
 func bzRelease(image []byte) (string, error) {
 	if len(image) < 0x260 || string(image[0x202:0x206]) != "HdrS" {
 		return "", errors.New("not a bzImage")
@@ -39,8 +39,8 @@ func bzRelease(image []byte) (string, error) {
 	return f[0], nil
 }
 
-// extractVmlinux returns the ELF kernel that a bzImage carries compressed. Booting it skips the
-// decompressor, which costs more than the rest of the boot under emulation.
+// extractVmlinux returns the compressed ELF kernel in a bzImage, decompressed. Booting it skips the kernel's
+// decompressor, which takes longer than the rest of the boot under emulation.
 func extractVmlinux(image []byte) ([]byte, error) {
 	if _, err := bzRelease(image); err != nil {
 		return nil, err
@@ -59,12 +59,12 @@ func extractVmlinux(image []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The four bytes after the stream are the size of what it holds.
+	// The last four bytes are the decompressed size.
 	size := binary.LittleEndian.Uint32(payload[len(payload)-4:])
 	var out bytes.Buffer
-	out.Grow(int(min(int64(size), 16*int64(len(payload))))) // a header that lies must not fill the memory
-	// What follows the stream is no part of it, and some readers complain about it once they have
-	// given everything; whether the kernel is whole is decided below.
+	out.Grow(int(min(int64(size), 16*int64(len(payload))))) // limit the memory if the size is wrong
+	// Some readers return an error for the bytes after the stream when they have returned all data. The size shows
+	// whether the kernel is complete.
 	_, err = io.Copy(&out, io.LimitReader(r, 512<<20))
 	if uint32(out.Len()) != size {
 		return nil, fmt.Errorf("unpack kernel: %d of %d bytes: %v", out.Len(), size, err)
@@ -79,7 +79,7 @@ func kernelReader(p []byte) (io.Reader, error) {
 	r := bytes.NewReader(p)
 	switch {
 	case bytes.HasPrefix(p, []byte("\xfd7zXZ\x00")):
-		// Kernels are packed with xz's x86 filter, which ulikunitz/xz does not know.
+		// Kernels use xz's x86 filter, which ulikunitz/xz does not support.
 		x, err := xz.NewReader(r, 0)
 		if err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func kernelReader(p []byte) (io.Reader, error) {
 	return nil, fmt.Errorf("unknown compression of the kernel (magic % x)", p[:6])
 }
 
-// hasPVH reports whether an ELF kernel has the note XEN_ELFNOTE_PHYS32_ENTRY, where QEMU enters it.
+// hasPVH reports whether an ELF kernel has the note XEN_ELFNOTE_PHYS32_ENTRY with the entry point for QEMU.
 func hasPVH(image []byte) bool {
 	f, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {
