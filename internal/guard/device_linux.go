@@ -267,7 +267,7 @@ func (w *walk) visit(as Relation, dir string) error {
 		for _, link := range follow[as] {
 			real, err := filepath.EvalSymlinks(link)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // it has gone since
+				continue // it was removed in the meantime
 			}
 			if err == nil {
 				err = w.visit(as, real)
@@ -279,7 +279,7 @@ func (w *walk) visit(as Relation, dir string) error {
 	}
 	path, err := line(dir + "/loop/backing_file")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no loop device
+		return nil // not a loop device
 	} else if err != nil {
 		return err
 	}

@@ -89,8 +89,8 @@ func signatures(head, tail []byte, size int64) []string {
 			}
 		}
 	}
-	// A master boot record has this mark and a plausible partition entry. Boot sectors of FAT and NTFS have only the
-	// mark.
+	// A master boot record has this mark and a plausible partition entry. Boot sectors of FAT and NTFS have the mark,
+	// too.
 	if b := at(510, 2); bytes.Equal(b, []byte("\x55\xaa")) {
 		for i := range int64(4) {
 			e := at(446+16*i, 16)
@@ -153,7 +153,8 @@ func appendNew(all []string, name string) []string {
 const sector = 512
 
 // traces returns the traces in the sectors of data, except magics at their offsets. data starts at byte `from` of the
-// device. No signature is a short one that the random data of a run would match.
+// device. All signatures are longer than four bytes, so that the random
+// data of a run does not match.
 func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
 		name := traceIn(data[:sector])
@@ -196,7 +197,7 @@ const sampleSize = 4096
 // copyPlaces returns the offsets outside the device's ends at which file systems keep copies of their superblock. All
 // are multiples of sampleSize. ext2/3/4 has copies in block group 1 and in the groups that are powers of 3, 5 and 7.
 // The size of a group is a power of two, at least 8 MiB. These offsets include those of btrfs (64 MiB, 256 GiB), OCFS2
-// (powers of 4 GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group. Most devices have 4
+// (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group. Most devices have 4
 // groups, and a group has at most 1 TiB.
 func copyPlaces(size int64) (places []int64) {
 	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 125} {
