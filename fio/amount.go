@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// An amount is a number as fio's text prints it, "34.8MiB" or "611058KB", with its rounding.
+// An amount is a number as fio's text output prints it ("34.8MiB", "611058KB"), with its rounding.
 type amount struct {
 	value    float64 // in base units
-	scale    float64 // of the printed unit
-	power    int     // 2 for mega
+	scale    float64 // factor of the printed unit
+	power    int     // exponent of the unit: 2 for mega
 	decimals int
-	whole    bool // there are decimals and they are 0
-	old      bool // before 2.17 a K is 1024, and is not called Ki
+	whole    bool // it has decimals, and all of them are 0
+	old      bool // before fio 2.17: K is 1024 and is not called Ki
 }
 
-// sizeOf reads bytes or bits. Before 2.17 (old) the units are powers of 1024 without an i, and T is missing from
-// fio's list, so that it prints 1024 GB as 1 PB.
+// sizeOf reads bytes or bits. In output before 2.17 (old), units are powers of 1024 without an i. Those versions
+// also omit T from their list of units, so they print 1024 GB as 1 PB.
 func sizeOf(s string, old bool) amount {
 	s = strings.TrimSpace(s)
 	end := len(s) - len(strings.TrimLeft(s, decimals+"."))
@@ -54,8 +54,8 @@ func sizeOf(s string, old bool) amount {
 // amountOf reads a plain number: "8910", "37.6k".
 func amountOf(s string) amount { return sizeOf(s, false) }
 
-// margin returns the largest rounding error. wild decimals are meaningless. Until 3.25, ".0" can also be the next
-// unit.
+// margin returns the largest rounding error. wild means that the decimals are meaningless. Until 3.25, fio may also
+// print ".0" for values close to the next unit.
 func (a amount) margin(wild bool) float64 {
 	if a.decimals > 0 && (wild || a.whole) {
 		return a.scale
@@ -66,16 +66,16 @@ func (a amount) margin(wild bool) float64 {
 	return a.scale * math.Pow10(-a.decimals)
 }
 
-// decimal returns the value in powers of 1000.
+// decimal returns the value with the units read as powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
-// field returns the text between key, which begins a word, and the next comma.
+// field returns the text between key and the next comma. key must be at the start of a word.
 func field(s, key string) string {
 	v, _, _ := strings.Cut(after(s, key), ",")
 	return strings.TrimSpace(v)
 }
 
-// after returns the text after key, which begins a word.
+// after returns the text after key. key must be at the start of a word.
 func after(s, key string) string {
 	for from := 0; ; {
 		i := strings.Index(s[from:], key)

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// row is one job's result in text, of 4 KiB reads at 1000 IOPS.
+// row returns the text result of one job with 4 KiB reads at 1000 IOPS.
 func row(name string, pid, second, ios int) string {
 	return fmt.Sprintf("%s: (groupid=0, jobs=1): err= 0: pid=%d: Sat Jul 12 10:11:%02d 2014\n  read : io=%dKB, bw=4000KB/s, iops=1000, runt=%6dmsec\n     issued    : total=r=%d/w=0/d=0, short=r=0/w=0/d=0\n",
 		name, pid, second, 4*ios, ios, ios)
 }
 
-// terseRow is a terse line of one direction: its size, its share of the group's bandwidth in per cent, and its largest latency.
+// terseRow returns a terse line with one direction. share is its share of the group's bandwidth in percent, and
+// most is its maximum latency.
 func terseRow(kib, ms int, share, most float64) string {
 	d := fmt.Sprintf(";%d;%d;%d;%d;0;0;0.000000;0.000000;10;%v;100.250000;20.000000", kib, kib*1000/ms, kib*250/ms, ms, most) + strings.Repeat(";0%=0", 20) +
 		fmt.Sprintf(";10;%v;103.750000;21.000000;1;2;%f%%;1.500000;0.500000", most, share)
@@ -23,7 +24,8 @@ func terseRow(kib, ms int, share, most float64) string {
 	return terseSample(3, d, none) + "\n"
 }
 
-// A result must not get lost: what may be a later report of the same process, or be of another, is a result of its own.
+// No result must get lost. A result that may be a later report of the same process or come from a different process
+// is a separate result.
 func TestSeveralOfOne(t *testing.T) {
 	const head = "a: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64\nfio-2.1.11\nStarting 1 process\n"
 	doc := func(at, ms, ios int) string {
@@ -82,7 +84,7 @@ func TestSeveralOfOne(t *testing.T) {
 	}
 }
 
-// The summary of a group is of the jobs before it, and is a result only where it is quoted alone.
+// The summary of a group belongs to the jobs before it. It is a result only if it is quoted alone.
 func TestSummariesOfExcerpts(t *testing.T) {
 	const write = "  write: IOPS=25.8k, BW=25.2GiB/s (27.0GB/s)(755GiB/30010msec); 0 zone resets\n"
 	const read = "  read: IOPS=127k, BW=496MiB/s (520MB/s)(14.5GiB/30002msec)\n"
@@ -121,7 +123,7 @@ func TestSummariesOfExcerpts(t *testing.T) {
 	}
 }
 
-// Several clients are one result; the sum that fio prints behind them counts where it is alone.
+// Several clients form one result. The sum that fio prints after them counts only if it is alone.
 func TestAllClients(t *testing.T) {
 	const greeting = "hostname=db1, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1\nhostname=db2, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1\n"
 	const status = "\nRun status group 0 (all jobs):\n   READ: io=4000KB, aggrb=4000KB/s, minb=4000KB/s, maxb=4000KB/s, mint=1000msec, maxt=1000msec\n"
@@ -144,7 +146,8 @@ func TestAllClients(t *testing.T) {
 	}
 }
 
-// Progress is without an end of line where the terminal was not one: what follows is on its line.
+// If the output is not a terminal, fio's progress does not end with a newline. The text after it is on the same
+// line.
 func TestGluedToProgress(t *testing.T) {
 	const progress = "Jobs: 1 (f=1): [r(1)][100.0%][r=147MiB/s][r=37.6k IOPS][eta 00m:00s]"
 	terse, text := terseRow(4000, 1000, 100, 300), row("job one", 7, 1, 1000)
@@ -156,7 +159,7 @@ func TestGluedToProgress(t *testing.T) {
 			t.Errorf("%s: %+v", before, r.Jobs[0])
 		}
 	}
-	// Both forms of one run count once.
+	// Two formats of one run count once.
 	group := strings.Replace(text, "groupid=0", "groupid=2", 1)
 	if p := one(t, []byte(strings.Replace(group, "Sat Jul", "Sat Jul", 1)+progress+terse), ""); len(p.Also) != 1 {
 		t.Error(describe([]Part{p}))
@@ -182,7 +185,7 @@ func TestQuotedPrintable(t *testing.T) {
 	}
 }
 
-// A histogram of more I/Os than were done is not used, and no sum wraps around.
+// A histogram with more I/Os than the job did is ignored, and no sum overflows.
 func TestGarbageHistogram(t *testing.T) {
 	doc := func(a, b string) []byte {
 		return []byte(`{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "a", "read" : {"io_bytes" : 4096000, "io_kbytes" : 4000, "total_ios" : 1000, "runtime" : 1000,

@@ -13,15 +13,15 @@ import (
 // A form is the type of an option's value (FIO_OPT_… in fio's parse.h).
 type form struct {
 	Kind    string
-	Time    bool     // a number is a time
-	Seconds bool     // without a unit it is in seconds
+	Time    bool     // a number is a duration
+	Seconds bool     // a number without a unit is in seconds
 	Pow2    bool     // the number must be a power of two
-	Any     bool     // a function of fio parses it, and no word is listed
-	Length  int      // maximum number of elements of a list, or of characters of a string
+	Any     bool     // a function in fio parses it, and no words are listed
+	Length  int      // maximum number of list elements or string characters
 	Values  []string // words that a build of 3.33 or later accepts
 }
 
-// form returns the form of the option, and whether it is known.
+// form returns the form of the option, and whether the tables contain it.
 func (o Option) form() (form, bool) {
 	key := o.Name
 	if o.Engine != "" {
@@ -31,7 +31,7 @@ func (o Option) form() (form, bool) {
 	return f, ok
 }
 
-// engineFile returns the file in fio's engines/ with the options of the engine.
+// engineFile returns the file in fio's engines/ that defines the options of the engine.
 func engineFile(engine string) string {
 	file, ok := tables().Engines[engine]
 	switch {
@@ -48,7 +48,7 @@ func engineFile(engine string) string {
 // Engines returns the engines of all versions of fio, in no particular order.
 func Engines() []string {
 	t := tables()
-	all := slices.AppendSeq([]string{"libhipfile", "page_fault"}, maps.Keys(t.Engines)) // these came after 3.42
+	all := slices.AppendSeq([]string{"libhipfile", "page_fault"}, maps.Keys(t.Engines)) // these were added after 3.42
 	for _, v := range t.Forms["ioengine"].Values {
 		if v != "external" && t.Engines[v] == "" {
 			all = append(all, v)
@@ -57,8 +57,8 @@ func Engines() []string {
 	return all
 }
 
-// EngineName returns the canonical name of an engine: aio and linuxaio are libaio. An external engine is named by
-// its file.
+// EngineName returns the canonical name of an engine: libaio for aio and linuxaio. The name of an external engine
+// is its file.
 func EngineName(value string) string {
 	if strings.HasPrefix(value, "linuxaio") || strings.HasPrefix(value, "aio") {
 		return "libaio"
@@ -66,8 +66,8 @@ func EngineName(value string) string {
 	return value
 }
 
-// Synchronous reports whether the engine completes each I/O before it starts the next, whatever the depth (fio
-// HOWTO, ioengine).
+// Synchronous reports whether the engine completes each I/O before it starts the next one, whatever the iodepth
+// (see ioengine in fio's HOWTO).
 func Synchronous(engine string) bool { return slices.Contains(synchronous, engine) }
 
 var synchronous = []string{
@@ -81,7 +81,7 @@ func ExternalEngine(value string) bool {
 	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")
 }
 
-// EngineOption finds an option of an engine by name or alias.
+// EngineOption returns the option of an engine with this name or alias.
 func EngineOption(engine, name string) (Option, bool) {
 	file, t := engineFile(engine), tables()
 	for _, o := range slices.Concat(t.Options, t.Elsewhere) {
@@ -90,7 +90,7 @@ func EngineOption(engine, name string) (Option, bool) {
 			return o, true
 		}
 	}
-	// Another engine of the build may have the same option name.
+	// Another engine in the build may have an option with the same name.
 	built, _ := LookupOption("ioengine")
 	if _, ok := t.Forms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
 		return Option{Name: name, Engine: engine, Since: t.Since[name]}, true
@@ -102,7 +102,7 @@ func EngineOption(engine, name string) (Option, bool) {
 type RefusedError struct {
 	Msg  string   // "it takes a number from 1"
 	Want []string // the accepted words
-	// Elsewhere reports that another version or build accepts it.
+	// Elsewhere reports that another version or build of fio accepts the value.
 	Elsewhere bool
 }
 
@@ -112,15 +112,16 @@ func refused(format string, args ...any) error {
 	return &RefusedError{Msg: fmt.Sprintf(format, args...)}
 }
 
-// Check returns a *RefusedError if fio 3.33 rejects the value, by the rules of its parser (__handle_option in
-// parse.c): a list is accepted if one of its elements is. Variables must have been replaced.
+// Check returns a *RefusedError if fio 3.33 rejects the value. It follows the rules of fio's parser
+// (__handle_option in parse.c): fio accepts a list if it accepts one of its elements. The caller must have replaced
+// all variables. bare means that the option has no value.
 func (o Option) Check(value string, bare bool, kbBase int) error {
 	f, ok := o.form()
 	if !ok {
 		return nil
 	}
 	if bare {
-		log := strings.HasPrefix(o.Name, "write_") // of options of this form without a value, fio crashes at the others
+		log := strings.HasPrefix(o.Name, "write_") // fio crashes if another option of this form has no value
 		if f.Kind == "STR_SET" || f.Kind == "STR" && f.Any && log {
 			return nil
 		}
@@ -160,7 +161,7 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 	}
 }
 
-// part checks the rest of a list from its element n on.
+// part checks the rest of a list, starting at element n.
 func (o Option) part(f form, s string, n, kbBase int) error {
 	switch f.Kind {
 	case "STR", "STR_ULL", "STR_MULTI":
@@ -168,7 +169,7 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 	case "INT", "ULL", "STR_VAL", "STR_VAL_TIME", "STR_VAL_ZONE":
 		return o.number(f, s, kbBase)
 	case "BOOL", "STR_SET":
-		if v, ok := scan(s); !ok || f.Kind == "BOOL" && int32(v) > 1 { // sscanf with %u, or %x
+		if v, ok := scan(s); !ok || f.Kind == "BOOL" && int32(v) > 1 { // fio uses sscanf with %u, or %x
 			return refused("it takes 0 or 1")
 		}
 	case "FLOAT_LIST":
@@ -206,7 +207,7 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 	return nil
 }
 
-// word checks a value that begins with a listed word.
+// word checks a value that starts with a listed word.
 func (o Option) word(f form, s string, kbBase int) error {
 	if len(o.Values) == 0 && len(f.Values) == 0 {
 		if f.Any {
@@ -236,7 +237,7 @@ func (o Option) word(f form, s string, kbBase int) error {
 	return &RefusedError{Msg: "it takes " + oneOf(want), Want: want}
 }
 
-// fewWords is the number of words that a message lists.
+// fewWords is the maximum number of words in an error message.
 const fewWords = 12
 
 func oneOf(words []string) string {
@@ -260,7 +261,7 @@ func (o Option) number(f form, s string, kbBase int) error {
 	v, percent, ok := toDecimal(s, kbBase, f.Time)
 	wide := uint64(v)
 	tooLarge, tooSmall := o.Max > 0 && float64(wide) > o.Max, o.Min > 0 && float64(wide) < o.Min
-	if f.Kind == "INT" { // fio compares 32 bits
+	if f.Kind == "INT" { // fio compares 32-bit numbers
 		tooLarge = o.Max > 0 && (int32(v) < 0 && float64(int32(v)) > o.Max || int32(v) >= 0 && float64(uint32(v)) > o.Max)
 		tooSmall = o.Min != 0 && float64(int32(v)) < o.Min
 	}
@@ -289,7 +290,7 @@ var (
 	floating  = regexp.MustCompile(`^\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)`)
 )
 
-// scan is strtoll in base 10, or in base 16 if the text contains 0x.
+// scan works like strtoll in base 10, or in base 16 if the text contains 0x.
 func scan(s string) (int64, bool) {
 	if strings.Contains(strings.ToLower(s), "0x") {
 		m := strings.ToLower(strings.TrimSpace(hexNumber.FindString(s)))
@@ -315,12 +316,12 @@ func scanFloat(s string) (float64, bool) {
 	return v, m != "" && err == nil
 }
 
-// toDecimal is fio's str_to_decimal: the number at the beginning, times its unit unless it is a time. n per cent
-// is -1-n.
+// toDecimal works like fio's str_to_decimal. It reads the number at the start of s and multiplies it by its unit,
+// unless isTime is set. It returns n percent as -1-n.
 func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	if strings.HasPrefix(s, "(") {
 		if isTime {
-			return 1, false, true // arithmetic in times is not evaluated
+			return 1, false, true // fio does not evaluate arithmetic in durations
 		}
 		n, err := evaluate(s, kbBase)
 		return n, false, err == nil
@@ -347,7 +348,7 @@ func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	return v, false, true
 }
 
-// own makes the checks of fio's own functions, for options that are common in jobs.
+// own repeats the checks of fio's own parse functions for options that are common in jobs.
 func (o Option) own(s string, kbBase int) error {
 	word, rest, has := strings.Cut(s, ":")
 	word, _, _ = strings.Cut(word, ",")
@@ -430,7 +431,7 @@ func distribution(option, word, rest string, has bool, kbBase int) error {
 	return nil
 }
 
-// eachDirection checks the values for reads, writes and trims.
+// eachDirection calls check for the values for reads, writes and trims.
 func eachDirection(s string, check func(string) error) error {
 	for i, part := range strings.SplitN(s, ",", 3) {
 		if err := check(part); err != nil && (i == 0 || part != "") {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestCheckAgainstFio gives every option of the installed fio values in and out of its range, and compares
-// Check with what fio --parse-only refuses. fio reports every line of a section that it cannot read.
+// TestCheckAgainstFio sets every option of the installed fio to valid and invalid values, and compares Check with
+// the values that fio --parse-only rejects. fio reports every invalid line of a section.
 func TestCheckAgainstFio(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "fio-3.33" {
@@ -47,7 +47,7 @@ func TestCheckAgainstFio(t *testing.T) {
 				t.Errorf("%s (%s) has no form", o.Name, o.Engine)
 			}
 			if o.Name == "ioengine" || o.Name == "kb_base" {
-				continue // they change how the others are read
+				continue // these options change how fio reads the others
 			}
 			values := append(slices.Clone(common), o.Values...)
 			for _, v := range o.Values {
@@ -56,7 +56,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			for _, v := range values {
 				lines[o.Name+"="+v] = ask{o: o, value: v}
 			}
-			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // else fio crashes, if only in a run
+			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // the others crash fio, although only during a run
 				lines[o.Name] = ask{o: o, bare: true}
 			}
 		}
@@ -71,7 +71,7 @@ func TestCheckAgainstFio(t *testing.T) {
 		cmd.Dir = dir
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
-		_ = cmd.Run() // it fails, as it should
+		_ = cmd.Run() // it is expected to fail
 		out := stderr.String()
 		if !strings.Contains(out, "fio: job j dropped") {
 			t.Fatalf("%s: fio did not read the whole section: …%s", engine, out[max(0, len(out)-1000):])
@@ -101,7 +101,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			}
 		}
 		for _, o := range byEngine[engine] {
-			// Of an option of an engine fio prints the name alone.
+			// For an option of an engine, fio prints only the name.
 			if n := refuses[o.Name]; engine != "" && n != predicted[o.Name] {
 				t.Errorf("%s of %s: fio refuses %d values, %d are predicted", o.Name, engine, n, predicted[o.Name])
 			}

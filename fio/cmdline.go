@@ -24,15 +24,15 @@ type Command struct {
 	Line, Column int // of the program in the text
 
 	Options  []Setting  // options of fio itself, not of a job: --output, --eta, --section
-	Sections []*Section // one for each --name; options before the first form a section "global"
-	Files    []string   // job files that it names
-	Ignored  []string   // other work of the shell: redirections, pipes
+	Sections []*Section // one for each --name; options before the first --name are in a section "global"
+	Files    []string   // job files on the command line
+	Ignored  []string   // the shell's other operations: redirections, pipes
 }
 
-// Jobs lists the jobs of the command line, without those in job files.
+// Jobs returns the jobs of the command line without those in job files.
 func (c *Command) Jobs() []JobSpec { return jobs(c.Sections, c.names(), false) }
 
-// names returns the jobs that --section selects.
+// names returns the names of the jobs that --section selects.
 func (c *Command) names() []string {
 	var names []string
 	for _, o := range c.Options {
@@ -43,12 +43,12 @@ func (c *Command) names() []string {
 	return names
 }
 
-// ParseCommand reads a fio command line as written in a shell, a script or a web page: quoted, continued with
-// backslashes, after a prompt, sudo and assignments, and redirected. It runs nothing. It replaces variables that
-// the text sets; others stay as ${NAME}, for Expand. Of command substitutions it supports only $(nproc) and the
-// like, which become $ncpus.
+// ParseCommand reads a fio command line from a shell, a script or a web page. The command may be quoted, continued
+// with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does not run
+// anything. It replaces variables that the text sets. Other variables remain as ${NAME}, for Expand. Of command
+// substitutions it supports only $(nproc) and its equivalents, which become $ncpus.
 //
-// Errors are *JobError with the line and the character in the text.
+// Errors are *JobError with the line and character in the text.
 func ParseCommand(text string) (*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the command: " + (&iotax.LimitError{Limit: MaxJob}).Error(), Hint: "write its options into a job file"}
@@ -86,7 +86,7 @@ func command(words []word, at int) (*Command, error) {
 	return c, c.options(words[at+1:])
 }
 
-// A word is an argument after expansion by the shell, with its place in the text.
+// A word is an argument after shell expansion, with its place in the text.
 type word struct {
 	text         string
 	line, column int
@@ -97,14 +97,14 @@ func (w word) fail(hint, format string, args ...any) error {
 }
 
 var (
-	// The name of a container image whose program is fio.
+	// The name of a container image that runs fio.
 	fioImage = regexp.MustCompile(`^fio:[\w.-]+$`)
 	fioName  = regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`)
-	// "user@host:~$ ", "[root@host ~]# ", "$ ", "# " before a command that begins with a known program.
+	// "user@host:~$ ", "[root@host ~]# ", "$ " or "# " before a command that starts with a known program.
 	prompt = regexp.MustCompile(`(?m)^[ \t]*(?:[^\n'"=;|&]*[$#%>] +)(?:[A-Za-z_]\w*=\S* +)*(?:sudo|doas|time|env|nice|ionice|numactl|taskset|[\w./-]*fio)[ \t]`)
-	// A space after the backslash prevents that it joins two lines.
+	// A backslash followed by blanks at the end of a line does not continue the line.
 	loose = regexp.MustCompile(`\\[ \t]+\r?(?:\n|$)`)
-	// Characters that word processors substitute for -- and for quotes.
+	// Typographic characters that word processors substitute for -- and for quotes.
 	typeset = regexp.MustCompile(`[\x{2010}-\x{2015}\x{2212}]|[\x{2018}-\x{201f}\x{2032}\x{2033}]`)
 )
 
@@ -113,7 +113,7 @@ func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
 // wrappers are programs that run the rest of their command line on this machine.
 var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
 
-// lines is a text with the line and column of every markStep-th byte, so that places are found quickly.
+// lines is a text with the line and column of every markStep-th byte, which makes it fast to look up a place.
 type lines struct {
 	text  string
 	marks [][2]int // line and column
@@ -131,7 +131,7 @@ func newLines(text string) *lines {
 	return l
 }
 
-// at returns the line and the character of a byte, both from 1.
+// at returns the line and the character of a byte offset, both from 1.
 func (l *lines) at(offset int) (line, column int) {
 	m := offset / markStep
 	return advance(l.marks[m][0], l.marks[m][1], l.text[m*markStep:offset])
@@ -168,8 +168,8 @@ func parseShell(text string) (*syntax.File, *lines, error) {
 	return file, places, nil
 }
 
-// findCall finds the one call of fio in a text: its arguments, redirections, the assignments before it, and the
-// places of all.
+// findCall returns the only fio call in a text: its arguments, its redirections, the assignments before it, and the
+// places in the text.
 func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[string]string, places *lines, err error) {
 	places = newLines(text)
 	fail := func(offset int, hint, format string, args ...any) ([]*syntax.Word, []string, map[string]string, *lines, error) {
@@ -231,7 +231,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 		case *syntax.Subshell:
 			list(cmd.Stmts)
 		case *syntax.ForClause:
-			list(cmd.Do) // the loop variable stays unexpanded
+			list(cmd.Do) // the loop variable is not expanded
 		case *syntax.WhileClause:
 			list(cmd.Do)
 		case *syntax.IfClause:
@@ -247,7 +247,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	if bad != nil {
 		return nil, nil, nil, nil, bad
 	}
-	// Typographic characters are the likeliest cause of other errors.
+	// Typographic characters are the most likely cause of any other error.
 	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
 		hint := "write -- with the key for minus"
 		if text[at[0]:at[1]] > "\u2016" && text[at[0]:at[1]] < "\u2100" {
@@ -264,7 +264,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	return calls[0], ignored, assigns, places, nil
 }
 
-// unprompted removes prompts. Replacements keep the length, so that places in the text stay valid.
+// unprompted removes prompts. It keeps the length of the text, so that places in the text stay valid.
 func unprompted(text string) string {
 	text = strings.ReplaceAll(text, "\u00a0", "  ")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -275,7 +275,7 @@ func unprompted(text string) string {
 	return text
 }
 
-// promptOf returns the prompt in a match of prompt.
+// promptOf returns the prompt part of a match of the prompt pattern.
 func promptOf(match string) string {
 	i := strings.LastIndexAny(match, "$#%>")
 	for i > 0 && !strings.HasPrefix(match[i+1:], " ") {
@@ -298,16 +298,16 @@ func runsFio(args []*syntax.Word) bool {
 	return false
 }
 
-// remote are programs that run the rest of their command line in another place.
+// remote lists programs that run the rest of their command line in another place.
 var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "systemd-run", "cgexec", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl", "strace", "perf", "xargs"}
 
-// others are words after which fio is not a command but a package to install, or a text to search.
+// others lists programs whose arguments may contain "fio" as text: a package to install, or a pattern to search.
 var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images",
 	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
 
-// ParseCommands reads every fio command of a shell script, also after docker, kubectl or ssh. It runs nothing. It
-// replaces a variable that the script sets once; others stay as ${NAME}. The error has a *JobError for each
-// command that fio would reject, and for a text that is not a script.
+// ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It does
+// not run anything. It replaces a variable that the script sets exactly once. Other variables remain as ${NAME}.
+// The error joins a *JobError for each command that fio would reject, and for text that is not a valid script.
 func ParseCommands(text string) ([]*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
@@ -362,7 +362,7 @@ func ParseCommands(text string) ([]*Command, error) {
 	return out, errors.Join(errs...)
 }
 
-// openShell is shell for a script: the output of commands stays unknown.
+// openShell is like shell, but for a script: it leaves command substitutions unexpanded.
 func openShell(vars map[string]string) *expand.Config {
 	c := shell(vars)
 	known := c.CmdSubst
@@ -377,7 +377,7 @@ func openShell(vars map[string]string) *expand.Config {
 	return c
 }
 
-// program returns the index of the word that is fio in a call, or -1.
+// program returns the index of the word that names fio in a call, or -1.
 func program(words []word) int {
 	found := -1
 	for i, w := range words {
@@ -390,7 +390,7 @@ func program(words []word) int {
 			return -1
 		}
 		if (isFio(w.text) || i > 0 && fioImage.MatchString(base)) && i+1 < len(words) {
-			// docker run --name fio IMAGE fio --name=…: the program is the one before the options.
+			// docker run --name fio IMAGE fio --name=…: the program is the fio before the options.
 			if found < 0 || strings.HasPrefix(words[i+1].text, "-") && !strings.HasPrefix(words[found+1].text, "-") {
 				found = i
 			}
@@ -402,22 +402,22 @@ func program(words []word) int {
 	return found
 }
 
-// Remote reports whether the command runs in another place: a container, a pod, another machine.
+// Remote reports whether the command runs in another place: a container, a pod or another machine.
 func (c *Command) Remote() bool {
 	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
 }
 
-// runsNothing are options with which fio needs no job.
+// runsNothing lists options with which fio needs no job.
 var runsNothing = []string{"version", "help", "cmdhelp", "enghelp", "showcmd", "server", "client", "remote-config", "inflate-log", "profile",
 	"cpuclock-test", "crctest", "memcpytest", "idle-prof", "merge-blktrace-only", "parse-only"}
 
-// Empty reports whether the command has neither a job nor an option that needs none.
+// Empty reports whether the command has neither a job nor an option that works without a job.
 func (c *Command) Empty() bool {
 	return len(c.Files) == 0 && !slices.ContainsFunc(c.Sections, func(s *Section) bool { return !s.Global() }) &&
 		!slices.ContainsFunc(c.Options, func(o Setting) bool { return slices.Contains(runsNothing, o.Key) })
 }
 
-// maxValue bounds a variable: some could double each other to any length.
+// maxValue limits the length of a variable in bytes. Variables could otherwise double each other to any length.
 const maxValue = 1 << 16
 
 // assign records the variables that a statement sets.
@@ -438,12 +438,12 @@ func assign(vars map[string]string, text *lines, as []*syntax.Assign) error {
 	return nil
 }
 
-// cpus are commands that print the number of CPUs.
+// cpus lists commands that print the number of CPUs.
 var cpus = []string{"nproc", "nproc --all", "getconf _NPROCESSORS_ONLN", "getconf _NPROCESSORS_CONF", "grep -c processor /proc/cpuinfo", "grep -c ^processor /proc/cpuinfo"}
 
 var errSubstitution = errors.New("command substitution")
 
-// shell configures the expansion of words: with these variables, without running commands or reading files.
+// shell returns a configuration that expands words with these variables. It does not run commands or read files.
 func shell(vars map[string]string) *expand.Config {
 	return &expand.Config{
 		Env: expand.FuncEnviron(func(name string) string {
@@ -473,7 +473,7 @@ func shell(vars map[string]string) *expand.Config {
 	}
 }
 
-// guarded recovers from panics of the shell package, which does not support all forms.
+// guarded recovers from panics in the shell package, which does not support all syntax.
 func guarded[T any](expand func() (T, error)) (out T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -483,7 +483,7 @@ func guarded[T any](expand func() (T, error)) (out T, err error) {
 	return expand()
 }
 
-// failed returns the error of a word that could not be expanded.
+// failed returns the error for a word that could not be expanded.
 func failed(text *lines, at *syntax.Word, err error) error {
 	w := place(text, at)
 	if errors.Is(err, errSubstitution) {
@@ -492,7 +492,7 @@ func failed(text *lines, at *syntax.Word, err error) error {
 	return w.fail("", "%v", err)
 }
 
-// place returns an empty word at the place of at.
+// place returns an empty word with the place of at.
 func place(text *lines, at *syntax.Word) (w word) {
 	w.line, w.column = text.at(min(int(at.Pos().Offset()), len(text.text)))
 	return w
@@ -515,8 +515,8 @@ func fields(shell *expand.Config, text *lines, args []*syntax.Word) ([]word, err
 	return out, nil
 }
 
-// valued lists the options of fio itself: whether they take a value ('r' required, 'o' optional and only after =,
-// 'n' none), and their short forms.
+// valued lists the options of fio itself. arg is 'r' if a value is required, 'o' if it is optional and follows =,
+// and 'n' if there is none. short is the short form.
 var valued = map[string]struct {
 	arg   byte
 	short byte
@@ -531,14 +531,14 @@ var valued = map[string]struct {
 	"merge-blktrace-only": {'n', 'A'},
 }
 
-// choices are the values of options of fio itself that accept only some.
+// choices lists the accepted values of fio's own options that have a fixed set.
 var choices = map[string][]string{
 	"output-format": {"normal", "json", "json+", "terse", "minimal", "csv"},
 	"terse-version": {"2", "3", "4", "5"},
 	"idle-prof":     {"calibrate", "system", "percpu"},
 }
 
-// options reads fio's arguments as getopt_long_only does: one or two dashes, a value after = or in the next word,
+// options reads fio's arguments like getopt_long_only: with one or two dashes, a value after = or in the next word,
 // and unambiguous abbreviations.
 func (c *Command) options(words []word) error {
 	var cur *Section
@@ -603,9 +603,9 @@ func (c *Command) options(words []word) error {
 	return nil
 }
 
-// resolve finds the option that a word names: its full name, whether it takes a value ('r' required, 'o' optional,
-// 'n' none), and whether it is an option of fio itself. An unknown option counts as one of a job with an optional
-// value, because another version of fio may have it.
+// resolve returns the full name of the option that a word names, its arg as in valued ('r', 'o' or 'n'), and
+// whether it is an option of fio itself. An unknown option is treated as a job option with an optional value,
+// because another version of fio may have it.
 func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	if name == "" {
 		return "", 0, false, w.fail("", "%q names no option", w.text)
@@ -631,8 +631,8 @@ func resolve(w word, name string) (full string, arg byte, own bool, err error) {
 	return full, 'r', false, nil
 }
 
-// Completed returns the option of fio's command line that name abbreviates, or "" if none or several fit. own
-// reports an option of fio itself.
+// Completed returns the command-line option that name abbreviates. It returns "" if no option or several options
+// match. own reports whether it is an option of fio itself.
 func Completed(name string) (full string, own bool) {
 	if _, ok := valued[name]; ok {
 		return name, true

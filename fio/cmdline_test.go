@@ -90,7 +90,7 @@ func TestParseCommandErrors(t *testing.T) {
 	}
 }
 
-// What fio takes of the words that this package writes is what was read.
+// fio reads the command lines that this package writes in the same way as the original ones.
 func TestCommandAgreesWithFio(t *testing.T) {
 	const options = ` --ioengine=null --size=1m --description='it''s $HOME "quoted"' --name="a b" -rw read --numj 2 --time_based --runtime=3 --name=b --bs=8k,4k --stonewall --eta=never -m`
 	c, err := ParseCommand("fio" + options)
@@ -138,7 +138,7 @@ func FuzzParseCommand(f *testing.F) {
 		_ = c.Jobs()
 		again, err := ParseCommand(c.String())
 		if err != nil {
-			return // a name such as --name=--x is not written for people
+			return // a name such as --name=--x
 		}
 		if again.Program != c.Program {
 			t.Fatalf("%q: %q, then %q", text, c.Program, again.Program)
@@ -146,7 +146,7 @@ func FuzzParseCommand(f *testing.F) {
 	})
 }
 
-// String writes the command as one line that a POSIX shell takes. Variables must have been replaced.
+// String returns the command as one line for a POSIX shell. The caller must have replaced all variables.
 func (c *Command) String() string {
 	args := append(slices.Clone(c.Wrapper), c.Program)
 	for _, o := range c.Options {

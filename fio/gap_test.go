@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lines as fio 3.33 wrote them around two seconds without I/O.
+// The logs contain lines that fio 3.33 wrote around two seconds without I/O.
 func TestRatesWithGaps(t *testing.T) {
 	for _, c := range []struct {
 		name, log string

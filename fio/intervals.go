@@ -10,30 +10,30 @@ import (
 	"iotax"
 )
 
-// CanReport reports whether this version of fio can print reports with status-interval that Reports can read.
+// CanReport reports whether this version of fio can print status-interval reports that Reports can read.
 func CanReport(version string) bool { return !before(version, 3, 0) }
 
-// ReportCanBlock reports whether a report can make a job fail in this version of fio, with that number of jobs. A
-// report waits for an I/O of every job. Before 3.42 it holds a lock meanwhile. A job that ends needs the lock, and
-// fails with EDEADLK after five seconds.
+// ReportCanBlock reports whether a report can make a job fail in this version of fio with this number of jobs. A
+// report waits for an I/O of every job. Before 3.42, fio holds a lock while it waits. A job that ends needs that
+// lock, and fails with EDEADLK after five seconds.
 func ReportCanBlock(version string, jobs int) bool { return jobs > 1 && before(version, 3, 42) }
 
-// Blocked reports whether fio's messages show that failure.
+// Blocked reports whether fio's messages show the failure that ReportCanBlock describes.
 func Blocked(messages string) bool { return strings.Contains(messages, "stuck grabbing stat_sem") }
 
-// Reports splits the output of a fio process with status-interval. All its reports count from the start of the
-// measured window. last is data without the reports before the last. intervals has the observations between the
-// reports: they add up exactly to the histograms of the last report. The sum of all directions has no intervals.
-// The first interval includes the time before the first I/O. If a report waits for a stalled I/O, its interval
-// ends late. With an error there are no intervals.
+// Reports splits the output of a fio process that uses status-interval. Each report counts from the start of the
+// measured window. last is data without the earlier reports. intervals contains the observations between
+// consecutive reports. They add up exactly to the histograms of the last report. The sum of all directions has no
+// intervals. The first interval includes the time before the first I/O. If a report waits for a stalled I/O, its
+// interval ends late. Reports returns no intervals with an error.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
-		begun, at float64 // a report begins, and is written after each job has completed an I/O
+		begun, at float64 // fio starts a report at begun and writes it at `at`, after each job has completed an I/O
 		hist      []iotax.Histogram
 	}
 	var all []report
-	clock := math.Inf(1) // at the start of the measured window
-	start, end := 0, 0   // of the last document
+	clock := math.Inf(1) // Unix time of the start of the measured window
+	start, end := 0, 0   // byte range of the last document
 	for d := range documents(data) {
 		last = append(last, bytes.TrimLeft(data[end:d.start], "\n")...)
 		start, end = d.start, d.end
@@ -41,7 +41,7 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 			err = d.err
 		}
 		r := report{begun: d.result.runtime().Seconds(), at: float64(d.result.Time.UnixMilli()) / 1000, hist: d.result.Histograms()}
-		if len(r.hist) > 0 { // without histograms it is in the ramp
+		if len(r.hist) > 0 { // a report without histograms is from the ramp
 			all, clock = append(all, r), min(clock, r.at-r.begun)
 		}
 	}
@@ -52,14 +52,15 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 			r.at = r.begun
 		}
 	}
-	// Leave out a report shortly before the next one: fio always prints one at the end.
+	// Skip a report shortly before the next one, because fio always prints one at the end.
 	for i := len(all) - 2; i >= 0; i-- {
 		if all[i+1].at-all[i].at < sliver.Seconds() {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
 	last = append(last, data[start:]...)
-	// The only report of a trial of a second may be the last one. In a longer trial there were none.
+	// In a trial of about one second, the final report may be the only one. In a longer trial it means that there
+	// were no status reports.
 	if err != nil || len(all) == 0 || len(all) == 1 && all[0].at > 1.5 {
 		return last, nil, err
 	}
@@ -88,7 +89,8 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	return last, intervals, nil
 }
 
-// since returns the counts of bins that were added since an earlier report. ok is false if a count decreased.
+// since returns the counts that were added to the bins after the `earlier` report. ok is false if a count
+// decreased.
 func since(bins, earlier []iotax.Bin) (more []iotax.Bin, ok bool) {
 	k := 0
 	for _, b := range bins {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A report that waits for a stalled I/O has a runtime from before the wait. Its interval ends when it was printed.
+// The runtime in a report that waits for a stalled I/O is from before the wait. The interval ends when fio prints
+// the report.
 func TestReportsLate(t *testing.T) {
 	report := func(runtime, printed, ios int) string {
 		return fmt.Sprintf(`{"fio version": "fio-3.33", "timestamp": %d, "timestamp_ms": %d, "jobs": [{"jobname": "a", "read": {"io_bytes": %d, "runtime": %d, "total_ios": %d,
@@ -31,7 +32,8 @@ func TestReportsLate(t *testing.T) {
 			}
 		}
 	}
-	// A trial of a second is one interval, whether or not fio had the time for a report; a long one without reports has none.
+	// A trial of one second is one interval, even if fio had no time for a report. A long trial without reports has
+	// no intervals.
 	for runtime, want := range map[int]int{1001: 1, 8000: 0} {
 		if _, intervals, err := Reports([]byte(report(runtime, runtime+1, 100))); err != nil || len(intervals) != want {
 			t.Errorf("the only report, after %d ms: %v, %v", runtime, intervals, err)

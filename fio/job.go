@@ -11,34 +11,34 @@ import (
 	"iotax"
 )
 
-// A JobFile is a job file, line by line. Unchanged lines are written back as they were read.
+// A JobFile is a job file, line by line. String writes unchanged lines as they were read.
 //
-// The rules are those of fio's parser (init.c of 3.33; the tests compare with fio). A line ends at the first ; or
-// #, so that a value cannot contain either. Some mistakes that fio accepts silently (a header without its bracket
-// loses a letter) are errors here.
+// It follows the rules of fio's parser (init.c of 3.33; the tests compare with fio). A line ends at the first ; or
+// #, so a value cannot contain either. Some mistakes that fio silently accepts are errors here. For example, fio
+// drops a letter from a header without its closing bracket.
 type JobFile struct {
-	Name     string // as given to ReadJob; "" if only the text is known
-	Head     []Line // lines before the first section; of an included file, all lines
+	Name     string // as passed to ReadJob; "" if only the text is known
+	Head     []Line // lines before the first section; all lines of an included file
 	Sections []*Section
 }
 
-// A Section is a job, or options for the jobs after it if its name begins with "global".
+// A Section is a job. If its name begins with "global", it contains options for the jobs after it.
 type Section struct {
 	Name   string
-	File   string // the job file of a command that it comes from; see Command.With
+	File   string // name of the job file that it comes from, set by Command.With
 	Header Line
 	Lines  []Line
 }
 
-// A Line is a line of a job file, or a word of a command line. Key is empty on lines without an option.
+// A Line is a line of a job file, or a word of a command line. Key is "" on lines without an option.
 type Line struct {
-	Text     string // as written, with the end of the line
-	Number   int    // from 1; 0 for lines that were added
-	Column   int    // of the key, in characters from 1
+	Text     string // as written, including the line ending
+	Number   int    // from 1; 0 for added lines
+	Column   int    // of the key, in characters, from 1
 	Key      string
 	Value    string
 	Bare     bool     // without "=value"
-	Included *JobFile // the file of `include FILE`; only its Head has lines
+	Included *JobFile // the file of `include FILE`; only its Head contains lines
 }
 
 // A JobError is an error in a line of a job file or of a command line.
@@ -49,7 +49,7 @@ type JobError struct {
 	Msg    string
 	Hint   string // "" if there is none
 
-	Accepted bool // fio continues, with another meaning
+	Accepted bool // fio continues, but interprets the line differently
 }
 
 func (e *JobError) Error() string {
@@ -69,17 +69,17 @@ func (e *JobError) Error() string {
 	return strings.Join(at, ", ") + ": " + e.Msg
 }
 
-// ParseJob reads the text of a job file without includes. All errors are *JobError, joined. The file has
-// everything that could be read.
+// ParseJob reads the text of a job file without includes. All errors are *JobError, joined. The returned file
+// contains everything that could be read.
 func ParseJob(text string) (*JobFile, error) {
 	p := jobParser{}
 	f := p.file("", text)
 	return f, errors.Join(p.errs...)
 }
 
-// ReadJob reads the job file of that name, and the files that it includes, through read. The name of an included
-// file is relative to the folder of the file that includes it. (fio first searches its working directory, which
-// depends on the machine.) An error of read is wrapped; all others are *JobError.
+// ReadJob reads the job file `name` and the files that it includes, using read. The name of an included file is
+// relative to the directory of the including file. (fio first searches its working directory, which depends on the
+// machine.) ReadJob wraps errors of read. All other errors are *JobError.
 func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, error) {
 	text, err := read(name)
 	if err != nil {
@@ -90,13 +90,13 @@ func ReadJob(name string, read func(name string) ([]byte, error)) (*JobFile, err
 	return f, errors.Join(p.errs...)
 }
 
-// MaxJob is the largest job file with its includes, in bytes.
+// MaxJob is the maximum size of a job file and its includes, in bytes.
 const MaxJob = 4 << 20
 
-// maxLine is fio's OPT_LEN_MAX: fio splits a longer line.
+// maxLine is fio's OPT_LEN_MAX. fio splits longer lines.
 const maxLine = 4096
 
-// maxIncludes bounds the depth of includes, and maxIncluded the number of included files.
+// maxIncludes limits the depth of includes. maxIncluded limits the number of included files.
 const (
 	maxIncludes = 20
 	maxIncluded = 1000
@@ -104,7 +104,7 @@ const (
 
 type jobParser struct {
 	read func(name string) ([]byte, error)
-	open []string // the open files, each included by the one before it
+	open []string // the open files; each includes the next
 	errs []error
 
 	included int
@@ -175,7 +175,8 @@ func (p *jobParser) file(name, text string) *JobFile {
 	return f
 }
 
-// include reads the file that a line names. rest is the line after the word: any one character, and the name.
+// include reads the file that line n names. rest is the part of the line after the word "include": one arbitrary
+// character, and the name.
 func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	fail := func(hint, format string, args ...any) *JobFile {
 		p.errs = append(p.errs, &JobError{File: file, Line: n, Msg: fmt.Sprintf(format, args...), Hint: hint})
@@ -203,7 +204,7 @@ func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	}
 	if p.included++; p.included > maxIncluded {
 		if p.included > maxIncluded+1 {
-			return nil // reported once
+			return nil // already reported
 		}
 		return fail("", "more than %d files are included", maxIncluded)
 	}
@@ -216,16 +217,16 @@ func (p *jobParser) include(file string, n int, rest string) *JobFile {
 	return p.file(name, string(text))
 }
 
-// isBlank is isspace in the C locale.
+// isBlank works like isspace in the C locale.
 func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 func trim(s string) string {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
-	// At the end fio drops control characters too.
+	// At the end of a line fio also removes control characters.
 	return strings.TrimRightFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
-// option returns the part of a line that fio reads: without the comment and surrounding blanks.
+// option returns the part of a line that fio reads: without the comment and the surrounding blanks.
 func option(line string) string {
 	if i := strings.IndexAny(line, ";#"); i >= 0 {
 		line = line[:i]
@@ -233,7 +234,7 @@ func option(line string) string {
 	return trim(line)
 }
 
-// column returns the character of a line, from 1, at which its option or header begins.
+// column returns the character of a line, from 1, at which its option or header starts.
 func column(line string) int {
 	n := 1
 	for _, r := range line {
@@ -245,7 +246,7 @@ func column(line string) int {
 	return n
 }
 
-// String returns the text of the job file, without that of included files.
+// String returns the text of the job file, without the text of included files.
 func (f *JobFile) String() string {
 	var b strings.Builder
 	for _, l := range f.Head {
@@ -260,11 +261,11 @@ func (f *JobFile) String() string {
 	return b.String()
 }
 
-// Global reports whether the section has options for the jobs after it. fio compares the beginning of the name,
-// with case: [global2] is such a section, [Global] is a job.
+// Global reports whether the section contains options for the jobs after it. fio compares the start of the name,
+// case-sensitively: [global2] is such a section, but [Global] is a job.
 func (s *Section) Global() bool { return strings.HasPrefix(s.Name, "global") }
 
-// Names lists the jobs of the file in order, without the global sections.
+// Names returns the names of the jobs in file order, without the global sections.
 func (f *JobFile) Names() []string {
 	var names []string
 	for _, s := range f.Sections {
@@ -275,7 +276,7 @@ func (f *JobFile) Names() []string {
 	return names
 }
 
-// Set sets an option of the section in its line, or else in a new line after the last option.
+// Set sets an option of the section: in its existing line, or in a new line after the last option.
 func (s *Section) Set(key, value string) {
 	text := key + "=" + value + "\n"
 	last := -1

@@ -66,7 +66,7 @@ func TestJobSections(t *testing.T) {
 	if got, want := show("random-read"), "--size=2*1024*1024*$mb_memory --bs=4k --ioengine=null --direct=1 --group_reporting --rw=randread --numjobs=$ncpus"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	// A later [global] holds for the jobs after it, and an alias is the same option.
+	// A later [global] applies to the jobs after it, and an alias sets the same option.
 	if got := show("random-write"); !strings.Contains(got, "--blocksize=8k") || strings.Contains(got, "--bs=4k") || !strings.Contains(got, "--iodepth=4 ") {
 		t.Error(got)
 	}
@@ -123,7 +123,7 @@ func TestExpand(t *testing.T) {
 		"0-1":                    "0-1",
 		"4k/50:64k/50":           "4k/50:64k/50",
 		"$":                      "$",
-		"7%$ncpus":               "7%4", // fio calculates only where it sees one of + - * /
+		"7%$ncpus":               "7%4", // fio only calculates if the value contains + - * or /
 		"($ncpus)":               "(4)",
 		"$ncpus^2+1":             "17",
 		"7%$ncpus+0":             "3",
@@ -143,7 +143,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// The installed fio is the judge of sizes: its debug output has them in bytes.
+// The installed fio defines the expected sizes: its debug output prints them in bytes.
 func TestSizesAgreeWithFio(t *testing.T) {
 	sizes := []string{"4096", "8k", "8K", "8kb", "8ki", "8KiB", "3m", "3MiB", "3MB", "2g", "2GB", "2Gi", "2GiB", "1t", "1TiB"}
 	for _, kb := range []int{1024, 1000} {
@@ -206,7 +206,7 @@ func FuzzParseJob(f *testing.F) {
 		if got := j.String(); got != text {
 			t.Fatalf("got %q, want %q", got, text)
 		}
-		// Included files are the text without its headers, which may include again.
+		// Included files contain the text without its headers, and may contain includes.
 		read := func(name string) ([]byte, error) {
 			if name == "a" {
 				return []byte(text), nil

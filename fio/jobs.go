@@ -10,40 +10,40 @@ import (
 	"iotax"
 )
 
-// A JobSpec is a job as fio runs it: a section of a job file or a --name of a command line, with the options that
-// it inherits.
+// A JobSpec is a job as fio runs it: a section of a job file, or a --name of a command line, with all inherited
+// options.
 type JobSpec struct {
-	Name    string   // of the section; the option name= wins over it, as in fio
-	Section *Section // where it stands
+	Name    string   // of the section; as in fio, the option name= overrides it
+	Section *Section // the section that defines the job
 
-	// Settings has the options that count: those of the global sections before the job, then its own. If an option
-	// is set twice, by any of its names, only the later one is here, at its own place. direct and buffered are one
-	// option. Values are as written: see Expand.
+	// Settings contains the options that take effect: those of the global sections before the job, then its own. If
+	// an option is set twice, by any of its names, Settings contains only the later one, at its own position.
+	// direct and buffered count as one option. Values are as written: see Expand.
 	Settings []Setting
 
-	// Group counts from 0. Jobs of one group start together and compete for the device. A stonewall, also an
-	// inherited one, begins the next group, which starts when the one before has ended.
+	// Group counts from 0. The jobs of a group start together and compete for the device. A stonewall, even an
+	// inherited one, begins a new group. A group starts after the previous one has ended.
 	Group int
 }
 
 // A Setting is one option of a job.
 type Setting struct {
 	Key, Value string
-	Bare       bool // without a value, as "time_based"
+	Bare       bool // without a value, such as "time_based"
 
-	// The place: File is "" in the job file itself and on a command line, else the name of the included file. Line
-	// and Column count from 1; they are 0 if it was not written.
+	// The place in the source. File is the name of an included file, or "" for the job file itself and the command
+	// line. Line and Column count from 1, and are 0 if the setting was not written.
 	File         string
 	Line, Column int
 
 	Global bool // inherited from a global section, or from before the first --name
 
-	// KBBase is 1000 or 1024, or 0 for 1024: the base of k in its value (see ParseSize). fio applies the kb_base
-	// at the place of a size, so that a job's kb_base does not change inherited sizes.
+	// KBBase is the base of k in the value: 1000 or 1024, or 0 for 1024 (see ParseSize). fio applies the kb_base in
+	// effect where a size is set, so a job's kb_base does not change inherited sizes.
 	KBBase int
 }
 
-// String writes the setting as an argument of fio's command line.
+// String returns the setting as a command-line argument of fio.
 func (s Setting) String() string {
 	if s.Bare {
 		return "--" + s.Key
@@ -51,7 +51,7 @@ func (s Setting) String() string {
 	return "--" + s.Key + "=" + s.Value
 }
 
-// Get returns the setting of an option by any of its names, and whether the job has it.
+// Get returns the setting of an option by any of its names. The bool reports whether the job sets the option.
 func (j *JobSpec) Get(key string) (Setting, bool) {
 	key = Canonical(key)
 	for _, s := range j.Settings {
@@ -62,23 +62,23 @@ func (j *JobSpec) Get(key string) (Setting, bool) {
 	return Setting{}, false
 }
 
-// On reports whether a boolean option is set to another value than 0.
+// On reports whether a boolean option is set to a value other than 0.
 func (j *JobSpec) On(key string) bool {
 	s, ok := j.Get(key)
 	return ok && (s.Bare || s.Value != "0")
 }
 
-// WaitFor returns the name of the job that must end before this one starts, or "".
+// WaitFor returns the name of the job that must end before this job starts, or "".
 func (j *JobSpec) WaitFor() string {
 	s, _ := j.Get("wait_for")
 	return s.Value
 }
 
-// Jobs lists the jobs of the file in order; with names only those, as fio's --section does.
+// Jobs returns the jobs of the file in order. With names it returns only those jobs, like fio's --section.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
-// With adds the sections of the job files that the command names. Options before the first --name also apply to
-// the first file. Each later file begins anew, after the jobs before it have ended.
+// With returns the jobs of the command and of files, the job files that it names. Options before the first --name
+// also apply to the first file. Each later file starts with default options, after the earlier jobs have ended.
 func (c *Command) With(files []*JobFile) []JobSpec {
 	var out []JobSpec
 	sections := slices.Clone(c.Sections)
@@ -99,8 +99,8 @@ func (c *Command) With(files []*JobFile) []JobSpec {
 	return append(out, jobs(sections, c.names(), false)...)
 }
 
-// Job returns the settings of the job of that name, or of the only job for "". "name#2" is the second of several
-// jobs of one name (a name cannot contain #, which begins a comment).
+// Job returns the settings of the job with this name, or of the only job if name is "". "name#2" selects the second
+// of several jobs with the same name. (A job name cannot contain #, which starts a comment.)
 func (f *JobFile) Job(name string) ([]Setting, error) {
 	j, err := pick(f.Jobs(), name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *JobFile) Job(name string) ([]Setting, error) {
 	return j.Settings, nil
 }
 
-// Labels returns unique names of jobs: the second job named "a" is "a#2".
+// Labels returns a unique name for each job: the second job named "a" is "a#2".
 func Labels(jobs []JobSpec) []string {
 	seen := map[string]int{}
 	var out []string
@@ -124,7 +124,7 @@ func Labels(jobs []JobSpec) []string {
 	return out
 }
 
-// pick finds a job by its label.
+// pick returns the job with this label.
 func pick(jobs []JobSpec, label string) (*JobSpec, error) {
 	labels := Labels(jobs)
 	switch {
@@ -145,8 +145,8 @@ func pick(jobs []JobSpec, label string) (*JobSpec, error) {
 	return &jobs[i], nil
 }
 
-// fio reads the early options of a section before the others and the late ones after them (.prio in options.c). On
-// a command line it reads from left to right.
+// fio reads the early options of a section before the others, and the late ones after them (.prio in options.c). It
+// reads a command line from left to right.
 var (
 	early = []string{"kb_base", "unit_base", "lockfile", "cpus_allowed_policy"}
 	late  = []string{"filename", "filename_format"}
@@ -162,8 +162,8 @@ func rank(key string) int {
 	return 0
 }
 
-// jobs adds to each section the options that it inherits. sorted selects fio's order of options instead of the
-// written order.
+// jobs adds the inherited options to each section. sorted selects fio's order of options instead of the written
+// order.
 func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	var out []JobSpec
 	var defaults []Setting
@@ -191,13 +191,13 @@ func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	return out
 }
 
-// Settings lists the section's own options in the order in which fio reads them.
+// Settings returns the section's own options in the order in which fio reads them.
 func (sec *Section) Settings() []Setting {
 	out, _ := sec.read(true, 1024)
 	return out
 }
 
-// read is Settings, with the kb_base before and after the section.
+// read is like Settings. base is the kb_base before the section. read also returns the kb_base after it.
 func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	own := settings(nil, sec.Lines, sec.File)
 	if sorted || sec.File != "" {
@@ -215,7 +215,7 @@ func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	return own, base
 }
 
-// settings appends the options of lines. Those of included files are at the place of the include.
+// settings appends the options in lines to out. It inserts options of included files at the include line.
 func settings(out []Setting, lines []Line, file string) []Setting {
 	for _, l := range lines {
 		switch {
@@ -228,7 +228,8 @@ func settings(out []Setting, lines []Line, file string) []Setting {
 	return out
 }
 
-// latest keeps the last setting of each option at its place, because its meaning may depend on those before it.
+// latest keeps the last setting of each option, at its position, because its meaning may depend on earlier
+// settings.
 func latest(all []Setting) []Setting {
 	last := map[string]int{}
 	for i, s := range all {
@@ -243,7 +244,7 @@ func latest(all []Setting) []Setting {
 	return out
 }
 
-// variable names what an option sets: buffered is the inverse of direct.
+// variable returns the name of what an option sets. buffered sets the inverse of direct.
 func variable(key string) string {
 	if key = Canonical(key); key == "buffered" {
 		return "direct"
@@ -251,7 +252,7 @@ func variable(key string) string {
 	return key
 }
 
-// Canonical returns the first name of an option for any of its names. It returns an unknown name unchanged.
+// Canonical returns the primary name of an option for any of its names. It returns unknown names unchanged.
 func Canonical(key string) string {
 	if o, ok := LookupOption(key); ok {
 		return o.Name
@@ -259,9 +260,9 @@ func Canonical(key string) string {
 	return key
 }
 
-// Args returns fio's arguments that run the jobs, without the program. A group begins with --stonewall. The engine
-// comes first, because fio's command line accepts the options of an engine only after it. fio does not replace
-// variables on its command line: call Expand before.
+// Args returns the fio arguments that run the jobs, without the program. A group begins with --stonewall. The
+// engine comes first, because fio's command line accepts engine options only after it. fio does not replace
+// variables on its command line, so call Expand first.
 func Args(jobs []JobSpec) []string {
 	var args []string
 	for i, j := range jobs {
@@ -269,7 +270,7 @@ func Args(jobs []JobSpec) []string {
 		if engine, ok := j.Get("ioengine"); ok {
 			args = append(args, engine.String())
 		}
-		base := 1024 // the base at each --name
+		base := 1024 // the kb_base at each --name
 		for _, s := range j.Settings {
 			switch Canonical(s.Key) {
 			case "name", "ioengine", "kb_base":
@@ -288,7 +289,7 @@ func Args(jobs []JobSpec) []string {
 	return args
 }
 
-// CommandLine writes the jobs as a fio command for a POSIX shell. See Args about variables.
+// CommandLine returns the jobs as a fio command for a POSIX shell. For variables, see Args.
 func CommandLine(jobs []JobSpec) string {
 	return iotax.QuoteAll(append([]string{"fio"}, Args(jobs)...))
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// writeJobs writes files into a folder of the test and returns the path of the first.
+// writeJobs writes files to a temporary directory and returns the path of the first file.
 func writeJobs(t *testing.T, nameText ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -29,8 +29,7 @@ func writeJobs(t *testing.T, nameText ...string) string {
 	return filepath.Join(dir, nameText[0])
 }
 
-// The installed fio is the judge of what a job file means: --showcmd prints the options of each
-// section as it took them.
+// The installed fio defines the expected settings: --showcmd prints the options of each section as fio read them.
 func TestJobsAgreeWithFio(t *testing.T) {
 	t.Setenv("DIR", "/mnt/x")
 	vars := func(name string) (string, bool) {
@@ -70,7 +69,7 @@ func TestJobsAgreeWithFio(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, out)
 				}
-				// Global sections behind the job are printed too, and jobs of the same name.
+				// The output also contains global sections after the job, and jobs with the same name.
 				parts := strings.Split(strings.TrimSpace(string(out)), " --name=")
 				same := slices.IndexFunc(all, func(o JobSpec) bool { return o.Name == j.Name })
 				judged := judge(parts[0] + strings.TrimPrefix(parts[1+i-same], j.Name))
@@ -94,7 +93,7 @@ func TestJobsAgreeWithFio(t *testing.T) {
 	}
 }
 
-// judge reads the options that fio shows; a value may hold spaces, but not " --".
+// judge reads the options that fio prints. A value may contain spaces, but not " --".
 func judge(shown string) (out []Setting) {
 	for i, w := range strings.Split(" "+strings.TrimPrefix(shown, "fio"), " --") {
 		if i == 0 {
@@ -109,8 +108,8 @@ func judge(shown string) (out []Setting) {
 	return out
 }
 
-// globalsBehind counts the options that fio shows behind a job: at each global section, all there were
-// until then.
+// globalsBehind returns the number of options that fio prints after a job. For each later global section, fio
+// prints all global options up to that section.
 func globalsBehind(f *JobFile, sec *Section) (n int) {
 	all, behind := 0, false
 	for _, s := range f.Sections {
@@ -161,7 +160,7 @@ func TestJobsOfOneName(t *testing.T) {
 	}
 }
 
-// A size counts by the kb_base in force where it stands, and so it does on the command line made of it.
+// A size uses the kb_base in effect where it is set. The generated command line keeps that base.
 func TestKBBaseOfEachSetting(t *testing.T) {
 	f, err := ParseJob("[global]\nioengine=null\nsize=1k\n[a]\nbs=1k\nkb_base=1000\n[b]\nbs=1k\n")
 	if err != nil {
@@ -236,7 +235,7 @@ func TestInclude(t *testing.T) {
 	}
 }
 
-// judgeValue is what the installed fio reads of one option.
+// judgeValue returns the values that the installed fio reads from one option.
 func judgeValue(t *testing.T, option string) (out []string) {
 	t.Helper()
 	path := writeJobs(t, "a.fio", "[a]\nioengine=null\n"+option+"\n")
@@ -249,7 +248,7 @@ func judgeValue(t *testing.T, option string) (out []string) {
 }
 
 func TestValuesAgreeWithFio(t *testing.T) {
-	t.Parallel() // fio waits more than it works
+	t.Parallel() // fio mostly waits
 	for _, v := range []string{"4k", "0x10", "0x10k", "1.5g", "4Q", "10 m", " 8k", " 8", "3MiB ", "4kk"} {
 		n, err := ParseSize(v, 1024)
 		var misread *MisreadError

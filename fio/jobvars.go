@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// keywords are fio's own variables, in the order of their replacement.
+// keywords lists fio's own variables, in the order in which fio replaces them.
 var keywords = []string{"pagesize", "mb_memory", "ncpus"}
 
-// Expand replaces variables in a value of a job file, as fio does. ${NAME} is a variable of the environment.
-// $ncpus, $mb_memory and $pagesize are fio's own, and vars has them by these names. If a value contained one of
-// fio's own variables and then has + - * or /, fio lets bc calculate it, in whole numbers without units.
+// Expand replaces variables in a value of a job file, as fio does. ${NAME} is an environment variable. $ncpus,
+// $mb_memory and $pagesize are fio's own variables. Expand passes these names to vars. If a value contained one of
+// fio's own variables and the result contains + - * or /, fio calculates it with bc, in whole numbers without
+// units.
 //
-// fio replaces an unset variable with nothing. Expand returns an error.
+// fio replaces an unset variable with an empty string. Expand returns an error instead.
 func Expand(value string, vars func(name string) (string, bool)) (string, error) {
 	get := func(name string) (string, error) {
 		v, ok := vars(name)
@@ -66,7 +67,7 @@ func Expand(value string, vars func(name string) (string, bool)) (string, error)
 	return fmt.Sprint(n), nil
 }
 
-// calculate evaluates whole numbers as bc does.
+// calculate evaluates whole-number arithmetic like bc.
 func calculate(s string) (int64, error) {
 	e := expression{s: s, bc: true}
 	n, err := e.sum()
@@ -78,7 +79,7 @@ func calculate(s string) (int64, error) {
 
 var errPower = errors.New("the power is out of range")
 
-// power is bc's ^, which binds tighter than * and to the right.
+// power reads bc's ^ operator, which binds tighter than * and is right-associative.
 func (p *expression) power() (int64, error) {
 	a, err := p.factor()
 	if err != nil || !p.bc || p.op("^") == 0 {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The options of one section are not those of a row that sums several.
+// A row that sums several sections does not have the options of one section.
 func TestSectionsInOneRow(t *testing.T) {
-	t.Parallel() // fio waits more than it works
+	t.Parallel() // fio mostly waits
 	job := filepath.Join(t.TempDir(), "g.fio")
 	if err := os.WriteFile(job, []byte("[global]\nioengine=null\nsize=16m\nrate=16m\nrw=read\ngroup_reporting\n[a]\nbs=4k\n[b]\nbs=64k\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestSectionsInOneRow(t *testing.T) {
 			t.Errorf("%s: what both have is %q", format, rw)
 		}
 	}
-	// Clones are of one section, and so are jobs that have a row each.
+	// Clones come from one section. Jobs with separate rows also do.
 	for _, args := range [][]string{{"--numjobs=2", "--group_reporting"}, {"--numjobs=2"}, {"--verify=crc32c", "--rw=write", "--ioengine=psync", "--filename=" + job + ".data"}} {
 		args = append([]string{"--name=a", "--rw=randrw", "--bs=4k", "--size=8m", "--rate=8m", "--ioengine=null", "--output-format=json"}, args...)
 		for _, j := range one(t, run(t, args...), "").Result.Jobs {

@@ -16,11 +16,11 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError is the place at which fio's output stops being valid.
+// A SyntaxError reports where fio's output stops being valid.
 type SyntaxError struct {
 	Offset int    // byte in the input
 	Msg    string // "unexpected end of input"
-	Read   string // what was read before it
+	Read   string // text that was read before the error
 }
 
 func (e *SyntaxError) Error() string {
@@ -31,12 +31,12 @@ func (e *SyntaxError) Error() string {
 	return s
 }
 
-// ErrNoResult reports that the input has no JSON document of fio.
+// ErrNoResult reports that the input contains no JSON document of fio.
 var ErrNoResult = errors.New("no JSON result of fio")
 
-// Parse reads fio's JSON or json+ output. It keeps text around the document as Notes. Of several documents the
-// last counts, because status-interval writes cumulative ones. If the last is cut off, Parse returns the part that
-// it could read together with a *SyntaxError.
+// Parse reads fio's JSON or json+ output. It stores text around the document in Notes. If the input has several
+// documents, Parse returns the last one, because status-interval writes cumulative ones. If the last document is
+// truncated, Parse returns the part that it could read together with a *SyntaxError.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -62,12 +62,13 @@ func Parse(data []byte) (*Result, error) {
 	return last, lastErr
 }
 
-// A document is a JSON document in an input, data[start:end]. The notes of the result were inside it.
+// A document is a JSON document in an input, data[start:end]. result.Notes contains only lines from inside the
+// document.
 type document struct {
 	start, end int
 	result     *Result
 	err        *SyntaxError // nil if it is complete
-	cut        bool         // the input ended before the document
+	cut        bool         // the input ended inside the document
 }
 
 func documents(data []byte) iter.Seq[document] {
@@ -85,7 +86,7 @@ func documents(data []byte) iter.Seq[document] {
 	}
 }
 
-// nextDocument reads the document at start. A document that is cut off ends where the next one begins.
+// nextDocument reads the document at start. A truncated document ends where the next one begins.
 func nextDocument(data []byte, start int) document {
 	d := decodeDocument(data, start)
 	if d.err == nil {
@@ -110,14 +111,14 @@ func decodeDocument(data []byte, start int) document {
 	return doc
 }
 
-// opening matches the beginning of a document by its first keys, because other text may have braces. A document
-// after one that is cut off begins a line.
+// opening matches the start of a document by its first keys, because other text may contain braces. openingLine
+// matches a document at the start of a line, for use after a truncated document.
 var (
 	opening     = regexp.MustCompile(`\{[ \t\r\n]*"(?:fio version|timestamp|jobs|client_stats|global options)`)
 	openingLine = regexp.MustCompile(`\n` + opening.String())
 )
 
-// documentStart returns where the next document begins, or -1.
+// documentStart returns the position where the next document begins, or -1.
 func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
 	if at := opening.FindIndex(data[pos:]); at != nil {
 		return pos + at[0]
@@ -125,7 +126,7 @@ func documentStart(data []byte, pos int, opening *regexp.Regexp) int {
 	return -1
 }
 
-// maxNotes bounds the notes: `normal,json` prints a whole report around the document.
+// maxNotes limits the number of notes, because `normal,json` prints a whole report around the document.
 const maxNotes = 200
 
 func noteLines(text []byte) []string {
@@ -150,9 +151,9 @@ func (r *Result) summary() string {
 	return fmt.Sprintf("%s, %s", r.Version, plural(len(r.Jobs), "job"))
 }
 
-// A decoder reads the JSON that fio writes. encoding/json cannot: fio prints nan and inf as numbers, escapes only
-// `\` and `"` in strings, and writes messages between tokens if both streams go to one file. A document may also
-// be cut off.
+// A decoder reads the JSON that fio writes. encoding/json cannot read it: fio prints nan and inf as numbers,
+// escapes only `\` and `"` in strings, and writes messages between tokens if stdout and stderr go to the same file.
+// A document may also be truncated.
 type decoder struct {
 	data  []byte
 	pos   int
@@ -162,16 +163,16 @@ type decoder struct {
 
 var errEnd = errors.New("unexpected end of input")
 
-// maxDepth is far more than fio's 7 levels. It protects the stack from hostile input.
+// maxDepth is far above the 7 levels that fio uses. It protects the stack from hostile input.
 const maxDepth = 64
 
-// next returns the first byte of the next token, which it does not consume.
+// next returns the first byte of the next token without consuming it.
 func (d *decoder) next() (byte, error) {
 	for d.pos < len(d.data) {
 		switch c := d.data[d.pos]; c {
 		case ' ', '\n', '\t', '\r':
 			d.pos++
-		case 'f': // fio never prints "false", but "fio: message"
+		case 'f': // fio never prints "false", but it prints "fio: message"
 			if !bytes.HasPrefix(d.data[d.pos:], []byte("fio:")) {
 				return c, nil
 			}
@@ -202,7 +203,7 @@ func (d *decoder) expect(want byte) error {
 	return nil
 }
 
-// object calls f for each key; f reads the value.
+// object calls f for each key of an object. f must read the value.
 func (d *decoder) object(f func(key []byte) error) error {
 	return d.each('{', '}', func() error {
 		key, err := d.str()
@@ -216,7 +217,7 @@ func (d *decoder) object(f func(key []byte) error) error {
 	})
 }
 
-// array calls f for each element; f reads it.
+// array calls f for each element of an array. f must read the element.
 func (d *decoder) array(f func() error) error { return d.each('[', ']', f) }
 
 // each calls f for each item between the brackets.
@@ -246,7 +247,7 @@ func (d *decoder) each(open, end byte, f func() error) error {
 	}
 }
 
-// str reads a string, and returns it with its escapes.
+// str reads a string and returns it with escapes.
 func (d *decoder) str() ([]byte, error) {
 	if err := d.expect('"'); err != nil {
 		return nil, err
@@ -308,12 +309,12 @@ func (d *decoder) word() ([]byte, error) {
 		return nil, fmt.Errorf("found %q instead of a value", d.data[start])
 	}
 	if d.pos == len(d.data) {
-		return nil, errEnd // digits may be missing at the end of the input
+		return nil, errEnd // the input may have been truncated inside the number
 	}
 	return d.data[start:d.pos], nil
 }
 
-// float reads a number. nan and inf are 0: fio prints them if there are no samples.
+// float reads a number. It returns 0 for nan and inf, which fio prints if there are no samples.
 func (d *decoder) float() (float64, error) {
 	c, err := d.next()
 	if err != nil {
@@ -332,12 +333,12 @@ func (d *decoder) float() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if bytes.EqualFold(raw, []byte("-nan")) { // printf prints it, and ParseFloat rejects it
+	if bytes.EqualFold(raw, []byte("-nan")) { // printf can print -nan, but ParseFloat rejects it
 		return 0, nil
 	}
 	f, err := strconv.ParseFloat(string(bytes.TrimSuffix(raw, []byte("%"))), 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		if c == '"' { // a text instead of a number: the key has another meaning in this version
+		if c == '"' { // a string instead of a number: in this version the key has another meaning
 			return 0, nil
 		}
 		d.pos = start
@@ -349,7 +350,7 @@ func (d *decoder) float() (float64, error) {
 	return f, nil
 }
 
-// count reads a number that is not negative. Whole numbers below 2^64 are exact.
+// count reads a non-negative number. Whole numbers below 2^64 are exact.
 func (d *decoder) count() (uint64, error) {
 	if _, err := d.next(); err != nil {
 		return 0, err
@@ -410,13 +411,13 @@ func (d *decoder) is(c byte) (bool, error) {
 	return false, d.skip()
 }
 
-// A member is a key of an object, and a pointer or a function that takes its value.
+// A member is a key of an object, with a pointer that receives its value or a function that reads it.
 type member struct {
 	key string
 	to  any
 }
 
-// members reads an object. It skips unknown keys, and a value that is not an object.
+// members reads an object. It skips unknown keys. If the value is not an object, it skips the value.
 func (d *decoder) members(ms ...member) error {
 	if ok, err := d.is('{'); !ok {
 		return err
@@ -454,7 +455,7 @@ func (d *decoder) value(to any) (err error) {
 	return err
 }
 
-// elements reads an array of objects with f. It skips other values.
+// elements returns a function that reads an array of objects with f. It skips other values.
 func (d *decoder) elements(f func() error) func() error {
 	return func() error {
 		if ok, err := d.is('['); !ok {
@@ -527,7 +528,7 @@ func (d *decoder) document(r *Result) error {
 	return err
 }
 
-// finish processes what depends on the version, which may come last in the document.
+// finish decodes values that depend on the version, because the version may come last in the document.
 func (r *Result) finish() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -551,8 +552,8 @@ func (r *Result) finish() {
 	}
 }
 
-// joint detects that j is the sum of several sections (group_reporting). JSON does not show that option, and has
-// the options of one section only. The sign is that job_runtime adds up the runtimes of all jobs.
+// joint detects whether j is the sum of several sections (group_reporting). JSON does not show that option, and
+// contains the options of only one section. In a sum, job_runtime is the sum of the runtimes of all jobs.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])
@@ -561,7 +562,7 @@ func (j *Job) joint(all map[string]string) {
 	for _, d := range j.directions()[:3] {
 		ran, slowest = ran+d.Runtime, max(slowest, d.Runtime)
 	}
-	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // verify runs after the writes; other directions run at the same time
+	if v := option("verify", ""); v == "" || v == "0" || v == "none" { // verify runs after the writes, but reads and writes otherwise run at the same time
 		ran = slowest
 	}
 	if ran < 100*time.Millisecond {
@@ -591,8 +592,8 @@ func (j *Job) joint(all map[string]string) {
 	maps.DeleteFunc(j.Options, func(k, _ string) bool { return !strings.HasSuffix(k, "_log") })
 }
 
-// decodeBins converts the values of bins to nanoseconds. fio wrote an index into its table of microseconds up to
-// 2.19, microseconds up to 2.21, and nanoseconds since.
+// decodeBins converts the values of bins to nanoseconds. Up to 2.19, fio wrote an index into its table of
+// microseconds. Up to 2.21, it wrote microseconds. Since then, it writes nanoseconds.
 func decodeBins(bins []Bin, version string) []Bin {
 	if len(bins) == 0 {
 		return nil
@@ -613,7 +614,7 @@ func decodeBins(bins []Bin, version string) []Bin {
 	return compactBins(bins)
 }
 
-// binValue returns the middle of the bin with that index (plat_idx_to_val in fio's stat.c).
+// binValue returns the middle of the bin with this index (plat_idx_to_val in fio's stat.c).
 func binValue(index uint64) uint64 {
 	const bits, values = 6, 64
 	if index < values<<1 {
@@ -628,7 +629,7 @@ func binValue(index uint64) uint64 {
 	return base + uint64((float64(k)+0.5)*float64(uint64(1)<<shift))
 }
 
-// options reads an object of strings, or a list of such objects, which several servers give.
+// options reads an object of strings, or a list of such objects, which fio writes for several servers.
 func (d *decoder) options(dst *map[string]string) error {
 	c, err := d.next()
 	if err != nil {
@@ -668,13 +669,13 @@ func (d *decoder) job(r *Result, j *Job) error {
 		member{"usr_cpu", d.percent(&j.UserCPU)}, member{"sys_cpu", d.percent(&j.SystemCPU)},
 		member{"ctx", &j.ContextSwitches}, member{"majf", &j.MajorFaults}, member{"minf", &j.MinorFaults},
 		member{"steadystate", func() error { return d.steadyState(j) }},
-		member{"disk_util", func() error { return d.disks(r) }}, // of one client
+		member{"disk_util", func() error { return d.disks(r) }}, // from one client
 	)
 }
 
 func (d *decoder) direction(dir *Direction) func() error {
 	return func() error {
-		*dir = Direction{} // if a key is repeated, the last counts
+		*dir = Direction{} // if a key is repeated, the last one applies
 		var ioBytes, bw, bwBytes = uint64(0), 0.0, 0.0
 		ioKBytes := uint64(math.MaxUint64)
 		err := d.members(
@@ -685,7 +686,7 @@ func (d *decoder) direction(dir *Direction) func() error {
 			member{"clat_ns", d.latency(&dir.Completion, 1e-9)}, member{"clat", d.latency(&dir.Completion, 1e-6)},
 			member{"lat_ns", d.latency(&dir.Total, 1e-9)}, member{"lat", d.latency(&dir.Total, 1e-6)},
 		)
-		// io_bytes was in KiB until fio 2.21 added io_kbytes.
+		// Until fio 2.21 added io_kbytes, io_bytes was in KiB.
 		hasKBytes := ioKBytes != math.MaxUint64
 		switch {
 		case hasKBytes && ioBytes == 0:
@@ -729,7 +730,7 @@ func (d *decoder) percentiles(l *Latency, unit float64) error {
 	err := d.object(func(key []byte) error {
 		p, perr := strconv.ParseFloat(string(key), 64)
 		v, err := d.float()
-		// Before 3.4 unused slots are printed as "0.00": 0.
+		// Before 3.4, fio prints unused slots as "0.00": 0.
 		if err != nil || perr != nil || !(p > 0 && p <= 100) {
 			return err
 		}
@@ -740,7 +741,7 @@ func (d *decoder) percentiles(l *Latency, unit float64) error {
 	return err
 }
 
-// bins is the bulk of a json+ document.
+// bins reads the bins, which are most of a json+ document.
 func (d *decoder) bins(l *Latency) error {
 	if ok, err := d.is('{'); !ok {
 		return err
@@ -768,7 +769,7 @@ func (d *decoder) steadyState(j *Job) error {
 	err := d.members(
 		member{"ss", &s.Criterion}, member{"attained", &attained}, member{"duration", d.seconds(&s.Duration)},
 		member{"data", func() error {
-			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // in bytes, unlike bw in other places
+			return d.members(member{"bw_mean", &s.Bandwidth}, member{"iops_mean", &s.IOPS}) // in bytes, unlike other bw keys
 		}},
 	)
 	s.Attained = attained > 0

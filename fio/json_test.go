@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// run starts the installed fio and returns both its streams as one, as `>out 2>&1` would.
+// run starts the installed fio and returns its stdout and stderr combined, as with `>out 2>&1`.
 func run(t testing.TB, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command("fio", args...)
@@ -65,7 +65,8 @@ func near(t testing.TB, what string, got, want, tolerance float64) {
 	}
 }
 
-// The human output of the same run is the judge: exact totals, and rates as far as it prints them.
+// The JSON values agree with the human-readable output of the same run: totals exactly, rates within their printed
+// precision.
 func TestAgreesWithHumanOutput(t *testing.T) {
 	out := run(t, "--name=job", "--rw=randrw", "--size=4m", "--bs=4k", "--iodepth=4", "--numjobs=3", "--ioengine=posixaio",
 		"--runtime=600ms", "--time_based", "--output-format=normal,json+", "--lat_percentiles=1", "--fsync=64")
@@ -89,14 +90,14 @@ func TestAgreesWithHumanOutput(t *testing.T) {
 		}
 	}
 	if flushes > 0 {
-		near(t, "sync.ios", value(t, r, "sync.ios"), float64(flushes), 0.05) // the two count differently at the edge of the run
+		near(t, "sync.ios", value(t, r, "sync.ios"), float64(flushes), 0.05) // fio's two formats count flushes differently at the end of the run
 	}
 	group := regexp.MustCompile(`(?m)^ +READ: bw=([0-9.]+)([KM])iB/s`).FindSubmatch(out)
 	if group == nil {
 		t.Fatalf("no group summary:\n%s", out)
 	}
 	mib, _ := strconv.ParseFloat(string(group[1]), 64)
-	if string(group[2]) == "K" { // a busy host
+	if string(group[2]) == "K" { // on a busy host
 		mib /= 1024
 	}
 	near(t, "read.bandwidth", value(t, r, "read.bandwidth")/(1<<20), mib, 0.02)
@@ -107,7 +108,7 @@ func TestAgreesWithHumanOutput(t *testing.T) {
 	}
 }
 
-// fio's own percentiles of one job are the judge of those computed from bins.
+// Quantiles from bins agree with fio's own percentiles of a single job.
 func TestQuantilesAgreeWithFio(t *testing.T) {
 	out := run(t, "--name=job", "--rw=randread", "--size=64m", "--ioengine=null", "--iodepth=8", "--numjobs=2", "--group_reporting",
 		"--runtime=400ms", "--time_based", "--output-format=json+", "--percentile_list=50:90:95:99:99.9:99.99")
@@ -125,7 +126,7 @@ func TestQuantilesAgreeWithFio(t *testing.T) {
 	}
 	for _, p := range l.Percentiles {
 		if beyond := float64(l.N) * (1 - p.P); beyond < 2*minBeyond && p.P > .99 {
-			continue // a machine with much to do makes too few in that time
+			continue // a busy machine does too few I/Os in that time
 		}
 		if got, ok := l.Quantile(p.P); !ok || got != p.Seconds {
 			t.Errorf("quantile %v: got %v, %v, want %v", p.P, got, ok, p.Seconds)
@@ -136,7 +137,7 @@ func TestQuantilesAgreeWithFio(t *testing.T) {
 	}
 }
 
-// encoding/json is the judge of the decoder, on a document that is JSON.
+// The decoder agrees with encoding/json on a document that is valid JSON.
 func TestAgreesWithEncodingJSON(t *testing.T) {
 	out := run(t, "--name=a", "--rw=write", "--size=1m", "--ioengine=psync", "--output-format=json+", "--name=b", "--rw=read", "--size=1m", "--ioengine=null")
 	var doc struct {
@@ -213,7 +214,7 @@ func TestUnifiedReporting(t *testing.T) {
 	}
 }
 
-// A real server and client: the rows of the clients count, the row that adds them up does not.
+// A real server and client: the rows of the clients count, but not the row with their sum.
 func TestClientServer(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	server := exec.Command("fio", "--server=sock:"+sock)
@@ -279,8 +280,8 @@ func TestJobError(t *testing.T) {
 	}
 }
 
-// The documents below are synthetic: written by hand after fio's source of that version, as
-// described in each, since those versions are not at hand. Their figures are chosen, not measured.
+// The documents below are synthetic, because those versions of fio are not available here. They were written by
+// hand from fio's source of the version named in each. Their numbers are made up, not measured.
 func TestOldVersions(t *testing.T) {
 	const dir2 = `"io_bytes" : 4096, "bw" : 1000, "iops" : 250.0, "runtime" : 4096, "total_ios" : 1024, "short_ios" : 0, "drop_ios" : 0,
 		"slat" : {"min" : 1, "max" : 9, "mean" : 3.00, "stddev" : 1.00},
@@ -298,11 +299,11 @@ func TestOldVersions(t *testing.T) {
 	}{
 		// 2.1: io_bytes in KiB, µs, unused percentile slots as "0.00".
 		{"KiB and µs", "fio-2.1.11", fmt.Sprintf(dir2, ""), 90e-6, 103e-6},
-		// up to 2.19: bins by index into a table of µs. Index 130 is the bin [132, 134), middle 133.
+		// up to 2.19: bins by index into a table of µs. Index 130 is the bin [132, 134), with the middle 133.
 		{"bins by index", "fio-2.19", fmt.Sprintf(dir2, `, "bins" : {"0" : 0, "90" : 500, "130" : 524, "131" : 0}`), 133e-6, 103e-6},
-		// 2.20 and 2.21: bins in µs; from 2.21 io_bytes are bytes and io_kbytes stands beside them.
+		// 2.20 and 2.21: bins in µs. From 2.21, io_bytes is in bytes, and io_kbytes exists.
 		{"bins in µs", "fio-2.21", strings.Replace(fmt.Sprintf(dir2, `, "bins" : {"90" : 500, "133" : 524}`), `"io_bytes" : 4096`, `"io_bytes" : 4194304, "io_kbytes" : 4096`, 1), 133e-6, 103e-6},
-		// 3.0: nanoseconds, no bw_bytes yet.
+		// 3.0: nanoseconds, without bw_bytes.
 		{"ns", "fio-3.0", `"io_bytes" : 4194304, "io_kbytes" : 4096, "bw" : 1000, "iops" : 250.0, "runtime" : 4096, "total_ios" : 1024,
 			"clat_ns" : {"min" : 10000, "max" : 4000000, "mean" : 100000.0, "stddev" : 20000.0, "percentile" : {"50.000000" : 90000}, "bins" : {"90112" : 500, "132608" : 524}},
 			"lat_ns" : {"min" : 11000, "max" : 4009000, "mean" : 103000.0, "stddev" : 21000.0}`, 132608e-9, 103e-6},
@@ -315,7 +316,7 @@ func TestOldVersions(t *testing.T) {
 			near(t, "reported bandwidth", r.Jobs[0].Read.Bandwidth, 1000*1024, 0)
 			near(t, "mean", value(t, r, "read.latency.mean"), c.mean, 1e-9)
 			near(t, "p50", value(t, r, "read.latency.p50"), c.p50, 1e-9)
-			absent(t, r, "read.latency.p99") // 10 samples beyond it
+			absent(t, r, "read.latency.p99") // only 10 samples above it
 			if r.Jobs[0].Read.Completion.N != 1024 || r.Time.Unix() != 1400000000 || r.Disks[0].Utilization != 0.125 {
 				t.Errorf("%+v", r)
 			}
@@ -323,7 +324,7 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// Synthetic: a document as fio writes it, with everything around and in it that breaks a JSON parser.
+// Synthetic: a document as fio writes it, with text around and inside it that breaks JSON parsers.
 const awkward = `fio: this platform does not support process shared mutexes, forcing use of threads. Use the 'thread' option to get rid of this warning.
 note: groups {are} not "jobs"
 {
@@ -389,7 +390,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// Several rows and one grouped row of the same jobs give the same values. Synthetic.
+// Several rows and one grouped row of the same jobs have the same values. Synthetic.
 func TestGroupingMakesNoDifference(t *testing.T) {
 	lat := func(mean, sd float64, n int, bins string) string {
 		return fmt.Sprintf(`"lat_ns" : {"min" : 100, "max" : 900, "mean" : %v, "stddev" : %v, "N" : %d, "bins" : {%s}}`, mean, sd, n, bins)
@@ -419,7 +420,7 @@ func TestGroupingMakesNoDifference(t *testing.T) {
 	if fmt.Sprint(split.Histograms()) != fmt.Sprint(whole.Histograms()) {
 		t.Error(split.Histograms(), whole.Histograms())
 	}
-	absent(t, split, "read.latency.p95") // 50 samples beyond it
+	absent(t, split, "read.latency.p95") // only 50 samples above it
 	near(t, "p90", value(t, split, "read.latency.p90"), 700e-9, 1e-12)
 }
 

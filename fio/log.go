@@ -14,16 +14,16 @@ import (
 	"iotax"
 )
 
-// A Log is a log file of write_bw_log, write_iops_log, write_lat_log or write_hist_log.
+// A Log is a log file from write_bw_log, write_iops_log, write_lat_log or write_hist_log.
 type Log struct {
-	Prefix  string // "dir/x" of "dir/x_bw.1.log"
+	Prefix  string // "dir/x" for "dir/x_bw.1.log"
 	Kind    LogKind
 	Job     int // from 1; 0 if all jobs share the file
 	Samples []Sample
-	Bins    []Histogram // of a histogram log, one for each direction
+	Bins    []Histogram // from a histogram log, one for each direction
 }
 
-// A Histogram is the sum of a log for one direction.
+// A Histogram is the sum of a histogram log for one direction.
 type Histogram struct {
 	Direction int // 0 read, 1 write, 2 trim
 	Bins      []Bin
@@ -50,7 +50,7 @@ const (
 	HistogramLog  LogKind = "latency.histogram" // of completion latencies
 )
 
-// logSuffixes are the suffixes that fio puts before ".1.log".
+// logSuffixes lists the suffixes that fio puts before ".1.log".
 var logSuffixes = []struct {
 	text string
 	kind LogKind
@@ -59,8 +59,8 @@ var logSuffixes = []struct {
 	{"_clat", CompletionLog}, {"_slat", SubmissionLog}, {"_lat", LatencyLog}, {"_bw", BandwidthLog}, {"_iops", IOPSLog},
 }
 
-// LogName parses the name of a log file: PREFIX_bw.JOB.log, or PREFIX_bw.log without per_job_logs. The name of a
-// client may follow.
+// LogName parses the name of a log file: PREFIX_bw.JOB.log, or PREFIX_bw.log without per_job_logs. A client name
+// may follow.
 func LogName(name string) (l Log, ok bool) {
 	base, _, ok := strings.Cut(name+" ", ".log")
 	if !ok {
@@ -80,8 +80,8 @@ func LogName(name string) (l Log, ok bool) {
 	return l, false
 }
 
-// Base returns the unit of a kind, and the factor that converts fio's numbers to it. Latencies are in nanoseconds
-// since 3.0, and were in microseconds before.
+// Base returns the unit of a kind, and the factor that converts fio's numbers to that unit. Latencies are in
+// nanoseconds since fio 3.0. Before, they were in microseconds.
 func (k LogKind) Base() (unit string, factor float64) {
 	switch k {
 	case BandwidthLog:
@@ -92,7 +92,7 @@ func (k LogKind) Base() (unit string, factor float64) {
 	return iotax.Seconds, 1e-9
 }
 
-// readLog reads data if it is a log by its name or its contents.
+// readLog reads data if its name or its contents show that it is a log.
 func readLog(data []byte, name string) (Part, bool) {
 	if !logLike(data, name) {
 		return Part{}, false
@@ -120,15 +120,15 @@ func firstLine(data []byte) []byte {
 	return line
 }
 
-// logLike reports whether data begins with numbers between commas.
+// logLike reports whether data starts with comma-separated numbers.
 func logLike(data []byte, name string) bool {
 	line := firstLine(data)
 	return bytes.Count(line, []byte{','}) >= 3 && line[0] >= '0' && line[0] <= '9' && len(bytes.Trim(line, "0123456789, \rxabcdef")) == 0
 }
 
-// ParseLog reads a log file. In every version a line begins with time (ms), value, direction and block size. Later
-// columns are ignored, except the maximum that log_window_value=both adds after the value. With log_unix_epoch the
-// times count from 1970, and are converted to count from the first sample.
+// ParseLog reads a log file. In every version of fio, a line begins with time (ms), value, direction and block
+// size. ParseLog ignores later columns. log_window_value=both adds a maximum after the value, which ParseLog skips.
+// With log_unix_epoch, times count from 1970. ParseLog converts them to times since the first sample.
 func ParseLog(data []byte) ([]Sample, error) {
 	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
 	skip := maximumAt(data)
@@ -152,7 +152,7 @@ func ParseLog(data []byte) ([]Sample, error) {
 	return out, nil
 }
 
-// logLines yields the non-empty lines with their numbers.
+// logLines yields the non-empty lines with their line numbers.
 func logLines(data []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		n := 0
@@ -165,28 +165,29 @@ func logLines(data []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// logNumber reads the first number of a line, and returns the text after its comma.
+// logNumber reads the first number of a line. rest is the text after its comma.
 func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 	field, rest, _ := bytes.Cut(line, []byte(","))
 	v, ok = decimal(bytes.TrimSpace(field))
 	return v, rest, ok
 }
 
-// gap interprets a sample that is more than a step later than the previous one, at last: in which part of that
-// time the work was done, and at which rate.
+// gap interprets a sample that comes more than a step after the previous one, which was at `last`. It returns the
+// part of that time in which the I/O was done, and its rate.
 //
-// fio writes no line for a step without I/O. The next line, a whole number of steps later, has the rate of its own
-// step, and the time before it was idle. If fio itself was stopped (a signal, a frozen control group), it writes a
-// line as soon as it continues, with the mean since the last line: the work was done in the first step, before the
-// stop. If the mean is as high as before, the line was only late. All three were observed with fio 3.33.
+// fio writes no line for a step without I/O. The next line comes a whole number of steps later and has the rate of
+// its own step. The time before that step was idle. If fio itself was stopped (by a signal or a frozen cgroup), it
+// writes a line as soon as it continues, with the mean since the last line. In that case the I/O was done in the
+// first step, before the stop. If the mean is as high as before, the line was only late. All three cases were
+// observed with fio 3.33.
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
-		jitter = 0.03 // of a step: lines are written this exactly
+		jitter = 0.03 // steps; the timing precision of fio's lines
 		late   = 1.5  // steps
-		rise   = 1.2  // how far above the level before the first step may seem to be
+		rise   = 1.2  // maximum ratio of the rate in the first step to the level before
 	)
 	steps := (s.Seconds - last) / step
-	done := s.Value * steps // in steps of work at this rate
+	done := s.Value * steps // steps of I/O at this rate
 	switch whole := math.Round(steps); {
 	case steps < late:
 		return last, s.Seconds, s.Value
@@ -198,8 +199,8 @@ func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	return last, s.Seconds, s.Value
 }
 
-// maximumAt reports whether a maximum follows each value: then the third number of some line is not a direction,
-// and the fourth of every line is.
+// maximumAt reports whether a maximum follows each value. In that case, the third number of some line is not a
+// direction, and the fourth number of every line is.
 func maximumAt(data []byte) bool {
 	found := false
 	for line := range bytes.Lines(data[:min(len(data), 1<<20)]) {
@@ -217,7 +218,7 @@ func maximumAt(data []byte) bool {
 	return found
 }
 
-// decimal reads a number that is not negative. Whole numbers take a fast path.
+// decimal reads a non-negative number. It has a fast path for whole numbers.
 func decimal(b []byte) (float64, bool) {
 	if n, end := digits(b, 0); end == len(b) && end > 0 && end < 16 {
 		return float64(n), true
@@ -226,8 +227,8 @@ func decimal(b []byte) (float64, bool) {
 	return v, err == nil && v >= 0 && !math.IsInf(v, 0)
 }
 
-// fromStart converts times since 1970 to times since the first sample. The window began before it. For averages,
-// that time is taken from the next sample.
+// fromStart converts times since 1970 to times since the first sample. If the samples are averages, the window
+// began one interval before the first sample. fromStart assumes that this interval has the length of the next one.
 func fromStart(samples []Sample) {
 	const years = 3e8 // longer than any run
 	if len(samples) == 0 || samples[0].Seconds < years {
@@ -245,9 +246,10 @@ func fromStart(samples []Sample) {
 	}
 }
 
-// ParseHistogramLog reads a log of write_hist_log, and sums it by direction. A line has time (ms), direction,
-// block size, and the counts since the previous line: 1856 bins in nanoseconds since 3.0, 1216 in microseconds
-// before, or a half, a quarter… of these with log_hist_coarseness. The value of a coarse bin is its middle.
+// ParseHistogramLog reads a log from write_hist_log and sums it by direction. A line contains time (ms), direction,
+// block size, and the counts since the previous line. It has 1856 bins in nanoseconds since fio 3.0, or 1216 in
+// microseconds before. log_hist_coarseness halves, quarters… the number of bins. The value of a coarse bin is its
+// middle.
 func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	sums := map[int][]uint64{}
 	columns := 0
@@ -283,7 +285,7 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	return histograms(sums, unit, stride), nil
 }
 
-// histogramLayout returns the unit of the bins in nanoseconds, and the number of fio's bins in a column.
+// histogramLayout returns the unit of the bins in nanoseconds, and the number of fio's bins in each column.
 func histogramLayout(columns int) (unit, stride uint64) {
 	for stride := uint64(1); stride <= 64; stride *= 2 {
 		switch uint64(columns) * stride {
@@ -317,7 +319,7 @@ func histograms(sums map[int][]uint64, unit, stride uint64) []Histogram {
 	return out
 }
 
-// binStart returns the lower bound of the bin with that index (plat_idx_to_val in fio's stat.c).
+// binStart returns the lower bound of the bin with this index (plat_idx_to_val in fio's stat.c).
 func binStart(index uint64) uint64 {
 	if index < 128 {
 		return index
@@ -326,8 +328,9 @@ func binStart(index uint64) uint64 {
 	return 1<<(shift+6) + index%64<<shift
 }
 
-// LogResults combines the logs of one run, a file for each job: series with a value for each step (in seconds),
-// values in base units (means, and quantiles of histogram logs), and histograms. version is that of fio, or "".
+// LogResults combines the logs of one run, one file per job. It returns series with one value per step (step is in
+// seconds), values in base units (means, and quantiles from histogram logs), and histograms. version is the version
+// of fio, or "".
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))
@@ -398,7 +401,7 @@ func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []i
 	return series, values, hists
 }
 
-// interval returns the usual time between averages in whole seconds, which is the smallest useful step.
+// interval returns the usual time between averages in whole seconds. No smaller step is useful.
 func interval(logs []*Log) float64 {
 	var gaps []float64
 	for _, l := range logs {
@@ -420,7 +423,7 @@ func interval(logs []*Log) float64 {
 	return math.Round(gaps[len(gaps)/2])
 }
 
-// directionSeries makes a series of each direction that has values.
+// directionSeries returns a series for each direction that has values.
 func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iotax.Series {
 	unit, _ := kind.Base()
 	var out []iotax.Series
@@ -432,7 +435,7 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 	return slices.Clip(out)
 }
 
-// maxSteps bounds the memory that a wrong time can take.
+// maxSteps limits the memory that a wrong time can use.
 const maxSteps = 1e6
 
 // binned sums and counts the samples of a direction in each step. last is the time of the last sample.
@@ -443,7 +446,7 @@ func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (su
 				continue
 			}
 			i := int(s.Seconds / step)
-			if s.BlockSize == 0 { // an average has the time of the end of its interval
+			if s.BlockSize == 0 { // the time of an average is the end of its interval
 				i = max(0, int(math.Ceil(s.Seconds/step-0.5))-1)
 			}
 			for len(sums) <= i {
@@ -457,8 +460,8 @@ func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (su
 	return sums, n, last
 }
 
-// means makes a series of the mean latency in each step. Samples of single I/Os have equal weight. So have
-// averages (log_avg_msec), because the log does not record their number of I/Os.
+// means returns series of the mean latency in each step. All samples of single I/Os have equal weight. All averages
+// (log_avg_msec) also have equal weight, because the log does not record the number of I/Os in an average.
 func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
 	_, factor := kind.Base()
 	return directionSeries(kind, func(dir int) (t, v []float64) {
@@ -472,8 +475,8 @@ func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// perIO makes a series from logs of every I/O: the I/Os or bytes that completed in each step. It leaves out the
-// last step unless it is nearly complete.
+// perIO returns a series from logs of single I/Os: the I/Os or bytes that completed in each step. It omits the last
+// step unless that step is nearly complete.
 func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
 	sums, _, last := binned(step, dir, logs, func(s Sample) float64 {
 		if kind == BandwidthLog {
@@ -489,10 +492,10 @@ func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64
 	return t, v
 }
 
-// Rates sums the logs of several jobs, averaged by log_avg_msec, into a series for each direction, with a value
-// for each step (in seconds). fio's times are some milliseconds early or late, differently for each job. So each
-// average is spread over the time since the previous one; see gap. Steps that are known by less than half are left
-// out. Logs of every I/O are counted.
+// Rates sums the logs of several jobs, averaged by log_avg_msec. It returns a series for each direction with a
+// value per step (in seconds). fio's times are a few milliseconds early or late, differently for each job. Rates
+// therefore spreads each average over the time since the previous one (see gap). It omits steps with samples for
+// less than half of their time. For logs of single I/Os, it counts the I/Os.
 func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	_, factor := kind.Base()
 	return directionSeries(kind, func(dir int) (t, v []float64) {
@@ -504,7 +507,7 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 		for _, log := range logs {
 			last := 0.0
 			seen := false
-			level := 0.0 // the highest average until now
+			level := 0.0 // the highest average so far
 			for _, s := range log {
 				if s.Direction != dir || s.Seconds <= last || s.Seconds-last > 1e6 || s.Seconds > maxSteps*step {
 					continue
@@ -543,8 +546,8 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// single reports whether the logs have every I/O of that direction, with its block size, rather than averages.
-// Until 2.2, averages also had a block size, half a second apart.
+// single reports whether the logs contain each I/O of the direction, with its block size, instead of averages.
+// Until fio 2.2, averages also had a block size. They were half a second apart.
 func single(logs [][]Sample, dir int) bool {
 	n, last := 0, 0.0
 	for _, log := range logs {

@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// Real logs of a run: the mean of their seconds is the rate of its result.
+// In the logs of a real run, the mean over the seconds equals the rate of the result.
 func TestRatesOfARealRun(t *testing.T) {
 	dir := t.TempDir()
 	r := parse(t, run(t, "--name=a", "--rw=randrw", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=500,250", "--runtime=3s", "--time_based",
@@ -48,7 +48,7 @@ func TestRatesOfARealRun(t *testing.T) {
 				t.Errorf("times %v", iops[i].T)
 			}
 		}
-		near(t, "mean of "+iops[i].Name, mean, value(t, r, iops[i].Name), 0.3) // of whole seconds alone
+		near(t, "mean of "+iops[i].Name, mean, value(t, r, iops[i].Name), 0.3) // only whole seconds
 	}
 }
 
@@ -60,7 +60,7 @@ func TestRates(t *testing.T) {
 		}
 		return s
 	}
-	// The second sample comes 100 ms late: its rate reaches 100 ms into the third second.
+	// The second sample is 100 ms late, so its rate extends 100 ms into the third second.
 	got := Rates(IOPSLog, 1, log("1000, 100, 0, 4096\n2100, 200, 0, 4096, 0, 0x0004\n3000, 300, 0, 4096\n"), log("1000, 10, 0, 0\n2000, 20, 0, 0\n3000, 30, 0, 0\n"))
 	want := []float64{110, 220, 0.1*200 + 0.9*300 + 30}
 	if len(got) != 1 || len(got[0].V) != 3 {
@@ -71,7 +71,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("got %v, want %v", got[0].V, want)
 		}
 	}
-	// A second of which less than half is known is left out.
+	// A second with data for less than half of it is omitted.
 	if got := Rates(IOPSLog, 1, log("1000, 5, 1, 0\n1300, 5, 1, 0\n")); len(got) != 1 || len(got[0].V) != 1 || got[0].Name != "write.iops" {
 		t.Error(got)
 	}
@@ -125,13 +125,13 @@ func TestLogForms(t *testing.T) {
 	}
 }
 
-// Logs of single I/Os are counted: 3 of 4 KiB in the first second, 1 of 8 KiB in the second.
+// Rates counts logs of single I/Os: 3 I/Os of 4 KiB in the first second, 1 of 8 KiB in the second.
 func TestLogsOfSingleIOs(t *testing.T) {
 	s, err := ParseLog([]byte("10, 1, 0, 4096, 0\n20, 1, 0, 4096, 0\n900, 1, 0, 4096, 0\n1950, 1, 0, 8192, 0\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 20 { // enough of them to be no means
+	for i := range 20 { // enough samples that they cannot be averages
 		s = append(s, Sample{Seconds: 2 + float64(i)/20, Value: 1, BlockSize: 4096})
 	}
 	got := Rates(IOPSLog, 1, s)
@@ -143,7 +143,7 @@ func TestLogsOfSingleIOs(t *testing.T) {
 	}
 }
 
-// A histogram log and the bins of json+ hold the same I/Os of a real run, one in its own form each.
+// A histogram log and the bins of json+ contain the same I/Os of a real run.
 func TestHistogramLogOfARealRun(t *testing.T) {
 	for _, coarseness := range []string{"0", "2"} {
 		dir := t.TempDir()
@@ -178,7 +178,7 @@ func TestHistogramLogOfARealRun(t *testing.T) {
 				t.Errorf("%d I/Os of %v s, json+ has %d", b.Count, b.Value, bins[b.Value])
 			}
 		}
-		// The log ends with its last full interval.
+		// The log ends with its last complete interval.
 		if n > all || float64(n) < 0.6*float64(all) {
 			t.Errorf("%d I/Os in the logs, %d in json+", n, all)
 		}
@@ -225,7 +225,7 @@ func TestHistogramLog(t *testing.T) {
 	}
 }
 
-// Microseconds until 2.21, nanoseconds since.
+// Latency logs are in microseconds until fio 2.21 and in nanoseconds since.
 func TestLatencyLogs(t *testing.T) {
 	s, err := ParseLog([]byte("1000, 100, 0, 0\n1001, 300, 1, 0\n2000, 200, 0, 0\n"))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// aside are the options that do not change the work of a job: its place, duration, offsets, order, and records.
+// aside lists the options that do not change the work of a job: its place, duration, offsets, order, and records.
 var aside = []string{
 	"name", "description", "filename", "directory", "filename_format", "unique_filename", "opendir", "uri", "allow_file_create", "allow_mounted_write",
 	"runtime", "time_based", "ramp_time", "startdelay", "randseed", "randrepeat", "allrandrepeat",
@@ -21,14 +21,14 @@ var aside = []string{
 	"block_error_percentiles", "error_dump", "kb_base", "unit_base", "unlink", "unlink_each_loop", "verify_state_save",
 }
 
-// microseconds are options with times in µs that fio's help calls integers.
+// microseconds lists options that are in µs although fio's help calls them integers.
 var microseconds = []string{"thinktime", "thinktime_spin", "thinktime_iotime", "max_latency", "latency_target", "latency_window"}
 
-// synonyms are values with the same meaning.
+// synonyms maps values to other values with the same meaning.
 var synonyms = map[string]string{"rw=readwrite": "rw", "sync=0": "none", "sync=1": "sync", "fallocate=0": "none", "fallocate=1": "posix",
 	"ioengine=aio": "libaio", "ioengine=linuxaio": "libaio"}
 
-// defaults has fio's defaults by the first names of options of every job.
+// defaults returns fio's defaults for the options of every job, by primary name.
 var defaults = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
 	for _, o := range tables().Options {
@@ -39,12 +39,13 @@ var defaults = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// always are options that Normal includes even with their default.
+// always lists the options that Normal includes even if they have the default value.
 var always = []string{"rw", "bs", "iodepth", "numjobs", "direct"}
 
-// Normal returns the work of a job: its options by their first names, sizes in bytes, times in µs, without
-// defaults and without options that do not change the work. Jobs that do the same are equal. Variables must have
-// been replaced. The options in always are included, with fio's default if the job has none.
+// Normal returns a canonical form of a job's options, so that jobs that do the same work are equal. It uses primary
+// option names, sizes in bytes, and times in µs. It omits defaults and options that do not change the work. The
+// caller must have replaced all variables. The options in always are included, with fio's default if the job does
+// not set them.
 func Normal(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, k := range always {
@@ -55,7 +56,7 @@ func Normal(settings []Setting) map[string]string {
 	return out
 }
 
-// Partly is Normal for a job with unknown options: it adds no defaults.
+// Partly is like Normal, but for a job with unknown options. It adds no defaults.
 func Partly(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, s := range settings {
@@ -106,7 +107,7 @@ func written(settings []Setting) map[string]string {
 	return out
 }
 
-// usual returns the default of an option: fio's, or else 0 for a number or a time, and "" for text.
+// usual returns the default of an option. Without one in fio, it is 0 for a number or a time, and "" for text.
 func usual(key string) string {
 	if v, ok := defaults()[key]; ok {
 		return canonicalValue(Setting{Key: key, Value: v})
@@ -117,8 +118,7 @@ func usual(key string) string {
 	return ""
 }
 
-// numeric reports whether the values of an option are numbers, sizes or times. An unknown option counts as
-// numeric.
+// numeric reports whether the values of an option are numbers, sizes or times. Unknown options count as numeric.
 func numeric(key string, o Option) bool {
 	return o.Type == "" || strings.Contains(o.Type, "integer") || strings.Contains(o.Type, "boolean") || strings.Contains(o.Type, "postfix") ||
 		slices.Contains([]string{"filesize", "number_ios", "verify_backlog", "trim_backlog"}, key)
@@ -178,8 +178,8 @@ func canonicalValue(s Setting) string {
 	return strings.Join(parts[:], ",")
 }
 
-// canonicalMode normalises a value of rw with a colon: the bytes to skip after each sequential I/O, or the number
-// of I/Os at each random offset.
+// canonicalMode normalizes an rw value with a colon. step is the number of bytes to skip after each sequential I/O,
+// or the number of I/Os at each random offset.
 func canonicalMode(mode, step string, base int) string {
 	if w := synonyms["rw="+mode]; w != "" {
 		mode = w
@@ -199,7 +199,7 @@ func canonicalMode(mode, step string, base int) string {
 	return mode + ":" + strconv.FormatInt(n, 10)
 }
 
-// directions splits a canonical value with a number for each direction.
+// directions splits a canonical value that has a number for each direction.
 func directions(v string) (read, write, trim string, ok bool) {
 	parts := strings.Split(v, ",")
 	if len(parts) != 3 {

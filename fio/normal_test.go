@@ -16,7 +16,7 @@ func normalOf(t *testing.T, options string) map[string]string {
 	return Normal(c.Jobs()[0].Settings)
 }
 
-// Each line holds ways to write one job; jobs of different lines do different work.
+// Each line lists equivalent ways to write one job. Jobs on different lines do different work.
 func TestNormal(t *testing.T) {
 	lines := [][]string{
 		{"--rw=randread --bs=4k --direct=1", "--readwrite=randread --blocksize=4096 --buffered=0", "--rw=randread --direct=1 --iodepth=1 --numjobs=1 --fsync=0",
@@ -65,7 +65,7 @@ func TestNormal(t *testing.T) {
 	}
 }
 
-// Of a part of the options nothing is filled in.
+// Partly adds no defaults to incomplete options.
 func TestPartly(t *testing.T) {
 	got := Partly([]Setting{{Key: "rw", Value: "read"}, {Key: "bs", Value: "4k"}, {Key: "ioengine", Value: "libaio"}})
 	if want := map[string]string{"rw": "read", "bs": "4096", "ioengine": "libaio"}; !maps.Equal(got, want) {

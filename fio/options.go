@@ -10,18 +10,18 @@ import (
 	"sync"
 )
 
-// tablesJSON has the options of fio 3.33 in Debian, and those in the tags of fio's repository.
+// tablesJSON contains the options of fio 3.33 from Debian, and the options in the tags of fio's repository.
 //
 //go:generate go run ../internal/testenv/fiotables ../../fio tables.json
 //go:embed tables.json
 var tablesJSON []byte
 
 type optionTables struct {
-	Options   []Option          // of that build of 3.33
-	Elsewhere []Option          // of other builds and later versions
-	Since     map[string]string // the version in which an option appeared, if after 2.0
-	Forms     map[string]form   // by name; "FILE/NAME" for an option of an engine, after its file in engines/
-	Engines   map[string]string // engines of all versions, with their files in engines/
+	Options   []Option          // of Debian's 3.33
+	Elsewhere []Option          // from other builds and later versions
+	Since     map[string]string // name → version in which the option appeared, if after 2.0
+	Forms     map[string]form   // by name; "FILE/NAME" for an engine option, where FILE is the engine's file in engines/
+	Engines   map[string]string // engine → its file in engines/, for all versions
 
 	byName map[string]Option
 }
@@ -47,23 +47,23 @@ type Option struct {
 	Name   string
 	Alias  string // "" if it has none
 	Type   string // "boolean value", "string with time postfix"…, as in fio's help
-	Engine string // the engine that it belongs to; "" for options of every job
-	Since  string // the version in which this name appeared, as "3.16"; "" for 2.0 and before
+	Engine string // the engine that the option belongs to; "" for options of every job
+	Since  string // version in which this name appeared, such as "3.16"; "" for 2.0 and before
 
-	// The range and the words that fio 3.33 prints. Max 0 means no limit.
+	// The range and the words as fio 3.33 prints them. Max 0 means no limit.
 	Min, Max float64
 	Values   []string
-	Default  string // as fio prints it; "" for none
+	Default  string // as fio prints it; "" if none
 }
 
-// NewerThan reports whether the option appeared after a version of fio, "fio-3.16" or "3.16". It is false for an
-// unknown version.
+// NewerThan reports whether the option appeared after this version of fio ("fio-3.16" or "3.16"). It returns false
+// for an unknown version.
 func (o Option) NewerThan(version string) bool {
-	version = strings.TrimPrefix(version, "fio-") // a build between releases has a tail, which is not a number
+	version = strings.TrimPrefix(version, "fio-") // a build between releases has a suffix that is not a number
 	return o.Since != "" && numbers(version) != nil && slices.Compare(numbers(o.Since), numbers(version)) > 0
 }
 
-// numbers returns the numbers of a version, or nil if it is not one.
+// numbers returns the numbers of a version, or nil if s is not a version.
 func numbers(version string) (out []int) {
 	for part := range strings.SplitSeq(version, ".") {
 		n, err := strconv.Atoi(part)
@@ -75,7 +75,7 @@ func numbers(version string) (out []int) {
 	return out
 }
 
-// hidden are options that fio accepts but does not list in its help.
+// hidden lists options that fio accepts but does not show in its help.
 var hidden = []Option{
 	{Name: "bs_is_seq_rand", Type: "boolean value"},
 	{Name: "flow_watermark", Type: "integer value"},
@@ -88,7 +88,8 @@ var hidden = []Option{
 	{Name: "verifysort_nr", Type: "integer value"},
 }
 
-// LookupOption finds an option by its exact name or alias: fio does not accept sqthread-poll for sqthread_poll.
+// LookupOption returns the option with this exact name or alias. fio does not accept sqthread-poll for
+// sqthread_poll.
 func LookupOption(name string) (Option, bool) {
 	o, ok := tables().byName[name]
 	return o, ok

@@ -16,9 +16,9 @@ import (
 // A Part is a result, a log or a job file that Read found in an input.
 type Part struct {
 	Kind   Kind
-	Offset int    // of its first byte
-	End    int    // of the byte after its last
-	Line   int    // of the first, from 1
+	Offset int    // offset of its first byte
+	End    int    // offset of the byte after its last byte
+	Line   int    // line of the first byte, from 1
 	Also   []Kind // other formats of the same run in the input (normal,json)
 
 	Result *Result // of one fio process; nil for other kinds
@@ -26,18 +26,18 @@ type Part struct {
 
 	doubtful bool // it may be a later report of the process that wrote the previous part
 
-	// Err is why no result was found, or where a damaged part ends: for JSON a *SyntaxError.
+	// Err reports why no result was found, or where a damaged part ends. For JSON it is a *SyntaxError.
 	Err error
 }
 
-// Read finds the contents of data: one or several results of fio as JSON, terse or text, with other text around
-// them, or a log, or a job file. It returns at least one part, in the order of the input. A part without a result
-// has an Err.
+// Read finds the contents of data: results of fio as JSON, terse or text, with other text around them, or a log, or
+// a job file. It returns at least one part, in input order. A part without a result has an Err.
 //
-// A fio process gives one result. Of the cumulative reports of status-interval the last is the result, and their
-// differences are its Series. A run that was printed in several formats counts once, in the most exact one.
+// Each fio process has one result. Of the cumulative reports of status-interval, the last one is the result, and
+// the differences between the reports are its Series. A run that was printed in several formats counts once, in the
+// most exact format.
 //
-// name is the name of the file, or "". A log cannot be identified without its name ("x_bw.1.log").
+// name is the name of the file, or "". Read cannot identify a log without its name ("x_bw.1.log").
 func Read(data []byte, name string) []Part {
 	if p, ok := readLog(data, name); ok {
 		return []Part{p}
@@ -47,21 +47,21 @@ func Read(data []byte, name string) []Part {
 	return s.finish(data, name)
 }
 
-// maxDocument bounds the length of a log or document in bytes, and how far ReadFrom searches for the first result.
-// maxParts bounds the number of results in an input.
+// maxDocument limits the length of a log or document in bytes, and how far ReadFrom searches for the first result.
+// maxParts limits the number of results in an input.
 var (
 	maxDocument int64 = 256 << 20
 	maxParts          = 10_000
 )
 
-// ReadFrom is Read for inputs of any length. It holds one document in memory, or a whole log. If r fails, or a
-// document is too large, it returns the error and the parts before it.
+// ReadFrom is like Read, for inputs of any length. It keeps one document, or a whole log, in memory. If r fails or
+// a document is too large, it returns the error and the parts before it.
 func ReadFrom(r io.Reader, name string) ([]Part, error) {
 	const step = 1 << 20
 	s := scanner{}
 	buf := make([]byte, 0, step)
 	for first := true; ; first = false {
-		// A long document is parsed again each time the buffer has doubled.
+		// A long document is parsed again each time the buffer doubles.
 		if cap(buf)-len(buf) < step/2 {
 			buf = slices.Grow(buf, max(step, len(buf)))
 		}
@@ -109,16 +109,16 @@ type scanner struct {
 	text   textReader
 	parts  []Part
 	notes  []string // fio's own messages since the last document
-	base   int      // offset in the input of the next byte
-	line   int      // its line, from 0
+	base   int      // input offset of the next byte
+	line   int      // line of the next byte, from 0
 	head   []byte
-	anyDoc bool // a JSON document, of fio or of another program
+	anyDoc bool // a JSON document was found, from fio or from another program
 }
 
-// lookahead is the number of bytes of an object that decide whether it is a document of fio.
+// lookahead is the number of bytes at the start of an object that decide whether it is a fio document.
 const lookahead = 512
 
-// scan reads data, which continues where the last call stopped, and returns the number of bytes that it has
+// scan reads data, which continues where the last call stopped. It returns the number of bytes that it has
 // processed.
 func (s *scanner) scan(data []byte, last bool) (used int) {
 	for {
@@ -142,7 +142,7 @@ func (s *scanner) scan(data []byte, last bool) (used int) {
 		used = d.end
 	}
 	end := len(data)
-	if !last { // not an incomplete line, and not an object that may be a document
+	if !last { // keep an incomplete line, and an object that may be a document
 		end = max(used, end-lookahead)
 		end = used + bytes.LastIndexByte(data[used:end], '\n') + 1
 	}
@@ -182,7 +182,7 @@ func (s *scanner) add(d document) {
 	s.join(Part{Kind: d.result.Kind, Offset: s.base, End: s.base + d.end - d.start, Line: s.line + 1, Result: d.result, Err: err})
 }
 
-// join appends a part, or replaces an earlier report of the same process with it.
+// join appends a part. If the part is a later report of the same process, it replaces the earlier report.
 func (s *scanner) join(p Part) {
 	if s.clients(p) {
 		return
@@ -202,7 +202,7 @@ func (s *scanner) join(p Part) {
 	s.parts = append(s.parts, p)
 }
 
-// before returns the last part of a kind before i, or -1.
+// before returns the index of the last part of this kind before i, or -1.
 func (s *scanner) before(i int, k Kind) int {
 	for i--; i >= 0 && family(s.parts[i].Kind) != family(k); i-- {
 	}
@@ -210,7 +210,7 @@ func (s *scanner) before(i int, k Kind) int {
 }
 
 // unite merges part i with earlier reports of the same process, and returns the new index of the part. next is the
-// time of the process's next report: reports come at equal intervals from the start.
+// time of the process's next report. Reports come at equal intervals from the start.
 func (s *scanner) unite(i int, next time.Duration) int {
 	chain := []int{i}
 	for k := i; k >= 0 && s.parts[k].doubtful; {
@@ -241,7 +241,7 @@ func (s *scanner) unite(i int, next time.Duration) int {
 	return i
 }
 
-// clients merges the results of several clients if p is the sum that fio prints after them.
+// clients merges the results of several clients if p is the sum that fio prints after the client results.
 func (s *scanner) clients(p Part) bool {
 	if len(p.Result.Jobs) != 1 || p.Result.Jobs[0].Name != allClients {
 		return false
@@ -283,7 +283,7 @@ func (s *scanner) clients(p Part) bool {
 }
 
 // compareSum compares the bytes of n rows, by direction, with their printed sum, within three digits. It returns 1
-// if a direction has more bytes than the sum, -1 if one has fewer, else 0.
+// if the rows have more bytes than the sum in a direction, -1 if they have fewer, or 0.
 func compareSum(bytes [4]float64, n int, sum *Job) int {
 	less := false
 	for k, d := range sum.directions() {
@@ -321,7 +321,7 @@ func (s *scanner) finish(head []byte, name string) []Part {
 	return oneEach(s.parts)
 }
 
-// oneEach removes a run that the input also has in a more exact format. A part replaces one run of each other
+// oneEach removes runs that the input also contains in a more exact format. A part replaces one run in each other
 // format.
 func oneEach(parts []Part) []Part {
 	ranks := map[Kind]int{KindTerse: 1, KindText: 2, KindJSON: 3, KindJSONPlus: 4}
@@ -338,7 +338,7 @@ func oneEach(parts []Part) []Part {
 			if len(measured[i]) == 0 || len(want) == 0 || better.Err != nil || slices.Contains(better.Also, parts[i].Kind) || !sameRun(measured[i][:1], want[:1]) {
 				continue
 			}
-			// In terse, jobs of one process may be separate results.
+			// In terse, the jobs of one process may be separate results.
 			var rows []*Job
 			var same []int
 			for n := i; n < len(parts) && len(rows) < len(want) && (n == i || parts[i].Kind == KindTerse); n++ {
@@ -367,8 +367,8 @@ func oneEach(parts []Part) []Part {
 	return out
 }
 
-// sameRun reports whether two results in different formats are of the same run: the runtimes agree to the
-// millisecond, and I/Os and bytes agree within their rounding.
+// sameRun reports whether two results in different formats are from the same run: their runtimes agree to the
+// millisecond, and their I/Os and bytes agree within their rounding.
 func sameRun(x, y []*Job) bool {
 	if len(x) != len(y) || len(x) == 0 {
 		return false
@@ -380,7 +380,7 @@ func sameRun(x, y []*Job) bool {
 		for k, d := range x[i].directions() {
 			e := y[i].directions()[k]
 			if k == 3 && (d.Runtime == 0 || e.Runtime == 0) {
-				continue // text has no sum of the directions, or 0 (unified_rw_reporting=both)
+				continue // text omits the sum of the directions, or prints 0 (unified_rw_reporting=both)
 			}
 			if d.Runtime != e.Runtime || math.Abs(float64(d.Bytes)-float64(e.Bytes)) > d.bytesOff+e.bytesOff {
 				return false
@@ -393,7 +393,7 @@ func sameRun(x, y []*Job) bool {
 	return true
 }
 
-// measured returns the rows with I/O. Text omits the others.
+// measured returns the rows with I/O. Text output omits the other rows.
 func (r *Result) measured() []*Job {
 	var out []*Job
 	for i := range r.Jobs {
@@ -407,7 +407,7 @@ func (r *Result) measured() []*Job {
 	return out
 }
 
-// messages returns the messages of fio in text.
+// messages returns the fio messages in text.
 func messages(text []byte) []string {
 	var out []string
 	for line := range bytes.Lines(text) {
@@ -419,7 +419,7 @@ func messages(text []byte) []string {
 	return out
 }
 
-// First bytes of files that are often mistaken for results.
+// First bytes of file types that users often mistake for results.
 var magics = []struct{ magic, what string }{
 	{"\x1f\x8b", "compressed with gzip: unpack it first"},
 	{"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"},
@@ -430,13 +430,13 @@ var magics = []struct{ magic, what string }{
 	{"\x7fELF", "a program"},
 }
 
-// foreign describes an input without a result. head is its beginning.
+// foreign describes an input without a result. head is the start of the input.
 func foreign(head []byte, name string) Part {
 	p := Part{Kind: KindNone, Line: 1}
 	text := bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")))
 	switch {
 	case len(text) == 0:
-		if l, ok := LogName(name); ok { // an empty log: there was no I/O
+		if l, ok := LogName(name); ok { // an empty log: the job did no I/O
 			return Part{Kind: KindLog, Line: 1, Log: &l}
 		}
 		p.Err = errors.New("the file is empty")
@@ -472,8 +472,8 @@ func foreign(head []byte, name string) Part {
 	return p
 }
 
-// jobFileLike reports whether text is a job file: it begins with a section, or has a section and the name of a job
-// file.
+// jobFileLike reports whether text is a job file: it starts with a section, or it contains a section and has the
+// name of a job file.
 func jobFileLike(text, name string) bool {
 	f, _ := ParseJob(text)
 	if f == nil || len(f.Sections) == 0 {

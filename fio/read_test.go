@@ -16,7 +16,7 @@ import (
 	"iotax"
 )
 
-// one reads data and expects a single result without a fault.
+// one reads data and expects a single result without an error.
 func one(t *testing.T, data []byte, name string) Part {
 	t.Helper()
 	parts := Read(data, name)
@@ -38,7 +38,7 @@ func describe(parts []Part) string {
 	return b.String()
 }
 
-// forms takes apart what fio prints with --output-format=normal,terse,json+.
+// forms splits the output of --output-format=normal,terse,json+ into its formats.
 func forms(out []byte) (text, terse, doc []byte) {
 	in := false
 	for line := range bytes.Lines(out) {
@@ -58,10 +58,10 @@ func forms(out []byte) (text, terse, doc []byte) {
 	return text, terse, doc
 }
 
-// TestFormsOfOneRun reads the real output of one run in each form. Totals and rates must be the same to
-// the last digit, times as far as the form prints them.
+// TestFormsOfOneRun reads the real output of one run in each format. Totals and rates must be identical to the last
+// digit. Times must agree within the precision of the format.
 func TestFormsOfOneRun(t *testing.T) {
-	t.Parallel() // fio waits more than it works
+	t.Parallel() // fio mostly waits
 	file := filepath.Join(t.TempDir(), "f")
 	for _, c := range []struct {
 		name string
@@ -71,7 +71,8 @@ func TestFormsOfOneRun(t *testing.T) {
 		{"mixed with flushes", []string{"--rw=randrw", "--bs=8k", "--ioengine=psync", "--filename=" + file, "--size=16m", "--fsync=32"}},
 		{"large blocks", []string{"--rw=write", "--bs=1m", "--ioengine=null", "--size=64m", "--rate_iops=37"}},
 		{"jobs in a group", []string{"--rw=randrw", "--bs=16k", "--ioengine=null", "--size=1g", "--numjobs=3", "--group_reporting"}},
-		// fio samples the bandwidth every 500 ms: terse shows by the shares of it that the jobs are of one run.
+		// fio samples the bandwidth every 500 ms. In terse, the bandwidth shares show that the jobs are from the
+		// same run.
 		{"jobs apart", []string{"--rw=randread", "--bs=4k", "--ioengine=null", "--size=1g", "--numjobs=3", "--rate_iops=1000", "--runtime=1200ms"}},
 		{"unified", []string{"--rw=randrw", "--bs=4k", "--ioengine=null", "--size=1g", "--unified_rw_reporting=1"}},
 		{"unified and apart", []string{"--rw=randrw", "--bs=4k", "--ioengine=null", "--size=1g", "--unified_rw_reporting=both"}},
@@ -116,20 +117,21 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 	for _, v := range want.Values() {
 		x, ok := have[v.Name]
 		delete(have, v.Name)
-		margin := v.Value * 1e-14 // the order of a sum
+		margin := v.Value * 1e-14 // the order of summation
 		switch {
 		case strings.HasPrefix(v.Name, "cpu.") || strings.HasPrefix(v.Name, "sync.") && kind == KindTerse:
-			continue // of a group, or at all, not in the form
+			continue // the format lacks this value, for groups or always
 		case strings.Contains(v.Name, "latency") && kind == KindTerse:
 			margin = 1e-6 // whole microseconds
 		case strings.Contains(v.Name, "latency"):
-			// Two decimals of a unit of which there are at least two, of the deviation one; percentiles are rounded up.
+			// Text prints two decimals for numbers of at least 2 (standard deviations: one). fio rounds percentiles
+			// up.
 			margin = max(1e-9, v.Value*0.0026)
 			if strings.HasSuffix(v.Name, ".sd") {
 				margin = max(1e-9, v.Value*0.0051)
 			}
 			if strings.HasSuffix(v.Name, ".max") && v.Value > 2e-6 {
-				margin = max(1e-6, margin) // cut to a whole unit
+				margin = max(1e-6, margin) // truncated to whole units
 			}
 			if strings.Contains(v.Name, ".p") {
 				margin = max(2e-9, v.Value*0.02)
@@ -142,7 +144,7 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 			continue
 		}
 		if strings.HasPrefix(v.Name, "mixed.latency.p") || strings.Contains(v.Name, ".p") && len(want.Jobs) > 1 {
-			continue // several percentiles cannot be merged, bins can
+			continue // percentiles of several jobs cannot be merged, but bins can
 		}
 		if !ok {
 			t.Errorf("%s: no %s, which is %v", kind, v.Name, v.Value)
@@ -164,7 +166,7 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 	}
 }
 
-// Reports of one process, in each form: the last is the result, the differences are the series.
+// Reports of one process, in each format: the last report is the result, and the differences are the series.
 func TestStatusIntervals(t *testing.T) {
 	for _, format := range []string{"json", "normal", "terse", "normal,json"} {
 		t.Run(format, func(t *testing.T) {
@@ -173,7 +175,7 @@ func TestStatusIntervals(t *testing.T) {
 				"--runtime=2400ms", "--time_based", "--status-interval=1", "--output-format="+format)
 			parts := Read(out, "")
 			r := parts[len(parts)-1].Result
-			// The reports of terse may be results of their own: they have neither a process ID nor a time.
+			// Reports in terse format may be separate results, because they contain neither a PID nor a time.
 			if len(parts) > 1 && format != "terse" || r == nil {
 				t.Fatal(describe(parts))
 			}
@@ -196,7 +198,7 @@ func TestStatusIntervals(t *testing.T) {
 				if len(s.V) < 2 || len(s.T) != len(s.V) {
 					t.Fatalf("%s: %v", name, r.Series)
 				}
-				// The intervals together are the whole, but for a sliver at the end.
+				// The intervals add up to the whole run, except for a sliver at the end.
 				sum, last := 0.0, 0.0
 				for i, v := range s.V {
 					if s.T[i] <= last {
@@ -210,7 +212,7 @@ func TestStatusIntervals(t *testing.T) {
 	}
 }
 
-// Several runs in one file are several results, also where each is as long as the one before.
+// Several runs in one file are separate results, even if all of them take equally long.
 func TestSeveralRuns(t *testing.T) {
 	t.Parallel() // fio waits more than it works
 	for _, format := range []string{"json", "normal"} {
@@ -226,14 +228,14 @@ func TestSeveralRuns(t *testing.T) {
 			if i > 0 && (p.Line <= parts[i-1].Line || p.Offset <= parts[i-1].Offset) {
 				t.Errorf("%s", describe(parts))
 			}
-			if d := value(t, p.Result, "duration"); d < 0.3 || d > 3 { // of one run, not of all
+			if d := value(t, p.Result, "duration"); d < 0.3 || d > 3 { // of one run, not of all runs
 				t.Errorf("%v s", d)
 			}
 		}
 	}
 }
 
-// A real fio with a client: rows of clients count, their sum does not.
+// A real fio client: the rows of the clients count, but not their sum.
 func TestClient(t *testing.T) {
 	t.Parallel() // fio waits more than it works
 	server := exec.Command("fio", "--server=127.0.0.1,18767")
@@ -269,7 +271,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// What is read piece by piece is what is read at once, however small the pieces.
+// ReadFrom returns the same result as Read, however small the pieces it reads.
 func TestReadFrom(t *testing.T) {
 	t.Parallel() // fio waits more than it works
 	var all []byte
@@ -277,7 +279,7 @@ func TestReadFrom(t *testing.T) {
 		all = append(all, run(t, "--name=a", "--rw=randrw", "--size=16m", "--ioengine=null", "--output-format="+format)...)
 		all = append(all, "user@host:~$ fio again.fio\n"...)
 	}
-	// Larger than the first buffer, so that documents lie across its end.
+	// Larger than the first buffer, so that documents span its end.
 	for len(all) < 3<<20 {
 		all = append(all, all...)
 	}
@@ -321,7 +323,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A document that was cut off is read as far as it goes, and does not hide the one behind it.
+// A truncated document is read up to the cut, and does not hide the document after it.
 func TestCutThenWhole(t *testing.T) {
 	whole := run(t, "--name=a", "--rw=randread", "--size=16m", "--ioengine=null", "--output-format=json")
 	for cut := 200; cut < len(whole)-10; cut += 97 {
@@ -333,7 +335,7 @@ func TestCutThenWhole(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads a file of many runs in each form, piece by piece.
+// BenchmarkRead reads a file with many runs in each format, piece by piece.
 func BenchmarkRead(b *testing.B) {
 	for _, format := range []string{"json", "json+", "normal", "terse", "normal,terse,json+"} {
 		b.Run(format, func(b *testing.B) {
@@ -351,7 +353,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// A stream of reports, as status-interval makes it in a long run, is held one report at a time.
+// ReadFrom keeps one report at a time in memory from a long stream of reports, as status-interval produces.
 func TestMemoryIsBounded(t *testing.T) {
 	const reports = 2000
 	head, tail := strings.Repeat(" ", 8<<10), strings.Repeat("\t", 8<<10) // as large as a real report
@@ -396,7 +398,7 @@ type readFunc func([]byte) (int, error)
 
 func (f readFunc) Read(p []byte) (int, error) { return f(p) }
 
-// Of a key that stands twice the last counts, and nothing is added up.
+// If a key is repeated, the last value applies. Values are not added up.
 func TestDuplicateKeys(t *testing.T) {
 	const lat = `"lat_ns" : {"mean" : 5, "N" : 1000, "bins" : {"10" : 400, "20" : 600}, "bins" : {"10" : 1000}}`
 	r := parse(t, []byte(`{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "x", "jobname" : "a", "read" : {"io_bytes" : 1, "total_ios" : 7, `+lat+`},
@@ -409,7 +411,7 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
-// A run that did nothing is no beginning of the next.
+// A run without I/O is not an earlier report of the next run.
 func TestIdleRunThenAnother(t *testing.T) {
 	doc := func(at, errno, ios int) string {
 		return fmt.Sprintf(`{"fio version" : "fio-3.33", "timestamp_ms" : %d, "jobs" : [{"jobname" : "a", "error" : %d, "elapsed" : 3, "read" : {"io_bytes" : %d, "io_kbytes" : %d, "total_ios" : %d, "runtime" : %d}}]}`+"\n",
@@ -430,7 +432,7 @@ func TestIdleRunThenAnother(t *testing.T) {
 	}
 }
 
-// endless repeats a text for ever.
+// endless is a reader that repeats a text forever.
 type endless struct {
 	text string
 	at   int
@@ -445,7 +447,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Inputs without end are refused, whatever they hold.
+// Endless inputs are rejected, whatever they contain.
 func TestReadFromLimits(t *testing.T) {
 	defer func(d int64, p int) { maxDocument, maxParts = d, p }(maxDocument, maxParts)
 	maxDocument, maxParts = 4<<20, 100

@@ -1,5 +1,5 @@
-// Package fio reads and writes the files of fio 2.x to 3.4x: results, logs, job files and command lines. Values
-// are in base units. It does no I/O of its own.
+// Package fio reads and writes the files of fio 2.x to 3.4x: results, logs, job files and command lines. Values are
+// in base units. The package does no I/O of its own.
 package fio
 
 import (
@@ -20,7 +20,7 @@ import (
 // Kind is a format of fio's results.
 type Kind string
 
-// The kinds that Read recognises.
+// The kinds that Read recognizes.
 const (
 	KindJSON     Kind = "JSON"
 	KindJSONPlus Kind = "JSON+" // JSON with histograms
@@ -28,10 +28,10 @@ const (
 	KindText     Kind = "text"  // the normal output
 	KindLog      Kind = "log"   // write_bw_log and the like
 	KindJobFile  Kind = "job file"
-	KindNone     Kind = "" // not a file of fio
+	KindNone     Kind = "" // not a fio file
 )
 
-// A Result is what one fio process measured.
+// A Result contains the measurements of one fio process.
 type Result struct {
 	Kind    Kind
 	Version string    // as fio prints it
@@ -41,37 +41,37 @@ type Result struct {
 	Disks   []Disk
 	Notes   []string // lines of text around the document: fio's warnings and errors
 
-	// Series are the rates over time of a process that reported more than once (status-interval), "read.iops" and
-	// "read.bandwidth": the differences between its reports.
+	// Series contains the rates over time of a process that reported more than once (status-interval), such as
+	// "read.iops" and "read.bandwidth". They are the differences between its reports.
 	Series []iotax.Series
 
-	groups map[int][]iotax.Series // Series of each group, for Split
+	groups map[int][]iotax.Series // Series by group, for Split
 
-	damaged []string // impossible values that were left out
+	damaged []string // descriptions of impossible values that were omitted
 
 	fresh  bool // text or terse: a process started after the previous result
-	headed bool // text: the lines that a process prints at its start were found
+	headed bool // text: the lines that a process prints when it starts were found
 
-	// Latencies is "total" (submission and completion), or "completion" where fio reported only that. It is empty
-	// if no job has latencies.
+	// Latencies is "total" (submission and completion), or "completion" if fio reported only completion latencies.
+	// It is "" if no job has latencies.
 	Latencies string
 }
 
-// A Job is one row of a result: a job, or with group_reporting the sum of a group of jobs.
+// A Job is one row of a result: a job, or the sum of a group of jobs with group_reporting.
 type Job struct {
 	Name    string
 	Host    string // of a client in client/server mode; "" otherwise
 	Port    int
 	Group   int
-	Members int           // number of jobs in the row: text prints it, and JSON shows it by the runtimes of a group; else 0
-	Unlike  []string      // options in which these jobs differ; Options does not have them
-	PID     int           // of the first of these jobs, from text
-	Error   int           // errno of the error that stopped the job; 0 is success
-	Elapsed time.Duration // since the start of fio, in whole seconds; only JSON has it
+	Members int           // number of jobs in the row; from text, or from the runtimes of a group in JSON; 0 if unknown
+	Unlike  []string      // options in which these jobs differ; they are not in Options
+	PID     int           // of the first of these jobs, in text output
+	Error   int           // errno of the error that stopped the job; 0 means success
+	Elapsed time.Duration // since the start of fio, in whole seconds; only in JSON
 	Options map[string]string
 
 	Read, Write, Trim Direction
-	// Mixed is the sum that unified_rw_reporting reports, instead of the directions or beside them.
+	// Mixed is the sum that unified_rw_reporting reports, instead of or in addition to the directions.
 	Mixed Direction
 	Sync  Sync
 
@@ -81,7 +81,7 @@ type Job struct {
 	ContextSwitches uint64
 	MajorFaults     uint64
 	MinorFaults     uint64
-	SteadyState     *SteadyState // nil without the option steadystate
+	SteadyState     *SteadyState // nil if the job does not use the option steadystate
 }
 
 // A Direction is the I/O of a job in one direction.
@@ -92,34 +92,34 @@ type Direction struct {
 	Dropped uint64
 	Runtime time.Duration // of the slowest job of a group
 
-	// IOPS and Bandwidth (B/s) are the rates that fio printed. Values computes rates from the totals.
+	// IOPS and Bandwidth (B/s) are the rates as fio printed them. Values computes rates from the totals.
 	IOPS      float64
 	Bandwidth float64
 
-	// IOPSOff and BandwidthOff are the largest rounding errors of IOPS and Bandwidth.
+	// IOPSOff and BandwidthOff are the maximum rounding errors of IOPS and Bandwidth.
 	IOPSOff, BandwidthOff float64
 
-	share    float64 // of the group's bandwidth, from terse
-	bytesOff float64 // largest rounding error of Bytes
+	share    float64 // share of the group's bandwidth, from terse
+	bytesOff float64 // maximum rounding error of Bytes
 
-	// How IOs and Bytes were found. Text and terse round one of them.
+	// The sources of IOs and Bytes. Text and terse output round one of the two.
 	IOsFrom, BytesFrom Source
 
 	Submission, Completion, Total Latency
 }
 
-// A Source is where a total comes from, and so how exact it is.
+// A Source states how a total was obtained, and therefore how exact it is.
 type Source string
 
 const (
 	Exact         Source = ""                    // as counted
-	Rounded       Source = "rounded by fio"      // IOs are then unknown (0)
+	Rounded       Source = "rounded by fio"      // the IOs are then unknown (0)
 	FromBlockSize Source = "IOs × block size"    // exact: text prints both
 	FromRate      Source = "bandwidth × runtime" // exact to 1 KiB/s
-	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks had the size that the rate suggests
+	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks had the size that the rate implies
 )
 
-// Sync is the number and latency of a job's flushes, from fio 3.4.
+// Sync contains the number and latency of a job's flushes. fio reports them from version 3.4.
 type Sync struct {
 	IOs     uint64
 	Latency Latency
@@ -130,16 +130,17 @@ type Latency struct {
 	Min, Max, Mean, SD float64
 	N                  uint64
 	Percentiles        []Percentile // ascending
-	Bins               []Bin        // ascending, none empty; only json+ has them
+	Bins               []Bin        // ascending, without empty bins; only in json+
 }
 
-// A Percentile is the time within which the share P (0…1) of the I/Os completed.
+// A Percentile is the time in which the share P (0…1) of the I/Os completed.
 type Percentile struct {
 	P       float64
 	Seconds float64
 }
 
-// A Bin counts I/Os by time. fio has 64 bins for each power of two, so that a time is off by up to 1/128.
+// A Bin counts the I/Os with about the same latency. fio uses 64 bins per power of two, so the error is at most
+// 1/128.
 type Bin struct {
 	Nanoseconds uint64
 	Count       uint64
@@ -147,25 +148,25 @@ type Bin struct {
 
 // SteadyState is the result of fio's steady state detection.
 type SteadyState struct {
-	Criterion string // as in "iops_slope:0.169%"
+	Criterion string // such as "iops_slope:0.169%"
 	Attained  bool
 	Duration  time.Duration
 	IOPS      float64
 	Bandwidth float64 // B/s
 }
 
-// A Disk has the statistics of a block device during the run.
+// A Disk contains the statistics of a block device during the run.
 type Disk struct {
 	Name                    string
 	ReadIOs, WriteIOs       uint64
 	ReadMerges, WriteMerges uint64
-	ReadBytes, WriteBytes   uint64 // from 3.37; 0 before
+	ReadBytes, WriteBytes   uint64 // since fio 3.37; 0 before
 	ReadTicks, WriteTicks   time.Duration
 	InQueue                 time.Duration
 	Utilization             float64 // ratio
 }
 
-// allClients is the name of the extra row with which fio sums its clients.
+// allClients is the name of the extra row that sums all clients.
 const allClients = "All clients"
 
 // Err returns the errors of the failed jobs, or nil.
@@ -185,8 +186,8 @@ func (r *Result) Err() error {
 	return errors.Join(errs...)
 }
 
-// versionNumber reads "fio-3.33-12-gabc" as 3, 33. An unknown format counts as the newest version, because only
-// old versions need special treatment.
+// versionNumber reads "fio-3.33-12-gabc" as 3, 33. It returns the newest version for an unknown format, because
+// only old versions need special treatment.
 func versionNumber(s string) (major, minor int) {
 	s = strings.TrimPrefix(s, "fio-")
 	a, rest, ok := strings.Cut(s, ".")
@@ -207,7 +208,7 @@ func before(version string, major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// compactBins sorts bins, adds up those with the same value, and removes empty ones.
+// compactBins sorts bins, merges bins with the same value, and removes empty bins.
 func compactBins(bins []Bin) []Bin {
 	if ascending := func(a, b Bin) int { return cmp.Compare(a.Nanoseconds, b.Nanoseconds) }; !slices.IsSortedFunc(bins, ascending) {
 		slices.SortFunc(bins, ascending)
@@ -225,7 +226,7 @@ func compactBins(bins []Bin) []Bin {
 	return out
 }
 
-// directions lists the directions in fio's order.
+// directions returns the directions in fio's order.
 func (j *Job) directions() []*Direction { return []*Direction{&j.Read, &j.Write, &j.Trim, &j.Mixed} }
 
 func (j *Job) latencies() []*Latency {
@@ -236,7 +237,7 @@ func (j *Job) latencies() []*Latency {
 	return ls
 }
 
-// complete derives missing fields from the others. It is the same for all formats.
+// complete derives missing fields from the others. It works the same for all formats.
 func (r *Result) complete() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -262,25 +263,25 @@ func (r *Result) complete() {
 		switch {
 		case j.Sync.Latency.N == 0 && j.Sync.Latency.Mean > 0:
 			j.Sync.Latency.N = j.Sync.IOs
-		case j.Sync.IOs == 0: // fio 3.33 reports 0 flushes although it timed them
+		case j.Sync.IOs == 0: // fio 3.33 reports 0 flushes even if it measured their latency
 			j.Sync.IOs = j.Sync.Latency.N
 		}
-		// Text has no job_runtime. For one job it is the runtime of the slowest direction. For a group it is a sum
-		// that text does not show.
+		// Text has no job_runtime. For a single job, it is the runtime of the slowest direction. For a group it is
+		// a sum that text does not show.
 		if j.Runtime == 0 && j.Members == 1 {
 			j.Runtime = slowest
 		}
 	}
 }
 
-// FitsBlocks reports whether the bytes divided by the I/Os are the block size, within 5 %. After a ramp, fio
-// counts the bytes of up to inFlight I/Os that began in the ramp, but not these I/Os.
+// FitsBlocks reports whether the bytes divided by the I/Os equal the block size within 5 %. After a ramp, fio
+// counts the bytes of up to inFlight I/Os that started in the ramp, but does not count these I/Os.
 func (d *Direction) FitsBlocks(size float64, inFlight int64) bool {
 	blocks, ios := float64(d.Bytes)/size, float64(d.IOs)
 	return math.Abs(blocks-ios) <= max(0.05*ios, float64(inFlight))
 }
 
-// counted adds up the bins.
+// counted returns the total count of the bins.
 func (l *Latency) counted() uint64 {
 	n := uint64(0)
 	for _, b := range l.Bins {
@@ -289,7 +290,7 @@ func (l *Latency) counted() uint64 {
 	return n
 }
 
-// sum returns a + b, or the largest number on overflow, which damaged output can cause.
+// sum returns a + b, or the largest number on overflow. Damaged output can cause an overflow.
 func sum(a, b uint64) uint64 {
 	if n, carry := bits.Add64(a, b, 0); carry == 0 {
 		return n

@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// follow makes r the continuation of prev, an earlier report of the same process: r takes over prev's series and
-// appends the rates between the two.
+// follow makes r the continuation of prev, an earlier report of the same process. r takes over prev's series and
+// appends the rates between the two reports.
 func (r *Result) follow(prev *Result) {
 	prev.begin()
 	r.begin()
@@ -44,17 +44,18 @@ func (r *Result) begin() {
 	}
 }
 
-// A relation states whether a result is a later report of the process that wrote another.
+// A relation states whether a result is a later report of the process that wrote an earlier result.
 type relation int
 
 const (
 	another relation = iota
-	perhaps          // it may be one, without proof
+	perhaps          // it may be a later report, but that is not certain
 	later
 )
 
-// after relates r to the previous result prev. A process only counts up, and reports again before a second process
-// could have run as long. In doubt r is not a later report, because prev would be lost.
+// after returns the relation of r to the previous result prev. The counters of a process only increase, and a
+// process reports again before a second process could have run as long. In doubt, r is not a later report, because
+// that would discard prev.
 func (r *Result) after(prev *Result) relation {
 	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
 		return another
@@ -88,9 +89,9 @@ func (r *Result) after(prev *Result) relation {
 		unit = time.Second // text and old JSON print whole seconds
 	}
 	switch {
-	case r.Kind == KindText && !pids: // an excerpt
+	case r.Kind == KindText && !pids: // text without PIDs is an excerpt
 		return another
-	case done == 0: // it had not begun, or it did nothing
+	case done == 0: // the process had not started, or did no I/O
 		switch {
 		case failed || timed && passed >= elapsed:
 			return another
@@ -99,9 +100,9 @@ func (r *Result) after(prev *Result) relation {
 		}
 		return perhaps
 	case timed:
-		// I/Os in flight complete at the end, and fio does not read its counters at one moment.
+		// I/Os in flight complete at the end, and fio does not read all counters at the same moment.
 		allowed := float64(ios)*(10*grown.Seconds()+0.05)/before.Seconds() + float64(queue)
-		const lag = 1500 * time.Millisecond // a report may be this late under load
+		const lag = 1500 * time.Millisecond // a report may be this late on a busy machine
 		switch {
 		case passed < 0 || float64(passed-unit) >= 0.9*float64(now) || grown > passed+unit+lag:
 			return another
@@ -119,10 +120,10 @@ func (r *Result) after(prev *Result) relation {
 	return perhaps
 }
 
-// telling is a latency in seconds. Two processes with the same longest latency above it are unlikely.
+// telling is a latency in seconds. Two processes are unlikely to have the same maximum latency above it.
 const telling = 100e-6
 
-// within reports whether e, a direction with more I/Os than d, can include all I/Os of d.
+// within reports whether direction e, which has more I/Os than d, can include all I/Os of d.
 func (d *Direction) within(e *Direction) bool {
 	for _, l := range [][2]*Latency{{&d.Submission, &e.Submission}, {&d.Completion, &e.Completion}, {&d.Total, &e.Total}} {
 		if a, b := l[0], l[1]; a.Mean > 0 && (b.Max < a.Max || b.Min > a.Min) {
@@ -132,7 +133,7 @@ func (d *Direction) within(e *Direction) bool {
 	return true
 }
 
-// depth returns how many I/Os of j may be in flight, at least 64.
+// depth returns the maximum number of I/Os of j in flight, but at least 64.
 func (j *Job) depth(all map[string]string) uint64 {
 	number := func(key string) uint64 {
 		n, _ := strconv.ParseUint(cmp.Or(j.Options[key], all[key]), 10, 16)
@@ -141,11 +142,11 @@ func (j *Job) depth(all map[string]string) uint64 {
 	return max(64, number("iodepth")*max(number("numjobs"), uint64(max(j.Members, 0))))
 }
 
-// sliver is the shortest time between two reports that counts.
+// sliver is the minimum time between two reports. Shorter intervals are ignored.
 const sliver = 100 * time.Millisecond
 
-// alike reports whether the bytes more, between before and now, have about the rate of the bytes done until
-// before.
+// alike reports whether two rates are similar: `more` bytes between `before` and `now`, and `done` bytes until
+// `before`.
 func alike(done, more uint64, before, now time.Duration) bool {
 	if now-before < sliver || more == 0 || before <= 0 {
 		return false
@@ -165,9 +166,9 @@ func (r *Result) runtime() time.Duration {
 	return d
 }
 
-// extend appends to series the rates between the reports a and b of one group.
+// extend appends the rates between reports a and b of one group to series.
 func extend(series []iotax.Series, a, b *Result) []iotax.Series {
-	out := series // prev is not used any more
+	out := series // the caller no longer uses prev
 	add := func(name, unit string, at, v float64) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return
@@ -190,7 +191,7 @@ func extend(series []iotax.Series, a, b *Result) []iotax.Series {
 	}
 	for _, t := range b.totals() {
 		w := was[t.name]
-		// The last report may follow the one before it immediately.
+		// The last report may come immediately after the previous one.
 		s := (t.runtime - w.runtime).Seconds()
 		if s < sliver.Seconds() || t.ios < w.ios || t.bytes < w.bytes {
 			continue
@@ -209,7 +210,7 @@ func addRates(add func(string, string, float64, float64), name string, at, secon
 }
 
 // Split returns a result for each group of jobs, in order. The jobs of a group run at the same time. stonewall and
-// new_group begin another group, which is another workload.
+// new_group start a new group, which is a different workload.
 func (r *Result) Split() []*Result {
 	var out []*Result
 	for _, j := range r.Jobs {

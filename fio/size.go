@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A MisreadError reports that fio silently takes a value for another one.
+// A MisreadError reports that fio silently reads a value as a different one.
 type MisreadError struct {
 	Value string
-	As    string // what fio takes it for: "1 byte"
+	As    string // fio's interpretation: "1 byte"
 	Why   string
 }
 
@@ -20,11 +20,11 @@ func (e *MisreadError) Error() string {
 	return fmt.Sprintf("fio reads %q as %s: %s", e.Value, e.As, e.Why)
 }
 
-// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, k, kB,
-// Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… powers of 1000, the reverse of the standard. With 1000 the two
-// are exchanged. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
+// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, the units
+// k, kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With
+// 1000, the two are exchanged. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
 //
-// For a value that fio misreads (it takes 1.5g for one byte and 4x for four), ParseSize returns fio's number and a
+// If fio misreads the value (it reads 1.5g as one byte and 4x as four), ParseSize returns fio's number and a
 // *MisreadError.
 func ParseSize(s string, kbBase int) (int64, error) {
 	if strings.HasPrefix(s, "(") {
@@ -38,7 +38,7 @@ func ParseSize(s string, kbBase int) (int64, error) {
 	why := ""
 	switch bare := strings.Trim(s, " \t"); {
 	case bare != strings.TrimRight(s, " \t") && strings.Trim(bare, decimals) != "":
-		// fio searches the unit after digits at the very beginning.
+		// fio only looks for a unit after digits at the very start of the value.
 		p = expression{s: bare, bc: true}
 		if n, err = p.number(); err != nil {
 			return 0, err
@@ -58,8 +58,8 @@ func ParseSize(s string, kbBase int) (int64, error) {
 	return n, &MisreadError{Value: s, As: as, Why: why}
 }
 
-// ParseShare reads a size, a share of the whole ("10%") or a number of zones ("4z"). unit is 0 for bytes, else '%'
-// or 'z'.
+// ParseShare reads a size, a percentage ("10%") or a number of zones ("4z"). unit is 0 for bytes, '%' for a
+// percentage or 'z' for zones.
 func ParseShare(s string, kbBase int) (n int64, unit byte, err error) {
 	if s != "" && (s[len(s)-1] == '%' || s[len(s)-1] == 'z') {
 		digits := s[:len(s)-1]
@@ -72,9 +72,9 @@ func ParseShare(s string, kbBase int) (n int64, unit byte, err error) {
 	return n, 0, err
 }
 
-// PerDirection splits the value of an option with a number for each of read, write and trim, as bs=4k,8k,16k. A
-// missing number at the end repeats the one before it. "" is fio's default. A colon or a dash also separates:
-// bs=4k-8k is 4k for reads and 8k for writes (bsrange takes ranges).
+// PerDirection splits the value of an option that takes a number for each of read, write and trim, such as
+// bs=4k,8k,16k. A missing number at the end repeats the previous one. "" means fio's default. A colon or a dash
+// also separates numbers: bs=4k-8k is 4k for reads and 8k for writes (bsrange takes ranges).
 func PerDirection(value string) (read, write, trim string) {
 	var parts []string
 	for rest := strings.TrimSuffix(value, ","); ; {
@@ -100,10 +100,10 @@ func PerDirection(value string) (read, write, trim string) {
 var times = map[string]time.Duration{"us": time.Microsecond, "usec": time.Microsecond, "ms": time.Millisecond, "msec": time.Millisecond,
 	"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// ParseTime reads a duration as fio does: a whole number and one of us, ms, s, m, h and d. A number without a unit
-// is in unit: seconds for runtime, ramp_time, startdelay and most others, microseconds for thinktime and
-// latencies. fio takes an unknown unit for microseconds (10sec is 10 µs) and drops fractions (0.4 is 0). For these
-// ParseTime returns fio's value and a *MisreadError. It does not support arithmetic.
+// ParseTime reads a duration as fio does: a whole number and one of us, ms, s, m, h and d. unit is the unit of a
+// number without one: seconds for runtime, ramp_time, startdelay and most other options, microseconds for thinktime
+// and latencies. fio treats an unknown unit as microseconds (10sec is 10 µs) and drops fractions (0.4 is 0). In
+// these cases ParseTime returns fio's value and a *MisreadError. It does not support arithmetic.
 func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 	spaced := strings.TrimLeft(s, " \t") != s
 	s = strings.Trim(s, " \t")
@@ -132,7 +132,7 @@ func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 			why = "it does not support fractions"
 		}
 	default:
-		// "usecs" begins with a unit; other words do not.
+		// fio accepts words that begin with these units, such as "usecs".
 		switch u, why = time.Microsecond, fmt.Sprintf("it has no unit %q", s[i:]); name[:min(2, len(name))] {
 		case "us":
 			why = ""
@@ -157,8 +157,8 @@ const (
 
 var powers = map[byte]int{'k': 1, 'm': 2, 'g': 3, 't': 4, 'p': 5}
 
-// An expression is the unread part of + - * / % and parentheses over sizes, in whole numbers as bc and fio's own
-// parser calculate.
+// An expression is the unread part of an arithmetic expression over sizes, with + - * / % and parentheses. It is
+// calculated in whole numbers, as in bc and fio's own parser.
 type expression struct {
 	s      string
 	kbBase int
@@ -239,7 +239,7 @@ func (p *expression) product() (int64, error) {
 	return a, err
 }
 
-// nested calls read, which may call it again, and bounds the depth.
+// nested calls read, which may call nested again, and limits the depth.
 func (p *expression) nested(read func() (int64, error)) (int64, error) {
 	if p.depth++; p.depth > 100 {
 		return 0, errors.New("nested too deeply")
@@ -286,7 +286,7 @@ func (p *expression) number() (int64, error) {
 	if s != "" && base == 10 { // a hexadecimal number has no unit
 		if power := powers[s[0]|0x20]; power > 0 {
 			s = s[1:]
-			// Only "KiB" in full is the other base; "Ki" is "K" to fio.
+			// Only the full "KiB" has the other base. fio reads "Ki" as "K".
 			iec := len(s) > 1 && s[0]|0x20 == 'i' && s[1]|0x20 == 'b'
 			if s != "" && s[0]|0x20 == 'i' {
 				s = s[1:]

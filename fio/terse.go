@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// A terse line is a row of a result as fio prints it with --minimal or --output-format=terse. The fields have no
-// names, so that the layout is recognised by the form of the fields.
+// A terse line is a row of a result as fio prints it with --minimal or --output-format=terse. Its fields have no
+// names, so the parser derives the layout from the form of the fields.
 //
 //	3;fio-3.33;job;0;0;<read>;<write>;usr%;sys%;ctx;majf;minf;<depths>;<latencies>;<disks>;…
 //
-// A direction has 41 fields, 47 in version 5. Version 4 added trim. unified_rw_reporting prints one direction, or
-// four.
+// A direction has 41 fields, or 47 in version 5. Version 4 added trim. With unified_rw_reporting, fio prints one or
+// four directions.
 const (
 	terseRates       = 4  // KiB, KiB/s, IOPS, ms
 	terseLatency     = 4  // min, max, mean, deviation, in µs
@@ -31,7 +31,7 @@ const (
 	terseDisk        = 9
 )
 
-// terseLine reports whether s looks like a terse line, and of which version.
+// terseLine reports whether s looks like a terse line, and returns its version.
 func terseLine(s string) (version int, ok bool) {
 	if len(s) < 20 || s[0] < '2' || s[0] > '5' || s[1] != ';' {
 		return 0, false
@@ -42,7 +42,7 @@ func terseLine(s string) (version int, ok bool) {
 	return version, strings.Count(s, ";") > 40
 }
 
-// parseTerse reads a terse line into a row. Fields about the whole process go into r.
+// parseTerse reads a terse line into a row. It stores fields about the whole process in r.
 func parseTerse(line string, r *Result) (Job, error) {
 	version, ok := terseLine(line)
 	if !ok {
@@ -74,7 +74,7 @@ func parseTerse(line string, r *Result) (Job, error) {
 	if version != 3 {
 		usual = 3
 	}
-	// Find the number of directions with which the remaining fields fit. The usual number comes first.
+	// Find the number of directions that fits the remaining fields. Try the usual number first.
 	n := 0
 	for _, try := range []int{usual, 1, 2, 3, 4} {
 		if terseTail(f[at:], try*size) {
@@ -116,7 +116,7 @@ func parseTerse(line string, r *Result) (Job, error) {
 	return j, nil
 }
 
-// terseTail reports whether the fields from at on can be CPU, depths and latencies.
+// terseTail reports whether the fields from index `at` on can be CPU, depths and latencies.
 func terseTail(f []string, at int) bool {
 	if len(f) < at+5+terseDepths+terseBuckets {
 		return false
@@ -165,9 +165,9 @@ func parseTerseDirection(f []string) Direction {
 	return d
 }
 
-// countTerse derives the number of I/Os, which terse does not print. The printed rate is too coarse: of 1 MiB
-// reads at 34 IOPS it may be 3 % off. If exactly one power of two is a block size within the rounding of the rate,
-// and divides the bytes, the I/Os are the bytes divided by it.
+// countTerse derives the number of I/Os, which terse does not print. The printed rate is too coarse: for 1 MiB
+// reads at 34 IOPS it can be off by 3 %. If exactly one power of two fits the rounded rate as a block size and
+// divides the bytes, the number of I/Os is the bytes divided by it.
 func (d *Direction) countTerse() {
 	s := d.Runtime.Seconds()
 	if d.IOPS < 1 || s <= 0 || d.Bytes == 0 {
@@ -191,7 +191,8 @@ func sortPercentiles(ps []Percentile) {
 	slices.SortStableFunc(ps, func(a, b Percentile) int { return cmp.Compare(a.P, b.P) })
 }
 
-// number reads a finite positive number; all else is 0. fio prints nan and -nan if there are no samples.
+// number reads a finite positive number and returns 0 for anything else. fio prints nan and -nan if there are no
+// samples.
 func number(s string) float64 {
 	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || !(f > 0) || math.IsInf(f, 0) {

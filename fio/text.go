@@ -17,7 +17,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A textReader reads fio's normal output line by line. It recognises the lines of fio 2.x,
+// A textReader reads fio's normal output line by line. It recognizes the lines of fio 2.x,
 //
 //	read : io=4096.0MB, bw=611058KB/s, iops=152764, runt=  6864msec
 //	  issued    : total=r=1048576/w=0/d=0, short=r=0/w=0/d=0, drop=r=0/w=0/d=0
@@ -27,9 +27,9 @@ import (
 //	read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)
 //	  issued rwts: total=534610,0,0,0 short=0,0,0,0 dropped=0,0,0,0
 //
-// It ignores all other lines, so that prompts, progress, prose and Markdown may be between them. Lines may be in
-// quoted-printable encoding, as in mail. A report ends where the next begins. The reports of one process
-// (status-interval) have the same names and PIDs.
+// It ignores all other lines, such as prompts, progress, prose and Markdown. Lines may be in quoted-printable
+// encoding, as in mail. A report ends where the next one begins. The reports of one process (status-interval) have
+// the same names and PIDs.
 type textReader struct {
 	done []textReport
 
@@ -38,43 +38,43 @@ type textReader struct {
 	start, line int // its first byte and line
 	end         int // after its last line
 	rows        []*textRow
-	closed      bool    // its rows are complete: the group's status or the disks followed
-	implied     bool    // an excerpt: its row has no line of its own
-	summed      bool    // of an excerpt: its row is the summary of a group
-	broken      bool    // of an excerpt: a line of other text followed
+	closed      bool    // the rows are complete: the group's status or the disks followed
+	implied     bool    // an excerpt: the row has no line of its own
+	summed      bool    // an excerpt: the row is the summary of a group
+	broken      bool    // an excerpt: a line of other text followed
 	summaries   [4]bool // directions whose summary was read
 	group       int     // group of the summaries
 
-	job  *textRow // the row of the current lines
+	job  *textRow // the row that the current lines belong to
 	dir  *Direction
 	pct  *Latency // the latency whose percentiles follow
 	unit float64  // unit of the percentiles, in seconds
 
-	// From the head of the output.
+	// From the lines at the start of the output.
 	version string
 	heads   []textHead
 	used    bool // a report followed
-	fresh   bool // a line that a process prints at its start was read after the last report
-	headAt  int  // their first byte and line
+	fresh   bool // a line that a process prints when it starts was read after the last report
+	headAt  int  // offset and line number (headOn) of the first of heads
 	headOn  int
 	host    string
 
-	at, on int // first byte and number of the current line
+	at, on int // offset and number of the current line
 
 	quoted bool // the text is quoted-printable
-	// A line that continues in the next: its text, first byte and number.
+	// A line that continues on the next line: its text, offset and number.
 	soft           string
 	softAt, softOn int
 }
 
-// A textHead is the line of a job that fio prints before it starts.
+// A textHead is the line that fio prints for a job before it starts.
 type textHead struct {
 	name    string
 	group   int
 	options map[string]string
 }
 
-// A textRow is a job with its printed rates, in the order of Job.directions.
+// A textRow is a job with its printed rates. The arrays have the order of Job.directions.
 type textRow struct {
 	Job
 	size, rate, iops [4]amount
@@ -89,10 +89,10 @@ type textReport struct {
 	err              error
 }
 
-// feed reads complete lines. offset and line are those of the first.
+// feed reads complete lines. offset and line are the position of the first line.
 func (t *textReader) feed(text []byte, offset, line int) {
 	for len(text) > 0 {
-		// A progress line ends with a carriage return. The report may follow on the same line.
+		// A progress line ends with a carriage return. A report may follow on the same line.
 		n := bytes.IndexAny(text, "\r\n") + 1
 		if n == 0 {
 			n = len(text)
@@ -107,14 +107,14 @@ func (t *textReader) feed(text []byte, offset, line int) {
 	}
 }
 
-// take returns the complete reports.
+// take returns the complete reports and removes them from t.
 func (t *textReader) take() []textReport {
 	done := t.done
 	t.done = nil
 	return done
 }
 
-// maxRows bounds the jobs of a process.
+// maxRows limits the number of jobs of a process.
 const maxRows = 4096
 
 const maxTextLine = 1 << 16 // lines of a report are shorter; a binary file may have a line of gigabytes
@@ -149,8 +149,8 @@ func (t *textReader) read(raw []byte, start, line, end int) {
 	t.end = end
 }
 
-// unquote decodes a line of quoted-printable text. Its sign is "=3D" for "=", which fio never prints. It returns
-// "" if the line continues in the next.
+// unquote decodes a line of quoted-printable text. It recognizes such text by "=3D", which fio never prints. It
+// returns "" if the line continues on the next line.
 func (t *textReader) unquote(s string, start, line int) (string, int, int) {
 	if t.soft != "" {
 		s, start, line = t.soft+s, t.softAt, t.softOn
@@ -174,11 +174,11 @@ func (t *textReader) unquote(s string, start, line int) (string, int, int) {
 	return string(out), start, line
 }
 
-// quotedPrintable is a line in which each "=" is before two hexadecimal digits or at the end.
+// quotedPrintable matches a line in which each "=" is at the end or before two hexadecimal digits.
 var quotedPrintable = regexp.MustCompile(`^(?:[^=]|=[0-9A-F]{2}|=$)*$`)
 
-// foreignLine reports whether s may be prose between two excerpts: it has letters, and does not begin like a line
-// of fio.
+// foreignLine reports whether s may be prose between two excerpts: it contains letters and does not start like a
+// line of fio.
 func foreignLine(s string) bool {
 	for _, own := range []string{"fsync/", "Starting ", "fio:", "note:", "zone"} {
 		if strings.HasPrefix(s, own) {
@@ -209,9 +209,10 @@ func (t *textReader) terse(s string, start, line, end int) {
 	t.end = end
 }
 
-// joined reports whether the terse row j belongs to the process that wrote r. next has the disks and version of j.
-// Rows of one process have the same disk statistics, which fio reads once, at the end. Without disk activity, a
-// higher group or the shares of a group's bandwidth show it. In doubt, j is a separate result.
+// joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version
+// of j. Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk
+// activity, a higher group number or the shares of a group's bandwidth identify the process. In doubt, j is a
+// separate result.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)
@@ -219,7 +220,7 @@ func (r *Result) joined(next *Result, j *Job) bool {
 	case len(r.Jobs) == maxRows || r.Version != next.Version || !slices.Equal(r.Disks, next.Disks) || j.Name == allClients || last.Name == allClients:
 		return false
 	case shares >= 1.15 && j.Name == first.Name && j.Group == first.Group:
-		return false // a later report begins; jobs with different runtimes also have such shares, but other names
+		return false // a later report begins; jobs with different runtimes also have such shares, but have other names
 	case slices.ContainsFunc(r.Disks, func(d Disk) bool { return d.ReadIOs+d.WriteIOs > 0 }):
 		return true
 	case j.Group != last.Group:
@@ -228,8 +229,8 @@ func (r *Result) joined(next *Result, j *Job) bool {
 	return shares > 0 && shares < 1.15 // a single job has the whole bandwidth
 }
 
-// shares adds up the bandwidth shares of j and of the rows of its group, in the first direction in which both have
-// a share; else it is 0.
+// shares returns the sum of the bandwidth shares of j and of the rows in its group. It uses the first direction in
+// which both have a share. It returns 0 if there is none.
 func (r *Result) shares(j *Job) float64 {
 	for i, d := range j.directions() {
 		sum := 0.0
@@ -245,7 +246,7 @@ func (r *Result) shares(j *Job) float64 {
 	return 0
 }
 
-// strip removes spaces, Markdown quotes, colours, and the "<host>" with which fio marks the lines of its clients.
+// strip removes spaces, Markdown quotes, colours, and the "<host>" that fio puts before the lines of a client.
 func (t *textReader) strip(s string) string {
 	if strings.IndexByte(s, 0x1b) >= 0 {
 		s = ansi.Strip(s)
@@ -254,7 +255,7 @@ func (t *textReader) strip(s string) string {
 	for strings.HasPrefix(s, ">") {
 		s = strings.TrimSpace(s[1:])
 	}
-	// Progress goes to the terminal, and a line of the report may follow it.
+	// Progress goes to the terminal. A line of the report may follow it directly.
 	for strings.HasPrefix(s, "Jobs: ") {
 		at := progress.FindStringIndex(s)
 		if at == nil {
@@ -278,20 +279,20 @@ func (t *textReader) strip(s string) string {
 	return s
 }
 
-// progress matches fio's progress output at the beginning of a line.
+// progress matches fio's progress output at the start of a line.
 var progress = regexp.MustCompile(`^Jobs: \d+ \(f=-?\d+\)(?:, [^:;\[<]*(?:/s|IOPS))?(?:: ?(?:\[[^\]]*\] ?)*?\[eta [0-9dhms:-]+\]?)?`)
 
-// htmlTags are tags around pasted output. They are not hosts.
+// htmlTags lists tags around pasted output. They look like "<host>", but they are not hosts.
 var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
 
-// understand reads s, and reports whether it is a line of a report or ends one.
+// understand reads s. It reports whether s is a line of a report or ends one.
 func (t *textReader) understand(s string) bool {
 	switch c := s[0]; {
 	case t.cur != nil && t.cur.Kind == KindTerse:
 		t.flush()
 		return t.understand(s)
 	case promptLine(s), c == '`' || c == '$' || c == '#' || strings.HasPrefix(s, "~~~"):
-		// A fence or a prompt: another report follows.
+		// A fence or a prompt. Another report follows.
 		if t.cur != nil {
 			t.flush()
 		}
@@ -379,7 +380,7 @@ func promptLine(s string) bool {
 	return slices.ContainsFunc([]string{"$ fio", "# fio", "% fio", "$ sudo fio"}, func(p string) bool { return strings.Contains(s, p) })
 }
 
-// head reads the line that announces a job before it runs:
+// head reads the line in which fio announces a job before the job runs:
 //
 //	a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=32
 //	a: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64
@@ -442,13 +443,14 @@ func blockSizes(s string) (bs [3]string) {
 			bs[i] += "-" + strconv.FormatUint(b, 10)
 		}
 	}
-	if bs[2] == "" { // fio before trims
+	if bs[2] == "" { // versions of fio without trims
 		bs[2] = bs[1]
 	}
 	return bs
 }
 
-// blockSize finds the one multiple of 512 that a rounded size can be; 0 if there is no or more than one.
+// blockSize returns the only multiple of 512 that a rounded size can mean, or 0 if there is no such multiple or
+// more than one.
 func blockSize(s string, old bool) uint64 {
 	a := sizeOf(s, old)
 	if a.decimals == 0 {
@@ -456,10 +458,10 @@ func blockSize(s string, old bool) uint64 {
 	}
 	margin := a.margin(false)
 	if a.whole {
-		margin = a.scale / 10 // without the bug of old versions, which printed x.96 and more as x.0
+		margin = a.scale / 10 // ignore the bug of old versions, which printed x.96 and more as x.0
 	}
 	n := uint64(0)
-	// The margin of ".1t" is larger than its value.
+	// For ".1t", the margin is larger than the value.
 	for bs := max(512, math.Ceil((a.value-margin)/512)*512); bs <= a.value+margin; bs += 512 {
 		if n != 0 {
 			return 0
@@ -469,7 +471,7 @@ func blockSize(s string, old bool) uint64 {
 	return n
 }
 
-// row reads the line that opens a job's result:
+// row reads the first line of a job's result:
 //
 //	a: (groupid=0, jobs=4): err= 0: pid=4711: Sat Nov 21 05:31:38 2026
 //	a: (groupid=0, jobs=4): err= 5 (file:io_u.c:1803, func=io_u error, error=Input/output error): pid=4711: …
@@ -498,10 +500,10 @@ func (t *textReader) row(s string) bool {
 	return true
 }
 
-// apart reports whether j, printed at that time, belongs to another report than the previous rows. A process
-// prints each job once, and all at the same time.
+// apart reports whether j, printed at time `at`, belongs to a different report than the previous rows. A process
+// prints each job once, and all jobs at the same time.
 func (t *textReader) apart(j *Job, at time.Time) bool {
-	const lag = 5 * time.Second // a slow terminal takes this long
+	const lag = 5 * time.Second // a slow terminal can take this long
 	if last := t.cur.Time; len(t.rows) == maxRows || !last.IsZero() && !at.IsZero() && at.Sub(last).Abs() > lag {
 		return true
 	}
@@ -510,7 +512,7 @@ func (t *textReader) apart(j *Job, at time.Time) bool {
 	})
 }
 
-// add begins a row.
+// add starts a new row.
 func (t *textReader) add(j Job) {
 	if t.cur == nil {
 		t.cur = &Result{Kind: KindText, Version: t.version}
@@ -519,7 +521,7 @@ func (t *textReader) add(j Job) {
 	t.rows = append(t.rows, t.job)
 }
 
-// excerpt begins a row for a line without one, as in quoted excerpts.
+// excerpt starts a new row for a line that has none, as in quoted excerpts.
 func (t *textReader) excerpt() {
 	t.flush()
 	j := Job{Host: t.host}
@@ -557,7 +559,7 @@ func (t *textReader) direction(name, s string) bool {
 		return false
 	}
 	if size.value == 0 && rate.value == 0 && iops.value == 0 {
-		// unified_rw_reporting=both prints this for mixed. The latencies that follow belong to no direction.
+		// unified_rw_reporting=both prints this for mixed. The latencies after it do not belong to a direction.
 		t.dir, t.pct = &Direction{}, nil
 		return t.job != nil
 	}
@@ -571,8 +573,8 @@ func (t *textReader) direction(name, s string) bool {
 	return true
 }
 
-// goesOn reports whether direction i with that runtime can belong to the job t: fio prints directions in order,
-// and the directions of a job end together.
+// goesOn reports whether direction i with runtime ran can belong to t. fio prints directions in order, and the
+// directions of a job end together.
 func (t *textRow) goesOn(i int, ran time.Duration) bool {
 	for k, d := range t.directions() {
 		if !d.empty() && (k >= i || (d.Runtime-ran).Abs() > 20*time.Millisecond+ran/100) {
@@ -584,7 +586,7 @@ func (t *textRow) goesOn(i int, ran time.Duration) bool {
 
 func (d *Direction) empty() bool { return d.IOPS == 0 && d.Bandwidth == 0 && d.Runtime == 0 }
 
-// summary reads the summary line of a group. It counts only if no job of the group is known.
+// summary reads the summary line of a group. It uses the line only if no job of the group is known.
 //
 //	READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60001msec
 //	READ: io=4096.0MB, aggrb=611058KB/s, minb=611058KB/s, maxb=611058KB/s, mint=6864msec, maxt=6864msec
@@ -619,7 +621,7 @@ func (t *textReader) summary(name, s string) bool {
 	return true
 }
 
-// known reports whether the summary with this rate is of the rows that were read.
+// known reports whether the summary with this rate belongs to the rows that were read.
 func (t *textReader) known(i int, rate amount) bool {
 	switch {
 	case t.cur == nil || t.summed:
@@ -631,8 +633,8 @@ func (t *textReader) known(i int, rate amount) bool {
 	return !t.summaries[i] && (of == 0 && rate.value == 0 || math.Abs(of-rate.value) <= 0.05*of)
 }
 
-// latency reads "clat (usec): min=80, max=26281, avg=101.03, stdev=20.22", and the head of a list of percentiles,
-// "clat percentiles (usec):".
+// latency reads "clat (usec): min=80, max=26281, avg=101.03, stdev=20.22", and the first line of a list of
+// percentiles, "clat percentiles (usec):".
 func (t *textReader) latency(key, name, unit, s string) bool {
 	t.pct = nil
 	list := strings.HasPrefix(unit, "percentiles (")
@@ -645,7 +647,7 @@ func (t *textReader) latency(key, name, unit, s string) bool {
 	case "(msec)":
 		seconds = 1e-3
 	default:
-		return true // latency of one priority
+		return true // latency of one I/O priority
 	}
 	var l *Latency
 	switch {
@@ -686,7 +688,7 @@ func (t *textReader) percentiles(s string) bool {
 	return true
 }
 
-// issued reads the numbers of I/Os, the only exact numbers in the text.
+// issued reads the numbers of I/Os. These are the only exact numbers in text output.
 func (t *textReader) issued(s string) bool {
 	t.pct = nil
 	total, ok := counts(s, "total=")
@@ -705,7 +707,7 @@ func (t *textReader) issued(s string) bool {
 	}
 	if m := &t.job.Mixed; !m.empty() {
 		m.IOs, m.Short, m.Dropped = total[0]+total[1]+total[2], short[0]+short[1]+short[2], dropped[0]+dropped[1]+dropped[2]
-		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: the whole sum is printed as read
+		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: fio prints the whole sum as read
 			t.job.Read, t.job.Write, t.job.Trim = Direction{}, Direction{}, Direction{}
 		}
 	}
@@ -754,7 +756,7 @@ func (t *textReader) disk(name, s string) bool {
 	return true
 }
 
-// flush ends the current report.
+// flush finishes the current report.
 func (t *textReader) flush() {
 	if r := t.cur; r != nil {
 		if r.Kind == KindText {
@@ -780,8 +782,8 @@ func (t *textReader) flush() {
 	t.end, t.group, t.closed, t.implied, t.summed, t.broken, t.summaries = 0, 0, false, false, false, false, [4]bool{}
 }
 
-// describe sets the options of each row from its head. With group_reporting a row is the sum of several jobs under
-// the name of the first: it gets the options that all of them share.
+// describe sets the options of each row from its head. With group_reporting, a row is the sum of several jobs under
+// the name of the first. It gets the options that all of these jobs share.
 func (t *textReader) describe() {
 	rows := map[string]bool{}
 	for _, row := range t.rows {
@@ -791,7 +793,7 @@ func (t *textReader) describe() {
 		name  string
 		group int
 	}
-	own, rest := map[key][]textHead{}, map[int][]textHead{} // heads without a row may belong to any row of their group
+	own, rest := map[key][]textHead{}, map[int][]textHead{} // a head without a row may belong to any row of its group
 	for _, h := range t.heads {
 		if own[key{h.name, h.group}] = append(own[key{h.name, h.group}], h); !rows[h.name] {
 			rest[h.group] = append(rest[h.group], h)
@@ -827,7 +829,7 @@ func (t *textRow) measured() bool {
 	return t.Error != 0
 }
 
-// settle derives the totals from the printed numbers, and records how.
+// settle derives the totals from the printed numbers, and records their Source.
 func (t *textRow) settle(version string) {
 	sizes := strings.Split(t.Options["bs"], ",")
 	for i, d := range t.directions() {
@@ -850,9 +852,9 @@ func (t *textRow) settle(version string) {
 	}
 }
 
-// settle derives the bytes. Text prints them with four to six digits, and fio before 2.20 prints meaningless
+// settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless
 // decimals (1023 of 1024 became ".2"). I/Os × block size is exact if the job had one block size and the product
-// agrees with the printed bytes. A rate in whole KiB/s is second best.
+// agrees with the printed bytes. The second choice is a rate in whole KiB/s.
 func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 	wild = wild || size.old
 	margin := size.margin(wild)
@@ -861,7 +863,7 @@ func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
 			return
 		}
-		// With kb_base=1000, old text means 1000² by MB.
+		// With kb_base=1000, MB in old text means 1000² bytes.
 		if decimal := size.decimal(); size.old && math.Abs(product-decimal) <= margin {
 			d.Bytes, d.BytesFrom = uint64(product), FromBlockSize
 			d.Bandwidth = rate.decimal()

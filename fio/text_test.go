@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// The samples below are written by hand after what fio's source of that version prints (stat.c,
-// init.c, lib/num2str.c); where a comment says so, single lines are quoted from published results. Their
-// figures are chosen so that the exact values are known.
+// The samples below were written by hand from fio's source of the given version (stat.c, init.c, lib/num2str.c).
+// Comments mark single lines that are quoted from published results. The numbers are chosen so that the exact
+// values are known.
 
-// fio 2.2.10, as init.c and stat.c of that version print it. The line of rates is that of the issue
-// which many write-ups quote: io=4096.0MB, bw=611058KB/s, iops=152764, runt=6864msec.
+// fio 2.2.10, as init.c and stat.c of that version print it. The line with the rates is from an issue that many
+// write-ups quote: io=4096.0MB, bw=611058KB/s, iops=152764, runt=6864msec.
 const text2 = `test: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64
 fio-2.2.10
 Starting 1 process
@@ -70,8 +70,8 @@ func TestText2(t *testing.T) {
 	}
 }
 
-// Where neither the I/Os nor one block size is known, whole KB/s are finer than the size, whose
-// decimals mean nothing before 2.20.
+// If neither the I/Os nor a single block size is known, whole KB/s are more precise than the size. Decimals of the
+// size are meaningless before 2.20.
 func TestText2Rounding(t *testing.T) {
 	for _, c := range []struct {
 		line      string
@@ -81,7 +81,7 @@ func TestText2Rounding(t *testing.T) {
 	}{
 		{"read : io=2047.2MB, bw=34931KB/s, iops=8732, runt= 60014msec", 34931 * 1024 * 60.014, FromRate, 8732},
 		{"  write: io=512.00KB, bw=8533B/s, iops=2, runt= 61440msec", 8533 * 61.44, FromRate, 2},
-		{"  read : io=1PB, bw=18000MB/s, iops=4400, runt=60000msec", 60 * 18000 << 20, FromRate, 4400}, // the T that is missing
+		{"  read : io=1PB, bw=18000MB/s, iops=4400, runt=60000msec", 60 * 18000 << 20, FromRate, 4400}, // old versions of fio skip T
 		{"  read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)", 2088 << 20, Rounded, 8910},
 		{"  read: IOPS=37.6k, BW=147MiB/s (154MB/s)(8812MiB/60001msec)", 8812 << 20, Rounded, 37600},
 		{"  read: IOPS=1234k, BW=4.71GiB/s (5.05GB/s)(282GiB/60001msec)", 4.71 * (1 << 30) * 60.001, FromRate, 1234000},
@@ -102,8 +102,8 @@ func TestText2Rounding(t *testing.T) {
 	}
 }
 
-// fio 3.28, written after its source, as a blog shows it: with prompts, fences, quotes, colours,
-// progress, and two runs.
+// fio 3.28 as a blog shows it: with prompts, fences, quotes, colours, progress, and two runs. Written from fio's
+// source.
 const blog = "Some words: first.\r\n" +
 	"# Results\n\n```console\n" +
 	"root@db1:~# fio --name=rw --rw=randrw --bs=4k\r\n" +
@@ -157,15 +157,15 @@ func TestBlog(t *testing.T) {
 	} {
 		near(t, name, value(t, r, name), want, 1e-12)
 	}
-	absent(t, r, "sync.latency.p50") // of 17 flushes
-	absent(t, r, "cpu.client")       // of four jobs the text does not tell the time
+	absent(t, r, "sync.latency.p50") // only 17 flushes
+	absent(t, r, "cpu.client")       // text does not contain the runtime of four jobs
 	again := parts[1].Result
 	if again.Err() == nil || !strings.Contains(again.Err().Error(), "input/output error") || value(t, again, "iops") != 1000 {
 		t.Errorf("%v %v", again.Err(), again.Values())
 	}
 }
 
-// Two jobs of one group, side by side: bytes and I/Os add up, over the time of the slower.
+// Two jobs of one group: bytes and I/Os add up, over the runtime of the slower job.
 func TestTextGroups(t *testing.T) {
 	const head = "a: (g=0): rw=read, bs=4K-4K/4K-4K/4K-4K, ioengine=sync, iodepth=1\nb: (g=0): rw=read, bs=64K-64K/64K-64K/64K-64K, ioengine=sync, iodepth=1\nc: (g=1): rw=read, bs=4K-128K/4K-128K/4K-128K, ioengine=sync, iodepth=1\nfio-2.1.11\n"
 	row := func(name string, group, ios, kb, ms int) string {
@@ -182,7 +182,7 @@ func TestTextGroups(t *testing.T) {
 	near(t, "bytes of a range", value(t, groups[1], "bytes"), 333*1024, 0)
 }
 
-// kb_base=1000 makes MB of 1000² in old text too; the issued I/Os show it.
+// With kb_base=1000, MB means 1000² bytes in old text too. The issued I/Os reveal this.
 func TestTextKBBase(t *testing.T) {
 	text := "a: (g=0): rw=read, bs=4K-4K/4K-4K/4K-4K, ioengine=sync, iodepth=1\na: (groupid=0, jobs=1): err= 0: pid=1: Sat Jul 12 10:11:12 2014\n" +
 		"  read : io=4096.0MB, bw=409600KB/s, iops=100000, runt= 10000msec\n     issued    : total=r=1000000/w=0/d=0, short=r=0/w=0/d=0\n"
@@ -192,7 +192,7 @@ func TestTextKBBase(t *testing.T) {
 	}
 }
 
-// Of a group's summary alone, as people quote it, bandwidth is known and nothing else.
+// From a quoted group summary without the jobs, only the bandwidth is known.
 func TestSummaryAlone(t *testing.T) {
 	for line, want := range map[string]float64{
 		"   READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60011msec": 2088 << 20 / 60.011,
@@ -204,7 +204,7 @@ func TestSummaryAlone(t *testing.T) {
 	}
 }
 
-// terse4 is a line of version 4 as fio 2.21 prints it, after stat.c: three directions, no samples, one disk.
+// terseSample returns a terse line as fio 2.21 prints it (from stat.c), with these directions and without disks.
 func terseSample(version int, directions ...string) string {
 	head := fmt.Sprintf("%d;fio-2.21;job one;2;0", version)
 	if version == 2 {
@@ -247,13 +247,13 @@ func TestTerseVersions(t *testing.T) {
 			if j.Name != "job one" || j.Group != 2 || j.ContextSwitches != 11 || j.UserCPU != 0.015 || len(r.Disks) != c.disks {
 				t.Errorf("%+v %+v", j, r.Disks)
 			}
-			// 250 a second of 4 MiB in 4.096 s: 4 KiB is the one block size this can be.
+			// 250 IOPS and 4 MiB in 4.096 s: only a block size of 4 KiB fits.
 			for name, want := range map[string]float64{"read.bytes": 4 << 20, "read.ios": 1024, "read.iops": 250, "read.bandwidth": (4 << 20) / 4.096,
 				"read.latency.mean": 103.75e-6, "read.latency.completion.mean": 100.25e-6, "read.latency.p50": 90e-6} {
 				near(t, name, value(t, r, name), want, 1e-12)
 			}
 			absent(t, r, "write.iops")
-			absent(t, r, "read.latency.p99") // 10 samples beyond
+			absent(t, r, "read.latency.p99") // only 10 samples above it
 			if j.Read.IOsFrom != FromBytes {
 				t.Errorf("%+v", j.Read)
 			}
@@ -267,7 +267,7 @@ func TestTerseVersions(t *testing.T) {
 	if value(t, both, "mixed.iops") != 500 || value(t, both, "iops") != 500 {
 		t.Errorf("%v", both.Values())
 	}
-	// Block sizes that vary have no power of two: the printed rate stands, and says so.
+	// Varying block sizes do not fit a power of two. The result keeps the printed rate and marks it as rounded.
 	odd := one(t, []byte(terseSample(3, terseDir(3, 6000, 1500, 250, 4000), zero(3))), "").Result
 	if d := odd.Jobs[0].Read; d.IOs != 0 || d.IOsFrom != Rounded || value(t, odd, "iops") != 250 {
 		t.Errorf("%+v", d)
@@ -301,8 +301,8 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(checkRead)
 }
 
-// checkRead holds for every input: parts in order, each with something, no value that is not a number,
-// and the same parts however the input comes.
+// checkRead checks properties of every input: parts are in order and not empty, no value is NaN, and the parts do
+// not depend on how the input is split into pieces.
 func checkRead(t *testing.T, data []byte, name string) {
 	parts := Read(data, name)
 	if len(parts) == 0 {
@@ -338,7 +338,7 @@ func checkRead(t *testing.T, data []byte, name string) {
 	}
 }
 
-// Written after client.c: older clients put "<host>" before every line; the row of all clients follows.
+// Written from client.c. Older clients put "<host>" before every line. The row with all clients follows.
 func TestTextOfClients(t *testing.T) {
 	row := "%sa: (groupid=0, jobs=1): err= 0: pid=7: Sat Jul 12 10:11:12 2014\n%s  read : io=4000KB, bw=4000KB/s, iops=1000, runt=  1000msec\n%s     issued    : total=r=1000/w=0/d=0, short=r=0/w=0/d=0\n"
 	of := func(host string) string { return fmt.Sprintf(row, host, host, host) }

@@ -8,13 +8,13 @@ import (
 	"iotax"
 )
 
-// quantiles are the quantiles that Values reports if there are enough samples.
+// quantiles lists the quantiles that Values reports if there are enough samples.
 var quantiles = []struct {
 	name string
 	p    float64
 }{{"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"p99.9", .999}, {"p99.99", .9999}}
 
-// minBeyond is the least number of samples beyond a quantile that is reported.
+// minBeyond is the minimum number of samples above a reported quantile.
 const minBeyond = 100
 
 // A total is the sum of one direction over the jobs of a result.
@@ -22,12 +22,11 @@ type total struct {
 	name                          string
 	iops, bandwidth               float64
 	bytes, ios, short             uint64
-	runtime                       time.Duration // of the slowest
+	runtime                       time.Duration // of the slowest job
 	submission, completion, total Latency
 }
 
-// latency returns the total latency, or the completion latency where fio reported only that (disable_lat, old
-// json+).
+// latency returns the total latency, or the completion latency if fio reported only that (disable_lat, old json+).
 func (t *total) latency() *Latency {
 	if t.total.N > 0 {
 		return &t.total
@@ -35,8 +34,8 @@ func (t *total) latency() *Latency {
 	return &t.completion
 }
 
-// distribution returns the latency that has bins or percentiles. Without lat_percentiles, fio keeps bins of the
-// completion latency only.
+// distribution returns the latency that has bins or percentiles. Without lat_percentiles, fio records bins only for
+// the completion latency.
 func (t *total) distribution() *Latency {
 	if len(t.total.Bins) > 0 || len(t.total.Percentiles) > 0 {
 		return &t.total
@@ -44,7 +43,7 @@ func (t *total) distribution() *Latency {
 	return &t.completion
 }
 
-// add adds everything except the latencies.
+// add adds all fields except the latencies.
 func (t *total) add(o *total) {
 	t.iops, t.bandwidth = t.iops+o.iops, t.bandwidth+o.bandwidth
 	t.bytes, t.ios, t.short = sum(t.bytes, o.bytes), sum(t.ios, o.ios), sum(t.short, o.short)
@@ -57,9 +56,9 @@ func (t *total) addLatencies(submission, completion, total *Latency) {
 	t.total.add(total)
 }
 
-// totals sums the jobs by direction. The jobs of a group run at the same time, so that the rate of a group is its
-// total over the runtime of its slowest job, as with group_reporting. The rates of groups are added. mixed is the
-// sum of all directions if there are several.
+// totals sums the jobs by direction. The jobs of a group run at the same time, so the rate of a group is its total
+// divided by the runtime of its slowest job, as with group_reporting. The rates of groups are added up. If there
+// are several directions, totals appends their sum as mixed.
 func (r *Result) totals() []total {
 	type groupKey struct {
 		host  string
@@ -68,8 +67,8 @@ func (r *Result) totals() []total {
 	}
 	type groupSum struct {
 		key     groupKey
-		total           // its rates are the reported ones if there is no runtime
-		rounded float64 // IOPS of jobs whose I/Os are unknown
+		total           // its rates are the reported ones if it has no runtime
+		rounded float64 // IOPS of jobs whose number of I/Os is unknown
 	}
 	var out []total
 	for k, name := range directionNames {
@@ -119,14 +118,14 @@ func (r *Result) totals() []total {
 	return append(out, m)
 }
 
-// Values returns sums over all jobs in base units. For read, write, trim and mixed (all directions) they are iops,
-// bandwidth, bytes, ios and latency.…; for all directions together also iops, bandwidth, sync.ios, sync.latency.…,
-// duration, bytes, and cpu.client, the CPU seconds of fio itself.
+// Values returns sums over all jobs in base units. For read, write, trim and mixed (all directions) the values are
+// iops, bandwidth, bytes, ios and latency.…. For all directions together they are also iops, bandwidth, sync.ios,
+// sync.latency.…, duration, bytes, and cpu.client, the CPU time of fio itself in seconds.
 //
-// A rate is the total over the runtime, not fio's rounded or sampled rate. The latency is the total latency if fio
-// has it. Quantiles come from the merged bins, if at least 100 samples are beyond them. Without bins (plain JSON),
-// fio's percentiles are used if there is one job, because percentiles of several jobs cannot be merged. Where the
-// number of I/Os is unknown (text, terse), there is no value ios.
+// A rate is the total divided by the runtime, not fio's rounded or sampled rate. The latency is the total latency
+// if fio reports it. Quantiles come from the merged bins, if at least 100 samples are above them. Without bins
+// (plain JSON), Values uses fio's percentiles if there is only one job, because percentiles of several jobs cannot
+// be merged. If the number of I/Os is unknown (text, terse), Values omits ios.
 func (r *Result) Values() []iotax.Value {
 	var vs []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {
@@ -139,7 +138,7 @@ func (r *Result) Values() []iotax.Value {
 	var iops, bandwidth float64
 	for _, t := range r.totals() {
 		p := t.name + "."
-		if t.iops > 0 || t.bytes == 0 { // the summary of a group in text has only bytes
+		if t.iops > 0 || t.bytes == 0 { // the summary of a group in text contains only bytes
 			add(p+"iops", t.iops, iotax.PerSecond, iotax.Up)
 		}
 		add(p+"bandwidth", t.bandwidth, iotax.BytesPerSecond, iotax.Up)
@@ -199,7 +198,7 @@ func addLatency(add func(string, float64, string, iotax.Better), prefix string, 
 	}
 }
 
-// flush sums the flushes of all jobs.
+// flush returns the sum of the flushes of all jobs.
 func (r *Result) flush() (all Sync) {
 	for i := range r.Jobs {
 		s := &r.Jobs[i].Sync
@@ -232,11 +231,11 @@ func (l *Latency) histogram(name string) iotax.Histogram {
 	return h
 }
 
-// Damaged returns a sentence for each impossible value that was left out of the result.
+// Damaged returns a sentence for each impossible value that was omitted from the result.
 func (r *Result) Damaged() []string { return r.damaged }
 
-// add merges o into l: the moments by the parallel algorithm of Chan, Golub and LeVeque (1979) for sample standard
-// deviations, and the bins by count. Percentiles cannot be merged and are dropped.
+// add merges o into l. It merges the moments with the parallel algorithm of Chan, Golub and LeVeque (1979) for
+// sample standard deviations, and adds up the bins. It drops percentiles, because they cannot be merged.
 func (l *Latency) add(o *Latency) {
 	if o.N == 0 {
 		return
@@ -258,8 +257,8 @@ func (l *Latency) add(o *Latency) {
 	l.Bins = compactBins(slices.Concat(l.Bins, o.Bins))
 }
 
-// Quantile returns the time in seconds within which the share p (0…1) of the I/Os completed, from the bins, or
-// else from fio's percentiles. ok is false if fewer than 100 samples are beyond it, or if it is unknown.
+// Quantile returns the time in seconds in which the share p (0…1) of the I/Os completed. It uses the bins, or else
+// fio's percentiles. ok is false if fewer than 100 samples are above it, or if it is unknown.
 func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	if !(p >= 0 && p <= 1) {
 		return 0, false
@@ -268,7 +267,7 @@ func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	if len(l.Bins) > 0 {
 		n = l.counted()
 	}
-	// Rounded to a millionth of a sample, so that 0.9 of 1000 leaves 100.
+	// Round to a millionth of a sample, so that 0.9 of 1000 leaves 100.
 	if math.Round(float64(n)*(1-p)*1e6)/1e6 < minBeyond {
 		return 0, false
 	}
