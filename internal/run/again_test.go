@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// A round with a trial that failed, or beside whose number an error stands, is run again like a discarded one, so that
-// the report has as many pairs as were asked for.
+// A round in which a trial failed, or whose value has an error, is run again like a discarded one, so that the report
+// has as many pairs as requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":    func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
@@ -63,7 +63,7 @@ func TestLostRoundIsRunAgain(t *testing.T) {
 	}
 }
 
-// An error beside most of a cell's trials is no accident, and no round is run again for it.
+// If most trials of a cell have an error, it is not an accident, and no round is run again.
 func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -81,8 +81,8 @@ func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// A target that fails in every second round never fails three times in a row; the run ends all the same, at
-// its budget or when more than half of the rounds are lost.
+// A target that fails in every second round never fails three times in a row. The run still ends, at its budget or
+// when more than half of the rounds are lost.
 func TestLostRoundsEnd(t *testing.T) {
 	for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 		w := newWorld()
@@ -110,8 +110,8 @@ func TestLostRoundsEnd(t *testing.T) {
 	}
 }
 
-// The run ends at the round where the rule that the evaluation simulates says so: stat.Next, asked after
-// each round with the widest interval.
+// The run ends in the round in which the simulated stop rule ends: stat.Next, called after each round with the widest
+// interval.
 func TestStopsWhereTheRuleSays(t *testing.T) {
 	ends := map[int]bool{}
 	for seed := range uint64(30) {
@@ -158,7 +158,7 @@ func TestStopsWhereTheRuleSays(t *testing.T) {
 	}
 }
 
-// A link is a machine whose connection broke and was made again.
+// A link is a machine whose connection was lost and reopened.
 type link struct {
 	fakeMachine
 	broke []string
@@ -172,7 +172,7 @@ func (l *link) reconnected() []string {
 	return told
 }
 
-// The trial that met a broken connection says so, and no other.
+// Only the trial during which a connection was lost reports it.
 func TestReconnectedIsTold(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -203,8 +203,8 @@ func TestReconnectedIsTold(t *testing.T) {
 	}
 }
 
-// What a run holds does not grow with what its trials said: the review gets the facts and the rules that it asks
-// for, and equal facts are held once.
+// The memory of a run does not grow with the output of its trials. The review gets the facts and rules that it needs,
+// and equal facts are stored once.
 func TestKeepsLittleOfATrial(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {
@@ -229,7 +229,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 	}
 	one := seen[0].Facts
 	for _, x := range seen {
-		one["shared"] = "" // a second map would not have it
+		one["shared"] = "" // a second map would not contain it
 		if x.Raw != nil || x.Series != nil || x.Histograms != nil || len(x.Values) != 2 || len(x.Findings) != 1 || x.Findings[0] != (iotax.Finding{Rule: "steal", Severity: iotax.Warning}) {
 			t.Errorf("kept: %+v", x)
 		}

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan/schedule"
 )
 
-// slow makes opening the guest take a while, and what is done around a trial another while for each target.
+// slow adds a delay to opening the guest, and one around each trial that depends on its target.
 func (w *world) slow(opening time.Duration, around map[string]time.Duration) Deps {
 	d := w.deps()
 	open, watch := d.Open, d.Watch
@@ -28,16 +28,16 @@ func (w *world) slow(opening time.Duration, around map[string]time.Duration) Dep
 	return d
 }
 
-// The budget is of the whole run, by what its rounds are seen to take. One round is measured in any case.
+// The budget covers the whole run, based on the measured time of its rounds. One round is always measured.
 func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	for _, c := range []struct {
 		opening, around time.Duration
 		rounds          int
 		hint            string
 	}{
-		{0, 0, 6, ""}, // 36 s each
+		{0, 0, 6, ""}, // 36 s for each round
 		{2 * time.Minute, 0, 5, "measures the rest, in about 2m36s"},
-		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // only the disk's: 66 s each
+		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // for the disk only: 66 s for each round
 		{6 * time.Minute, 0, 1, "continues for another 5m"},
 	} {
 		w := newWorld()
@@ -63,7 +63,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// The command that the finding names measures the rest.
+// The command in the finding measures the rest.
 func TestBudgetIsGoneOnWith(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -82,8 +82,8 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// What one workload has shown of a target counts for the others: the time left is right before the first round of all
-// workloads is over. Before that it is as assumed.
+// The time around a trial that one workload measured on a target is also used for the others, so the time left is
+// right before the first round of all workloads is over. Until then it is an assumption.
 func TestTimeLeftByTarget(t *testing.T) {
 	w := newWorld()
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
@@ -119,7 +119,7 @@ func TestTimeLeftByTarget(t *testing.T) {
 	}
 }
 
-// A trial that fails at once does not make the trials after it look shorter.
+// A trial that fails at once does not shorten the estimate of later trials.
 func TestFailedTrialIsNoTiming(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

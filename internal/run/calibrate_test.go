@@ -37,7 +37,7 @@ func TestRunKeepsTheCalibrationOfItsRig(t *testing.T) {
 	}
 }
 
-// Where successive rounds resemble each other, the same trials leave the ratio less certain.
+// Correlated rounds widen the interval, so the run needs more of them.
 func TestAutocorrelationAsksForMoreRounds(t *testing.T) {
 	rounds := func(phi float64) int {
 		w := newWorld()
@@ -59,7 +59,7 @@ func TestAutocorrelationAsksForMoreRounds(t *testing.T) {
 	}
 }
 
-// What `iotax plan` shows is what is run.
+// The run measures the schedule that `iotax plan` shows.
 func TestScheduleIsWhatIsRun(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("read", "write")
@@ -96,9 +96,9 @@ func TestFixedProtocolRunsItsRoundsWhateverHappens(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	w.value = func(x *iotax.Trial) (float64, error) {
 		if x.Round == 1 && x.Target == "share" {
-			return math.NaN(), nil // discarded: one more round is run
+			return math.NaN(), nil // discarded: its round is run again
 		}
-		return 1000 * math.Exp(rnd.NormFloat64()), nil // and no precision to speak of
+		return 1000 * math.Exp(rnd.NormFloat64()), nil // too noisy to reach the precision
 	}
 	r, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	if err != nil || r.Status != iotax.Done {

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A pieceWorkload does its work to the end, whatever the plan says of windows.
+// A pieceWorkload has no window: it works until it is done.
 type pieceWorkload struct {
 	fakeWorkload
 	took time.Duration
@@ -45,7 +45,7 @@ func TestCompleter(t *testing.T) {
 		return &pieceWorkload{fakeWorkload: fakeWorkload{w, pw.Name}, took: time.Minute}, nil
 	}
 	p := guestPlan("w")
-	p.Measure.Budget = plan.Duration(10 * time.Minute) // a round of three takes three minutes
+	p.Measure.Budget = plan.Duration(10 * time.Minute) // a round of three trials takes three minutes
 	r, err := Run(context.Background(), p, d, Options{ID: "r"})
 	if err != nil {
 		t.Fatal(err)
@@ -63,8 +63,8 @@ func TestCompleter(t *testing.T) {
 	}
 }
 
-// The time left is of what each workload has needed: a minute for one, a second for the other. Before
-// that it is what the plan says, and what the kind is assumed to take.
+// The time left uses the measured time of each workload: a minute for one, a second for the other. Before the first
+// trial it uses the plan and the assumed time of the kind.
 func TestTimeLeftOfCompleters(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -87,7 +87,7 @@ func TestTimeLeftOfCompleters(t *testing.T) {
 	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)
 	}
-	// Two rounds of three trials of each; the eighth event is the end of the first round of pieces.
+	// Two rounds of three trials of each workload. The eighth event is the end of the first round of pieces.
 	if want := 2*3*time.Second + 2*3*5*time.Second; left[0] != want {
 		t.Errorf("before the first trial %v are left, want %v", left[0], want)
 	}
@@ -113,7 +113,7 @@ func TestCompleterThatHangs(t *testing.T) {
 	}
 }
 
-// hangs never comes to an end by itself.
+// hangs is a workload that never ends by itself.
 type hangs struct{ fakeWorkload }
 
 func (h *hangs) Run(ctx context.Context, _ *iotax.Target, _ *iotax.Trial) error {
@@ -121,7 +121,7 @@ func (h *hangs) Run(ctx context.Context, _ *iotax.Target, _ *iotax.Trial) error 
 	return ctx.Err()
 }
 
-// A trial that hangs is ended when the plan's overrun is over, and says so.
+// A trial that hangs is ended after the plan's overrun, with an error.
 func TestOverrun(t *testing.T) {
 	w := newWorld()
 	trial := &iotax.Trial{Ramp: time.Millisecond, Length: 2 * time.Millisecond}
@@ -131,7 +131,7 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
-// A preparer says how long its own commands may take.
+// A preparer is a workload that reports how long its preparation may take.
 type preparer struct {
 	fakeWorkload
 	left time.Duration
@@ -201,7 +201,7 @@ func TestPrepareCommand(t *testing.T) {
 	}
 }
 
-// The command before each trial changes nothing where iotax was started.
+// The command before each trial does not change the directory in which iotax was started.
 func TestPrepareCommandInEmptyDir(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Chdir(t.TempDir())
@@ -230,7 +230,7 @@ func TestPrepareCommandInEmptyDir(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fdinfo"); err != nil {
 		return
 	}
-	// A container with a root that is read-only.
+	// As in a container with a read-only root.
 	made := t.TempDir() + "/made"
 	t.Setenv("TMPDIR", "/proc")
 	m.Prepare = "touch " + made
@@ -246,7 +246,7 @@ func TestPrepareCommandInEmptyDir(t *testing.T) {
 	}
 }
 
-// scripted keeps what it is asked to run. Its agent is in this process.
+// scripted records the commands that it runs. Its agent runs in this process.
 type scripted struct {
 	fakeMachine
 	link *agent.Link

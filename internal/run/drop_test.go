@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// levels are the true ratios of the targets of dropPlan to the baseline.
+// levels are the true ratios of the targets in dropPlan to the baseline.
 var levels = map[string]float64{"host": 1, "a": 1.2, "b": 1.15, "c": 0.9, "d": 0.7, "e": 0.5}
 
 func dropPlan() *plan.Plan {
@@ -26,7 +26,7 @@ func dropPlan() *plan.Plan {
 	return p
 }
 
-// noisy gives each trial its level, with noise that its round and target alone decide.
+// noisy gives each trial its level, with noise that depends only on the study, the round and the target.
 func noisy(study uint64, sd float64) func(t *iotax.Trial) (float64, error) {
 	return func(t *iotax.Trial) (float64, error) {
 		r := rand.New(rand.NewPCG(study, uint64(t.Round)<<8+uint64(t.Target[0])))
@@ -42,8 +42,8 @@ func trialsOf(trials []*iotax.Trial) map[string]int {
 	return n
 }
 
-// Targets that are surely not the best are measured until that is known, and the best and the baseline to the end. A run that was interrupted
-// comes to the same.
+// A target is measured until it is certainly not the best. The best target and the baseline are measured to the end.
+// An interrupted and resumed run gives the same result.
 func TestDropWorst(t *testing.T) {
 	measure := func(stopAt int) ([]*iotax.Trial, *iotax.Run) {
 		w := newWorld()
@@ -94,8 +94,8 @@ func TestDropWorst(t *testing.T) {
 	}
 }
 
-// The intervals of all targets hold the true ratio in 95 % of studies, those that were dropped too. The best target is dropped in 5 % at the most.
-// Fewer trials are measured than without dropping.
+// The intervals of all targets contain the true ratio in 95 % of studies, including those of dropped targets. The
+// best target is dropped in at most 5 %. Dropping reduces the number of trials.
 func TestDropWorstSimulated(t *testing.T) {
 	studies := 60
 	if !testing.Short() {
@@ -133,7 +133,7 @@ func TestDropWorstSimulated(t *testing.T) {
 				}
 			}
 		}
-		limit := 2.6 * math.Sqrt(0.05*0.95/float64(of)) // of the simulation itself
+		limit := 2.6 * math.Sqrt(0.05*0.95/float64(of)) // sampling error of the simulation
 		for name, n := range held {
 			if share := float64(n) / float64(of); share < stat.Confidence-limit {
 				t.Errorf("noise %g: the interval of %s holds its ratio in %.1f %%", sd, name, 100*share)

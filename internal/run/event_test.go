@@ -10,8 +10,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// What a display is told: rounds counted when they are over, an interval that narrows toward the
-// precision, and a time left that is known before the first trial and falls to nothing.
+// A display gets the number of finished rounds, an interval that narrows toward the precision, and a time left that
+// is known before the first trial and falls to zero.
 func TestEventsCount(t *testing.T) {
 	w := newWorld()
 	w.value = func(t *iotax.Trial) (float64, error) {
@@ -26,7 +26,7 @@ func TestEventsCount(t *testing.T) {
 	}
 	p := guestPlan("w")
 	p.Measure.Rounds, p.Measure.Ramp, p.Measure.Trial = plan.Rounds{Min: 6, Max: 8}, plan.Duration(time.Second), plan.Duration(9*time.Second)
-	p.Measure.Precision = .0001 // out of reach
+	p.Measure.Precision = .0001 // cannot be reached
 	var events []Event
 	d := w.deps()
 	d.Progress = func(e Event) { events = append(events, e) }
@@ -61,7 +61,7 @@ func TestEventsCount(t *testing.T) {
 	if left != 0 {
 		t.Errorf("%v left at the end", left)
 	}
-	if halves[5] != 0 || !(halves[6] > 0) || !(halves[8] > 0) || !(halves[8] < halves[6]) { // six rounds that count have an interval
+	if halves[5] != 0 || !(halves[6] > 0) || !(halves[8] > 0) || !(halves[8] < halves[6]) { // an interval needs six valid rounds
 		t.Errorf("half widths %v", halves)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// expecting is a plan whose workload w has these expectations of read.iops.
+// expecting returns a plan whose workload w has these expectations about read.iops.
 func expecting(t *testing.T, texts ...string) *plan.Plan {
 	p := guestPlan("w")
 	p.Measure.Budget = 0
@@ -27,7 +27,7 @@ func expecting(t *testing.T, texts ...string) *plan.Plan {
 	return p
 }
 
-// A run ends at the first look at which all expectations are decided, whether met or missed, and not before.
+// A run ends at the first interim analysis at which all expectations are decided, met or missed, and not before.
 func TestEndsWhenDecided(t *testing.T) {
 	for name, c := range map[string]struct {
 		expect    []string
@@ -50,7 +50,7 @@ func TestEndsWhenDecided(t *testing.T) {
 	} {
 		w := newWorld()
 		rng := rand.New(rand.NewPCG(1, 7))
-		level := math.Exp(c.sd * .02) // so that 1000 is within every interval
+		level := math.Exp(c.sd * .02) // every interval then contains 1000
 		w.value = func(*iotax.Trial) (float64, error) { return 1000 * level * math.Exp(c.sd*rng.NormFloat64()), nil }
 		p := expecting(t, c.expect...)
 		p.Measure.Precisely = c.precisely
@@ -76,7 +76,7 @@ func TestEndsWhenDecided(t *testing.T) {
 	}
 }
 
-// One target alone is measured until its expectations are decided.
+// With a single target, the run continues until its expectations are decided.
 func TestDecidesOneTarget(t *testing.T) {
 	w := newWorld()
 	p := expecting(t, "> 500")
@@ -87,7 +87,7 @@ func TestDecidesOneTarget(t *testing.T) {
 	}
 }
 
-// A target that is given up keeps no run from its end, and a resumed run knows what was measured before.
+// A target that was given up does not keep the run from ending, and a resumed run uses the earlier trials.
 func TestDecidesTheRest(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {
@@ -121,7 +121,8 @@ func TestDecidesTheRest(t *testing.T) {
 	}
 }
 
-// A quantile for which a trial is too short is that of rounds together; one that all rounds cannot support is refused before the first.
+// If a trial is too short for a quantile, rounds are pooled. If all rounds together are too short, the run ends with
+// an error before the first.
 func TestExpectedQuantile(t *testing.T) {
 	for _, c := range []struct {
 		rate float64

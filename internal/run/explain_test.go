@@ -10,8 +10,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Each round has an explained trial next to each of its trials, before and after it in turn. No number of the run comes from one, also
-// after a resume.
+// Each round has an explained trial next to each of its trials, alternately before and after it. No result of the run
+// uses explained trials, also after a resume.
 func TestExplainedTrials(t *testing.T) {
 	w := newWorld()
 	watched, explained, reviewed := 0, 0, 0
@@ -30,7 +30,7 @@ func TestExplainedTrials(t *testing.T) {
 	d.Review = func(_ *iotax.Run, trials []*iotax.Trial) []iotax.Finding { reviewed = len(trials); return nil }
 	w.value = func(t *iotax.Trial) (float64, error) {
 		if t.Explains() != "" {
-			return 1 + float64(t.Round*t.Round), nil // the run would never be precise
+			return 1 + float64(t.Round*t.Round), nil // with this value the run would never be precise
 		}
 		return 1000, nil
 	}
@@ -69,7 +69,7 @@ func TestExplainedTrials(t *testing.T) {
 	}
 }
 
-// A workload without latencies has nothing to explain: the trials of its first target show that.
+// A workload without latencies gets no more explained trials once the trials of its first target show that.
 func TestNothingToExplain(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

@@ -13,11 +13,11 @@ import (
 	"iotax/internal/plan"
 )
 
-// slowing is a workload with a steady rate and a noisy latency, of so many I/Os a second.
+// slowing is a workload with a constant rate, in I/Os per second, and a noisy latency.
 type slowing struct {
 	fakeWorkload
 	rate  float64
-	noise float64 // of the quantiles, as a standard deviation of their logarithms
+	noise float64 // standard deviation of the logarithms of the quantiles
 	ran   []time.Duration
 }
 
@@ -30,7 +30,7 @@ func (s *slowing) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	z := math.Exp(s.noise * r.NormFloat64())
 	h := iotax.Histogram{Name: "read.latency", Unit: iotax.Seconds}
 	n := s.rate * out.Length.Seconds()
-	for i := range 40 { // an exponential tail
+	for i := range 40 { // exponential tail
 		if c := uint64(math.Round(n * math.Exp(-float64(i)/2) * (1 - math.Exp(-.5)))); c > 0 {
 			h.Bins = append(h.Bins, iotax.Bin{Value: z * 1e-4 * math.Exp(float64(i)/10), Count: c})
 		}
@@ -52,7 +52,8 @@ func measured(t *testing.T, s *slowing, metrics []string, rounds plan.Rounds) (*
 	return r, w, err
 }
 
-// A run goes on until every metric that was asked for is precise, and only the first of a kind's own decides.
+// A run continues until all metrics chosen in the plan are precise. Of a workload's default metrics, only the first
+// must be.
 func TestEveryChosenMetricDecides(t *testing.T) {
 	for _, c := range []struct {
 		metrics []string
@@ -69,9 +70,10 @@ func TestEveryChosenMetricDecides(t *testing.T) {
 	}
 }
 
-// A quantile that the trials cannot support is refused before the first round, with the length that would support it.
+// A quantile that the trials cannot support ends the run before the first round, with a hint that names a sufficient
+// length.
 func TestUnsupportedQuantile(t *testing.T) {
-	s := &slowing{rate: 100} // one I/O beyond in a round of 10 s
+	s := &slowing{rate: 100} // one I/O beyond the quantile in a round of 10 s
 	_, w, err := measured(t, s, []string{"read.latency.p99.9"}, plan.Rounds{Min: 6, Max: 30})
 	if err == nil || len(w.saved) > 0 {
 		t.Fatalf("%d trials, %v", len(w.saved), err)
@@ -91,7 +93,7 @@ func TestUnsupportedQuantile(t *testing.T) {
 	}
 }
 
-// A metric that no trial has ends the workload, and resuming is not offered.
+// A metric that no trial has ends the workload, without a hint to resume.
 func TestMissingMetric(t *testing.T) {
 	r, w, err := measured(t, &slowing{rate: 1e5}, []string{"read.iops", "cpu.serving.per-io"}, plan.Rounds{Min: 6, Max: 30})
 	if err != nil || len(w.saved) != 3*failuresInARow {

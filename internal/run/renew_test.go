@@ -12,12 +12,12 @@ import (
 	"iotax/internal/plan"
 )
 
-// anew is the spec of a machine that is wanted anew for each trial.
+// anew is the spec of a machine that is opened again for each trial.
 type anew struct{ plan.Plain }
 
 func (*anew) Traits() plan.Traits { return plan.Traits{EachTrial: true} }
 
-// booted is a machine with a timeline.
+// booted is a machine with boot times.
 type booted struct {
 	*fakeMachine
 	started time.Time
@@ -29,8 +29,8 @@ func (b *booted) Caps() iotax.MachineCaps {
 	return c
 }
 
-// A machine that is wanted anew comes and goes with each trial on it, and so do the places on it; what it
-// stands on stays.
+// A machine with EachTrial is opened and closed with each trial on it, and so are the places on it. The machines and
+// places below it stay open.
 func TestRenew(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -51,7 +51,7 @@ func TestRenew(t *testing.T) {
 	if err != nil || r.Status != iotax.Done {
 		t.Fatalf("%v, %s\n%s", err, r.Status, strings.Join(w.log, "\n"))
 	}
-	guests := 0 // targets on the guest
+	guests := 0 // number of targets on the guest
 	for _, tg := range p.Targets {
 		if tg.On == "guest" {
 			guests++
@@ -73,7 +73,7 @@ func TestRenew(t *testing.T) {
 			closed, up = closed+1, false
 		}
 	}
-	// One to look whether all is there, and one for each trial.
+	// One for the checks, and one for each trial.
 	if want := 1 + 2*guests; opened != want || closed != want || up {
 		t.Errorf("%d guests were opened and %d closed, want %d:\n%s", opened, closed, want, strings.Join(w.log, "\n"))
 	}
@@ -96,7 +96,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// A machine that cannot be had for one trial fails that trial; a clean-up that leaves something ends the run.
+// If a machine cannot be opened for a trial, that trial fails. If clean-up leaves something behind, the run ends.
 func TestRenewFails(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// restartsPlan has six rounds of two workloads, divided between three starts.
+// restartsPlan returns a plan with six rounds of two workloads, divided into three starts.
 func restartsPlan(t *testing.T) *plan.Plan {
 	t.Helper()
 	p := guestPlan("a", "b")
@@ -24,7 +24,7 @@ func restartsPlan(t *testing.T) *plan.Plan {
 	return p
 }
 
-// startsOf is for each start how many trials each cell has in it.
+// startsOf returns, for each start, how many trials each cell has in it.
 func startsOf(trials []*iotax.Trial) (out []string) {
 	n := map[string]int{}
 	for _, t := range trials {
@@ -37,7 +37,7 @@ func startsOf(trials []*iotax.Trial) (out []string) {
 	return out
 }
 
-// Between starts everything is closed in reverse and opened again, and every target is measured after each.
+// Between starts, everything is closed in reverse order and opened again. Every target is measured in each start.
 func TestRestarts(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -69,7 +69,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// A round that is discarded is measured again in its start.
+// A discarded round is measured again in the same start.
 func TestRestartsWithDiscards(t *testing.T) {
 	w := newWorld()
 	w.value = func(tr *iotax.Trial) (float64, error) {
@@ -88,14 +88,14 @@ func TestRestartsWithDiscards(t *testing.T) {
 	}
 }
 
-// A resumed run continues in the start that was interrupted, or begins the next one without opening twice.
+// A resumed run continues in the interrupted start, or begins the next one without opening everything twice.
 func TestRestartsResume(t *testing.T) {
 	for _, c := range []struct {
 		interruptAt, opened int
-		first               string // start of the first trial of the second process
+		first               string // start of the second process's first trial
 	}{
-		{5, 3, "1"},         // amid the first start
-		{2*2*3 + 1, 2, "2"}, // before the first trial of the second
+		{5, 3, "1"},         // in the middle of the first start
+		{2*2*3 + 1, 2, "2"}, // before the first trial of the second start
 		{2*2*3 + 8, 2, "2"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +135,8 @@ func TestRestartsResume(t *testing.T) {
 	}
 }
 
-// A start that cannot be opened ends the run, which keeps the trials of those before; no target counts as missing.
+// A start that cannot be opened ends the run. The run keeps the trials of earlier starts, and no target counts as
+// missing.
 func TestRestartFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -148,7 +149,7 @@ func TestRestartFails(t *testing.T) {
 	} {
 		w := newWorld()
 		w.onTrial = func(n int) {
-			if n == 2*2*3 { // the last of the first start
+			if n == 2*2*3 { // the last trial of the first start
 				c.fault(w)
 			}
 		}
@@ -168,7 +169,7 @@ func TestRestartFails(t *testing.T) {
 	}
 }
 
-// What could not be had in the first start is not tried again.
+// Cells that failed in the first start are not tried again.
 func TestRestartsWithoutTheMissing(t *testing.T) {
 	w := newWorld()
 	w.attachErr["t2"], w.checkErr["disk / b"] = errors.New("no such tag"), errors.New("no space")
@@ -195,7 +196,7 @@ func TestRestartsWithoutTheMissing(t *testing.T) {
 	}
 }
 
-// A start that would end beyond the budget does not begin.
+// A start that would exceed the budget does not begin.
 func TestRestartsBudget(t *testing.T) {
 	w := newWorld()
 	p := restartsPlan(t)
@@ -205,7 +206,8 @@ func TestRestartsBudget(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		return open(ctx, m, on, devices)
 	}
-	// A round of both workloads is 6 trials of 12 s. Three fit with two openings, and no third opening.
+	// A round of both workloads takes 6 trials of 12 s. The budget allows four rounds with two openings, but not a
+	// third opening.
 	p.Measure.Budget = plan.Duration(2*time.Minute + 4*6*12*time.Second + 50*time.Second)
 	r, err := Run(t.Context(), p, d, Options{ID: "r"})
 	if err != nil || r.Status != iotax.Incomplete || len(w.saved) != 4*6 || count(w.log, "open guest with t1,t2") != 2 {

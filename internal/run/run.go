@@ -107,7 +107,7 @@ const (
 	Finished   EventKind = "finished"   // a trial: Trial
 	RoundDone  EventKind = "round-done" // Round is the number of valid rounds; Target and Trial are those of the last trial
 	CellsDone  EventKind = "cells-done" // Workload has ended; Text is the reason, Short reports that it stopped too early
-	Missing    EventKind = "missing"    // Target cannot be used, or only not for Workload; Err is the cause; the run continues
+	Missing    EventKind = "missing"    // Target is left out, or only from Workload; Err is the cause
 	CleaningUp EventKind = "cleaning-up"
 )
 

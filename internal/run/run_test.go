@@ -19,7 +19,7 @@ import (
 	"iotax/internal/volume"
 )
 
-// A world is a rig of fakes with a clock of its own. It logs every call in order.
+// A world is a set of fakes with a simulated clock. It logs every call in order.
 type world struct {
 	log    []string
 	now    time.Time
@@ -29,10 +29,10 @@ type world struct {
 	openErr   map[string]error // by machine
 	attachErr map[string]error // by volume id
 	checkErr  map[string]error // by target or cell
-	detachErr error            // of what is in the guest
-	saveErr   error            // of trials
-	dead      bool             // the guest
-	// value gives the result of a trial; an error fails it, NaN discards it.
+	detachErr error            // from detaching in the guest
+	saveErr   error            // from saving trials
+	dead      bool             // the guest does not respond
+	// value returns the result of a trial. An error fails the trial, and NaN discards it.
 	value   func(t *iotax.Trial) (float64, error)
 	onTrial func(n int) // called at the start of the n-th trial
 	trials  int
@@ -113,7 +113,7 @@ func (f *fakeWorkload) Cleanup(_ context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// of is a volume spec that stands on another target; none is a spec with nothing to say.
+// of is the spec of a volume based on another target. none is an empty spec.
 type of struct {
 	Target string `yaml:"of"`
 }
@@ -170,7 +170,7 @@ func (w *world) deps() Deps {
 	}
 }
 
-// guestPlan is a host directory, and a disk and a share of it in a guest.
+// guestPlan returns a plan with a host directory and a disk and a share of that directory in a guest.
 func guestPlan(workloads ...string) *plan.Plan {
 	p := &plan.Plan{
 		Name: "test", Baseline: "host",
@@ -203,7 +203,7 @@ func TestOpensInOrderAndUndoesInReverse(t *testing.T) {
 	want := []string{
 		"begin",
 		`make t0 of ""`, "attach t0 on host",
-		// The guest starts with every device that a target on it needs.
+		// The guest starts with the devices of all targets on it.
 		`make t1 of "/t0"`, `make t2 of "/t0"`, "open guest with t1,t2",
 		"attach t1 on guest", "attach t2 on guest",
 		"check w on host", "check w on disk", "check w on share",
@@ -341,7 +341,7 @@ func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// What a run that stopped early advises works: its budget ended it, so a resumed run finds out whether more rounds help.
+// The hint of a run that stopped early works: the budget ended it, and a resumed run shows whether more rounds help.
 func TestHintOfShortRun(t *testing.T) {
 	w := newWorld()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -404,7 +404,7 @@ func TestInterruptKeepsTrialsAndCleansUp(t *testing.T) {
 	}
 }
 
-// What an interrupt keeps from being opened is not a target that could not be.
+// A target that an interrupt keeps from being opened is not reported as missing.
 func TestInterruptWhileOpening(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld()
@@ -442,7 +442,7 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	if again.ID != "r" || again.Status != iotax.Done || again.Seed != first.Seed {
 		t.Errorf("resumed run %s %s", again.ID, again.Status)
 	}
-	// Two whole rounds and one trial of the third were there; four more rounds make six.
+	// Two whole rounds and one trial of the third were saved. Four more rounds make six.
 	if len(w.saved) != 7+4*3 {
 		t.Errorf("%d trials, want %d", len(w.saved), 7+4*3)
 	}
@@ -459,7 +459,7 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-// One failure in a few rounds is a cell that was not measured as asked; resumed, it gets its chance.
+// A cell with one failure in a few rounds was not measured completely, so a resumed run measures it again.
 func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 	w := newWorld()
 	dead := true
@@ -469,7 +469,7 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	for _, rounds := range []int{2, 6} { // fewer failures than make the run give up, and more
+	for _, rounds := range []int{2, 6} { // too few failures to give up, and enough
 		w.saved, dead = nil, true
 		p := guestPlan("w")
 		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}
@@ -506,9 +506,9 @@ func TestOpenFailure(t *testing.T) {
 		keep   bool
 		fault  func(*world)
 		trials bool
-		events string // of targets and cells without which the run goes on
-		errs   string // with which it ends
-		found  string // of the run as a whole
+		events string // targets and cells that the run continues without
+		errs   string // errors that end the run
+		found  string // findings about the whole run
 	}{
 		{"guest does not boot", false, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false, "", "kernel panic", ""},
 		{"guest does not boot, keep going", true, func(w *world) { w.openErr["guest"] = errors.New("kernel panic") }, false, "", "kernel panic", ""},
@@ -529,7 +529,7 @@ func TestOpenFailure(t *testing.T) {
 			}
 		}
 		r, err := Run(context.Background(), guestPlan("w"), d, Options{ID: "r", KeepGoing: c.keep})
-		// An error is printed by an event or at the end of the run, and not twice.
+		// An error is printed once: in an event or at the end of the run.
 		if got := strings.Join(events, "\n"); got != c.events || (err != nil && err.Error() != c.errs) {
 			t.Errorf("%s: events %q, error %v", c.name, got, err)
 		}
@@ -561,7 +561,7 @@ func TestOpenFailure(t *testing.T) {
 	}
 }
 
-// guestMachine is a machine that was started for the run.
+// guestMachine is a machine that ends with the run.
 type guestMachine struct{ *fakeMachine }
 
 func (g guestMachine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Perishes: true} }
@@ -572,7 +572,8 @@ func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	return nil
 }
 
-// What could not be removed inside a guest is gone with it if the guest or its disk is gone, and is else an error.
+// Files that could not be removed inside a guest are not an error if the guest or its disk failed. Otherwise they
+// are.
 func TestDeadGuestLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		dead bool
@@ -603,7 +604,7 @@ func TestDeadGuestLeavesNothing(t *testing.T) {
 
 func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 	p := guestPlan("w")
-	p.Targets[2].Spec = &of{"disk"} // a share, by the guest's host, of a place inside that guest
+	p.Targets[2].Spec = &of{"disk"} // the host serves a share of a place that is inside that same guest
 	w := newWorld()
 	_, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	var e *iotax.Error
@@ -612,19 +613,17 @@ func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 	}
 }
 
-// A startedMachine is one that ends with the run.
+// A startedMachine ends with the run.
 type startedMachine struct{ fakeMachine }
 
 func (*startedMachine) Caps() iotax.MachineCaps { return iotax.MachineCaps{Perishes: true} }
 
-// A frozenMachine answers nothing.
+// A frozenMachine does not respond.
 type frozenMachine struct{ startedMachine }
 
 func (*frozenMachine) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
 
-// A share that hangs holds up whatever is done inside its guest, until its deadline. It must not take
-// the time of what comes after, and is no error, because the guest ends.
-// A machine that cannot have an agent is measured without what only an agent can read, and the run records that.
+// A machine without an agent is measured without the values that need an agent, and the run records that.
 func TestMachineWithoutAgent(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -649,6 +648,8 @@ func TestMachineWithoutAgent(t *testing.T) {
 	}
 }
 
+// A share that hangs blocks each step inside its guest until the step's deadline. It must not use up the time of later
+// steps, and it is not an error, because the guest ends.
 func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -671,7 +672,7 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 			t.Errorf("steps after the hung ones: %q", w.log)
 		}
 
-		// A guest that is frozen shows so at once, and no step gets the time of one that works.
+		// A frozen guest is detected at once, and no step gets the time limit of a working guest.
 		frozen := &frozenMachine{startedMachine{fakeMachine{w, "frozen", false}}}
 		for range 5 {
 			r.onClose("place", frozen, hang)
@@ -684,7 +685,7 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 			t.Errorf("a frozen guest took %v", took)
 		}
 
-		// On a machine that stays, what cannot be removed is left behind, and said.
+		// On a machine that outlives the run, a failed removal is an error.
 		stays := &fakeMachine{w, "db1", false}
 		r.onClose("directory", stays, hang)
 		if err := r.close(context.Background()); err == nil {

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// peakMiB is the largest resident memory of this process since resetPeak.
+// peakMiB returns the largest resident set of this process since resetPeak, in MiB.
 func peakMiB(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")
@@ -36,9 +36,8 @@ func resetPeak(t *testing.T) {
 	}
 }
 
-// A thousand targets are orchestrated by one process, 30,000 trials with all that fio's have, in little memory; and what
-// the orchestrator takes from one trial to the next is no more at the end than at the start. The figures are in
-// docs/dev/scale.md.
+// One process measures a thousand targets in 30,000 trials, each with all values of fio, in little memory. The
+// orchestrator's time between two trials does not grow during the run. docs/dev/scale.md lists the figures.
 func TestThousandTargets(t *testing.T) {
 	long.Test(t)
 	const targets, rounds = 1000, 30
@@ -77,7 +76,7 @@ func TestThousandTargets(t *testing.T) {
 		t.Fatalf("%d trials, %v, %v", len(saved), r.Status, err)
 	}
 	peak := peakMiB(t)
-	// Medians of a quarter of the run: a machine that is busy for a while slows steps on both sides of it.
+	// Use medians over a quarter of the run, because other work on the machine may slow down some steps.
 	quarter := len(saved) / 4
 	step := func(from int) time.Duration {
 		var all []time.Duration
@@ -93,7 +92,7 @@ func TestThousandTargets(t *testing.T) {
 	if peak > 100 {
 		t.Errorf("peak memory %d MiB, want 100 at most", peak)
 	}
-	if last > 2*first+50*time.Microsecond { // beside other work a step of some microseconds varies by more than itself
+	if last > 2*first+50*time.Microsecond { // on a busy machine, steps of some microseconds can double
 		t.Errorf("from trial to trial it takes %v at the start and %v at the end", first, last)
 	}
 }

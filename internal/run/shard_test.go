@@ -16,7 +16,7 @@ func TestShardsCoverEachRoundOnce(t *testing.T) {
 				s := Shard{i, n}
 				share := s.share(rounds)
 				sum += share
-				for k := range share + 4 { // and what is run again after it
+				for k := range share + 4 { // including rounds that are run again
 					b := s.round(k)
 					seen[b]++
 					seqs[s.seq(k)]++
@@ -96,7 +96,7 @@ func TestMerge(t *testing.T) {
 			t.Errorf("%s and others: %s, want %s", c.parts[len(c.parts)-1].Status, m.Status, c.want)
 		}
 	}
-	// Who measures which shard is of the parts.
+	// Runner and shard belong to the parts, not to the merged run.
 	for i, p := range []*iotax.Run{a, b} {
 		p.Environment[RunnerKey], p.Environment[ShardKey] = fmt.Sprintf("%d.1.boot@h", 70+i), Shard{i, 2}.String()
 	}

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/volume"
 )
 
-// served is a volume spec that a machine serves.
+// served is the spec of a volume that a machine serves.
 type served struct{ from string }
 
 func (s *served) Validate() error { return nil }
@@ -23,7 +23,8 @@ func (s *served) Traits() plan.Traits {
 	return plan.Traits{Served: &plan.Served{Key: "from", Machine: s.from}}
 }
 
-// Two machines may serve each other, a machine may serve itself, and who serves goes after what it serves.
+// Two machines may serve each other, and a machine may serve itself. A server is closed after the volumes that it
+// serves.
 func TestMachinesThatServe(t *testing.T) {
 	w := newWorld()
 	p := &plan.Plan{Name: "test", Baseline: "own", Measure: plan.Defaults(),
@@ -57,13 +58,13 @@ func TestMachinesThatServe(t *testing.T) {
 	}
 }
 
-// device is a volume spec of a block device.
+// device is the spec of a block device.
 type device struct{ path string }
 
 func (d *device) Validate() error     { return nil }
 func (d *device) Traits() plan.Traits { return plan.Traits{Device: d.path} }
 
-// A device that the plan names keeps that name, for whoever wants it destroyed: its path there may be another.
+// A target records the device name of the plan for --destroy, because the path of its place may differ.
 func TestDevicesKeepTheirName(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -101,8 +102,8 @@ func TestDevicesKeepTheirName(t *testing.T) {
 	}
 }
 
-// A workload is prepared and run at its own targets, and the run is complete with that. Without the baseline
-// among them it takes as many rounds as a fixed protocol says.
+// A workload is prepared and run only on its own targets, and then counts as complete. Without the baseline among
+// them, it takes as many rounds as a fixed protocol sets.
 func TestWorkloadAtSomeTargets(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("everywhere", "disk only", "both")
@@ -127,7 +128,7 @@ func TestWorkloadAtSomeTargets(t *testing.T) {
 	if has(w.log, "check disk only on host") || has(w.log, "prepare both on disk") {
 		t.Errorf("a workload was made ready where it is not done: %q", w.log)
 	}
-	var plain []string // what the schedule promises is what ran
+	var plain []string // the planned schedule is what ran
 	for _, s := range schedule.Slots(p, 3) {
 		for _, target := range s.Targets {
 			plain = append(plain, s.Workload+target)
@@ -160,7 +161,7 @@ func TestKeepGoingInThePlan(t *testing.T) {
 	}
 }
 
-// A target whose device its machine cannot have fails alone: the machine starts without the device.
+// A target whose device is not supported by its machine fails alone, and the machine starts without the device.
 func TestDeviceThatTheMachineLacks(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -181,7 +182,7 @@ func TestDeviceThatTheMachineLacks(t *testing.T) {
 	}
 }
 
-// A workload that fails everywhere, or can be done nowhere, ends; the others go on.
+// A workload that fails on all targets, or cannot run on any, ends. The others continue.
 func TestWorkloadThatCannotBeDone(t *testing.T) {
 	w := newWorld()
 	w.checkErr["share"] = errors.New("no such export")
@@ -206,7 +207,7 @@ func TestWorkloadThatCannotBeDone(t *testing.T) {
 	}
 }
 
-// A workload that the baseline cannot do is left out there. The others are measured.
+// A workload that cannot run on the baseline is left out there. The others are measured.
 func TestWorkloadThatTheBaselineCannotDo(t *testing.T) {
 	w := newWorld()
 	w.checkErr["host / no program"] = errors.New("it is not installed")
@@ -222,7 +223,8 @@ func TestWorkloadThatTheBaselineCannotDo(t *testing.T) {
 	}
 }
 
-// A guest on another machine is opened after that machine and before it ends. Its disks are on that machine, too.
+// A guest on another machine is opened after that machine and closed before it. The guest's disks are on that machine
+// too.
 func TestGuestOnAMachine(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A step that hangs ends, and its error says how long it was given; a run that is interrupted is told by its own cause.
+// A step that hangs is ended, and its error contains the time limit. After an interruption, the step's own error is
+// returned unchanged.
 func TestWithin(t *testing.T) {
 	hangs := func(ctx context.Context) error {
 		<-ctx.Done()

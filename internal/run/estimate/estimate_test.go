@@ -18,8 +18,8 @@ import (
 	"iotax/internal/workload/fiojob"
 )
 
-// A plan that was measured before is estimated to take as long again, however much slower than assumed its targets are; a plan with other
-// work is not.
+// The estimate for a plan that was measured before is the measured time, even if its targets are much slower than
+// assumed. A plan with other workloads gets an assumed estimate.
 func TestEstimateFromRuns(t *testing.T) {
 	ctx := t.Context()
 	host, err := os.Hostname()
@@ -62,7 +62,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	if err := db.Create(ctx, r); err != nil {
 		t.Fatal(err)
 	}
-	at := start.Add(40 * time.Second) // to open
+	at := start.Add(40 * time.Second) // time to open
 	for round := range 6 {
 		for _, w := range p.Workloads {
 			for i, target := range r.Targets {
@@ -95,7 +95,8 @@ func TestEstimateFromRuns(t *testing.T) {
 	if least, most, _ := schedule.Estimate(p, c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
 	}
-	// The pause before a resume and the time of a calibration are not part of setup, and a trial's own machine is part of that trial.
+	// Setup does not include the pause before a resume or a calibration. Opening a trial's own machine counts for
+	// that trial.
 	moved := *r
 	moved.Start = r.Start.Add(-time.Hour)
 	trials, err := saved.Trials(ctx, db, "r")
@@ -123,7 +124,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	if c, from, err := Costs(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)
 	}
-	// The newest run is damaged: the estimate is that of the one before, and says so.
+	// The newest run is damaged. The estimate uses the one before it, with a note.
 	damaged := *r
 	damaged.ID, damaged.Start = "torn", r.Start.Add(time.Hour)
 	if err := db.Create(ctx, &damaged); err != nil {
@@ -151,8 +152,8 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 }
 
-// The estimate has a boot, a layout and a preparation for each trial on a machine of its own, the pilot of an open loop, and the
-// files of each part of a target; it has no machine that no target uses.
+// The estimate includes a boot, a layout and a preparation for each trial on a machine of its own, the pilot of an
+// open loop, and the files of each member of a combined target. It leaves out machines without a target.
 func TestAssumedCosts(t *testing.T) {
 	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()

@@ -18,7 +18,7 @@ func boardTrial(target, workload string, iops float64) *iotax.Trial {
 		{Name: "read.iops", Value: iops, Unit: iotax.PerSecond}, {Name: "read.bandwidth", Value: 4096 * iops, Unit: iotax.BytesPerSecond}}}
 }
 
-// exampleBoard is a board seven seconds into the first trial of the fourth round.
+// exampleBoard returns a board seven seconds into the first trial of the fourth round.
 func exampleBoard() (*board, time.Time) {
 	b, now := &board{}, time.Date(2026, 3, 14, 9, 0, 0, 0, time.UTC)
 	for _, w := range []struct {
@@ -65,7 +65,7 @@ host disk · 4k random read  ▕███▌  ▏ 7s of 12s  at most 3m12s left`
 	}
 }
 
-// Without -v the board is one line.
+// Without -v, the board is one line.
 func TestBoardInOneLine(t *testing.T) {
 	b, now := exampleBoard()
 	for width, want := range map[int]string{
@@ -76,7 +76,7 @@ func TestBoardInOneLine(t *testing.T) {
 			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
 	}
-	for i := range 30 { // the arrow moves on, and stays inside the brackets
+	for i := range 30 { // the arrow moves and stays inside the brackets
 		r := b.rows[0]
 		r.round, r.rounds = i, 30
 		if got := b.lines(80, 0, now, false)[0]; strings.Index(got, "]") != 12 || strings.Count(got, "=") != min(10, 11*i/30) {
@@ -117,7 +117,7 @@ func TestBoardRows(t *testing.T) {
 	if l := strings.Join(b.lines(80, 0, now, true), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
 		t.Errorf("a failed trial:\n%s", l)
 	}
-	// A mixed workload: both directions, and not their sum on top.
+	// A mixed workload: the sum of both directions, without counting mixed as well.
 	mixed := &iotax.Trial{Values: []iotax.Value{{Name: "read.iops", Value: 70, Unit: iotax.PerSecond}, {Name: "write.iops", Value: 30, Unit: iotax.PerSecond}, {Name: "mixed.iops", Value: 100, Unit: iotax.PerSecond}}}
 	if iops, _ := speeds(mixed, "read.iops"); iops != "100.0 IOPS" {
 		t.Errorf("mixed: %s", iops)
@@ -128,7 +128,7 @@ func TestBoardRows(t *testing.T) {
 	}
 }
 
-// A screen does what a terminal does with what progress writes.
+// A screen emulates a terminal.
 type screen struct {
 	rows     []string
 	row, col int
@@ -168,7 +168,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What stays on the terminal stands above the board, and the board is gone at the end.
+// Permanent lines are above the board, and the board is removed at the end.
 func TestProgressOnTerminal(t *testing.T) {
 	s := &screen{t: t}
 	p := New(s, Verbose, true, 80)
@@ -199,7 +199,7 @@ func TestProgressOnTerminal(t *testing.T) {
 	if got := strings.Join(s.rows, "\n"); got != want {
 		t.Errorf("what stays:\n%s\nwant:\n%s", got, want)
 	}
-	p.End() // twice does no harm
+	p.End() // a second call is harmless
 }
 
 func TestBoardHeight(t *testing.T) {

@@ -13,16 +13,17 @@ import (
 	"iotax/internal/store"
 )
 
-// Who is at the shards that have not ended is known from the store; a shard that was started again is not the process that died.
+// The store records the processes of the shards that have not ended. After a restart, a shard's new process is not
+// taken for the one that died.
 func TestSettleShards(t *testing.T) {
 	name := func(pid int) string {
 		return leftover.Runner{PID: pid, Start: 1, Boot: "b", Host: "elsewhere.invalid"}.String()
 	}
 	for _, c := range []struct {
 		what string
-		open map[int]int  // processes by shard; those below 100 are silent for an hour
-		want iotax.Status //
-		says []string     // shards of which a finding tells
+		open map[int]int // process ids by shard; those below 100 have not reported for an hour
+		want iotax.Status
+		says []string // shards with a finding
 	}{
 		{"all at work", map[int]int{3: 103, 4: 104, 17: 117}, iotax.Running, nil},
 		{"one has died", map[int]int{3: 103, 5: 5, 17: 117}, iotax.Running, []string{"5/20"}},
@@ -33,7 +34,7 @@ func TestSettleShards(t *testing.T) {
 	} {
 		heard := store.Pulse{Silent: store.Silence{}, Open: map[int]string{}}
 		for i, pid := range c.open {
-			heard.Silent[name(i)] = time.Hour // the first process of each shard died
+			heard.Silent[name(i)] = time.Hour // the first process of each shard has died
 			if heard.Open[i] = ""; pid > 0 {
 				heard.Open[i] = name(pid)
 			}
@@ -55,7 +56,7 @@ func TestSettleShards(t *testing.T) {
 	}
 }
 
-// What runs here, or was heard of a moment ago elsewhere, is not taken over.
+// A run whose process is alive here, or reported a moment ago elsewhere, is not taken over.
 func TestStillRuns(t *testing.T) {
 	self, far := leftover.Self(), leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
 	for _, c := range []struct {
@@ -76,7 +77,7 @@ func TestStillRuns(t *testing.T) {
 	}
 }
 
-// Of two that resume a run, and both found it interrupted, one goes on.
+// If two processes try to resume the same interrupted run, only one succeeds.
 func TestResumedOnce(t *testing.T) {
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "iotax.db"))
 	if err != nil {
