@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/rules.md and docs/reference/rules")
 
-// index is docs/reference/rules.md.
+// index returns the text of docs/reference/rules.md.
 func index() string {
 	var b strings.Builder
 	b.WriteString(`# Rules
@@ -68,7 +68,7 @@ the result, and the round is measured again. Such a rule never reads the ratio o
 	return b.String()
 }
 
-// pages are docs/reference/rules.md and the page of every rule, by their path below docs/reference.
+// pages returns docs/reference/rules.md and the page of every rule, by path below docs/reference.
 func pages() map[string]string {
 	all := map[string]string{"rules.md": index()}
 	for _, r := range All() {
@@ -156,7 +156,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// Where a cell follows a setting that a hint names, the hint has that part no more, and all others still.
+// If a cell already follows a setting in a hint, the hint omits that part and keeps the others.
 func TestHintFollowed(t *testing.T) {
 	parts := 0
 	for _, r := range All() {
@@ -223,7 +223,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// finding reports whether a type is iotax.Finding, or a list of them.
+// finding reports whether a type is iotax.Finding or a slice of it.
 func finding(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.SelectorExpr:
@@ -237,7 +237,8 @@ func finding(e ast.Expr) bool {
 	return false
 }
 
-// built returns where a file builds a finding itself: a literal with fields, or a field Rule that is set.
+// built returns the positions at which a file builds a finding itself: by a literal with fields, or by setting the
+// field Rule.
 func built(fset *token.FileSet, file *ast.File) (at []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -263,7 +264,7 @@ func built(fset *token.FileSet, file *ast.File) (at []string) {
 	return at
 }
 
-// selected is the rule of a call such as rules.CacheServed.Without(word, true), or of a chain of them.
+// selected returns the rule of a call such as rules.CacheServed.Without(word, true), or of a chain of such calls.
 func selected(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.CallExpr:
@@ -277,7 +278,7 @@ func selected(e ast.Expr) string {
 	return ""
 }
 
-// literal reports whether n compares the rule of a finding with the text of an id.
+// literal reports whether n compares the rule of a finding with an id written as text.
 func literal(n ast.Node) bool {
 	b, ok := n.(*ast.BinaryExpr)
 	if !ok || b.Op != token.EQL && b.Op != token.NEQ {
@@ -288,7 +289,7 @@ func literal(n ast.Node) bool {
 	return field && text && s.Sel.Name == "Rule"
 }
 
-// Only rules build findings. What their callers leave out of a hint, or fill in, is in the hint.
+// Only rules build findings. The words that callers remove from a hint, or replace in it, exist in the hint.
 func TestOnlyRulesBuildFindings(t *testing.T) {
 	byName := map[string]Rule{}
 	for _, r := range All() {
@@ -344,7 +345,7 @@ func TestOnlyRulesBuildFindings(t *testing.T) {
 	}
 }
 
-// The test above finds what it looks for.
+// The helpers of the test above detect what they should.
 func TestBuiltFindingsAreSeen(t *testing.T) {
 	for code, want := range map[string]int{
 		`iotax.Finding{Rule: "x"}`:                                       1,

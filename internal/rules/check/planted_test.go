@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write docs/dev/planted.md")
 
-// plantedElsewhere are faults that tests of other packages plant; those of the command in real parts (fio,
-// loop devices, guests), the others in what they are given.
+// plantedElsewhere lists the faults that tests of other packages plant. The tests in cmd/iotax plant them in real
+// components (fio, loop devices, guests), the others in their inputs.
 var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"clock-insane", "a guest that was told a wrong rate of its time stamp counter, and trusts it", "cmd/iotax", "TestFindsWrongClock"},
 	{"cache-served", "direct reads of a loop device whose file is in the page cache, beside the disk itself", "cmd/iotax", "TestFindsCacheServed"},
@@ -49,7 +49,7 @@ var plantedElsewhere = []struct{ rule, fault, dir, test string }{
 	{"left-behind", "a share that hangs, a guest that dies", "internal/run", "TestHungShareDoesNotHoldUpTheRest"},
 }
 
-// plantedPage is docs/dev/planted.md.
+// plantedPage returns the text of docs/dev/planted.md.
 func plantedPage() string {
 	var b strings.Builder
 	b.WriteString(`# Planted faults
@@ -119,8 +119,8 @@ func TestPlantedPage(t *testing.T) {
 	}
 }
 
-// No check is without a planted fault. What other packages tell (rules.Work and rules.Report) is not a check of a
-// measurement, and is tested where it is told.
+// Every check has a planted fault. The findings of other packages (rules.Work and rules.Report) are not checks of a
+// measurement, and the tests of those packages cover them.
 func TestEveryCheckIsPlanted(t *testing.T) {
 	page := plantedPage()
 	checks := 0

@@ -9,8 +9,8 @@ import (
 	"iotax/stat"
 )
 
-// cleanRun is a run of eight rounds of one workload on the host's disk and on a disk of a guest that
-// stands on it, at 60 % of the host's speed.
+// cleanRun returns a run of eight rounds of one workload, on the host's disk and on a guest's disk that is stored on
+// it and reaches 60 % of the host's speed.
 func cleanRun() (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{
 		Baseline: "host disk", Margin: 0.05,
@@ -33,7 +33,7 @@ func cleanRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// scale changes the speed of a trial at the same depth.
+// scale multiplies the speed of a trial without changing its depth.
 func scale(t *iotax.Trial, by float64) {
 	for _, n := range []string{"read.iops", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "machine.device.read.ios", "machine.device.read.bytes", "own.read.bytes", "read.bandwidth"} {
 		set(t, n, get(t, n)*by)
@@ -82,7 +82,7 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { t.Facts[iotax.FactNumJobs] = "2" })
 		},
-		func(r *iotax.Run, ts []*iotax.Trial) { // told before the first trial
+		func(r *iotax.Run, ts []*iotax.Trial) { // reported before the first trial
 			each(ts, "guest", func(t *iotax.Trial) { t.Facts[iotax.FactIOEngine] = "libaio" })
 			r.Findings = []iotax.Finding{{Rule: "engine-differs"}}
 		}},
@@ -106,7 +106,7 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "host disk", func(t *iotax.Trial) { set(t, "read.latency.mean", 898/get(t, "read.iops")) })
 		},
-		func(_ *iotax.Run, ts []*iotax.Trial) { // the job says how fast it goes
+		func(_ *iotax.Run, ts []*iotax.Trial) { // the job limits its rate
 			each(ts, "host disk", func(t *iotax.Trial) {
 				set(t, "read.latency.mean", 898/get(t, "read.iops"))
 				t.Facts[iotax.FactCommand] += " --rate_iops=1000"
@@ -124,12 +124,12 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "host disk", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")*2) })
 		},
-		func(_ *iotax.Run, ts []*iotax.Trial) { // read-ahead: the bytes are not the workload's
+		func(_ *iotax.Run, ts []*iotax.Trial) { // read-ahead: not the bytes of the workload
 			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.bytes", get(t, "device.read.bytes")*8) })
 		}},
 	{"guest-beats-host", "twice as fast", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) }) },
-		func(r *iotax.Run, ts []*iotax.Trial) { // it stands on another disk
+		func(r *iotax.Run, ts []*iotax.Trial) { // it is based on another disk
 			r.Targets[1].Facts["of"] = "fast disk"
 			each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) })
 		}},
@@ -170,7 +170,7 @@ var plantedRuns = []struct {
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/mnt/b/iotax-2", "ext4", "/mnt/b", "vdb", "vdb") }},
 	{"same-device", "two partitions of a disk", iotax.Info,
 		func(r *iotax.Run, _ []*iotax.Trial) { place(r, "/home/iotax-2", "xfs", "/home", "vda2", "vda") },
-		func(r *iotax.Run, _ []*iotax.Trial) { // one directory, twice
+		func(r *iotax.Run, _ []*iotax.Trial) { // the same directory twice
 			place(r, "/var/tmp/iotax-2", "ext4", "/", "vda", "vda")
 		}},
 	{"same-device", "two partitions as devices", iotax.Info,
@@ -178,7 +178,7 @@ var plantedRuns = []struct {
 			place(r, "/dev/vda2", "", "", "vda2", "vda")
 			r.Targets[0].Place, r.Targets[0].Facts = "/dev/vda1", map[string]string{"device.name": "vda1", "device.disk": "vda"}
 		},
-		func(r *iotax.Run, _ []*iotax.Trial) { // one device, twice
+		func(r *iotax.Run, _ []*iotax.Trial) { // the same device twice
 			place(r, "/dev/vda1", "", "", "vda1", "vda")
 			r.Targets[0].Place, r.Targets[0].Facts = r.Targets[1].Place, r.Targets[1].Facts
 		}},
@@ -216,7 +216,7 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
 		},
-		func(_ *iotax.Run, ts []*iotax.Trial) { // so does the host
+		func(_ *iotax.Run, ts []*iotax.Trial) { // the host slows down too
 			each(ts, "guest", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
 			each(ts, "host disk", func(t *iotax.Trial) { scale(t, 1-0.02*float64(t.Round)) })
 		}},
@@ -229,13 +229,13 @@ var plantedRuns = []struct {
 			slow(ts, "host disk", 0.8, 4)
 			for _, t := range ts {
 				if t.Round == 4 {
-					t.Discarded = "a test" // it does not count
+					t.Discarded = "a test" // the round is not valid
 				}
 			}
 		}},
 }
 
-// place puts the second target beside the first, which is a directory of the root file system.
+// place moves the second target to dir. The first target is a directory of the root file system.
 func place(r *iotax.Run, dir, fs, mount, device, disk string) {
 	r.Targets[0].Machine, r.Targets[0].Place = "host", "/var/tmp/iotax-1"
 	r.Targets[0].Facts = map[string]string{"filesystem": "ext4", "filesystem.mount": "/", "filesystem.source": "/dev/vda", "device.name": "vda", "device.disk": "vda"}
@@ -243,7 +243,7 @@ func place(r *iotax.Run, dir, fs, mount, device, disk string) {
 	r.Targets[1].Facts = map[string]string{"filesystem": fs, "filesystem.mount": mount, "device.name": device, "device.disk": disk}
 }
 
-// slow slows the trials of some rounds.
+// slow slows down the trials of some rounds.
 func slow(trials []*iotax.Trial, target string, by float64, rounds ...int) {
 	each(trials, target, func(t *iotax.Trial) {
 		if slices.Contains(rounds, t.Round) {
@@ -252,12 +252,12 @@ func slow(trials []*iotax.Trial, target string, by float64, rounds ...int) {
 	})
 }
 
-// shake spreads the trials of the host evenly, in no order.
+// shake spreads the values of the host's trials evenly, in a fixed mixed order.
 func shake(trials []*iotax.Trial, by float64) {
 	each(trials, "host disk", func(t *iotax.Trial) { scale(t, 1+by*(float64(t.Round*3%8)/3.5-1)) })
 }
 
-// kept leaves of the trials what package run keeps of them for Run.
+// kept reduces the trials to the parts that package run keeps for Run.
 func kept(run *iotax.Run, trials []*iotax.Trial) {
 	for _, t := range trials {
 		t.Facts = RunFacts(t)
@@ -267,7 +267,7 @@ func kept(run *iotax.Run, trials []*iotax.Trial) {
 	}
 }
 
-// What lasts from start to start does not make the interval of several starts too narrow.
+// Variation between starts does not make the interval of several starts too narrow, so it gives no finding.
 func TestCorrelatedStarts(t *testing.T) {
 	for starts, want := range map[int]bool{1: true, 4: false} {
 		run, trials := cleanRun()
@@ -309,7 +309,7 @@ func TestPlantedRuns(t *testing.T) {
 	}
 }
 
-// What a cache served is told once, by its trials.
+// Results that a cache served are reported once, by their trials.
 func TestCacheServedIsToldOnce(t *testing.T) {
 	run, trials := cleanRun()
 	each(trials, "guest", func(x *iotax.Trial) {

@@ -11,8 +11,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// clean is a trial that breaks no rule: 10 s of 4 KiB random reads at a depth of 32 on a disk of a
-// guest, all of which reached the disk of the guest and the device of the host, ramp included.
+// clean returns a trial that breaks no rule: 10 s of 4 KiB random reads at depth 32 on a guest's disk. All reads
+// reached the guest's disk and the host's device, including those of the ramp.
 func clean() (*iotax.Trial, *iotax.Target) {
 	const iops, window, ramp = 20000.0, 10.0, 2.0
 	t := &iotax.Trial{
@@ -45,7 +45,7 @@ func clean() (*iotax.Trial, *iotax.Target) {
 	return t, &iotax.Target{Name: "guest", Place: iotax.Place{Backing: "/var/tmp/iotax-x/disk.raw", Durability: iotax.Durable}}
 }
 
-// single turns a trial into one of single reads on a disk of the machine's own.
+// single changes a trial to single reads on a disk of this machine.
 func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
 	t.Facts[iotax.FactIODepth], t.Facts["rw"], t.Facts["bs"] = "1", "randread", "4k"
 	tgt.Facts, tgt.Place.Backing = map[string]string{"device.disk": disk}, ""
@@ -54,7 +54,7 @@ func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
 	set(t, "read.latency.completion.mean", took*9/10)
 }
 
-// written turns a trial of reads into one of writes.
+// written changes a trial of reads to one of writes.
 func written(t *iotax.Trial) {
 	for i := range t.Values {
 		n := &t.Values[i].Name
@@ -101,8 +101,8 @@ func ids(fs []iotax.Finding) []string {
 	return out
 }
 
-// planted says for each rule on trials how a trial comes to break it, and what is nearly the same
-// and breaks nothing.
+// planted contains, for each rule about trials, a fault that breaks the rule and a similar change that breaks
+// nothing.
 var planted = []struct {
 	rule     string
 	name     string
@@ -182,7 +182,7 @@ var planted = []struct {
 			set(t, "device.read.bytes", get(t, "read.bytes")/2)
 			set(t, "own.read.bytes", get(t, "read.bytes")/3)
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // the device read it all: the account alone proves nothing
+		func(t *iotax.Trial, _ *iotax.Target) { // the device read everything: the account alone proves nothing
 			set(t, "own.read.bytes", get(t, "read.bytes")/3)
 		}},
 	{"cache-served", "by an engine that reads", iotax.Invalid,
@@ -208,7 +208,7 @@ var planted = []struct {
 			drop(t, "own.")
 			set(t, "device.read.bytes", 1.01*get(t, "read.bytes"))
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // a ramp that hardly began to read
+		func(t *iotax.Trial, _ *iotax.Target) { // almost no reads during the ramp
 			drop(t, "machine.")
 			set(t, "own.read.bytes", 1.01*get(t, "read.bytes"))
 			set(t, "device.read.bytes", 1.01*get(t, "read.bytes"))
@@ -221,7 +221,7 @@ var planted = []struct {
 		},
 		func(t *iotax.Trial, _ *iotax.Target) {
 			drop(t, "machine.")
-			set(t, "own.read.bytes", 2*get(t, "read.bytes")) // on another device
+			set(t, "own.read.bytes", 2*get(t, "read.bytes")) // from another device
 			set(t, "device.read.bytes", 1.1*get(t, "read.bytes"))
 		}},
 	{"device-did-less", "a buffered job over a disk with a cache", iotax.Warning,
@@ -236,7 +236,7 @@ var planted = []struct {
 			buffered(t)
 			set(t, "device.write.bytes", 0)
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // too few to say anything
+		func(t *iotax.Trial, _ *iotax.Target) { // too few I/Os for a conclusion
 			written(t)
 			buffered(t)
 			set(t, "device.write.bytes", 0)
@@ -284,7 +284,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.01*get(t, "own.read.bytes")) }},
 	{"foreign-io", "a backup reads, and the account is whole", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { set(t, "device.read.bytes", 1.5*get(t, "own.read.bytes")) },
-		func(t *iotax.Trial, _ *iotax.Target) { // a server that iotax does not know did the work
+		func(t *iotax.Trial, _ *iotax.Target) { // a server unknown to iotax did the work
 			set(t, "device.read.bytes", 1.5*get(t, "own.read.bytes"))
 			set(t, "own.read.bytes", 4096)
 		}},
@@ -306,7 +306,7 @@ var planted = []struct {
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // the trial's own program, coming back from the device
+		func(t *iotax.Trial, _ *iotax.Target) { // the trial's own program, read from the device again
 			written(t)
 			set(t, "device.read.ios", get(t, "device.write.ios"))
 			set(t, "device.read.bytes", get(t, "device.write.bytes"))
@@ -379,7 +379,7 @@ var planted = []struct {
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.95 }},
 	{"stall", "what is left of a second of nothing, since the tool's stamps are not exact", iotax.Warning,
 		func(t *iotax.Trial, _ *iotax.Target) { t.Series[0].V[6] *= 0.002 },
-		func(t *iotax.Trial, _ *iotax.Target) { // 8 a second by nature
+		func(t *iotax.Trial, _ *iotax.Target) { // 8 IOPS all the time
 			t.Series = []iotax.Series{series("read.iops", 60, func(s int) float64 { return 8 * float64(min(1, s%25)) })}
 			lasts(t, 60)
 		}},
@@ -427,7 +427,7 @@ var planted = []struct {
 			set(t, "cpu.client", 6)
 			set(t, "cpu.host.busy", 0.98)
 		},
-		func(t *iotax.Trial, tgt *iotax.Target) { // they leave some
+		func(t *iotax.Trial, tgt *iotax.Target) { // other processes leave CPU time unused
 			tgt.Machine = thisHost{}
 			set(t, "cpu.client", 6)
 			set(t, "cpu.host.busy", 0.85)
@@ -455,7 +455,7 @@ var planted = []struct {
 			set(t, "read.latency.completion.mean", 31*48e-6)
 			set(t, "cpu.client", 2)
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // the null engine's submission is all CPU
+		func(t *iotax.Trial, _ *iotax.Target) { // submission of the null engine is all CPU time
 			set(t, "read.latency.submission.mean", 48e-6)
 			set(t, "read.latency.completion.mean", 31*48e-6)
 			set(t, "cpu.client", 9)
@@ -476,12 +476,12 @@ var planted = []struct {
 		}},
 }
 
-// thisHost is a machine of which only its place is asked.
+// thisHost is a machine that only reports that it is local.
 type thisHost struct{ iotax.Machine }
 
 func (thisHost) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
-// elsewhere moves the trial to a machine that has nothing to do with this host.
+// elsewhere moves the trial to a machine unrelated to this host.
 func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
 	tgt.Place.Backing = ""
 	drop(t, "device.")
@@ -489,7 +489,7 @@ func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
 	drop(t, "cpu.host.")
 }
 
-// untouched leaves no trace of the trial at any device.
+// untouched sets the counters of all devices to 0.
 func untouched(t *iotax.Trial) {
 	for _, n := range []string{"device.read.bytes", "device.read.ios", "machine.device.read.bytes", "machine.device.read.ios", "own.read.bytes"} {
 		set(t, n, 0)
@@ -499,17 +499,17 @@ func untouched(t *iotax.Trial) {
 	t.Facts[iotax.FactIODepth] = "1"
 }
 
-// buffered makes the job go through the guest's page cache.
+// buffered makes the job use the guest's page cache.
 func buffered(t *iotax.Trial) { t.Facts[iotax.FactDirect] = "0" }
 
-// beside makes the device write a tenth more than the trial's own processes did.
+// beside makes the device write 10 % more than the trial's own processes did.
 func beside(t *iotax.Trial, command string) {
 	written(t)
 	t.Facts[iotax.FactCommand] = command
 	set(t, "device.write.bytes", 1.1*get(t, "own.write.bytes"))
 }
 
-// shrink makes the trial shorter by a factor.
+// shrink scales the duration and the work of the trial by a factor.
 func shrink(t *iotax.Trial, by float64) {
 	for _, n := range []string{"duration", "read.ios", "read.bytes", "device.read.ios", "device.read.bytes", "machine.device.read.ios", "machine.device.read.bytes", "own.read.bytes", "cpu.client"} {
 		set(t, n, get(t, n)*by)
@@ -521,19 +521,19 @@ func shrink(t *iotax.Trial, by float64) {
 	t.Series = nil
 }
 
-// cut ends the series after some seconds.
+// cut removes the series after the given number of seconds.
 func cut(t *iotax.Trial, seconds int) {
 	s := &t.Series[0]
 	s.T, s.V = s.T[:seconds], s.V[:seconds]
 }
 
-// lasts makes the window that long, whatever was done in it.
+// lasts sets the length of the window without changing the work.
 func lasts(t *iotax.Trial, seconds float64) {
 	set(t, "duration", seconds)
 	t.Length = time.Duration(seconds * float64(time.Second))
 }
 
-// fourSeconds gives a window of 60 s that many values, one every 4 s.
+// fourSeconds sets a window of 60 s with the given number of values, one every 4 s.
 func fourSeconds(t *iotax.Trial, values int) {
 	s := series("read.iops", values, func(int) float64 { return 20000 })
 	for i := range s.T {
@@ -605,8 +605,7 @@ func TestFailedTrialIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An imported result has no target, few facts and odd numbers; nothing of that may panic or be
-// taken for a fault.
+// An imported result has no target, few facts and unusual numbers. Trial must not panic on it or report a fault.
 func TestPoor(t *testing.T) {
 	for name, values := range map[string]map[string]float64{
 		"rate alone":         {"read.iops": 2400},
@@ -627,7 +626,7 @@ func TestPoor(t *testing.T) {
 	}
 }
 
-// A pause between trials discards nothing, and one in a trial that failed may be why.
+// A pause between trials discards nothing. A pause in a failed trial is reported, because it may be the cause.
 func TestPauseBesideATrial(t *testing.T) {
 	x, tgt := clean()
 	x.Facts[iotax.FactPausedBefore] = "iotax did not run for 2s, from 12:00:00 UTC on"

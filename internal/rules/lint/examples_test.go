@@ -13,17 +13,17 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/fio-examples.md")
 
-// exampleDirs are where the example jobs of fio are: Debian's place for them, and where scripts/need
-// puts them on machines that leave out documentation.
+// exampleDirs contains the directories of fio's example jobs: Debian's, and the one that scripts/need creates on
+// machines without documentation.
 var exampleDirs = []string{"/usr/share/doc/fio/examples", "../../../bin/fio-examples"}
 
 const argued = "testdata/fio-examples.tsv"
 
-// An argument says why a finding is no false alarm.
+// An argument explains why a finding is not a false alarm.
 type argument struct{ verdict, why string }
 
-// arguments reads the file of arguments: the checksum of the examples that they are about, then
-// "file TAB rule TAB verdict TAB why".
+// arguments parses the file of arguments. Its first line is the checksum of the examples, and the others are "file
+// TAB rule TAB verdict TAB why".
 func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 	t.Helper()
 	text, err := os.ReadFile(argued)
@@ -50,8 +50,8 @@ func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 	return sum, all
 }
 
-// TestFioExamples lints every job that fio ships as an example. Each finding has to be argued in the
-// file of arguments; docs/reference/fio-examples.md is the table of both.
+// TestFioExamples lints every example job of fio. The file of arguments must explain each finding.
+// docs/reference/fio-examples.md is generated from both.
 func TestFioExamples(t *testing.T) {
 	var files []string
 	for _, dir := range exampleDirs {

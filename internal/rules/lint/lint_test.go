@@ -11,7 +11,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// here is a machine with 16 GiB on which nothing is known of files and devices.
+// here is a machine with 16 GiB of memory whose files and devices are unknown.
 var here = Facts{Memory: 16 << 30, OS: "linux"}
 
 func lintText(t *testing.T, text string, facts Facts) []Finding {
@@ -32,7 +32,7 @@ func about(fs []Finding, rule string) []Finding {
 	return slices.DeleteFunc(slices.Clone(fs), func(f Finding) bool { return f.Rule != rule })
 }
 
-// Every rule has an example that breaks it, and one much like it that does not.
+// Every rule has an example that breaks it and a similar one that does not.
 func TestExamples(t *testing.T) {
 	for _, r := range rules.All() {
 		if r.In&rules.BeforeRun == 0 || r.In == rules.Result { // see TestResults
@@ -59,7 +59,7 @@ func TestExamples(t *testing.T) {
 			if good := about(judge(r.Good), r.ID); len(good) > 0 {
 				t.Errorf("a false alarm: %+v for\n%s", good, r.Good)
 			}
-			// The right example is right by all rules; notes are no mistakes.
+			// The right example breaks no rule. Notes are allowed.
 			for _, f := range judge(r.Good) {
 				if f.Severity != iotax.Info && r.ID != "unwritten-file" {
 					t.Errorf("the right example breaks %s: %s", f.Rule, f.Evidence)
@@ -69,7 +69,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// cases are the edges of each rule. want is the severity of the one finding of the rule, or "".
+// cases covers the edge cases of each rule. want is the severity of the rule's only finding, or "" for no finding.
 var cases = []struct {
 	rule, text string
 	want       iotax.Severity
@@ -346,7 +346,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// An option of [global] is one mistake, however many jobs have it.
+// An option in [global] gives one finding, however many jobs use it.
 func TestOneMistakeOfManyJobs(t *testing.T) {
 	fs := about(lintText(t, "[global]\nioengine=libaio\niodepth=32\nrw=randread\n[a]\n[b]\n[c]\ndirect=1\n[d]\n[e]\n[f]\n", here), "libaio-buffered")
 	if len(fs) != 1 || !strings.HasSuffix(fs[0].Evidence, "(a, b, d and 2 more)") || fs[0].Line != 2 || fs[0].Source != "ioengine=libaio" || fs[0].Width != 15 {
@@ -397,6 +397,6 @@ func FuzzJobFile(f *testing.F) {
 				t.Errorf("%+v", x)
 			}
 		}
-		_ = err // an include that is not there
+		_ = err // the included file does not exist
 	})
 }

@@ -121,8 +121,8 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// toldByRuns are rules about plans that ForRun leaves out, because a run reports the same mistakes from its
-// measurements, through rules of check: short-trial, depth-of-sync-engine, durability-differs.
+// toldByRuns are rules about plans that ForRun omits, because the trials or the report of a run show the same mistakes:
+// as short-trial, depth-of-sync-engine and durability-differs.
 var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
 // ForRun returns the findings about a plan that belong in the report of its run.

@@ -30,7 +30,7 @@ func lintPlan(t *testing.T, text string, facts Facts) []Finding {
 	return Plan(p, facts)
 }
 
-// planWith is a plan of two directories with one workload.
+// planWith returns a plan of two directories with one workload.
 func planWith(job string) string {
 	return "targets:\n  a: {dir: /var/tmp}\n  b: {dir: /srv}\nworkloads:\n  w: {fio: {" + job + "}}\nmeasure: {trial: 10s}\n"
 }
@@ -47,11 +47,11 @@ func TestPlanEdges(t *testing.T) {
 		{"libaio-buffered", planWith("rw: randread, ioengine: libaio, iodepth: 8, direct: 0"), "warning", 5, 65},
 		{"libaio-buffered", planWith("rw: randread, ioengine: libaio, iodepth: 8"), "", 0, 0},
 		{"depth-of-sync-engine", planWith("rw: randread, ioengine: psync, iodepth: 8"), "warning", 5, 53},
-		{"depth-of-sync-engine", planWith("rw: randread, iodepth: 8"), "", 0, 0}, // the engine is iotax's choice
+		{"depth-of-sync-engine", planWith("rw: randread, iodepth: 8"), "", 0, 0}, // iotax chooses the engine
 		{"file-fits-memory", planWith("rw: randread, direct: 0, size: 1GiB"), "warning", 5, 44},
 		{"file-fits-memory", planWith("rw: randread, direct: 0, size: 64GiB"), "", 0, 0},
 		{"buffered-write-unsynced", planWith("rw: write, direct: 0, end_fsync: 0"), "warning", 5, 17},
-		{"buffered-write-unsynced", planWith("rw: write, direct: 0"), "", 0, 0}, // iotax ends it with a flush
+		{"buffered-write-unsynced", planWith("rw: write, direct: 0"), "", 0, 0}, // iotax adds a flush at the end
 		{"gtod-reduce", planWith("rw: read, gtod_reduce: 1"), "warning", 5, 36},
 		{"zero-buffers", planWith("rw: write, zero_buffers: 1"), "warning", 5, 38},
 		{"randrepeat", planWith("rw: randread"), "", 0, 0},
@@ -75,7 +75,7 @@ func TestPlanEdges(t *testing.T) {
 	}
 }
 
-// Sizes in a plan are in the standard's units, not in fio's.
+// Sizes in a plan use standard units, not fio's.
 func TestPlanUnits(t *testing.T) {
 	for size, want := range map[string]string{"4MiB": "4 MiB", "4m": "4 MiB", "4MB": "3.8 MiB", "4GiB, scale: 0.25": "1 GiB"} {
 		fs := about(lintPlan(t, planWith("rw: randread, direct: 0, size: "+size), here), "file-fits-memory")
@@ -85,7 +85,7 @@ func TestPlanUnits(t *testing.T) {
 	}
 }
 
-// A plan of words points into the word.
+// A finding about a plan from command-line words points into the word.
 func TestPlanWords(t *testing.T) {
 	p, err := plan.FromWords([]string{"dir:/srv", "qemu:virtio-blk,cache=unsafe"}, []string{"randwrite-4k"}, plan.Defaults(), kinds())
 	if err != nil {
@@ -97,7 +97,7 @@ func TestPlanWords(t *testing.T) {
 	}
 }
 
-// A workload from a job file or a command line is linted where the plan names it.
+// A workload from a job file or command line is linted at its position in the plan.
 func TestPlanJobFile(t *testing.T) {
 	dir := t.TempDir()
 	job := "[global]\nrw=randread\nsize=64g\n[good]\ndirect=1\nioengine=libaio\niodepth=4\n[bad]\nioengine=libaio\niodepth=4\n"

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestRefusedTogether gives fio the jobs that options-refused is about, with the engine that touches no file.
+// TestRefusedTogether checks that fio itself rejects the jobs of options-refused. It uses an engine that does not
+// access files.
 func TestRefusedTogether(t *testing.T) {
 	if _, err := exec.LookPath("fio"); err != nil {
 		t.Skip("needs fio")

@@ -7,7 +7,7 @@ import (
 	"iotax/fio"
 )
 
-// ran is what a result says of one job: random reads of 4 KiB for ten seconds.
+// ran returns the result of one job: 4 KiB random reads for ten seconds.
 func ran() *fio.Result {
 	const iops, seconds = 20000, 10
 	return &fio.Result{Options: map[string]string{}, Jobs: []fio.Job{{
@@ -39,7 +39,7 @@ func TestResults(t *testing.T) {
 		}},
 		{"no job, and nothing wrong", "", "", func(r *fio.Result) { r.Jobs[0].Options = nil }},
 		{"rounded", "", "", func(r *fio.Result) { r.Jobs[0].Read.IOPS = 20.4e3 }},
-		{"MB for MiB", "", "", func(r *fio.Result) { r.Jobs[0].Read.Bandwidth = 20000 * 4096 * 1.0486 }}, // inside 5 %
+		{"MB for MiB", "", "", func(r *fio.Result) { r.Jobs[0].Read.Bandwidth = 20000 * 4096 * 1.0486 }}, // within 5 %
 		{"several block sizes", "", "", func(r *fio.Result) { r.Jobs[0].Options["bssplit"] = "4k/50:8k/50" }},
 		{"too short to tell", "", "", func(r *fio.Result) { r.Jobs[0].Read.Runtime = 5e6; r.Jobs[0].Read.IOPS = 1e6 }},
 		{"no latency", "no-latency", "info", func(r *fio.Result) { r.Jobs[0].Read.Total = fio.Latency{} }},

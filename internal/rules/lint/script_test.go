@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestScript finds every fio command and job file between other text, and nothing else.
+// TestScript checks that Script finds every fio command and job file among other text, and nothing else.
 func TestScript(t *testing.T) {
 	for _, c := range []struct {
 		text string
@@ -48,7 +48,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestCommandReadsJobFiles lints a job file with what the command sets before it.
+// TestCommandReadsJobFiles lints a job file together with the options that the command sets before it.
 func TestCommandReadsJobFiles(t *testing.T) {
 	read := func(name string) ([]byte, error) {
 		if name != "j.fio" {
@@ -69,7 +69,7 @@ func TestCommandReadsJobFiles(t *testing.T) {
 	}
 }
 
-// Long texts take a time in proportion to their length.
+// The time for long texts grows linearly.
 func TestScriptOfManyLines(t *testing.T) {
 	for name, text := range map[string]string{
 		"fences":         strings.Repeat("```\n", 60000),
@@ -93,7 +93,7 @@ func TestScriptOfManyLines(t *testing.T) {
 	}
 }
 
-// fio --parse-only accepts these, except for a depth of 0.
+// fio --parse-only accepts all of these except a depth of 0.
 func TestNumbersBelowOne(t *testing.T) {
 	for option, want := range map[string]string{"numjobs=0": "misread-value", "nrfiles=0": "misread-value", "iodepth=0": "bad-value"} {
 		found, err := Script("x", "fio --name=a --rw=read --size=64g --direct=1 --"+option+"\n", Facts{})

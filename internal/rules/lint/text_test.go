@@ -8,7 +8,7 @@ import (
 	"iotax/fio"
 )
 
-// found are the rules that speak of a text with one result.
+// found returns the rules and severities of the findings for a text with one result.
 func found(t *testing.T, text string) []string {
 	t.Helper()
 	parts := fio.Read([]byte(text), "x.txt")
@@ -24,7 +24,8 @@ func found(t *testing.T, text string) []string {
 
 const textHead = "a: (g=0): rw=randwrite, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=32\n"
 
-// What a text does not show is not known: it may have been direct, flushed or of another seed.
+// Text output shows few options, so the missing ones count as unknown: the job may have used direct I/O, a flush or
+// another seed.
 func TestTextShowsFewOptions(t *testing.T) {
 	const row = "a: (groupid=0, jobs=1): err= 0: pid=3139: Sun Nov 22 08:27:52 2026\n  write: IOPS=1999, BW=7997KiB/s (8189kB/s)(23.4MiB/3001msec)\n    clat (nsec): min=751, max=115675k, avg=2169596.31, stdev=8829224.47\n     issued rwts: total=0,6000,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
 	if got := found(t, textHead+row); len(got) != 0 {
@@ -33,7 +34,7 @@ func TestTextShowsFewOptions(t *testing.T) {
 	const json = `{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "a", "job options" : {%s}, "write" : {"io_bytes" : 24576000, "io_kbytes" : 24000, "total_ios" : 6000, "runtime" : 3001, "iops" : 1999.3,
 		"bw_bytes" : 8189270, "lat_ns" : {"min" : 1, "max" : 9, "mean" : 5, "stddev" : 1, "N" : 6000}}, "job_runtime" : 3001}]}`
 	for options, want := range map[string][]string{
-		"": nil, // before 2.4 it shows none
+		"": nil, // fio before 2.4 shows no options
 		`"rw" : "randwrite", "bs" : "4k", "ioengine" : "libaio", "iodepth" : "32"`: {"libaio-buffered warning", "buffered-write-unsynced warning"},
 	} {
 		if got := found(t, fmt.Sprintf(json, options)); !slices.Equal(got, want) {
@@ -42,7 +43,7 @@ func TestTextShowsFewOptions(t *testing.T) {
 	}
 }
 
-// fio rounds: what it printed may be right.
+// fio rounds its numbers, so small differences are not findings.
 func TestRoundedRates(t *testing.T) {
 	for _, c := range []struct {
 		name, line, bs string
@@ -68,7 +69,7 @@ func TestRoundedRates(t *testing.T) {
 	}
 }
 
-// A row that sums sections of several block sizes has none of its own.
+// A row that combines sections with different block sizes has no block size of its own.
 func TestSectionsOfAResult(t *testing.T) {
 	const row = "a: (groupid=0, jobs=2): err= 0: pid=28813: Sun Nov 22 08:27:23 2026\n  write: IOPS=8665, BW=63.7MiB/s (66.8MB/s)(128MiB/2009msec)\n     lat (nsec): min=20, max=17418k, avg=1433.75, stdev=135878.14\n     issued rwts: total=0,17408,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
 	other := "b: (g=0): rw=randwrite, bs=(R) 64.0KiB-64.0KiB, (W) 64.0KiB-64.0KiB, (T) 64.0KiB-64.0KiB, ioengine=libaio, iodepth=32\n"
@@ -80,7 +81,7 @@ func TestSectionsOfAResult(t *testing.T) {
 	}
 }
 
-// The I/Os in flight when a ramp ends are in the bytes only.
+// The byte count includes the I/Os in flight when the ramp ends, the I/O count does not.
 func TestRampOfAResult(t *testing.T) {
 	doc := func(options string) string {
 		return fmt.Sprintf(`{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "a", "job options" : {"rw" : "read", "bs" : "1m", "direct" : "1", "ioengine" : "libaio", "iodepth" : "64", "numjobs" : "10"%s},

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// A device with a file system is in use, whoever would write to it.
+// A device that contains a file system is in use.
 func TestHolds(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root for a loop device")

@@ -36,7 +36,7 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// A document that quotes a plan is not a plan.
+// A document that quotes a plan is not linted as a plan.
 func TestLintOfTheDocs(t *testing.T) {
 	docs, err := filepath.Glob("../../../../docs/*/*.md")
 	if err != nil || len(docs) < 10 {
@@ -55,7 +55,7 @@ func TestLintOfTheDocs(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, whatever is found and in whatever it stands.
+// No line is wider than the terminal, for any finding.
 func TestFindingsFitTheTerminal(t *testing.T) {
 	found := []lint.Finding{
 		{Finding: iotax.Finding{Rule: "libaio-buffered", Severity: iotax.Warning, Evidence: strings.Repeat("evidence ", 40), Hint: strings.Repeat("hint ", 50), File: "a.fio", Line: 3, Column: 70},
