@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// history is a repository of n commits, one a day. It returns them from the oldest to the newest.
+// history creates a repository with n commits, one a day, and returns the commits from oldest to newest.
 func history(t *testing.T, n int) (Repo, []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,8 +44,8 @@ func history(t *testing.T, n int) (Repo, []string) {
 	return repo, strings.Fields(all)
 }
 
-// In a repository of 64 commits a slowdown of 8 % from the 38th on, under noise of 10 %, is found in 19 of 20 studies, and none where there
-// is none. Each study is interrupted once and continues from what was saved.
+// In a repository of 64 commits, bisect finds a slowdown of 8 % from the 38th commit on in 19 of 20 studies, with
+// noise of 10 %. Without a slowdown it finds none. Each study is interrupted once and continues from the saved state.
 func TestRepository(t *testing.T) {
 	repo, commits := history(t, 64)
 	random := rand.New(rand.NewPCG(7, 21))
@@ -87,7 +87,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// Versions that cannot be built are skipped and listed, and one of them may be the first slow one.
+// Versions that cannot be built are skipped and listed, because one of them may be the first slow one.
 func TestSkipped(t *testing.T) {
 	for _, c := range []struct {
 		broken   []string
@@ -117,9 +117,9 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// A date is the last commit of that day.
+// A date selects the last commit of that day.
 func TestCommitOfDate(t *testing.T) {
-	repo, commits := history(t, 5) // from 2025-01-01 on, one a day
+	repo, commits := history(t, 5) // one a day from 2025-01-01
 	for revision, want := range map[string]int{"2025-01-03": 2, "HEAD~1": 3, "2030-01-01": 4} {
 		if got, err := repo.Commit(t.Context(), revision); err != nil || got != commits[want] {
 			t.Errorf("%s: %s, %v, want %s", revision, got, err, commits[want])
@@ -132,7 +132,8 @@ func TestCommitOfDate(t *testing.T) {
 	}
 }
 
-// A build runs in the files of its commit, once, and leaves nothing after Clear. A failed one tells its last line.
+// A build runs once, in the files of its commit, and Clear removes everything. The error of a failed build contains
+// the last line of its output.
 func TestBuilder(t *testing.T) {
 	repo, commits := history(t, 3)
 	dir := t.TempDir()

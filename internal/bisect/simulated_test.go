@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// versions are 64, v00 the good one and v63 the bad one.
+// versions returns 64 versions: v00 is the good one and v63 the bad one.
 func versions() (all []string) {
 	for i := range 64 {
 		all = append(all, fmt.Sprintf("v%02d", i))
@@ -21,16 +21,17 @@ func versions() (all []string) {
 	return all
 }
 
-// A world measures versions in no time: from planted on they have the slowdown, and each trial has the noise.
+// A world simulates measurements. Version number planted and those after it have the slowdown, and each trial has
+// noise.
 type world struct {
 	versions []string
 	planted  int
 	slowdown float64
-	noise    func() float64 // of the logarithm of one trial
+	noise    func() float64 // noise in the logarithm of one trial
 
 	pairs map[string][]float64
 	saved State
-	spent int // trials
+	spent int // number of trials
 }
 
 func (w *world) level(version string) float64 {
@@ -63,7 +64,7 @@ func (w *world) search() *Search {
 	return &Search{Deps: w.deps(), State: &State{Good: w.versions[0], Bad: w.versions[len(w.versions)-1]}, Margin: 0.05, Least: 6, Most: 300}
 }
 
-// score is how often studies came to what is true, to something wrong, and to nothing, and the mean number of trials.
+// score counts the studies with a right, a wrong and no result. trials is the mean number of trials.
 type score struct {
 	right, wrong, unsure int
 	trials               float64
@@ -87,7 +88,8 @@ func (s *score) add(w *world, r Result) {
 	s.trials += float64(w.spent)
 }
 
-// naive repeats both builds n times at each step, one after the other, and takes a version for slow if a t test says so at 5 %.
+// naive measures both builds n times in each step, one after the other. It calls a version slow if a t-test at 5 %
+// does.
 func naive(w *world, n int) Result {
 	slow := func(i int) bool {
 		var x [2]stat.Sample
@@ -117,8 +119,9 @@ func naive(w *world, n int) Result {
 	return Result{First: w.versions[hi]}
 }
 
-// The first bad version is found in 19 of 20 studies, and none where there is none, at every size of the noise and in every kind of it.
-// A wrong answer has a chance of 5 % at the most. The trials are held against those of fixed repetitions.
+// In 19 of 20 studies, bisect finds the first bad version, or none if there is none, at every noise level and with
+// every kind of noise. The probability of a wrong answer is at most 5 %. The test compares the number of trials with
+// that of fixed repetitions.
 func TestSimulated(t *testing.T) {
 	studies := 20
 	if !testing.Short() {
@@ -149,7 +152,7 @@ func TestSimulated(t *testing.T) {
 		}, 0.95},
 	} {
 		var ours score
-		var fixed [2]score // 30 and 82 repetitions
+		var fixed [2]score // with 30 and 82 repetitions
 		for i := range studies {
 			at := 37
 			if i%2 == 1 {
@@ -170,7 +173,7 @@ func TestSimulated(t *testing.T) {
 		t.Logf("%34s %s", "30 repetitions, t test", fixed[0])
 		t.Logf("%34s %s", "82 repetitions, t test", fixed[1])
 		n := float64(studies)
-		margin := 2.6 * math.Sqrt(0.05*0.95/n) // of the simulation itself
+		margin := 2.6 * math.Sqrt(0.05*0.95/n) // sampling error of the simulation
 		if float64(ours.wrong)/n > Alpha+margin || float64(ours.right)/n < c.least-margin {
 			t.Errorf("%s: %s", c.what, ours)
 		}

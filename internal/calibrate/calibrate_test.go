@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// study fakes the trials of an A/A study: level(round, arm) is the logarithm of an arm's rate.
+// study creates the trials of an A/A study. level returns the logarithm of an arm's rate in a round.
 func study(rounds int, seconds int, level func(round, arm int) float64, noise func() float64) (*iotax.Run, []*iotax.Trial) {
 	r := &iotax.Run{ID: "r", Name: "A/A", Start: time.Unix(1_700_000_000, 0).UTC(), Baseline: "a",
 		Targets:   []iotax.TargetInfo{{Name: "a"}, {Name: "a again"}},
@@ -119,7 +119,8 @@ func TestPhiOnlyWhereItIsMoreThanChance(t *testing.T) {
 
 func TestTrialLength(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
-	// Between trials 1 %, within 4 % a second, set-up 0.5 s: L = √(0.5·16) = 2.8 s, and 5 s is the least.
+	// Variation of 1 % between trials and 4 % within one second, setup 0.5 s: L = √(0.5·16) = 2.8 s, raised to the
+	// minimum of 5 s.
 	r, ts := study(200, 10, func(int, int) float64 { return 0.01 * rnd.NormFloat64() }, func() float64 { return 0.04 * rnd.NormFloat64() })
 	c, err := New(r, ts, nil, false)
 	if err != nil {

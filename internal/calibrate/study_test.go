@@ -8,8 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A run says that another length of its trials would waste less time, where a full calibration knows it and it
-// matters.
+// A run suggests another trial length if a full calibration shows that it would save much time.
 func TestLengthTip(t *testing.T) {
 	m := plan.Defaults() // trials of 10 s
 	for _, c := range []struct {

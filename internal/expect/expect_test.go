@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		limit, unit string
-		want        float64 // NaN is refused
+		want        float64 // NaN if it must be rejected
 	}{
 		{"10ms", iotax.Seconds, .01}, {"1m30s", iotax.Seconds, 90}, {"10", iotax.Seconds, math.NaN()}, {"10MiB", iotax.Seconds, math.NaN()},
 		{"80%", iotax.Seconds, math.NaN()},
@@ -96,7 +96,7 @@ func TestInterval(t *testing.T) {
 	if err != nil || i.Estimate != 21 || i.Lo != 20 || i.Hi != 24 {
 		t.Errorf("the interval of the value is %+v, %v", i, err)
 	}
-	// The ratio is as it is: a latency twice as long is 200 %.
+	// The ratio is not inverted for metrics where lower is better: a doubled latency is 200 %.
 	i, err = Expectation{OfBaseline: true}.Interval([2][]float64{base, target}, none, stat.Options{Alpha: .05})
 	if err != nil || !i.Contains(2) || i.Lo < 1.9 || i.Hi > 2.1 {
 		t.Errorf("the interval of the ratio is %+v, %v", i, err)
@@ -108,7 +108,8 @@ func TestInterval(t *testing.T) {
 			}
 		}
 	}
-	// fio's histograms hide where a quantile is in its bin, and a trial without one leaves no bounds.
+	// The bin width of fio's histograms widens the interval of a quantile. If a trial lacks the quantile, the
+	// interval has no bounds.
 	plain, _ := (Expectation{Metric: "read.latency.mean"}).Interval([2][]float64{1: target}, none, stat.Options{})
 	i, err = Expectation{Metric: "read.latency.p99"}.Interval([2][]float64{1: target}, none, stat.Options{})
 	if err != nil || !(i.Lo < plain.Lo && i.Hi > plain.Hi) || i.Estimate != plain.Estimate {
@@ -127,9 +128,10 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// Trials that are too short for a quantile have it together, a value and a ratio, and no bounds where all of them are too short.
+// Trials that are too short for a quantile are pooled, for values and ratios. If all of them together are too short,
+// the interval has no bounds.
 func TestPooled(t *testing.T) {
-	// Of 1,000 I/Os of a trial one in fifty takes 20 ms, else 1 ms; the baseline takes half of that.
+	// In a trial of 1,000 I/Os, one in fifty takes 20 ms and the others 1 ms. The baseline takes half as long.
 	trial := func(ios uint64, slow float64) stat.Tail {
 		return stat.TailOf([]iotax.Bin{{Value: slow / 20, Count: ios - ios/50}, {Value: slow, Count: ios / 50}}, .99)
 	}
