@@ -1,4 +1,4 @@
-// Package compare determines what changed between two reports, and whether a gate passes.
+// Package compare determines how two runs differ, and whether a gate passes.
 package compare
 
 import (
@@ -15,36 +15,36 @@ import (
 	"iotax/stat"
 )
 
-// A Comparison is the change from one saved run, A, to another, B: a row for each target, workload and headline metric that both
-// have. The runs were not interleaved. See stat.Change for what its intervals cover.
+// A Comparison compares one saved run, A, with another, B. It has a row for each target, workload and headline metric
+// that both runs have. The runs were not interleaved. See stat.Change for what its intervals cover.
 type Comparison struct {
 	A, B   *report.Report
-	Letter string // of B: "B", unless several runs are compared with A
+	Letter string // name of B: "B", unless several runs are compared with A
 	By     By
-	Margin float64 // δ of the verdicts, a ratio
-	Alpha  float64 // of the intervals, and of all worse and better verdicts together
-	Answer string  // one sentence: the largest change
+	Margin float64 // margin of the verdicts, as a ratio
+	Alpha  float64 // significance level of each interval, and of all worse and better verdicts together
+	Answer string  // the largest change, in one sentence
 
-	Rows         []Change // in A's order
+	Rows         []Change // in the order of A
 	OnlyA, OnlyB []CellMetric
-	Differences  []Difference // in the environment and the way of measuring
+	Differences  []Difference // in the environment and the protocol
 	Findings     []iotax.Finding
-	Family       int // verdicts that Holm's adjustment counts
+	Family       int // number of verdicts in Holm's adjustment
 
 	FailOn  FailOn
 	Failed  bool     // the gate failed
-	Reasons []string // why, worst first
+	Reasons []string // why the gate failed, worst first
 
-	called map[report.Cell]string // the workload of a cell of A in B, or ""
+	called map[report.Cell]string // name in B of the workload of a cell of A, or ""
 }
 
-// inB returns B's key of a number of A.
+// inB returns the key in B of a number of A.
 func (c *Comparison) inB(k CellMetric) CellMetric {
 	k.Workload = c.called[report.Cell{Target: k.Target, Workload: k.Workload}]
 	return k
 }
 
-// renamed adds the workloads that have another name in B and are compared because they did the same work.
+// renamed adds a difference for each workload that has another name in B but does the same work.
 func (c *Comparison) renamed() {
 	for i, r := range c.Rows {
 		to := c.inB(r.CellMetric).Workload
@@ -54,53 +54,53 @@ func (c *Comparison) renamed() {
 	}
 }
 
-// By is the basis of the verdicts.
+// By selects the basis of the verdicts.
 type By string
 
 const (
-	ByValue By = "value" // B's value over A's
-	ByLoss  By = "loss"  // B's ratio to the baseline over A's, which cancels changes of the host
+	ByValue By = "value" // ratio of B's value to A's
+	ByLoss  By = "loss"  // ratio of B's ratio to the baseline to A's, which cancels changes of the host
 )
 
-// FailOn selects the verdicts that fail the gate.
+// FailOn selects which verdicts fail the gate.
 type FailOn string
 
 const (
 	FailOnNothing FailOn = ""
-	FailOnWorse   FailOn = "worse"   // worse by more than the margin, or without a verdict
-	FailOnDiffers FailOn = "differs" // worse or better, or without a verdict
+	FailOnWorse   FailOn = "worse"   // worse by more than the margin, or a number that can no longer be judged
+	FailOnDiffers FailOn = "differs" // worse or better by more than the margin, or a number that can no longer be judged
 )
 
-// Options select how Of judges.
+// Options configures a comparison.
 type Options struct {
-	Margin float64 // negative: that of B
-	By     By      // "" is ByValue
+	Margin float64 // as a ratio; negative means the margin of B
+	By     By      // "" means ByValue
 	FailOn FailOn
-	Letter string // of the run that is compared with A, "" is B
+	Letter string // name of the run that is compared with A; "" means "B"
 }
 
-// A Change is one cell and metric in both runs.
+// A Change compares one metric of one cell in both runs.
 type Change struct {
 	CellMetric
 	Label    string        `json:"-"`
 	Unit     string        `json:"unit"` // base unit
 	Better   iotax.Better  `json:"better"`
-	Baseline bool          `json:"baseline"` // the target is the baseline that both runs share
-	A        stat.Interval `json:"before"`   // median over the trials that count
+	Baseline bool          `json:"baseline"` // the target is the common baseline of both runs
+	A        stat.Interval `json:"before"`   // median over the valid trials
 	B        stat.Interval `json:"value"`
 
-	Ratio *stat.Change `json:"ratio"`            // B to A, higher is better; nil if one has no values
-	Loss  *stat.Change `json:"against_baseline"` // the same for the ratios to the baseline, nil without a common one
+	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if a run has no values
+	Loss  *stat.Change `json:"against_baseline"` // the same for the ratios to the baseline; nil without a common baseline
 
-	P        iotax.Number    `json:"p"`          // that the change is within the margin; NaN without a verdict
-	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm
+	P        iotax.Number    `json:"p"`          // p value of the hypothesis that the change is within the margin; NaN if the change is not judged
+	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm's adjustment
 	Verdict  stat.Verdict    `json:"verdict"`
-	Holm     bool            `json:"-"`    // worse or better by the interval, before Holm's adjustment
-	Lost     bool            `json:"lost"` // A's number is valid, and B has none to compare with it
+	Holm     bool            `json:"-"`    // the interval alone shows worse or better, but Holm's adjustment withdrew the verdict
+	Lost     bool            `json:"lost"` // A's number is valid, but B has none to compare with it
 	Findings []iotax.Finding `json:"findings"`
 }
 
-// A CellMetric names a number of a run.
+// A CellMetric identifies a number of a run.
 type CellMetric struct {
 	Target   string `json:"target"`
 	Workload string `json:"workload"`
@@ -112,7 +112,7 @@ func (c CellMetric) String() string {
 	return report.Cell{Target: c.Target, Workload: c.Workload}.String() + ": " + format.Label(c.Metric)
 }
 
-// Judged returns the change that the verdict is based on.
+// Judged returns the ratio that the verdict is based on.
 func (c *Change) Judged(by By) *stat.Change {
 	if by == ByLoss {
 		return c.Loss
@@ -120,7 +120,7 @@ func (c *Change) Judged(by By) *stat.Change {
 	return c.Ratio
 }
 
-// Of compares two runs, paired by target, workload and metric.
+// Of compares two runs. It matches their cells by target, by work, and by metric.
 func Of(a, b *report.Report, o Options) *Comparison {
 	c := &Comparison{A: a, B: b, By: cmp.Or(o.By, ByValue), Margin: o.Margin, FailOn: o.FailOn, Letter: cmp.Or(o.Letter, "B"), Alpha: min(a.Alpha, b.Alpha)}
 	if c.Margin < 0 || math.IsNaN(c.Margin) {
@@ -152,14 +152,14 @@ func Of(a, b *report.Report, o Options) *Comparison {
 	return c
 }
 
-// A side is a report by cell and metric.
+// A side is one run's report, indexed by cell and metric.
 type side struct {
 	*report.Report
 	rows  map[CellMetric]located
 	order []CellMetric
 	works map[report.Cell]work
 
-	emulated map[string]bool // targets
+	emulated map[string]bool // by target
 }
 
 func (s side) work(k CellMetric) work {
@@ -192,11 +192,11 @@ func sideOf(r *report.Report) side {
 // CellMetrics returns the keys of a report's numbers, in the order of its rows.
 func CellMetrics(r *report.Report) []CellMetric { return sideOf(r).order }
 
-// SideName returns the letter of the first or the second run.
+// SideName returns the letter of the first (0) or the second (1) run.
 func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i] }
 
-// unfit returns why the number of a row must not be compared: the verdict and the finding. Faults of the baseline do not count,
-// because a value does not depend on it.
+// unfit returns the verdict and the finding that forbid a comparison of a number. It returns NoVerdict if the number
+// may be compared. It ignores faults of the baseline, because a value does not depend on it.
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	row := s.rows[k].Row
 	if len(row.Values()) == 0 {
@@ -291,7 +291,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	}
 	if c.By == ByLoss {
 		switch {
-		case ch.Baseline: // the others are compared with it
+		case ch.Baseline: // the baseline itself has no loss to judge
 			return ch
 		case ch.Loss == nil:
 			refuse(stat.NotRanked, rules.NoCommonBaseline.Found(about, "the runs do not share a valid baseline"))
@@ -309,7 +309,8 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	return ch
 }
 
-// judge sets the verdict of an interval and the p value for Holm's adjustment: that of the margin on the side of the estimate.
+// judge sets the verdict for the interval of r, and the p value for Holm's adjustment, which tests against the margin
+// on the side of the estimate.
 func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		ch.Findings = append(ch.Findings, rules.FewTrials.Without("import", true).Found(iotax.AboutCell(ch.Target, ch.Workload),
@@ -322,8 +323,8 @@ func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float
 	ch.P = iotax.Number(report.MarginP(r.Estimate, c.Margin, func(ratio float64) float64 { return stat.ChangeP(x, y, ratio, phi) }))
 }
 
-// losses returns the log ratios to the common baseline, one per round, of both runs. It returns nil unless both runs share a
-// valid baseline with the same durability.
+// losses returns the log ratios to the common baseline in both runs, one per round. It returns nil unless both runs
+// share a valid baseline that does the same work with the same durability.
 func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x, y []float64) {
 	base := CellMetric{c.A.Baseline, k.Workload, k.Metric}
 	if base.Target == "" || base.Target == k.Target || sides[0].durability(base.Target) != sides[1].durability(base.Target) {
@@ -344,7 +345,7 @@ func (c *Comparison) losses(k CellMetric, better iotax.Better, sides [2]side) (x
 		bs, xs := report.PairDots(s.rows[bases[i]].Dots, s.rows[keys[i]].Dots, false)
 		var err error
 		if d[i], err = stat.Pair(bs, xs, better); err != nil {
-			return nil, nil // the row has the finding no-ratio
+			return nil, nil // the row already has the finding no-ratio
 		}
 	}
 	return d[0], d[1]
@@ -354,13 +355,13 @@ func hasRule(fs []iotax.Finding, rule string) bool {
 	return slices.ContainsFunc(fs, func(f iotax.Finding) bool { return f.Rule == rule })
 }
 
-// autocorrelation returns the larger autocorrelation of the two calibrations.
+// autocorrelation returns the larger autocorrelation of the two runs' calibrations.
 func (c *Comparison) autocorrelation() float64 {
 	return max(c.A.Run.Calibration.Autocorrelation(), c.B.Run.Calibration.Autocorrelation())
 }
 
-// holm withdraws verdicts that chance explains among so many: the probability that any "worse" or "better" of the comparison is
-// wrong is at most alpha.
+// holm withdraws verdicts that may be due to chance among so many comparisons. Afterwards, the probability that any
+// "worse" or "better" of the comparison is wrong is at most Alpha.
 func (c *Comparison) holm() {
 	p := make([]float64, len(c.Rows))
 	for i, r := range c.Rows {
@@ -418,8 +419,8 @@ func (c *Comparison) summarize() {
 	}
 }
 
-// gate decides whether the comparison fails, and why. A number that A has and B lacks fails as well, because a target that no
-// longer starts is not a success.
+// gate decides whether the comparison fails, and why. It also fails if B lacks a valid number that A has, because a
+// target that no longer starts is not a success.
 func (c *Comparison) gate(a side) {
 	if c.FailOn == FailOnNothing {
 		return

@@ -35,7 +35,7 @@ func TestCompareFixture(t *testing.T) {
 	if read.Verdict != stat.Worse || !read.Ratio.Contains(.8*.8) || !read.Loss.Contains(.8) {
 		t.Errorf("read: %q %v, loss %v", read.Verdict, read.Ratio, read.Loss)
 	}
-	// The whole host lost a fifth: so did the share, by value; against the baseline nothing changed.
+	// The whole host became 20 % slower. By value, the share did too. Relative to the baseline nothing changed.
 	share := c.row(t, reporttest.VirtioFS, "4k random read")
 	if !share.Ratio.Contains(.8) || share.Ratio.Contains(1) || !share.Loss.Contains(1) {
 		t.Errorf("share: %v, loss %v", share.Ratio, share.Loss)
@@ -61,7 +61,7 @@ func TestCompareFixture(t *testing.T) {
 	if len(c.OnlyB) != 4 || c.OnlyB[0].Target != "guest scsi" || len(c.OnlyA) != 4 || c.OnlyA[0].Target != reporttest.NotOpened {
 		t.Errorf("only in A %v, only in B %v", c.OnlyA, c.OnlyB)
 	}
-	// What A itself could not measure is no loss.
+	// A target that failed in A as well is not a loss.
 	if strings.Contains(strings.Join(c.Reasons, "\n"), reporttest.NotOpened) {
 		t.Errorf("reasons: %q", c.Reasons)
 	}
@@ -70,7 +70,8 @@ func TestCompareFixture(t *testing.T) {
 	}
 }
 
-// What kept a workload from running on one target is told in place of its number, and leaves the target's other cells comparable.
+// The reason why a workload could not run on a target replaces its number. The target's other cells remain
+// comparable.
 func TestCompareCellNotMeasured(t *testing.T) {
 	run, trials := reporttest.RunOf(8, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil),
 		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}})
@@ -99,7 +100,7 @@ func TestPairDots(t *testing.T) {
 	}
 }
 
-// A comparison of two runs of 33,000 trials in 1,110 cells.
+// BenchmarkCompare compares two runs of 33,300 trials in 1,110 cells.
 func BenchmarkCompare(b *testing.B) {
 	big := func(f float64) *report.Report {
 		run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05}
@@ -157,7 +158,7 @@ func TestCompareDifferences(t *testing.T) {
 	}
 }
 
-// pairRun makes a run of a baseline and one target.
+// pairRun returns the report of a run with a baseline and one target.
 func pairRun(better iotax.Better, base, target []float64) *report.Report {
 	return report.New(reporttest.Small(better, base, target))
 }
@@ -204,14 +205,15 @@ func TestGate(t *testing.T) {
 	if c := Of(report.New(nil, nil), report.New(nil, nil), Options{FailOn: FailOnWorse}); !c.Failed {
 		t.Error("two empty runs pass")
 	}
-	// Less is better: a latency that rises by a fifth is told as more.
+	// Lower is better: the answer reports a latency that rises by a fifth as more.
 	c := Of(pairRun(iotax.Down, reporttest.Flat100, reporttest.Flat50), pairRun(iotax.Down, reporttest.Flat100, scaled(reporttest.Flat50, 1.2)), Options{FailOn: FailOnWorse, Margin: .05})
 	if !c.Failed || !strings.Contains(c.Answer, "b: w m is 1.2× more than in A") {
 		t.Errorf("latency: %v, %s", c.Failed, c.Answer)
 	}
 }
 
-// Forty cells without any change, at a margin of 0: alone about two would be called worse or better.
+// Compare forty cells without any change, at a margin of 0. Without Holm's adjustment, about two would be called
+// worse or better.
 func TestCompareHolm(t *testing.T) {
 	false1, alone := 0, 0
 	const studies = 100

@@ -13,25 +13,26 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Difference is a fact that differs between two runs. "" is a run without the fact.
+// A Difference is a fact that differs between two runs. "" means that the run does not record the fact.
 type Difference struct {
-	Where []string `json:"where"` // names of targets; empty is the host or the whole run
-	Key   string   `json:"key"`   // "kernel", "queue.scheduler"
+	Where []string `json:"where"` // names of targets; empty for the host or the whole run
+	Key   string   `json:"key"`   // for example "kernel" or "queue.scheduler"
 	A     string   `json:"a"`
 	B     string   `json:"b"`
 }
 
-// passing are facts that differ between any two runs or repeat another fact.
+// passing lists facts that differ between any two runs, or that repeat another fact.
 var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
-// reported are facts of trials that describe the target's environment. iotax.FactJob has the work.
+// reported lists facts of trials that describe the target's environment. iotax.FactJob describes the work instead.
 var reported = []string{"fio", "latency"}
 
-// random matches names that iotax generates for each run: directories, keys, measured clock rates.
+// random matches values that differ in each run: generated names of directories and kernel parameters, and measured
+// clock rates.
 var random = regexp.MustCompile(`iotax-[0-9a-z]+|\biotax\.[a-z]+=\S+ ?|\btsc_early_khz=\d+ ?`)
 
-// stable removes the generated names from a fact.
+// stable returns v without the parts that differ in each run.
 func stable(v string) string {
 	return strings.TrimSpace(random.ReplaceAllStringFunc(v, func(s string) string {
 		if strings.HasPrefix(s, "iotax-") {
@@ -45,7 +46,7 @@ func telling(key string) bool {
 	return !slices.Contains(passing, key) && key != "boot" && !strings.HasPrefix(key, "boot.")
 }
 
-// added adds a difference, or adds the place to an equal one. where is "" for the host or the whole run.
+// added adds a difference, or adds where to an existing equal one. where is "" for the host or the whole run.
 func added(out []Difference, where, key, a, b string) []Difference {
 	a, b = stable(a), stable(b)
 	if a == b {
@@ -62,7 +63,7 @@ func added(out []Difference, where, key, a, b string) []Difference {
 	return out
 }
 
-// Facts adds the differences of the facts of a target, or of the host if where is "".
+// Facts adds the differences between the facts of a target, or of the host if where is "".
 func Facts(out []Difference, where string, a, b map[string]string) []Difference {
 	all := maps.Clone(a)
 	if all == nil {
@@ -77,8 +78,8 @@ func Facts(out []Difference, where string, a, b map[string]string) []Difference 
 	return out
 }
 
-// differencesOf compares the environments of two runs: first the host's, then the protocol, then each target's. Equal
-// differences of several targets are one.
+// differencesOf compares the environments of two runs: the host, the protocol, then each target. Equal differences of
+// several targets become one.
 func differencesOf(a, b *report.Report) []Difference {
 	var out []Difference
 	add := func(where, key, va, vb string) { out = added(out, where, key, va, vb) }
@@ -119,7 +120,7 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// trialFact returns a fact of the trials of a target. Several values are joined.
+// trialFact returns a fact of a target's trials. It joins different values.
 func trialFact(r *report.Report, target, key string) string {
 	var values []string
 	for _, t := range r.Trials {
@@ -131,8 +132,8 @@ func trialFact(r *report.Report, target, key string) string {
 	return strings.Join(values, ", ")
 }
 
-// Place returns the names of the targets with the difference: "guest disk, guest share", or "4 targets" if there are more than
-// limit (0 is no limit). It is "" for the host or the run.
+// Place lists the targets with the difference: "guest disk, guest share". If there are more than limit, it returns
+// their number: "4 targets". A limit of 0 means no limit. It returns "" for the host or the whole run.
 func (d Difference) Place(limit int) string {
 	switch n := len(d.Where); {
 	case n == 0:
@@ -143,7 +144,7 @@ func (d Difference) Place(limit int) string {
 	return strings.Join(d.Where, ", ")
 }
 
-// Step prints the difference: "6.1.0 → 6.8.2".
+// Step formats the difference: "6.1.0 → 6.8.2".
 func (d Difference) Step() string {
 	return cmp.Or(format.Clean(d.A), format.Dash) + " → " + cmp.Or(format.Clean(d.B), format.Dash)
 }

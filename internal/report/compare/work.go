@@ -14,10 +14,10 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A work is the work of a cell: the options of its job that differ from their defaults, as in iotax.FactJob, and its caches. A
-// verdict across different work would be about the job, not about the storage.
+// A work describes the work of a cell: the options of its job that differ from their defaults, as in iotax.FactJob,
+// and the state of its caches. A verdict across different work would describe the job, not the storage.
 type work struct {
-	options map[string]string // different values of several trials are joined
+	options map[string]string // different values in the trials are joined
 	partly  bool              // some options are unknown
 }
 
@@ -25,7 +25,7 @@ const notSet = "not set"
 
 // works returns the work of each measured cell.
 func works(trials []*report.Trial) map[report.Cell]work {
-	jobs := map[string]map[string]string{} // by their text, which thousands of trials share
+	jobs := map[string]map[string]string{} // parsed jobs by their text, which thousands of trials share
 	distinct := map[report.Cell][]map[string]string{}
 	seen := map[report.Cell]map[string]bool{}
 	for _, t := range trials {
@@ -36,7 +36,7 @@ func works(trials []*report.Trial) map[report.Cell]work {
 		job := jobs[text]
 		if job == nil {
 			if err := json.Unmarshal([]byte(text), &job); err != nil {
-				job = map[string]string{iotax.FactJob: text} // not written by iotax: equal only if the text is equal
+				job = map[string]string{iotax.FactJob: text} // not written by iotax: compare the text as a whole
 			}
 			jobs[text] = job
 		}
@@ -79,7 +79,7 @@ func works(trials []*report.Trial) map[report.Cell]work {
 	return out
 }
 
-// factsJob returns the job of a trial without iotax.FactJob, from its other facts.
+// factsJob returns the job of a trial that lacks iotax.FactJob, derived from its other facts.
 func factsJob(facts map[string]string) string {
 	job := map[string]string{iotax.PartlyKnown: "yes"}
 	for _, k := range []string{"bs", "direct", "iodepth", "ioengine", "numjobs", "rate", "rw", "size"} {
@@ -100,7 +100,8 @@ func optionsOf(jobs ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// workDifferences returns the options that differ between two cells. "" is an option that a side's results do not show.
+// workDifferences returns the options that differ between two cells. "" means that a side's results do not record the
+// option.
 func workDifferences(a, b work) []Difference {
 	if len(a.options) == 0 || len(b.options) == 0 {
 		return nil // nothing was measured
@@ -123,7 +124,7 @@ func workDifferences(a, b work) []Difference {
 	return out
 }
 
-// unlike describes how the work of two cells differs or may differ, "" if it does not.
+// unlike describes how the work of two cells differs or may differ. It returns "" if the work is the same.
 func unlike(a, b work, letter string) string {
 	var said []string
 	for _, d := range workDifferences(a, b) {
@@ -148,7 +149,8 @@ func shown(key, v string) string {
 	return v
 }
 
-// counterparts maps a's cells to the names of b's workloads: one with the same work under any name, else one with the same name.
+// counterparts maps each cell of a to the name of b's workload that does the same work. Without one, it uses the
+// workload with the same name.
 func counterparts(a, b side) map[report.Cell]string {
 	out := map[report.Cell]string{}
 	taken := map[report.Cell]bool{}

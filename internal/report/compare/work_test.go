@@ -11,14 +11,14 @@ import (
 	"iotax/stat"
 )
 
-// jobRun is a run of a baseline and one target whose trials did these jobs, in turns.
+// jobRun returns a run with a baseline and one target. Its trials cycle through the given jobs.
 func jobRun(workload string, values []float64, jobs ...string) *report.Report {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, values)
 	run.Workloads[0].Name = workload
 	for i, t := range trials {
 		t.Workload = workload
 		t.Facts = map[string]string{iotax.FactJob: jobs[i%len(jobs)]}
-		if facts, ok := strings.CutPrefix(jobs[i%len(jobs)], "facts:"); ok { // a trial without the fact
+		if facts, ok := strings.CutPrefix(jobs[i%len(jobs)], "facts:"); ok { // a trial without iotax.FactJob
 			t.Facts = map[string]string{}
 			for _, f := range strings.Fields(facts) {
 				k, v, _ := strings.Cut(f, "=")
@@ -42,7 +42,7 @@ func TestWorkDiffers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a, b []string
-		want string // of the finding; "" is that the work is the same
+		want string // text of the finding; "" means that the work is the same
 	}{
 		{"the same", []string{plainJob}, []string{plainJob}, ""},
 		{"a flush for each write", []string{plainJob}, []string{syncJob}, "fsync was not set and is 1"},
@@ -78,7 +78,8 @@ func TestWorkDiffers(t *testing.T) {
 	}
 }
 
-// Jobs that do the same are compared whatever they are called; a name alone does not make two jobs one.
+// Jobs that do the same work are compared whatever their names are. An equal name does not make different work
+// comparable.
 func TestRenamedWorkload(t *testing.T) {
 	c := Of(jobRun("4k write", reporttest.Flat100, plainJob), jobRun("randwrite-4k", reporttest.Flat50, plainJob), Options{})
 	if r := c.row(t, "b", "4k write"); r.Verdict != stat.Worse || r.Loss == nil || len(c.OnlyA)+len(c.OnlyB) > 0 {
@@ -105,7 +106,7 @@ func TestTooFewTrials(t *testing.T) {
 		if r.Verdict != stat.TooFew || r.Judged(by).Bounded() || !hasRule(r.Findings, "few-trials") || !r.Lost || !c.Failed {
 			t.Errorf("%s: %q %+v, %v, lost %v", by, r.Verdict, r.Judged(by), r.Findings, r.Lost)
 		}
-		// What A did not know is not lost, but a gate that could judge nothing does not pass.
+		// A cell without a verdict in A is not lost in B, but a gate that could not judge anything fails.
 		c = Of(run(5, reporttest.Flat100[:5]), run(5, five), Options{By: by, FailOn: FailOnWorse})
 		if r := c.row(t, "b", "w"); r.Verdict != stat.TooFew || r.Lost || !c.Failed || c.Reasons[0] != "nothing could be compared" {
 			t.Errorf("%s, both: %q, lost %v, %v", by, r.Verdict, r.Lost, c.Reasons)
@@ -116,7 +117,7 @@ func TestTooFewTrials(t *testing.T) {
 	}
 }
 
-// An emulated guest is not held against an accelerated one.
+// An emulated guest is not ranked against an accelerated one.
 func TestEmulatedAgainstAccelerated(t *testing.T) {
 	guest := func(accel string, values []float64) *report.Report {
 		run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, values)
