@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// VerdictTone returns the colour of a verdict.
+// VerdictTone returns the name of a verdict's colour.
 func VerdictTone(v stat.Verdict) string {
 	switch v {
 	case stat.Worse:
@@ -46,7 +46,7 @@ const (
 	narrowForest = 358
 )
 
-// ratioRow is a row with a ratio and its interval. i is nil without a ratio.
+// ratioRow returns a row for a ratio with its interval. i is nil if there is no ratio.
 func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	nan := math.NaN()
 	r := chart.Row{Name: name, Word: format.Verdict(v, true), Tone: VerdictTone(v), At: nan, Lo: nan, Hi: nan}
@@ -61,7 +61,7 @@ func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	return r
 }
 
-// forestRow is a row with a ratio in the two views of a forest plot.
+// forestRow returns a row for a ratio in the two views of a forest plot.
 func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contrast) chart.Row {
 	r := ratioRow(name, i, v)
 	if r.Figure != "" {
@@ -77,7 +77,7 @@ func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contr
 	return r
 }
 
-// forest returns the plot of ratios between lo and hi, or nil.
+// forest returns the plot of the ratios between lo and hi, or nil if no row has a ratio.
 func forest(title string, rows []chart.Row, margin, lo, hi float64, width float64) *chart.Rows {
 	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.At > 0 }) {
 		return nil
@@ -94,7 +94,7 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 	}
 	heads := [3]string{"ratio", "95 % interval", "verdict"}
 	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.Bounds != "" }) {
-		heads[1] = "" // each interval is in its ratio, as in "at least 3×"
+		heads[1] = "" // the ratios contain their bounds, as in "at least 3×"
 	}
 	axis, percent := chart.Multiples(lo, hi)
 	axis.Label = title + ", logarithmic"
@@ -103,7 +103,8 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 		Ends: [2]string{"← worse", "better →"}, Heads: heads}
 }
 
-// Forest returns the plot of all ratios of a report, per workload from the largest loss to the least. It is nil without ratios.
+// Forest returns the plot of all ratios of a report, ordered within each workload from the largest loss to the
+// smallest. It returns nil if there are no ratios.
 func Forest(r *report.Report, width float64) *chart.Rows {
 	var rows []chart.Row
 	for _, s := range r.Sections {
@@ -131,7 +132,7 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 	return forest("Ratio of each target to the baseline", rows, r.Margin, lo, hi, width)
 }
 
-// Picture returns the forest plot as a file for documents and slides, with title, date, baseline and caveats.
+// Picture returns the forest plot as a file for documents and slides, with title, date, baseline and warnings.
 func Picture(r *report.Report) (chart.File, error) {
 	f := Forest(r, wideForest)
 	if f == nil {
@@ -150,7 +151,7 @@ func Picture(r *report.Report) (chart.File, error) {
 	return out, nil
 }
 
-// changeForest returns the plot of a comparison's changes.
+// changeForest returns the plot of the changes in comparisons, or nil.
 func changeForest(title string, all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change,
 	width float64) *chart.Rows {
 	var rows []chart.Row
@@ -181,7 +182,7 @@ func changeForest(title string, all []*compare.Comparison, at []map[compare.Cell
 	return forest(title, rows, all[0].Margin, lo, hi, width)
 }
 
-// huesOf assigns each target a colour, the same in all drawings. The baseline has the first.
+// huesOf assigns each target a colour for all drawings. The baseline gets the first one.
 func huesOf(r *report.Report) map[string]int {
 	out := map[string]int{r.Baseline: 0}
 	for _, s := range r.Sections {
@@ -194,10 +195,10 @@ func huesOf(r *report.Report) map[string]int {
 	return out
 }
 
-// mostDots is the maximum number of dots of a row.
+// mostDots is the maximum number of ordinary dots in a row.
 const mostDots = 200
 
-// trialsChart has a dot for each trial of a section, the first round on top.
+// trialsChart draws a dot for each trial of a section, with the first round at the top.
 func trialsChart(r *report.Report, s *report.Section) block.Chart {
 	c := chart.Rows{Title: "Every trial, " + format.Subject(s.Workload, s.Label)}
 	top, last := 0.0, 0
@@ -212,7 +213,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 		}
 		out := chart.Row{Name: row.Target, Figure: format.Number(row.Value, s.Unit), Mark: chart.Dots, At: row.Value.Estimate,
 			Lo: row.Value.Lo, Hi: row.Value.Hi, Dots: []chart.Dot{}}
-		common := 0 // dots that are neither discarded nor outliers, which are always drawn
+		common := 0 // dots that are neither discarded nor outliers; those two kinds are always drawn
 		for _, d := range row.Dots {
 			title := fmt.Sprintf("%s %d: %s", r.Counted(), d.Round+1, format.Number(stat.Interval{Estimate: d.Value, Lo: d.Value * .995,
 				Hi: d.Value * 1.005}, s.Unit))
@@ -238,7 +239,7 @@ func trialsChart(r *report.Report, s *report.Section) block.Chart {
 		r.Counted() + " on top; the line is the median, the shade its interval."}
 }
 
-// part selects k of n evenly: it reports whether the i-th, from 1, is one of them.
+// part selects k of n items evenly: it reports whether item i, counted from 1, is selected.
 func part(i, n, k int) bool { return n <= k || i*k/n != (i-1)*k/n }
 
 func distributionCharts(d report.Distribution, hues map[string]int) (out []block.Chart) {
@@ -251,7 +252,7 @@ func distributionCharts(d report.Distribution, hues map[string]int) (out []block
 			l := chart.Line{Name: c.Target, Hue: hues[c.Target]}
 			for _, q := range thinned(c.Quantiles, 160) {
 				if q.Q < .01 && len(c.Quantiles) > 2 {
-					continue // the fastest would compress the axis
+					continue // the fastest I/Os would compress the axis
 				}
 				x := 1 / (1 - q.Q)
 				l.Points = append(l.Points, chart.Point{X: x, Y: q.Value})
@@ -276,7 +277,8 @@ func distributionCharts(d report.Distribution, hues map[string]int) (out []block
 	return out
 }
 
-// inParts splits cells into parts whose lines can be distinguished, each with the baseline.
+// inParts splits cells into groups that are small enough for their lines to be distinguished. Each group includes the
+// baseline.
 func inParts[T any](cells []T, baseline func(T) bool) [][]T {
 	if len(cells) <= chart.Hues {
 		return [][]T{cells}
@@ -296,7 +298,7 @@ func inParts[T any](cells []T, baseline func(T) bool) [][]T {
 	return out
 }
 
-// thinned leaves out quantiles that are closer together than a step of the drawing's width, and keeps the ends.
+// thinned removes quantiles that are closer together than 1/steps of the axis. It keeps both ends.
 func thinned(qs []report.Quantile, steps float64) []report.Quantile {
 	x := func(q report.Quantile) float64 { return -math.Log(1 - q.Q) }
 	width := x(qs[len(qs)-1])
@@ -310,7 +312,7 @@ func thinned(qs []report.Quantile, steps float64) []report.Quantile {
 	return out
 }
 
-// pointsPerPanel limits the size of a panel, so that a page with a hundred of them can be mailed.
+// pointsPerPanel limits the size of a panel, so that a page with a hundred panels is small enough to mail.
 const pointsPerPanel = 500
 
 func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart) {
@@ -330,7 +332,7 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 				l.Points = append(l.Points, pt)
 				p.X.Hi, most = math.Max(p.X.Hi, pt.X), math.Max(most, pt.Y)
 			}
-			// Show the whole window: a line that ends earlier means that no more I/O was done.
+			// Show the whole window: a line that ends earlier means that no more I/O completed.
 			p.X.Hi = math.Max(p.X.Hi, t.Length)
 			p.Lines = append(p.Lines, l)
 		}
@@ -357,10 +359,10 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 	return out
 }
 
-// heatCharts has a patch for each interval of time and range of latencies with I/Os.
+// heatCharts draws a patch for each time interval and latency range that contains I/Os.
 func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
 	lo, hi := math.Inf(1), 0.0
-	for _, h := range heats { // one axis for all, so that they can be compared
+	for _, h := range heats { // one axis for all charts, so that they can be compared
 		for _, c := range h.Cells {
 			lo, hi = math.Min(lo, c.Lo), math.Max(hi, c.Hi)
 		}
@@ -385,7 +387,7 @@ func heatCharts(heats []report.Heat, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// secondTicks returns the ticks of an axis from 0 to a time.
+// secondTicks returns the ticks of a time axis from 0 to most seconds.
 func secondTicks(most float64) (ticks []chart.Tick) {
 	step := format.Step(most/5, iotax.Count)
 	for k := 0.0; k*step <= most; k++ {
@@ -394,8 +396,8 @@ func secondTicks(most float64) (ticks []chart.Tick) {
 	return ticks
 }
 
-// thinnedSeries places each value at the middle of its interval. If there are more than most, it keeps the least and the
-// greatest of several neighbours, so that stalls stay visible.
+// thinnedSeries returns a point for each value, at the middle of its interval. If there are more than most points, it
+// keeps only the minimum and the maximum of neighbouring points, so that stalls remain visible.
 func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	var all []chart.Point
 	from := 0.0
@@ -425,7 +427,7 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	return out
 }
 
-// costCharts has a bar for each target: its speed, and the resources of this host.
+// costCharts draws a bar for each target: one chart for its speed, and one for each resource of this host.
 func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	for _, q := range []struct {
 		label, unit, caption string
@@ -460,8 +462,8 @@ func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// waterfallChart has a bar for each layer, from the end of the bar before it. On the logarithmic axis their lengths add up to
-// the total.
+// waterfallChart draws a bar for each layer, which starts at the end of the previous bar. On the logarithmic axis,
+// their lengths add up to the total.
 func waterfallChart(w report.Waterfall, counted string) block.Chart {
 	d := chart.Rows{Title: "What each layer costs, " + format.Subject(w.Workload, w.Label), Zero: 1}
 	lo, hi, at := 1.0, 1.0, 1.0
@@ -496,7 +498,7 @@ func waterfallChart(w report.Waterfall, counted string) block.Chart {
 		format.Plural(w.Rounds, counted) + "; on the logarithmic axis the steps add up to the whole."}
 }
 
-// curveChart plots latency over load: solid lines are means, dashed ones p99.
+// curveChart plots latency against load: solid lines are means, dashed lines p99.
 func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
 	most, lo, hi := 0.0, math.Inf(1), 0.0
@@ -538,7 +540,8 @@ func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	return block.Chart{Name: "load", Drawing: p, Caption: "Solid lines are means, dashed ones the 99th percentile."}
 }
 
-// scalingChart plots a number over clients, and what clients would reach that did not slow each other down.
+// scalingChart plots a number against the number of clients, and the number that clients would reach if they did not
+// slow each other down.
 func scalingChart(c report.Scaling, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}
 	hue := hues[c.Points[0].Target]
@@ -558,7 +561,7 @@ func scalingChart(c report.Scaling, title string, hues map[string]int) block.Cha
 	if c.Better == iotax.Up {
 		first := c.Points[0]
 		for _, pt := range c.Points {
-			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // beyond, the other lines would look flat
+			if y := first.Value.Estimate * float64(pt.Clients) / float64(first.Clients); y <= 2*top { // beyond that, the other lines would look flat
 				ideal.Points = append(ideal.Points, chart.Point{X: float64(pt.Clients), Y: y})
 				top = math.Max(top, y)
 			}
@@ -577,7 +580,7 @@ func scalingChart(c report.Scaling, title string, hues map[string]int) block.Cha
 	return block.Chart{Name: "clients", Drawing: p, Caption: "Upright lines are 95 % intervals."}
 }
 
-// bootChart has a bar for each phase of a machine's boot.
+// bootChart draws a bar for each phase of a machine's boot.
 func bootChart(machine string, boot []iotax.Phase) block.Chart {
 	slices.SortFunc(boot, func(a, b iotax.Phase) int { return int(a.At - b.At) })
 	end := boot[len(boot)-1].At

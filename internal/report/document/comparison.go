@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	importantRows    = 12 // with the answer and the gate, about one screen of a pull request
+	importantRows    = 12 // with the answer and the gate, this fills about one screen of a pull request
 	shownOnly        = 8
 	shownDifferences = 12
 	longestFact      = 160
 )
 
-// ComparisonOptions select the form of a comparison. A server sets the addresses, each of which may be nil or "".
+// ComparisonOptions selects the form of a comparison. A server sets the addresses. Each may be nil or "".
 type ComparisonOptions struct {
-	Folded bool                                       // for a comment on a pull request: details are in folds
-	Run    func(run *iotax.Run) (report, base string) // addresses of its report, and of the same page with it as A
+	Folded bool                                       // put details into folds, for a comment on a pull request
+	Run    func(run *iotax.Run) (report, base string) // returns the addresses of the run's report, and of this page with the run as A
 	Trend  func(compare.CellMetric) string
-	Other  string // the same page with the other By
+	Other  string // address of this page with the other By
 }
 
-// Comparison returns the document of one or more runs compared with the same one: the answer, the gate, the rows, the notes, and
-// the differences of the runs.
+// Comparison returns the document that compares one or more runs with the same run A: the answer, the gate, the rows,
+// the notes, and the differences between the runs.
 func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	one := all[0]
 	alone, loss := len(all) == 1, one.By == compare.ByLoss
@@ -172,8 +172,8 @@ func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
 	return l
 }
 
-// notesOf returns the findings about whole runs, the notes of all comparisons with consecutive numbers, and the numbers of each
-// cell's notes.
+// notesOf returns the findings about whole runs, the notes of all comparisons, numbered consecutively, and the
+// numbers of each cell's notes.
 func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs []map[compare.CellMetric][]int) {
 	for _, c := range all {
 		for _, f := range c.Findings {
@@ -201,8 +201,8 @@ func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs [
 	return findings, numbered, refs
 }
 
-// differences lists the facts that differ between the runs. Of two long facts it leaves out the words that both begin and end
-// with.
+// differences lists the facts that differ between the runs. It shortens long facts by the words that both share at
+// the start and at the end.
 func differences(c *compare.Comparison) block.List {
 	l := block.List{Shown: shownDifferences}
 	for _, d := range c.Differences {
@@ -226,7 +226,8 @@ func differences(c *compare.Comparison) block.List {
 	return l
 }
 
-// weightOf returns the weight of a row outside the folds: worse, lost, better, and withdrawn by Holm's adjustment.
+// weightOf returns the weight of a row for the table outside the folds. Worse rows weigh most, then lost ones, better
+// ones, and those withdrawn by Holm's adjustment.
 func weightOf(r *compare.Change) float64 {
 	switch {
 	case r.Verdict == stat.Worse:
@@ -241,7 +242,7 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important returns the table with its heaviest rows.
+// important returns the table with only the importantRows heaviest rows, in their original order.
 func important(t block.Table) block.Table {
 	order := slices.Clone(t.Rows)
 	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })
@@ -268,7 +269,7 @@ func important(t block.Table) block.Table {
 	return t
 }
 
-// cells returns a table of A's numbers next to those of the other runs.
+// cells returns a table with A's numbers next to those of the other runs.
 func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Change, refs []map[compare.CellMetric][]int,
 	trend func(compare.CellMetric) string) block.Table {
 	loss := slices.ContainsFunc(all, func(c *compare.Comparison) bool {
@@ -278,7 +279,7 @@ func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Chang
 	byLoss := loss && all[0].By == compare.ByLoss
 	for _, c := range all {
 		head := []string{c.Letter, c.Letter + "/A", "verdict"}
-		if loss { // by loss it is the ratio that decides, else the first column to leave out
+		if loss { // by loss, verdicts depend on this ratio; otherwise this column is dropped first
 			head = append(head, "against "+c.A.Baseline)
 		}
 		if byLoss {

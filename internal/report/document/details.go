@@ -14,7 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// detailed returns everything below the answer: sentences, tables, notes, and how it was measured. p is nil for text.
+// detailed returns everything below the answer: sentences, tables, notes, and how the run was measured. p is nil for
+// text output.
 func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block) {
 	if len(a.Sentences) > 1 {
 		l := block.List{}
@@ -83,7 +84,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		out = append(out, notes(r)...)
 	}
 	var how []string
-	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout begins with it
+	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout "generated" starts with it
 		how = append(how, s)
 	}
 	if s := assess.Job(r); s != "" && p == nil {
@@ -106,7 +107,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 	return out
 }
 
-// shownFindings is the number of sentences that a page shows above the fold.
+// shownFindings is the number of sentences that a page shows without unfolding.
 const shownFindings = 5
 
 func sentenceTone(k assess.SentenceKind) block.Tone {
@@ -119,7 +120,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled returns a table below its title.
+// titled returns a table below its title, if it has one.
 func titled(t block.Table) []block.Block {
 	if t.Title == "" {
 		return []block.Block{t}
@@ -127,7 +128,8 @@ func titled(t block.Table) []block.Block {
 	return []block.Block{block.Heading{Text: t.Title}, t}
 }
 
-// sections returns a table with a part for each metric of each workload, from the least loss to the largest.
+// sections returns a table with a part for each metric of each workload. Rows are ordered from the smallest loss to
+// the largest.
 func sections(r *report.Report, part []report.Section) block.Table {
 	lo, hi := r.RatioRange()
 	at := func(ratio float64) float64 { return (math.Log(ratio) - math.Log(lo)) / (math.Log(hi) - math.Log(lo)) }
@@ -166,7 +168,7 @@ func byLosses(rows []report.Row) []report.Row {
 	return rows
 }
 
-// byLoss orders the baseline first, then rows from the least loss to the largest, then rows without a ratio.
+// byLoss orders the baseline first, then rows from the smallest loss to the largest, then rows without a ratio.
 func byLoss(x, y report.Row) int {
 	rank := func(r report.Row) float64 {
 		switch {

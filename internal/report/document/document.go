@@ -1,4 +1,4 @@
-// Package document turns reports into documents: a short one that fits on one screen, and one with all numbers.
+// Package document converts reports to documents: a short one that fits on one screen, and one with all numbers.
 package document
 
 import (
@@ -22,7 +22,7 @@ import (
 	"iotax/stat"
 )
 
-// Of returns the document of a report, short or with all details.
+// Of returns the document of a report: the short one, or the one with all details.
 func Of(r *report.Report, details bool) block.Document {
 	a := assess.Of(r)
 	if details {
@@ -31,7 +31,7 @@ func Of(r *report.Report, details bool) block.Document {
 	return short(r, a)
 }
 
-// Folded returns the short document with all details in a fold.
+// Folded returns the short document, with all details in a fold.
 func Folded(r *report.Report) block.Document {
 	a := assess.Of(r)
 	d := short(r, a)
@@ -39,7 +39,7 @@ func Folded(r *report.Report) block.Document {
 	return d
 }
 
-// first returns the answer, the caveats, and at most most expectations.
+// first returns the answer, the warnings, and up to `most` expectations.
 func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	out := []block.Block{block.Answer{Text: a.Answer()}}
 	if b := banner(r); b != nil {
@@ -48,7 +48,7 @@ func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	return append(out, expectations(r, most)...)
 }
 
-// atCaches are the rules about results that a cache served.
+// atCaches lists the rules about results that came from a cache.
 var atCaches = []string{rules.CacheServed.ID, rules.WriteAbsorbed.ID, rules.LineRateExceeded.ID}
 
 func banner(r *report.Report) (out []string) {
@@ -104,7 +104,8 @@ func banner(r *report.Report) (out []string) {
 	return out
 }
 
-// lost reports how many trials have no result, and why the first of them has none.
+// lost returns a line with the number of trials for which why returns a reason, and the reason for the first. It
+// returns nil if there are none.
 func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
 	n, first := 0, ""
 	for _, t := range r.Trials {
@@ -121,7 +122,7 @@ func lost(r *report.Report, how string, why func(*report.Trial) string) []string
 	return []string{fmt.Sprintf("%d of %s %s. The first: %s", n, format.Plural(len(r.Trials), "trial"), how, first)}
 }
 
-// mostReason is the number of columns of a trial's error in a banner.
+// mostReason is the maximum width of a trial's error in a banner, in columns.
 const mostReason = 160
 
 // A cell is a row of a deciding metric, with its section.
@@ -144,7 +145,7 @@ func cellsOf(r *report.Report) (out []cell) {
 // work returns the name of the workload, with the metric if it is not a rate.
 func (c cell) work() string { return format.Work(c.s.Workload, format.Label(c.s.Metric)) }
 
-// invalidBy returns the rule that made the cell invalid, or "".
+// invalidBy returns the rule that makes the cell invalid, or "".
 func (c cell) invalidBy(r *report.Report) string {
 	if c.r.Verdict != stat.NotComparable && c.r.Verdict != stat.TooManyDiscarded {
 		return ""
@@ -157,16 +158,16 @@ func (c cell) invalidBy(r *report.Report) string {
 	return ""
 }
 
-// cached reports whether the cell is invalid because a cache answered.
+// cached reports whether the cell is invalid because its data came from a cache.
 func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c.invalidBy(r)) }
 
-// mostLines is the number of lines for a layout's tables in the short document.
+// mostLines is the maximum number of lines for the layout's tables, or for expectations, in the short document.
 const mostLines = 15
 
 // short returns the document that fits on one screen.
 func short(r *report.Report, a assess.Assessment) block.Document {
 	d := block.Document{Title: r.Run.Name, Blocks: first(r, a, mostLines)}
-	if len(r.Trials) == 0 { // show only why nothing was measured
+	if len(r.Trials) == 0 { // only show why nothing was measured
 		d.Blocks = append(d.Blocks, reasons(r, a.Answer())...)
 		d.Blocks = append(d.Blocks, next(r, false)...)
 		return d
@@ -196,10 +197,10 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 	return d
 }
 
-// mostInsights is the number of sentences below the matrix in the short document.
+// mostInsights is the maximum number of sentences below the matrix in the short document.
 const mostInsights = 3
 
-// insights returns sentences about what the matrix cannot show, and the rules behind the causes among them.
+// insights returns sentences about facts that the matrix cannot show, and the rules of the causes that they mention.
 func insights(a assess.Assessment) (out []block.Block, reported []string) {
 	var items []block.Item
 	for _, s := range a.Sentences[1:] {
@@ -221,10 +222,10 @@ func insights(a assess.Assessment) (out []block.Block, reported []string) {
 	return []block.Block{block.List{Items: items, Joined: true}}, reported
 }
 
-// Shorter trials give a first look.
+// firstLook is the trial length below which a run is called a first look.
 const firstLook = 5 * time.Second
 
-// circumstances describes in a line how the run was measured.
+// circumstances describes in one line how the run was measured.
 func circumstances(r *report.Report) string {
 	var parts []string
 	p := r.Protocol
@@ -252,7 +253,8 @@ func circumstances(r *report.Report) string {
 	return strings.Join(parts, ", ") + "."
 }
 
-// starts returns how often the machines were started for the rounds, "" if there is only this host or it is not known.
+// starts describes how often the machines were started. It returns "" if the run uses only this host, or if the
+// number is unknown.
 func starts(r *report.Report) string {
 	n := 0
 	for _, t := range r.Trials {
@@ -270,7 +272,7 @@ func starts(r *report.Report) string {
 // mostWarnings is the number of warnings that the short document names.
 const mostWarnings = 2
 
-// warnings lists the run's warnings in a line, except for those in reported.
+// warnings lists the run's warnings in one line, except those in reported.
 func warnings(r *report.Report, reported []string) string {
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
@@ -284,11 +286,11 @@ func warnings(r *report.Report, reported []string) string {
 	return "Warnings: " + format.Enumerate(warned, mostWarnings, "") + "."
 }
 
-// shown are the rules that other parts of the short document report.
+// shown lists the rules that other parts of the short document report.
 var shown = []string{rules.Emulated.ID, rules.ShortTrial.ID, rules.StoppedEarly.ID, rules.RunnerDied.ID, rules.Steal.ID, rules.TargetNotOpened.ID,
 	rules.DurabilityDiffers.ID, rules.TrialFailed.ID, rules.TrialDiscarded.ID, rules.Imported.ID}
 
-// steal returns the median CPU time that trials with that warning lost.
+// steal returns the median share of CPU time stolen from the trials with the finding "steal", or 0.
 func steal(r *report.Report) float64 {
 	var xs []float64
 	for _, t := range r.Trials {
@@ -304,10 +306,10 @@ func steal(r *report.Report) float64 {
 	return stat.Median(xs).Estimate
 }
 
-// quoted is the length of the trials that Redo asks for.
+// quoted is the trial length of the command that the step Redo proposes.
 const quoted = 10 * time.Second
 
-// spent reports whether the workloads that stopped early had all their rounds, so that there is nothing to resume.
+// spent reports whether the workloads that stopped early ran all their rounds, so that there is nothing to resume.
 func spent(r *report.Report) (all bool) {
 	for _, f := range r.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID {
@@ -329,7 +331,7 @@ func next(r *report.Report, details bool) []block.Block {
 	return nil
 }
 
-// steps returns the next commands with their durations.
+// steps returns the next commands with their expected durations.
 func steps(r *report.Report, details bool) []block.Step {
 	if r.Run.ID == "" {
 		return nil
@@ -351,7 +353,7 @@ func steps(r *report.Report, details bool) []block.Step {
 		}
 	}
 	finish := slices.ContainsFunc(steps, func(s block.Step) bool { return s.Name == "Finish" })
-	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run is not resumed by its id
+	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run cannot be resumed by its id
 	if !finish && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
 	}
@@ -381,7 +383,7 @@ func steps(r *report.Report, details bool) []block.Step {
 
 var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+`)
 
-// again returns a command with other flags. They go before the arguments of fio.
+// again returns the command with flags added or replaced. It puts them before the arguments of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags
@@ -404,7 +406,8 @@ func about(d time.Duration) string {
 	return fmt.Sprintf("about %.0f h", math.Ceil(d.Hours()))
 }
 
-// reasons returns the notes of a run that measured nothing. Of a note that the answer has, it returns the hint.
+// reasons returns the notes of a run that measured nothing. If the answer already contains a note, reasons returns
+// only its hint.
 func reasons(r *report.Report, answer string) (out []block.Block) {
 	var rest []block.Note
 	for _, n := range inOrder(r) {
@@ -422,7 +425,7 @@ func reasons(r *report.Report, answer string) (out []block.Block) {
 	return out
 }
 
-// notes returns all notes: about the run, about every row, and the numbered ones.
+// notes returns all notes: those about the run, those about every row, and the numbered ones.
 func notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {
@@ -443,10 +446,10 @@ func inOrder(r *report.Report) (items []block.Note) {
 	return items
 }
 
-// linesOfNote is the number of sentences of a note that a page shows above the fold.
+// linesOfNote is the number of sentences of a note that a page shows without unfolding.
 const linesOfNote = 4
 
-// Note returns a note of a report as a block.
+// Note converts a note of a report to a block.
 func Note(n report.Note) block.Note {
 	tone := block.Quiet
 	switch n.Severity {

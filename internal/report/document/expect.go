@@ -10,8 +10,8 @@ import (
 	"iotax/internal/report/format"
 )
 
-// expectations returns the plan's expectations with the intervals that decided them, missed and undecided ones first. most
-// limits their number, 0 is all.
+// expectations returns the plan's expectations with the intervals that decided them. If most is not 0, it omits
+// expectations beyond that number: met ones first, then undecided ones.
 func expectations(r *report.Report, most int) []block.Block {
 	if r.Expected == nil || len(r.Trials) == 0 {
 		return nil

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	mostColumns = 4  // workloads as columns; if there are more, targets are the columns
-	mostRows    = 12 // those with the largest losses
-	mostAcross  = 8  // of them, if targets are columns, whose names take several lines
+	mostColumns = 4  // maximum number of workloads as columns; if there are more, targets become the columns
+	mostRows    = 12 // the rows with the largest losses
+	mostAcross  = 8  // if targets are the columns, because their names take several lines
 	mostNotes   = 5
-	mostUnsure  = 2 // cells too noisy to call that have a note of their own, one more if only one target is compared
+	mostUnsure  = 2 // cells too noisy to call that get their own note; one more if only one target is compared
 )
 
-// matrix returns a table of the loss of each target under each workload, from the least to the largest, the counts of verdicts,
-// and notes on cells without a verdict.
+// matrix returns a table of the loss of each target under each workload, ordered from the smallest to the largest,
+// the counts of verdicts, and notes on cells without a verdict.
 func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}}
 	var works []string            // workloads, with the metric if it is not a rate
-	worst := map[string]float64{} // by target and by work
+	worst := map[string]float64{} // by target, and by work
 	for _, c := range cellsOf(r) {
 		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
-			continue // takes no part in the workload
+			continue // the target does not run the workload
 		}
 		m.cells[[2]string{c.r.Target, c.work()}] = c
 		if !slices.Contains(works, c.work()) {
@@ -126,7 +126,7 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	out := []block.Block{t}
 	sum := m.sum()
 	if len(sum) == 1 && a.Sentences[0].Kind == assess.SaysUnsure {
-		sum = nil // the answer has it
+		sum = nil // the answer already reports it
 	}
 	if left > 1 {
 		sum = append(sum, fmt.Sprintf("%d more with smaller losses: --details", left))
@@ -140,7 +140,7 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	return out
 }
 
-// shared removes the words that all names share.
+// shared removes the words that all names have in common. It returns them and the remaining names.
 func shared(names []string) (words string, rest []string) {
 	rest = slices.Clone(names)
 	for _, word := range strings.Fields(names[0]) {
@@ -157,21 +157,21 @@ func shared(names []string) (words string, rest []string) {
 	return strings.TrimSpace(words), rest
 }
 
-// making is the state of building a matrix.
+// making is the state while a matrix is built.
 type making struct {
 	*report.Report
 	said     []assess.Sentence
 	cells    map[[2]string]cell // by target and work
-	longest  float64            // factor of the largest loss
-	plain    bool               // not all ratios are of speed
+	longest  float64            // the largest loss, as a factor
+	plain    bool               // not all ratios compare speed
 	compared bool
-	unsure   int // cells too noisy to call
+	unsure   int // number of cells too noisy to call
 
 	mostUnsure int
 	notes      []block.Note
 }
 
-// note returns the number of a note. Equal texts share a note.
+// note returns the number of a note with the text. Equal texts share a note.
 func (m *making) note(text string) []int {
 	for _, n := range m.notes {
 		if n.Text == text {
@@ -283,7 +283,7 @@ func (m *making) BaselineOf(workload string) string {
 	return m.Baseline
 }
 
-// sentences returns those of a kind about a cell, or about its target if that could not be opened.
+// sentences returns the sentences of a kind about a cell, or about its target if the target could not be opened.
 func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sentence) {
 	for _, x := range m.said {
 		if x.Kind == kind && slices.ContainsFunc(x.Figures, func(f assess.Figure) bool {

@@ -17,7 +17,7 @@ import (
 	"iotax/stat"
 )
 
-// A page has the parts that only pages show: charts, tiles, facts, and every trial.
+// A page contains the parts that only pages show: charts, tiles, facts, and every trial.
 type page struct {
 	trials    map[report.Cell][]*report.Trial
 	timelines map[string]*report.Timeline
@@ -26,7 +26,8 @@ type page struct {
 	trend     func(compare.CellMetric) string
 }
 
-// Page returns the document with all details for a page. trend returns the address of a number's history and may be nil.
+// Page returns the document with all details for a page. trend returns the address of a number's trend and may be
+// nil.
 func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Document, error) {
 	p := &page{trials: r.Counting(), hues: huesOf(r), trend: trend}
 	var err error
@@ -45,7 +46,7 @@ func Page(r *report.Report, trend func(compare.CellMetric) string) (block.Docume
 	return d, nil
 }
 
-// when returns date, duration and status of the run, and its baseline.
+// when returns the date, the duration and the status of the run, and its baseline.
 func when(r *report.Report) string {
 	var parts []string
 	if !r.Run.Start.IsZero() {
@@ -63,7 +64,8 @@ func when(r *report.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// top returns what follows the banner: the machine, the tiles, all ratios as a plot and as a table.
+// top returns the blocks after the banner: the machine, the tiles, the next steps, and all ratios as a plot and as a
+// table.
 func (p *page) top(r *report.Report) (out []block.Block) {
 	for _, s := range []string{assess.Environment(r), assess.Job(r)} {
 		if s != "" {
@@ -90,7 +92,7 @@ func (p *page) top(r *report.Report) (out []block.Block) {
 		Key: verdictKeys, Views: []string{"× slower", "% of baseline"}}}}, p.overview(r))
 }
 
-// others returns the targets other than the baseline that ratios are relative to: "node-local export or guest ext4".
+// others lists the targets other than the baseline that ratios are relative to: "node-local export or guest ext4".
 func others(r *report.Report) string {
 	var names []string
 	for _, s := range r.Sections {
@@ -178,7 +180,7 @@ func tiles(r *report.Report) []block.Tile {
 	return []block.Tile{worse, largest, measured, fair}
 }
 
-// count counts the notes by severity.
+// count returns the number of notes by severity.
 func count(r *report.Report) map[iotax.Severity]int {
 	out := map[iotax.Severity]int{}
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
@@ -187,7 +189,7 @@ func count(r *report.Report) map[iotax.Severity]int {
 	return out
 }
 
-// severities prints the counts: "1 invalid, 3 warnings, 2 remarks".
+// severities formats the counts: "1 invalid, 3 warnings, 2 remarks".
 func severities(counts map[iotax.Severity]int) string {
 	var out []string
 	if n := counts[iotax.Invalid]; n > 0 {
@@ -202,7 +204,7 @@ func severities(counts map[iotax.Severity]int) string {
 	return strings.Join(out, ", ")
 }
 
-// overview returns a table of all ratios, to sort and to filter.
+// overview returns a table of all ratios that readers can sort and filter.
 func (p *page) overview(r *report.Report) block.Fold {
 	t := block.Table{Head: []string{"workload", "target", "median", "ratio", "verdict"}, Wraps: []int{0, 1}}
 	for _, s := range r.Sections {
@@ -242,7 +244,7 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// trends links each row of t to the history of its number.
+// trends links each row of t to the trend of its number.
 func (p *page) trends(t *block.Table, part []report.Section) {
 	k := 0
 	for _, s := range part {
@@ -296,7 +298,8 @@ func (p *page) charts(r *report.Report, part []report.Section) (out []block.Bloc
 	return out
 }
 
-// secondary lists the other metrics of a workload: a row for each, a column for each target.
+// secondary returns a table of the other metrics of a workload, with a row for each metric and a column for each
+// target.
 func secondary(s *report.Section) block.Block {
 	t := block.Table{Head: []string{"median"}, Wraps: []int{0}}
 	at := map[string]int{}
@@ -403,11 +406,11 @@ func pairs(m map[string]string) []block.Block {
 	return []block.Block{t}
 }
 
-// mostListed is the number of trials that a page lists.
+// mostListed is the maximum number of trials that a page lists.
 const mostListed = 2000
 
-// listedTrials returns the trials of the table in their order. If there are too many, it prefers trials without a result, then
-// early ones.
+// listedTrials returns the trials for the table, in order of Seq. If there are too many, it prefers trials without a
+// result, then early ones.
 func listedTrials(all []*report.Trial) []*report.Trial {
 	if len(all) <= mostListed {
 		return all
@@ -474,7 +477,7 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
 }
 
-// with inserts a chart below the heading of blocks. Text has none.
+// with inserts a chart below the heading of blocks. It returns blocks unchanged for text output.
 func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 	if p == nil || c.Drawing == nil {
 		return blocks

@@ -15,7 +15,7 @@ import (
 	"iotax/stat"
 )
 
-// Of many points the least and the greatest stay.
+// Thinning a long series keeps its minimum and maximum.
 func TestThinnedSeries(t *testing.T) {
 	long := iotax.Series{}
 	for i := range 3600 {
@@ -42,7 +42,7 @@ func TestCostIsDrawn(t *testing.T) {
 	known := stat.Interval{Estimate: 300 << 20, Lo: 300 << 20, Hi: 300 << 20, N: 6}
 	c := &report.Cost{Workload: "w", Label: "m", Cells: []report.CostCell{{Target: "b", Speed: known, CPU: format.Lone(math.NaN()), Memory: known}}}
 	drawn := costCharts(c, map[string]int{})
-	if len(drawn) != 2 { // the CPU is not known
+	if len(drawn) != 2 { // CPU time is unknown, so it has no chart
 		t.Fatalf("%d charts", len(drawn))
 	}
 	if s := string(chart.SVG(drawn[1].Drawing)); !strings.Contains(s, "serving memory 300.0 MiB") || !strings.Contains(s, `class="bar"`) {
@@ -63,7 +63,7 @@ func TestTrialsCountFromOne(t *testing.T) {
 	t.Error("no list of trials")
 }
 
-// The tiles count what the rows say.
+// The tiles show the same counts as the rows.
 func TestTiles(t *testing.T) {
 	r := report.New(reporttest.Fixture())
 	got := tiles(r)
@@ -96,7 +96,7 @@ func TestTiles(t *testing.T) {
 	}
 }
 
-// The bars of a waterfall are as long together as the whole's, on the logarithmic axis.
+// On the logarithmic axis, the bars of the layers add up to the bar of the total.
 func TestWaterfallAddsUp(t *testing.T) {
 	w := report.Waterfall{Workload: "w", Chain: []string{"device", "a", "b", "c"}, Start: format.Lone(100), Total: report.Hop{Ratio: format.Lone(.5 * .8 * 1.25)}}
 	for i, r := range []float64{.5, .8, 1.25} {
@@ -120,7 +120,7 @@ func TestWaterfallAddsUp(t *testing.T) {
 	}
 }
 
-// Of very many trials a page lists those without a result, and others.
+// If there are too many trials, the page lists all trials without a result and some of the others.
 func TestListedTrials(t *testing.T) {
 	var all []*report.Trial
 	for i := range 3 * mostListed {
@@ -144,7 +144,7 @@ func TestListedTrials(t *testing.T) {
 	}
 }
 
-// The command that is proposed has each flag once, before the arguments of fio.
+// The proposed command contains each flag only once, before the arguments of fio.
 func TestAgain(t *testing.T) {
 	const flags = "--trial 10s --budget 20m"
 	for command, want := range map[string]string{
