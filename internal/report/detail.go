@@ -11,24 +11,25 @@ import (
 	"iotax/stat"
 )
 
-// Data that only charts need is computed on demand, because it costs more than the rest of the report.
+// Data that only charts need is computed on demand, because it takes longer than the rest of the report.
 
-// A Distribution is the distribution of latencies of one kind on each target, from the merged histograms of all valid trials.
+// A Distribution contains the distribution of one kind of latency on each target, from the merged histograms of all
+// valid trials.
 type Distribution struct {
 	Workload string
-	Name     string // of the histogram: "read.latency"
+	Name     string // name of the histogram, for example "read.latency"
 	Label    string
 	Unit     string
 	Cells    []DistributionCell
 }
 
-// A DistributionCell is one target's distribution. Its quantiles end where fewer than 100 observations are beyond.
+// A DistributionCell is one target's distribution. Its quantiles end where fewer than 100 observations lie beyond.
 type DistributionCell struct {
 	Target    string
 	Quantiles []Quantile // ascending
 }
 
-// At returns the q quantile, NaN beyond the last one.
+// At returns the quantile q, or NaN beyond the last known quantile.
 func (c DistributionCell) At(q float64) float64 {
 	for _, x := range c.Quantiles {
 		if x.Q >= q {
@@ -38,41 +39,41 @@ func (c DistributionCell) At(q float64) float64 {
 	return math.NaN()
 }
 
-// A Quantile means that the share Q of all observations is at most Value.
+// A Quantile is a point of a distribution: the share Q of all observations is at most Value.
 type Quantile struct{ Q, Value float64 }
 
-// A Timeline is the speed during the trials of each target under one workload.
+// A Timeline shows a number during the trials of each target under one workload.
 type Timeline struct {
 	Workload string
-	Name     string // of the series: "read.iops"
+	Name     string // name of the series, for example "read.iops"
 	Label    string
 	Unit     string
 	Cells    []TimelineCell
-	Cost     bool        // CPU or memory, which need not be steady
+	Cost     bool        // CPU or memory, which is not judged for steadiness
 	Serving  []*Timeline // memory and CPU of the processes that serve the targets, during the same trials
 }
 
 // A TimelineCell is one target's timeline.
 type TimelineCell struct {
 	Target       string
-	Trials       []TimelineTrial // the valid ones, by round; if there are very many, an even selection
-	Count        int             // of the valid trials
+	Trials       []TimelineTrial // valid trials with the series, by round; evenly sampled if there are too many
+	Count        int             // number of all valid trials
 	Mean         float64         // over all intervals of Trials
-	Steady, Told int             // trials in a steady state (stat.SteadyState), and trials long enough for one
+	Steady, Told int             // Told: number of Trials long enough for a steady state (stat.SteadyState); Steady: number of Trials that reached it
 }
 
 // A TimelineTrial is the series of one trial.
 type TimelineTrial struct {
 	Round  int
-	Length float64 // of the measured window, s
+	Length float64 // of the measured window, in seconds
 	Series iotax.Series
 	Steady stat.Steady
 }
 
-// A Cost is the speed of a workload on each target, and the resources of this host that it took.
+// A Cost shows the speed of a workload on each target, and the resources of this host that it needed.
 type Cost struct {
 	Workload string
-	Metric   string // of Speed
+	Metric   string // the metric of Speed
 	Label    string
 	Unit     string
 	Cells    []CostCell
@@ -81,12 +82,12 @@ type Cost struct {
 // A CostCell is one target's cost. A missing number is NaN.
 type CostCell struct {
 	Target string
-	Speed  stat.Interval // median over trials
-	CPU    stat.Interval // of this host per I/O, all processes together, s
-	Memory stat.Interval // peak resident memory of the processes that serve the target, B
+	Speed  stat.Interval // median over the trials
+	CPU    stat.Interval // CPU time of all processes of this host per I/O, in seconds
+	Memory stat.Interval // peak resident memory of the processes that serve the target, in bytes
 }
 
-// Counting returns the valid trials of each cell in the order of rounds.
+// Counting returns the valid trials of each cell, ordered by round.
 func (r *Report) Counting() map[Cell][]*Trial {
 	out := make(map[Cell][]*Trial, len(r.byCell))
 	for c, all := range r.byCell {
@@ -104,7 +105,7 @@ func (r *Report) Counting() map[Cell][]*Trial {
 	return out
 }
 
-// Distributions returns those of a workload, one for each histogram that any of its trials has.
+// Distributions returns the distributions of a workload, one for each histogram.
 func (s *Section) Distributions(r *Report) []Distribution {
 	var out []Distribution
 	for _, row := range s.Rows {
@@ -130,7 +131,7 @@ func (s *Section) Distributions(r *Report) []Distribution {
 	return out
 }
 
-// quantileCurve returns all quantiles of a histogram, up to the last with 100 observations beyond it.
+// quantileCurve returns all quantiles of a histogram up to the last one with 100 observations beyond it.
 func quantileCurve(h iotax.Histogram) []Quantile {
 	total := 0.0
 	for _, b := range h.Bins {
@@ -160,11 +161,11 @@ func quantileCurve(h iotax.Histogram) []Quantile {
 	return out
 }
 
-// Limits of the trials that a picture shows. More lines cannot be distinguished, and the page would get too large.
+// Limits on the number of drawn trials. More lines cannot be distinguished, and would make the page too large.
 const (
-	mostDrawn    = 60   // of a cell
-	mostDrawnAll = 6000 // of a run
-	leastDrawn   = 4    // of a cell, whatever the number of cells
+	mostDrawn    = 60   // per cell
+	mostDrawnAll = 6000 // per run
+	leastDrawn   = 4    // per cell, however many cells there are
 )
 
 // toDraw selects the trials of each cell whose series are drawn, evenly over the run.
@@ -183,7 +184,7 @@ func toDraw(trials map[Cell][]*Trial) map[Cell][]*Trial {
 	return out
 }
 
-// series reads the series of the trials, by Seq.
+// series reads the series of the trials. The result is indexed by Seq.
 func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error) {
 	var seqs []int
 	for _, ts := range trials {
@@ -201,7 +202,7 @@ func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error
 	return out, nil
 }
 
-// Timelines returns the timeline of each workload. It needs a valid trial with a series of two intervals.
+// Timelines returns the timeline of each workload that has a valid trial with a series of at least two intervals.
 func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
 	chosen := toDraw(trials)
 	series, err := r.series(chosen)
@@ -233,7 +234,8 @@ func (s *Section) timeline(trials map[Cell][]*Trial, series map[int][]iotax.Seri
 	return nil
 }
 
-// serving returns the timelines of the processes that serve the targets: a guest's QEMU, the servers of its shares.
+// serving returns the timelines of the processes that serve the targets: a guest's QEMU, and the servers of its
+// shares.
 func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (out []*Timeline) {
 	for _, name := range []string{iotax.ValueMemoryHostRSS, iotax.ValueCPUHost} {
 		if tl := s.during(name, trials, series, all); tl != nil {
@@ -244,7 +246,7 @@ func (s *Section) serving(trials map[Cell][]*Trial, series map[int][]iotax.Serie
 	return out
 }
 
-// during returns the timeline of one series, nil if no trial has it.
+// during returns the timeline of one series, or nil if no trial has the series.
 func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][]iotax.Series, all map[Cell][]*Trial) (tl *Timeline) {
 	for _, row := range s.Rows {
 		c := TimelineCell{Target: row.Target, Mean: math.NaN(), Count: len(all[Cell{row.Target, s.Workload}])}
@@ -279,7 +281,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 	return tl
 }
 
-// Cost returns the workload's cost, nil if neither CPU nor memory is known of any target.
+// Cost returns the workload's cost, or nil if neither CPU time nor memory is known for any target.
 func (s *Section) Cost(trials map[Cell][]*Trial) *Cost {
 	c := &Cost{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit}
 	known := false

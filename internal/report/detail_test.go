@@ -10,7 +10,7 @@ import (
 	"iotax/stat"
 )
 
-// The curve of quantiles is the one that stat.Quantile reads, and ends where its figures do.
+// The quantile curve agrees with stat.Quantile and ends where stat.Quantile stops returning values.
 func TestDistributions(t *testing.T) {
 	r := New(reporttest.Detailed())
 	trials := r.Counting()
@@ -46,7 +46,8 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// A discarded round and a failed trial are in no picture, a stall survives thinning, a step is not steady.
+// Timelines omit discarded rounds and failed trials, thinning preserves a stall, and a trial with a step is not
+// steady.
 func TestTimeline(t *testing.T) {
 	r := New(reporttest.Detailed())
 	timelines, err := r.Timelines(r.Counting())
@@ -86,7 +87,7 @@ func TestCost(t *testing.T) {
 	for _, tr := range trials {
 		tr.Values = append(tr.Values, iotax.Value{Name: "read.iops", Value: 1000, Unit: iotax.PerSecond}, iotax.Value{Name: iotax.ValueCPUHostUsed, Value: 2, Unit: iotax.RatioUnit})
 		metric.Derive(tr)
-		if tr.Target != run.Baseline { // nothing serves a directory of this host
+		if tr.Target != run.Baseline { // no process serves a directory of this host
 			tr.Values = append(tr.Values, iotax.Value{Name: "memory.serving", Value: 300 << 20, Unit: iotax.Bytes})
 		}
 	}
@@ -95,7 +96,7 @@ func TestCost(t *testing.T) {
 	if c == nil || len(c.Cells) != 2 {
 		t.Fatalf("%+v", c)
 	}
-	// Two CPUs for a thousand I/Os a second is 2 ms each.
+	// Two CPUs at a thousand I/Os per second are 2 ms per I/O.
 	for i, memory := range []float64{math.NaN(), 300 << 20} {
 		got := c.Cells[i]
 		if known := !math.IsNaN(memory); math.Abs(got.CPU.Estimate-.002) > 1e-12 || known == math.IsNaN(got.Memory.Estimate) || known && got.Memory.Estimate != memory {

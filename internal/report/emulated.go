@@ -1,6 +1,6 @@
 package report
 
-// Emulated returns the targets whose guests were emulated, in the run's order.
+// Emulated returns the names of the targets with emulated guests, in the run's order.
 func (r *Report) Emulated() []string {
 	var names []string
 	for _, t := range r.Run.Targets {
@@ -11,7 +11,7 @@ func (r *Report) Emulated() []string {
 	return names
 }
 
-// Banner returns the caveat below the first line of every report of emulated guests, or "".
+// Banner returns the warning that every report of emulated guests shows below its first line, or "".
 func (r *Report) Banner() string {
 	if len(r.Emulated()) == 0 {
 		return ""

@@ -13,23 +13,23 @@ import (
 	"iotax/stat"
 )
 
-// An Expected is what the run shows of an expectation at one target.
+// An Expected is the outcome of an expectation on one target.
 type Expected struct {
-	expect.Expectation // Target is set
+	expect.Expectation // Target is always set
 	Outcome            expect.Outcome
-	Unit               string        // of Value: the metric's, or that of a ratio
-	Value              stat.Interval // that decided, at the level of the run
-	Why                string        // of one that is undecided for another reason than its interval
-	File               string        // of the plan that has it, "" for the command line
+	Unit               string        // unit of Value: that of the metric, or that of a ratio
+	Value              stat.Interval // the deciding interval, at the confidence level of the run
+	Why                string        // why the outcome is undecided, if not because of the interval
+	File               string        // the plan file with the expectation; "" for the command line
 	Line               int
 
-	planned int    // its place in the plan
-	from    string // the target whose values it is a share of, or the target
-	unit    string // of the metric
+	planned int    // index of the expectation in the plan
+	from    string // the target whose values it is a share of; otherwise the target itself
+	unit    string // unit of the metric
 	rounds  int
 }
 
-// expected has what the trials of a workload show of its expectations, while their histograms are there.
+// expected measures the expectations of a workload, while the histograms of its trials are in memory.
 func (b *builder) expected(w iotax.WorkloadInfo) error {
 	if b.Run.Presentation == nil {
 		return nil
@@ -51,7 +51,8 @@ func (b *builder) expected(w iotax.WorkloadInfo) error {
 	return nil
 }
 
-// expectations decides those of the plan, the missed ones first and then the undecided ones. All findings are known.
+// expectations decides the outcomes and sorts missed ones first, then undecided ones. It must be called after all
+// findings are known.
 func (b *builder) expectations() {
 	slices.SortStableFunc(b.Expected, func(x, y Expected) int { return cmp.Compare(x.planned, y.planned) })
 	for i := range b.Expected {
@@ -72,8 +73,8 @@ func (b *builder) expectations() {
 	})
 }
 
-// dots are what the trials of a cell measured of a metric, in the order of the rounds: NaN of a quantile for which a trial is too
-// short.
+// dots returns the values of a metric in the trials of a cell, ordered by round. If a trial is too short for a
+// quantile, its value is NaN.
 func (b *builder) dots(c Cell, metric string) (dots []Dot) {
 	_, _, quantile := iotax.Quantile(metric)
 	for _, t := range b.byCell[c] {
@@ -129,8 +130,8 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 	return x
 }
 
-// invalid reports whether a check found that the numbers of a cell must not be quoted, whatever it found of the baseline. Values that
-// only lack a ratio, because they are 0, can be quoted.
+// invalid reports whether a check found that a cell's numbers are invalid, whatever it found about the baseline.
+// Values that only lack a ratio, because they are 0, remain valid.
 func (b *builder) invalid(c Cell) bool {
 	return b.tooManyDiscarded(c) || slices.ContainsFunc(b.found, func(n *Note) bool {
 		return n.Severity == iotax.Invalid && n.Rule != rules.NoRatio.ID && slices.ContainsFunc(n.raw, func(i rawItem) bool {
@@ -139,7 +140,7 @@ func (b *builder) invalid(c Cell) bool {
 	})
 }
 
-// Outcomes counts the expectations by their outcome.
+// Outcomes counts the expectations by outcome.
 func (r *Report) Outcomes() map[expect.Outcome]int {
 	n := map[expect.Outcome]int{}
 	for _, x := range r.Expected {

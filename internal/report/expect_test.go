@@ -52,7 +52,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// Trials that are too short for a percentile have it together.
+// If each trial is too short for a percentile, their pooled I/Os decide.
 func TestExpectedOfPooledRounds(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	run.Presentation.Expect = append(run.Presentation.Expect, iotax.Expectation{Text: "4k random read: read.latency.p99.9 < 1ms"})
@@ -75,7 +75,7 @@ func TestExpectedOfPooledRounds(t *testing.T) {
 	}
 }
 
-// A number that must not be quoted decides nothing, on either side of a ratio.
+// An invalid number does not decide an expectation, on either side of a ratio.
 func TestInvalidDecidesNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	var ofDisk []*iotax.Trial
@@ -92,7 +92,7 @@ func TestInvalidDecidesNothing(t *testing.T) {
 	}
 }
 
-// A baseline that is 0 has no ratio. The values themselves still decide.
+// A baseline of 0 has no ratio, but the values themselves still decide.
 func TestExpectationBesideZero(t *testing.T) {
 	const name = "read.stall.above-100ms"
 	run, trials := reporttest.RunOf(8, map[string][]string{"w": {name}},
@@ -112,7 +112,7 @@ func TestExpectationBesideZero(t *testing.T) {
 	}
 }
 
-// Rounds that do not count decide nothing, and too few have no interval.
+// Discarded rounds do not count, and too few rounds have no interval.
 func TestDiscardedDecideNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	for _, x := range trials {
