@@ -24,8 +24,8 @@ type load struct {
 	job     string          // iotax.FactJob for trials that do not set their own
 }
 
-// check returns an error if the workload cannot run on t. For several targets at once, the workload must support
-// that.
+// check returns an error if the workload cannot run on t. If t combines several targets, the workload must support
+// joint work.
 func (l *load) check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		err := errors.New("it can only be done at one target at a time")
@@ -44,8 +44,8 @@ func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
-// look checks that this host has what the targets on it need, before anything is opened. With keepGoing, only the
-// baseline can stop the run here.
+// look checks this host for what the workloads need, before anything is opened. With keepGoing, it does so only if
+// the baseline is on this host, because other targets may be left out.
 func (r *rig) look(ctx context.Context, keepGoing bool) error {
 	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
 		return nil

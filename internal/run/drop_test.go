@@ -42,8 +42,8 @@ func trialsOf(trials []*iotax.Trial) map[string]int {
 	return n
 }
 
-// A target is measured until it is certainly not the best. The best target and the baseline are measured to the end.
-// An interrupted and resumed run gives the same result.
+// A target is measured until it is shown not to be the best. The best target and the baseline are measured to the
+// end. An interrupted and resumed run gives the same result.
 func TestDropWorst(t *testing.T) {
 	measure := func(stopAt int) ([]*iotax.Trial, *iotax.Run) {
 		w := newWorld()

@@ -11,7 +11,7 @@ import (
 )
 
 // Each round has an explained trial next to each of its trials, alternately before and after it. No result of the run
-// uses explained trials, also after a resume.
+// uses explained trials, even after a resume.
 func TestExplainedTrials(t *testing.T) {
 	w := newWorld()
 	watched, explained, reviewed := 0, 0, 0

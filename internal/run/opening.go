@@ -69,7 +69,7 @@ func (r *rig) tell() {
 
 // open opens all targets and prepares every cell. A target that cannot be opened is recorded in run.Targets with its
 // error. Without keepGoing, open returns the first such error, so that the user learns of it before measuring starts.
-// If fewer than two targets remain, open returns all errors.
+// With keepGoing, it returns errors only if the baseline failed or fewer than two targets remain.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		}
 		target, err := r.openTarget(ctx, t)
 		if err != nil {
-			if ctx.Err() != nil { // the interruption is the only cause
+			if ctx.Err() != nil { // the error is only a result of the interruption
 				r.describe(run)
 				return context.Cause(ctx)
 			}

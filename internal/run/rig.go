@@ -30,7 +30,7 @@ type rig struct {
 
 	// A machine that is opened again for each trial has a rig of its own, with the places on it. That rig is opened
 	// and closed while this one stays open.
-	renewed map[string]*rig // by machine: the rig that is checked before the first trial
+	renewed map[string]*rig // by machine: the rig used for the checks before the first trial
 	within  *rig            // the rig that this one is part of, or nil
 	own     string          // if within is set: the name of its machine
 	only    string          // if within is set: the only target on it; "" means all
@@ -139,7 +139,7 @@ const (
 	// readyTime limits preparing a workload, in addition to the time for its files: a tool may have to be copied over
 	// a slow link.
 	readyTime = time.Hour
-	// leastSpeed is the lowest write speed, in B/s, that the time limit of preparing allows for.
+	// leastSpeed is the lowest write speed, in B/s, that the preparation time limit allows for.
 	leastSpeed = 1 << 20
 )
 
@@ -196,8 +196,8 @@ func (r *rig) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// closeRenewed closes the machines that are opened again for each trial. The instances so far served for the checks
-// only.
+// closeRenewed closes the machines that are opened again for each trial. Their first instances were only used for the
+// checks.
 func (r *rig) closeRenewed(ctx context.Context) error {
 	var errs []error
 	for _, c := range r.renewed {

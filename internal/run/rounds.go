@@ -20,13 +20,13 @@ import (
 const (
 	// A cell with this many failures in a row is not tried again. Its failures stay in the report.
 	failuresInARow = 3
-	// A workload stops if more than this share of its rounds is invalid, and at least minLost of them.
+	// A workload stops if at least minLost of its rounds, and more than this share of them, are invalid.
 	maxLostShare = 0.5
 	minLost      = 6
 )
 
 // An engine runs the rounds of a rig. It derives its state from the trials, so a resumed run starts from the stored
-// ones.
+// trials.
 type engine struct {
 	run    *iotax.Run
 	p      *plan.Plan
@@ -66,7 +66,7 @@ type lane struct {
 	about    string                 // the metric of widest, and why widest has no bounds
 	failed   map[string]int         // failures in a row, by target
 	good     map[string]int         // successful trials, by target
-	dropped  map[string]bool        // targets that are certainly not the best (plan.Measure.Drop)
+	dropped  map[string]bool        // targets shown not to be the best (plan.Measure.Drop)
 
 	noLatency bool // an explained trial has shown that the workload records no latency
 
@@ -572,8 +572,8 @@ func (ln *lane) measures(target string) bool {
 	return ln.failed[target] < failuresInARow && !ln.dropped[target]
 }
 
-// dropWorst drops, at an interim analysis, the targets that are certainly not the best, except reference targets. It
-// reports whether it dropped any.
+// dropWorst drops, at an interim analysis, the targets shown not to be the best, except reference targets. It reports
+// whether it dropped any.
 func (e *engine) dropWorst(ln *lane) (found bool) {
 	b := e.p.Measure.Rounds
 	if e.p.Measure.Drop == "" || !stat.IsLook(ln.valid, b.Min, b.Max) {

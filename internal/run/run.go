@@ -46,7 +46,7 @@ type Deps struct {
 	// Evict drops the files under a path of this host from its page cache.
 	Evict func(ctx context.Context, path string) error
 	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier one. The findings report
-	// the CPUs that could not be set. Governor is optional.
+	// the CPUs without that governor. Governor is optional.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
@@ -101,7 +101,7 @@ type Options struct {
 type EventKind string
 
 const (
-	Opening    EventKind = "opening"    // Target, or Text for anything else
+	Opening    EventKind = "opening"    // Target or Text names the object
 	Preparing  EventKind = "preparing"  // Target, Workload
 	Starting   EventKind = "starting"   // a trial: Target, Workload, Round
 	Finished   EventKind = "finished"   // a trial: Trial
@@ -203,7 +203,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		run.Calibration, found = d.Calibrate(ctx, run)
 		run.Findings = mergeFindings(run.Findings, found)
 	}
-	if run.Calibration != nil && ctx.Err() == nil { // syncing another file takes time before the first trial
+	if run.Calibration != nil && ctx.Err() == nil { // avoid a needless update: it delays the first trial
 		err = d.Update(ctx, run)
 	}
 	e := newEngine(run, p, d, r, o, from)

@@ -341,7 +341,8 @@ func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// The hint of a run that stopped early works: the budget ended it, and a resumed run shows whether more rounds help.
+// The hint of a run that stopped early can be followed: the budget ended the run, and resuming it shows whether more
+// rounds help.
 func TestHintOfShortRun(t *testing.T) {
 	w := newWorld()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -469,7 +470,7 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	for _, rounds := range []int{2, 6} { // too few failures to give up, and enough
+	for _, rounds := range []int{2, 6} { // with too few failures to give up, and with enough
 		w.saved, dead = nil, true
 		p := guestPlan("w")
 		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}
@@ -572,8 +573,7 @@ func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	return nil
 }
 
-// Files that could not be removed inside a guest are not an error if the guest or its disk failed. Otherwise they
-// are.
+// A file that could not be removed inside a guest is an error, unless the guest or its disk failed.
 func TestDeadGuestLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		dead bool

@@ -92,7 +92,7 @@ func TestThousandTargets(t *testing.T) {
 	if peak > 100 {
 		t.Errorf("peak memory %d MiB, want 100 at most", peak)
 	}
-	if last > 2*first+50*time.Microsecond { // on a busy machine, steps of some microseconds can double
+	if last > 2*first+50*time.Microsecond { // steps of a few microseconds may double on a busy machine
 		t.Errorf("from trial to trial it takes %v at the start and %v at the end", first, last)
 	}
 }

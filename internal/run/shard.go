@@ -57,10 +57,10 @@ func ParseShard(text string) (Shard, error) {
 
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// Divided reports whether other processes measure parts of the run too.
+// Divided reports whether the run is divided into shards.
 func (s Shard) Divided() bool { return s.Count > 0 }
 
-// round returns the number in the run of the shard's k-th round.
+// round converts k, the index of a round within the shard, to the index of that round in the run.
 func (s Shard) round(k int) int {
 	if !s.Divided() {
 		return k
@@ -76,7 +76,8 @@ func (s Shard) local(round int) int {
 	return round/2/s.Count*2 + round%2
 }
 
-// seq returns the number in the run of the shard's k-th trial. localSeq is its inverse.
+// seq converts k, the index of a trial within the shard, to the number of that trial in the run. localSeq is its
+// inverse.
 func (s Shard) seq(k int) int {
 	if !s.Divided() {
 		return k
@@ -105,7 +106,8 @@ func (s Shard) share(n int) int {
 	return k
 }
 
-// of returns the plan of the shard: a fixed number of rounds, without a precision goal.
+// of returns the plan of the shard: a fixed number of rounds, without a precision goal. It returns an error if p
+// cannot be divided.
 func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	if !s.Divided() {
 		return p, nil
@@ -128,7 +130,7 @@ func (s Shard) of(p *plan.Plan) (*plan.Plan, error) {
 	return &part, nil
 }
 
-// Fits returns an error if p cannot be divided into the shards of s.
+// Fits returns an error if p cannot be divided into s.Count shards.
 func (s Shard) Fits(p *plan.Plan) error {
 	_, err := s.of(p)
 	return err
@@ -248,7 +250,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined is the number of values of a fact that joined lists. It only counts the others.
+// mostJoined is the number of values of a fact that joined lists. If there are more, joined only counts the rest.
 const mostJoined = 4
 
 // joined combines the maps. It joins the different values of a key with commas.

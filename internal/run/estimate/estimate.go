@@ -105,10 +105,10 @@ func writing(bytes int64) time.Duration {
 // searchedRuns limits how many runs with the same name Costs searches.
 const searchedRuns = 20
 
-// Costs returns the costs of p that the last run in db with the same targets and workloads on this host measured, and
-// the id of that run. Workloads without a fixed length are then estimated from that run. If there is no such run,
-// Costs returns assumed costs and "". It notes and skips a run that it cannot read, because no measurement depends on
-// the estimate. The error is the cause of ctx.
+// Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
+// of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, Costs
+// returns assumed costs and "". It notes and skips a run that it cannot read, because no measurement depends on the
+// estimate. The error is the cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	without := func(what string, err error) error {
@@ -166,7 +166,7 @@ func samePlan(p *plan.Plan, r *iotax.Run) *plan.Plan {
 	return q
 }
 
-// took sets in c the times measured by run r of plan q. It reports whether r has trials to measure them.
+// took sets the costs in c to those measured by run r of plan q. It returns false if r has no usable trials.
 func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Trial) bool {
 	around := map[schedule.Cell]stat.Timing{}
 	for _, t := range trials {

@@ -102,7 +102,7 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 		}
 		have, known := sum[what]
 		if op == "mixed" && known || have.Name == "mixed."+what {
-			continue // either the sum or its parts
+			continue // count either the sum or its parts
 		}
 		v.Value += have.Value
 		sum[what] = v

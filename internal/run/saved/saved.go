@@ -82,7 +82,7 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 				return
 			case <-time.After(pause*3/4 + rand.N(pause/2)):
 			}
-			if known, _ := db.Beat(ctx, id, name); known { // saving trials reports a store error
+			if known, _ := db.Beat(ctx, id, name); known { // saving trials also reports store errors
 				pause = beatPause
 			}
 		}
@@ -161,8 +161,8 @@ func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	return slices.DeleteFunc(runs, func(r iotax.Run) bool { return !killed[r.ID] }), err
 }
 
-// stillRuns describes the process that is known to work on a run, with a hint. It returns "" if it does not know that
-// the process is alive.
+// stillRuns describes the process that works on a run, with a hint. It returns "" unless the process is known to be
+// alive.
 func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	silent, known := heard.Silent[who.String()]
 	switch state := who.State(); {
