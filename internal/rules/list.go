@@ -14,8 +14,8 @@ import (
 )
 
 // text contains the rules in the order of docs/reference/rules.md. Each rule is a MIME header, with an empty line
-// between rules. A line that begins with a space continues the field. In Bad and Good,
-// is a line break. {least} is replaced by stat.LeastTrials.
+// between rules. A line that begins with a space continues the field. In Bad and Good, \n is a line break. {least} is
+// replaced by stat.LeastTrials.
 //
 //go:embed rules.txt
 var text string

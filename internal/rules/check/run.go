@@ -104,7 +104,7 @@ func (s *study) others() []string {
 	return slices.DeleteFunc(slices.Clone(s.targets), func(t string) bool { return t == s.run.Baseline })
 }
 
-// reference returns the target that a target is compared with under a workload, or "".
+// reference returns the target that a target is compared with in a workload, or "".
 func (s *study) reference(target, workload string) string {
 	return s.info(target).Reference(s.run.BaselineOf(workload), func(name string) bool { return len(s.cells[[2]string{name, workload}]) > 0 })
 }
@@ -254,8 +254,8 @@ func (s *study) facts() []iotax.Finding {
 	return fs
 }
 
-// engineNBD is fio's engine for NBD exports. It cannot access anything else and fio has no other for them, so
-// comparing it with another engine is intended.
+// engineNBD is fio's only engine for NBD exports and supports nothing else, so comparing it with another engine is
+// intended.
 const engineNBD = "nbd"
 
 // toldBefore maps a fact to the rule with which the fio workload already reported a difference before the first

@@ -137,7 +137,7 @@ func (r reading) seconds() float64 {
 	return r.t.Length.Seconds()
 }
 
-// fact returns a fact of the trial, or if it has none, of its target.
+// fact returns a fact of the trial. If the trial does not have it, fact returns that of the target.
 func (r reading) fact(name string) string {
 	if v, ok := r.t.Facts[name]; ok {
 		return v
@@ -330,7 +330,7 @@ func (r reading) foreignSame(d string) []iotax.Finding {
 	return nil
 }
 
-// flushes reports whether the job flushes before its end.
+// flushes reports whether an option other than end_fsync makes the job sync its writes.
 func (r reading) flushes() bool {
 	return slices.ContainsFunc([]string{"--fsync=", "--fdatasync=", "--sync=", "--fsync_on_close", "--sync_file_range"}, func(o string) bool {
 		return strings.Contains(r.fact(iotax.FactCommand), o)
@@ -479,7 +479,7 @@ func gradual(s iotax.Series, st stat.Step) bool {
 	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false with a NaN
 }
 
-// series returns the IOPS series of a direction, or if there is none, the bandwidth series.
+// series returns the IOPS series of a direction. If there is none, it returns the bandwidth series.
 func (r reading) series(direction string) (iotax.Series, bool) {
 	for _, name := range []string{direction + ".iops", direction + ".bandwidth"} {
 		for _, s := range r.t.Series {

@@ -102,7 +102,7 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 	}
 	v := s.value
 	if key == "bs" {
-		read, write, _ := fio.PerDirection(v) // a job that reads and writes: use the size of the reads
+		read, write, _ := fio.PerDirection(v) // if the job reads and writes, use the size of the reads
 		if v = read; !j.reads() {
 			v = write
 		}
@@ -195,7 +195,8 @@ func (j *job) engine(facts Facts) string {
 	return defaultEngine(Facts{OS: j.system(facts)})
 }
 
-// system returns the operating system that the job's paths indicate, or else that of the facts.
+// system returns the operating system that the job's paths indicate. If they indicate none, it returns that of the
+// facts.
 func (j *job) system(facts Facts) string {
 	names := append(j.files(), split(j.set["directory"].value)...)
 	switch {
@@ -220,7 +221,8 @@ func defaultEngine(facts Facts) string {
 	return "psync"
 }
 
-// sectionEngine returns the engine of the section, or else that of the global sections before it.
+// sectionEngine returns the engine of the section. If it sets none, sectionEngine returns that of the global sections
+// before it.
 func (j *job) sectionEngine(facts Facts) string {
 	if s, ok := j.get("ioengine"); ok {
 		return fio.EngineName(s.value)

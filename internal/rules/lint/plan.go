@@ -121,8 +121,8 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// toldByRuns are rules about plans that ForRun omits, because the trials or the report of a run show the same mistakes:
-// as short-trial, depth-of-sync-engine and durability-differs.
+// toldByRuns are rules about plans that ForRun omits, because the trials or the report of a run show the same
+// mistakes through short-trial, depth-of-sync-engine and durability-differs.
 var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
 // ForRun returns the findings about a plan that belong in the report of its run.
@@ -154,7 +154,7 @@ func BadPlan(errs plan.Errors) []Finding {
 }
 
 // planJobs returns the jobs of a workload. It returns several if the job file or command runs several jobs jointly.
-// All options of the file or command have its position in the plan.
+// The findings about their options point to the file or command in the plan.
 func planJobs(w plan.Workload) []*job {
 	text := w.Value("command")
 	if text == "" {

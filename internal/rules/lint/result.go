@@ -78,7 +78,7 @@ func (j *job) inFlight(ran *fio.Job) int64 {
 	return min(depth, 1<<20) * min(max(clones, int64(ran.Members)), 1<<20)
 }
 
-// A between is the range that a rounded rate stands for.
+// A between is the range of rates that round to a printed rate.
 type between struct{ least, most float64 }
 
 // off reports whether x is outside the range by more than mismatch.
