@@ -27,8 +27,8 @@ const (
 	Failed Answer = "failed" // the version could not be built or measured
 )
 
-// A State is the progress of a bisection. It is saved after every change. Together with the saved runs it is enough
-// to continue.
+// A State is the progress of a bisection. It is saved after every change. With the state and the saved runs, a
+// bisection can continue.
 type State struct {
 	Good   string `json:"good"`
 	Bad    string `json:"bad"`
@@ -53,7 +53,7 @@ type Deps struct {
 	// Left lists the versions that may be the first bad one, given the good versions and the bad one. The best
 	// versions to test next come first: they split the list most evenly. bad is the last.
 	Left func(ctx context.Context, good []string, bad string) ([]string, error)
-	// Build builds a version unless that has been done before. A *BuildError means that the version cannot be built.
+	// Build builds a version unless its build exists. A *BuildError means that the version cannot be built.
 	Build func(ctx context.Context, version string) error
 	// Measure compares a version with the good one in a run with the given id. After each round it calls enough with
 	// the log ratios of all valid rounds (negative: the version is slower), and stops when enough returns a reason. A

@@ -119,7 +119,7 @@ func TestPhiOnlyWhereItIsMoreThanChance(t *testing.T) {
 
 func TestTrialLength(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
-	// Variation of 1 % between trials and 4 % within one second, setup 0.5 s: L = √(0.5·16) = 2.8 s, raised to the
+	// Variation of 1 % between trials and 4 % between seconds, setup 0.5 s: L = √(0.5·16) = 2.8 s, raised to the
 	// minimum of 5 s.
 	r, ts := study(200, 10, func(int, int) float64 { return 0.01 * rnd.NormFloat64() }, func() float64 { return 0.04 * rnd.NormFloat64() })
 	c, err := New(r, ts, nil, false)

@@ -67,7 +67,8 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 }
 
 // Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. For
-// a guest, the study would need a second guest, which would disturb the first and take as long to start.
+// a baseline in a guest, the study would need another guest, which would disturb those of the run and take as long to
+// start.
 func Worth(p *plan.Plan) bool {
 	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= Worthwhile && p.Targets[0].On == plan.Host
