@@ -153,8 +153,7 @@ func appendNew(all []string, name string) []string {
 const sector = 512
 
 // traces returns the traces in the sectors of data, except magics at their offsets. data starts at byte `from` of the
-// device. All signatures are longer than four bytes, so that the random
-// data of a run does not match.
+// device. All signatures are longer than four bytes, so that the random data of a run does not match.
 func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
 		name := traceIn(data[:sector])
