@@ -15,10 +15,10 @@ type MountSpec struct {
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that holds the directory; empty means the baseline"`
 }
 
-// SetScalar takes the type alone: `mount: tmpfs`.
+// SetScalar sets only the type: `mount: tmpfs`.
 func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Traits name the target of a bind mount. The other types have none.
+// Traits names the target of a bind mount. The other types have no target.
 func (s *MountSpec) Traits() (can plan.Traits) {
 	if s.Type == "bind" {
 		can.Of = &s.OfTarget
@@ -26,7 +26,7 @@ func (s *MountSpec) Traits() (can plan.Traits) {
 	return can
 }
 
-// Validate refuses of: for types without a target.
+// Validate returns an error if a type other than bind has `of:`.
 func (s *MountSpec) Validate() error {
 	if s.OfTarget != "" && s.Type != "bind" {
 		return &plan.FieldError{Field: "of", Msg: "is for type bind", Hint: "leave it out"}
@@ -38,10 +38,10 @@ type mount struct {
 	life
 	spec MountSpec
 	tag  string
-	path string // on the host, of a bind mount
+	path string // directory of a bind mount on the host
 }
 
-// prepareMount makes the directory of a bind mount; the engine makes the others.
+// prepareMount makes the directory of a bind mount. The engine makes the other types.
 func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, err error) {
 	m := &mount{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if sp.Type != "bind" {
@@ -52,7 +52,7 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 		return nil, err
 	}
 	m.path = dir + "/bind-" + e.ID
-	// The container's user may differ from ours. The parent directory is private.
+	// The container's user may have another id than this process. The parent directory is private.
 	if err := newHostDir(&m.made, "make bind mount", m.path, 0o777); err != nil {
 		return nil, errors.Join(err, m.made.run(ctx))
 	}
@@ -63,7 +63,7 @@ func (m *mount) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: m.tag, Share: &iotax.Share{Path: m.path, Type: m.spec.Type}}}}
 }
 
-// Attach makes a directory on the mount of the container.
+// Attach makes a directory on the container's mount.
 func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, error) {
 	p, err := m.dirOn(ctx, box, "/mnt/"+m.tag)
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// BucketSpec is `bucket: URL`, a bucket of an S3 store; or `bucket: {from: MACHINE}`, a store that iotax starts on a machine for
-// the run.
+// BucketSpec is `bucket: URL`, a bucket of an existing S3 store, or `bucket: {from: MACHINE}`, a store that iotax
+// starts on a machine for the run.
 type BucketSpec struct {
 	URL         string   `yaml:"url" doc:"existing bucket, as in https://s3.example:9000/bucket; iotax touches only objects under its own prefix"`
 	From        string   `yaml:"from" doc:"machine on which a store is started for the run; empty means the target's own"`
@@ -65,7 +65,7 @@ func (s *BucketSpec) Traits() plan.Traits {
 	return can
 }
 
-// Validate refuses an address that is not a bucket, and secrets in a plan.
+// Validate returns an error for an address that does not name a bucket, and for credentials in the plan.
 func (s *BucketSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -89,7 +89,7 @@ func (s *BucketSpec) Validate() error {
 	const hint = "as in https://s3.example:9000/bucket"
 	switch {
 	case err != nil:
-		refuse("url", "it is no URL", hint) // the parser's own words would quote a password
+		refuse("url", "it is no URL", hint) // the parser's error would quote a password
 	case u.User != nil:
 		refuse("url", "keys do not belong in a plan: it is stored and shown", "put them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), or name a file with credentials:")
 	case u.Scheme != "http" && u.Scheme != "https":
@@ -104,7 +104,7 @@ func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error
 	return &bucket{life: life{env: e}, spec: *s}, nil
 }
 
-// query returns the bucket in an address.
+// query returns the parameters of the bucket's address.
 func (s *BucketSpec) query(prefix string) url.Values {
 	q := url.Values{"prefix": {prefix}, "region": {s.Region}, "style": {s.Style}}
 	if s.Versioned {
@@ -128,8 +128,8 @@ func (s *BucketSpec) existing(q url.Values) (string, error) {
 	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil
 }
 
-// Remains returns the place of an existing bucket, which can have leftovers of crashed runs. ok is false for a bucket that is removed
-// with its run.
+// Remains returns the place of an existing bucket, which may contain leftovers of crashed runs. ok is false for a
+// bucket that is removed after its run.
 func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 	if s.URL == "" {
 		return p, false, nil
@@ -141,18 +141,18 @@ func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 type bucket struct {
 	life
 	spec   BucketSpec
-	copies *replicated // nil without replicas
+	copies *replicated // copies on other machines; nil without replicas
 }
 
 func (b *bucket) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Processes: b.processes, Findings: b.findings}
 }
 
-// ownBucket is the bucket of a store that iotax starts.
+// ownBucket is the name of the bucket in a store that iotax starts.
 const ownBucket = "iotax"
 
-// Attach starts the store if the spec has none, and returns the place of the bucket. The workload checks that the machine that uses
-// it can reach it.
+// Attach starts the store if the spec has no URL, and returns the bucket's place. The workload checks that its machine
+// can reach the bucket.
 func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	s := b.spec
@@ -173,7 +173,7 @@ func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	}
 	q.Set("credentials", own.credentials)
 	q.Set("create", "yes")
-	q.Set("style", "path") // an address has no names below it
+	q.Set("style", "path") // an IP address has no subdomains
 	q.Set("tls", map[bool]string{true: "on", false: "off"}[s.TLS])
 	if s.TLS {
 		q.Set("ca", own.ca)
@@ -187,10 +187,10 @@ func (b *bucket) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	return p, nil
 }
 
-// ownStore is a store that was started for the run.
+// An ownStore is a store that iotax started for the run.
 type ownStore struct {
 	port            int
-	credentials, ca string // files on this host
+	credentials, ca string // paths on this host
 }
 
 func (b *bucket) start(ctx context.Context, address string) (own ownStore, err error) {
@@ -210,7 +210,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// The keys are in a file that only its owner reads, and in the environment of the store.
+	// The keys are only in a file that its owner can read, and in the store's environment.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")
@@ -227,7 +227,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if len(s.Replicas) > 0 {
 		b.copies = &replicated{}
 		b.attached.push(b.copies.Detach)
-		// File systems and stores need space in addition to the objects of the workloads.
+		// The file systems and the store need space in addition to the workloads' objects.
 		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
 		if err != nil {
 			return own, err
@@ -275,13 +275,13 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	return own, nil
 }
 
-// DefaultStore is the program of a store that iotax starts, unless the plan names one.
+// DefaultStore is the store that iotax starts unless the plan names another.
 const DefaultStore = "versitygw"
 
-// stores are the Go modules of the stores, which no distribution packages.
+// stores maps each store to its Go module, because distributions do not package them.
 var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
 
-// beside returns the directory of iotax's own program.
+// beside returns the directory that contains iotax's own program.
 func beside() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -290,8 +290,8 @@ func beside() string {
 	return filepath.Dir(exe)
 }
 
-// BuildStore returns the command that builds the program of a store on this host, in a directory that FindStore searches whatever HOME
-// and PATH are. It is empty for other programs.
+// BuildStore returns the command that builds a store on this host, in a directory that FindStore searches
+// independently of HOME and PATH. It returns "" for an unknown store.
 func BuildStore(name string) string {
 	if stores[name] == "" {
 		return ""
@@ -299,7 +299,7 @@ func BuildStore(name string) string {
 	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
 }
 
-// FindStore finds a program on m. On this host it also searches the directory of iotax.
+// FindStore returns the path of a store's program on m. On this host, it also searches the directory of iotax.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
 	if iotax.IsLocal(m) {
@@ -313,7 +313,7 @@ func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, 
 		Hint: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
 }
 
-// certificate makes a certificate for an address that is its own authority.
+// certificate makes a self-signed certificate for the address.
 func certificate(address string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -338,7 +338,7 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-// processes returns the processes of the store and of its replicas.
+// processes returns the processes of the store and its replicas.
 func (b *bucket) processes() map[string][]int {
 	all := b.server.processes()
 	if b.copies != nil {

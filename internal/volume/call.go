@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	quick = 30 * time.Second // a call that reads or renames
-	slow  = 5 * time.Minute  // a call that may wait for a device: mkfs, rm -rf, umount
+	quick = 30 * time.Second // for a call that reads or renames
+	slow  = 5 * time.Minute  // for a call that may wait for a device: mkfs, rm -rf, umount
 )
 
-// on calls a function on m within d. Its error names another machine than this host.
+// on calls a function on m within the duration d. If m is not this host, an *iotax.Error names m.
 func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Context, iotax.Machine, In) (Out, error), m iotax.Machine, in In) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer from %v within %v: %w", m, d, context.DeadlineExceeded))
 	defer cancel()
@@ -31,7 +31,7 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 	return out, err
 }
 
-// left adds the name of the leftover to the error of its removal, which lacks it if the machine is gone.
+// left adds the path of the leftover to an error of its removal. Such an error lacks the path if the machine is gone.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
@@ -42,7 +42,7 @@ func left(op, path string, m iotax.Machine, err error) error {
 
 type none struct{}
 
-// failed returns the error of a system call, with a hint if there is one.
+// failed returns an error for a failed system call, with a hint for known causes.
 func failed(op, on string, err error) error {
 	e := &iotax.Error{Op: op, On: on, Err: err}
 	switch {
@@ -60,16 +60,16 @@ func failed(op, on string, err error) error {
 	return e
 }
 
-// needRoot refuses a user without root, after sudo failed.
+// needRoot returns an error if this process is not root. Its callers have tried sudo.
 func needRoot(op, on string) error {
-	if os.Geteuid() <= 0 { // Windows has no ids
+	if os.Geteuid() <= 0 { // Windows has no user ids
 		return nil
 	}
 	return &iotax.Error{Op: op, On: on, Err: errors.New("neither root nor sudo without a password here"),
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// said returns the standard error of a failed command, or its error if that is empty.
+// said returns the standard error of a failed command, or err if that is empty.
 func said(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {
@@ -80,7 +80,7 @@ func said(err error) error {
 	return err
 }
 
-// says reports whether the error contains a text.
+// says reports whether the error's text contains `text`, which must be in lower case.
 func says(err error, text string) bool {
 	return err != nil && strings.Contains(strings.ToLower(said(err).Error()), text)
 }

@@ -8,7 +8,7 @@ import (
 func TestClaimSpec(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec ClaimSpec
-		want string // of the error; "" is none
+		want string // expected part of the error; "" means no error
 	}{
 		"class":               {ClaimSpec{Class: "fast", Mode: "filesystem"}, ""},
 		"export":              {ClaimSpec{NFS: "nas.example:/srv/bench", Mode: "filesystem"}, ""},

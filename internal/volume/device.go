@@ -17,8 +17,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// DeviceSpec is `device: PATH`: an existing block device. iotax only reads it unless --destroy names it. A plan cannot permit
-// writing.
+// DeviceSpec is `device: PATH`: an existing block device. iotax only reads it unless --destroy names it. A plan cannot
+// permit writes.
 type DeviceSpec struct {
 	Path string `yaml:"path" doc:"block device, as in /dev/nvme0n1; iotax only reads it unless run --destroy names it"`
 }
@@ -28,7 +28,7 @@ func (s *DeviceSpec) SetScalar(v string) error { s.Path = v; return nil }
 
 func (s *DeviceSpec) Traits() plan.Traits { return plan.Traits{Device: s.Path} }
 
-// Validate refuses paths that a shell would have expanded.
+// Validate returns an error for a path that a shell should have expanded.
 func (s *DeviceSpec) Validate() error { return checkPath("block device", s.Path) }
 
 func prepareDevice(_ context.Context, s *DeviceSpec, e Env) (iotax.Volume, error) {
@@ -39,11 +39,11 @@ type device struct {
 	path    string
 	destroy bool
 	note    func(format string, args ...any)
-	held    string // that the process holds
+	held    string // path of the device that this volume holds; "" if none
 }
 
-// holds counts the volumes of this process for each device of this host that it opened exclusively. The kernel refuses a second
-// exclusive open, also by the same process.
+// holds counts the volumes of this process per exclusively opened device of this host. The kernel refuses a second
+// exclusive open even by the same process.
 var holds = struct {
 	mu    sync.Mutex
 	files map[string]*os.File
@@ -84,7 +84,7 @@ func letGo(path string) error {
 
 func (d *device) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
-// Attach checks the device and changes nothing on it.
+// Attach checks the device. It does not change the device.
 func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	if !filepath.IsAbs(d.path) && !strings.HasPrefix(d.path, "/") {
@@ -113,7 +113,7 @@ func (d *device) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, erro
 	return p, nil
 }
 
-// giveUp makes p writable if writing there is safe.
+// giveUp makes p writable if nothing uses the device and it contains no signatures.
 func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) error {
 	local := iotax.IsLocal(m)
 	b, err := inspect(ctx, m, guard.Query{Path: p.Path, Held: local && isHeld(p.Path), Read: true})

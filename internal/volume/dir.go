@@ -31,10 +31,10 @@ type DirSpec struct {
 // SetScalar fills the spec from `dir: PATH`.
 func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
 
-// Validate refuses paths that a shell would have expanded, and the root directory.
+// Validate returns an error for a path that a shell should have expanded, and for the root directory.
 func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
 
-// checkPath refuses text that is not a usable path.
+// checkPath returns an error if `path` is not usable. `what` names the kind of path.
 func checkPath(what, path string) error {
 	fail := func(msg, hint string) error { return &plan.FieldError{Field: "path", Msg: msg, Hint: hint} }
 	switch {
@@ -56,7 +56,7 @@ func checkPath(what, path string) error {
 	return nil
 }
 
-// onDrive reports whether a path begins with a drive of Windows: C:\bench, C:/bench.
+// onDrive reports whether a path starts with a Windows drive: C:\bench, C:/bench.
 func onDrive(path string) bool {
 	return len(path) > 2 && path[1] == ':' && (path[2] == '/' || path[2] == '\\') && ('a' <= path[0]|0x20 && path[0]|0x20 <= 'z')
 }
@@ -67,9 +67,10 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 	return &dir{want: s.Path, need: e.Need, users: true, own: true, network: s.Network, create: s.Create}, nil
 }
 
-// OwnDir makes a new directory on m, inside the directory in or, if in is "", in the machine's default one. It has the guards, the
-// label and the space reserve of a `dir:`, but no reserve if in is "" and need is 0. network permits a network file system, create
-// makes in if it does not exist. The caller must call remove, which removes the directory and its contents, also after an error.
+// OwnDir makes a new directory on m, inside the directory `in`. If `in` is empty, it uses the machine's default
+// directory. The new directory has the guards, the label and the space reserve of a `dir:`. There is no reserve if
+// `in` is empty and need is 0. `network` permits a network file system. `create` makes `in` if it does not exist. The
+// caller must call remove, even after an error. It removes the directory and its contents.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
@@ -77,7 +78,7 @@ func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network
 	return p.Path, d.Detach, err
 }
 
-// guardedDir returns the dir for files whose directory on m the plan may name.
+// guardedDir returns the dir for files on m. `in` is the directory that the plan names, or "".
 func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *dir {
 	if in == "" {
 		return &dir{want: homeOf(m), need: need, own: true}
@@ -85,26 +86,26 @@ func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *d
 	return &dir{want: in, need: need, users: true, own: true, network: network, create: create}
 }
 
-// dir makes one new directory inside want, and writes nowhere else.
+// A dir makes one new directory inside want, and writes nowhere else.
 type dir struct {
 	life
 	want string
 	need int64
 
 	own     bool // on the machine's own storage, not on a volume that iotax attached
-	users   bool // the user named the directory, so that it must be checked
+	users   bool // the user named the directory, so it must be checked
 	network bool // a network file system is permitted
 	create  bool // make the directory that the user named
 	empty   bool // no files are written, so no space is reserved
 }
 
-// marker is a file in every directory that iotax makes. It holds a random word and the label of the run. iotax removes no directory
-// without it.
+// marker is a file in every directory that iotax makes. It contains a random word and the label of the run. iotax
+// removes only directories that contain this file.
 const marker = leftover.Marker
 
 const useDir = "use directory"
 
-// distrusted returns the error for a directory that another user may replace.
+// distrusted returns the error for a directory that another user could replace.
 func distrusted(op, on string, err error) *iotax.Error {
 	return &iotax.Error{Op: op, On: on, Err: fmt.Errorf("another user could redirect what root writes there: %w", err),
 		Hint: "use a directory that only root may write, as in /var/tmp/iotax,create=true, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
@@ -115,8 +116,8 @@ type ownDir struct {
 	Path  string
 	Above []string // parents that iotax makes, and removes if they are empty, innermost first
 	Word  string   // contents of its marker
-	ID    string   // device and inode; "" to compare the marker
-	Trust bool     // refuse a directory that another user may replace
+	ID    string   // device:inode; "" means compare the marker
+	Trust bool     // refuse a directory that another user could replace
 	Root  bool     // root makes it for the user who called sudo
 }
 
@@ -126,13 +127,13 @@ var (
 	removeDir = agent.New("volume.remove directory", removeOwn)
 )
 
-// newOwnDir returns a directory in base. The caller chooses its name, because a call whose answer is lost would leave a directory with
-// an unknown name.
+// newOwnDir returns a directory in base. The caller chooses the name, so that it can remove the directory even if the
+// answer to makeDir is lost.
 func newOwnDir(base string) ownDir {
 	return ownDir{Path: strings.TrimSuffix(base, "/") + "/iotax-" + randomHex(3), Word: strings.TrimSpace(randomHex(16) + " " + leftover.Current().String())}
 }
 
-// makeOwn returns the identity of the new directory, "" if the system has none.
+// makeOwn makes the directory and returns its device:inode, or "" if the system has none.
 func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	if o.Root {
 		if err := needRoot("make directory", o.Path); err != nil {
@@ -141,7 +142,7 @@ func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	}
 	base, mode := path.Dir(o.Path), os.FileMode(0o777)
 	if o.Trust {
-		mode = 0o755 // private, whatever the umask is
+		mode = 0o755 // not writable for others, whatever the umask is
 	}
 	if err := os.MkdirAll(base, mode); err != nil {
 		return "", failed(useDir, base, err)
@@ -168,7 +169,7 @@ func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	return dirID(o.Path), nil
 }
 
-// marked reports whether the directory name of root has the marker of the caller.
+// marked reports whether the directory `name` in root has this directory's marker.
 func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	info, err := root.Lstat(name + "/" + marker)
 	if err != nil || !info.Mode().IsRegular() {
@@ -178,7 +179,7 @@ func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	return err == nil && strings.TrimRight(string(text), "\n") == o.Word, err
 }
 
-// parent opens the parent directory, which no other user may replace if Trust is set.
+// parent opens the parent directory. If Trust is set, it returns an error if another user could replace the parent.
 func (o ownDir) parent() (*os.Root, error) {
 	if o.Trust {
 		if _, err := os.Lstat(o.Path); err == nil {
@@ -190,7 +191,7 @@ func (o ownDir) parent() (*os.Root, error) {
 	return os.OpenRoot(path.Dir(o.Path))
 }
 
-// checkOwn fails if the path leads to another directory now.
+// checkOwn returns an error if the path now leads to another directory.
 func checkOwn(_ context.Context, o ownDir) (none, error) {
 	const op = "write in"
 	root, err := o.parent()
@@ -220,7 +221,7 @@ func removeOwn(_ context.Context, o ownDir) (none, error) {
 		return none{}, &iotax.Error{Op: "remove", On: o.Path, Err: err, Hint: "look at it, and remove it by hand"}
 	}
 	for _, dir := range o.Above {
-		_ = syscall.Rmdir(dir) // stays if another program has put something there
+		_ = syscall.Rmdir(dir) // fails if another program has put something in it
 	}
 	return none{}, nil
 }
@@ -312,7 +313,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, err
 	}
 
-	// Below the deepest existing level, names are as requested.
+	// Missing levels get the names in the plan, below the real path of the existing ones.
 	base := s.Real
 	var made []string // innermost first
 	for _, p := range s.Missing {
@@ -351,7 +352,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return p, nil
 }
 
-// facts returns the facts of the path. They are informative only: a machine that cannot read them has none.
+// facts returns the facts of the path, or an empty map if the machine cannot read them.
 func facts(ctx context.Context, m iotax.Machine, path string) map[string]string {
 	f, err := probe.Place(ctx, m, path)
 	if err != nil || f == nil {

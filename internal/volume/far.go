@@ -18,8 +18,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// addressFor returns the address at which m reaches server: that of the plan, the loopback interface if both are one machine, or the
-// one that the server reports.
+// addressFor returns the address at which m reaches the server: `given` from the plan, the loopback address if both
+// are the same machine, or the address that the server reports.
 func addressFor(op string, server, m iotax.Machine, given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -40,7 +40,8 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	return s.Address, nil
 }
 
-// alone reports whether only iotax works on m, as in a container. Then any owner and mode of a directory is acceptable.
+// alone reports whether only iotax works on m, as in a container. Then it does not matter which user owns or may write
+// to a directory.
 func alone(m iotax.Machine) bool {
 	c := m.Caps()
 	return c.Alone || c.Local && os.Getenv(iotax.AloneVariable) != ""
@@ -49,7 +50,7 @@ func alone(m iotax.Machine) bool {
 // homeOf returns the default directory for files on m.
 func homeOf(m iotax.Machine) string { return cmp.Or(m.Caps().Home, "/var/tmp") }
 
-// linkFacts returns the facts of the line between a server and its client.
+// linkFacts adds the server's name and the rate of the link between the server and m to facts.
 func linkFacts(facts map[string]string, server, m iotax.Machine, address string) {
 	facts["served.by"] = server.String()
 	if address == "127.0.0.1" || address == "" {
@@ -62,12 +63,12 @@ func linkFacts(facts map[string]string, server, m iotax.Machine, address string)
 	}
 }
 
-// somePort returns a random port for a server. Outgoing connections do not use ports below 32768.
+// somePort returns a random port for a server. It is below 32768, where Linux's ephemeral ports start.
 func somePort() int { return 20000 + rand.IntN(12000) }
 
 const portTries = 8
 
-// serveOnPort starts a server on the requested port, or on a free one.
+// serveOnPort starts a server on the requested port. If `asked` is 0, it tries random ports until one is free.
 func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, port int, err error) {
 	for range portTries {
 		if port = asked; port == 0 {
@@ -80,10 +81,10 @@ func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, p
 	return nil, 0, err
 }
 
-// readyTime limits the start of a server on a busy host.
+// readyTime limits the start of a server, for a busy host.
 const readyTime = time.Minute
 
-// await polls ready until it returns true, the server ends, or the time is over.
+// await polls ready until it returns true, the server ends, or readyTime is over.
 func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
 	defer cancel()
@@ -108,7 +109,7 @@ type listener struct{ PID, Port int }
 var listens = agent.New("volume.listens", func(_ context.Context, l listener) (bool, error) {
 	proc := fmt.Sprintf("/proc/%d/", l.PID)
 	tcp, err := os.ReadFile(proc + "net/tcp")
-	tcp6, _ := os.ReadFile(proc + "net/tcp6") // a kernel may have no IPv6
+	tcp6, _ := os.ReadFile(proc + "net/tcp6") // the kernel may lack IPv6
 	files, _ := filepath.Glob(proc + "fd/*")
 	open := regexp.MustCompile(fmt.Sprintf(`:%04X [0-9A-F]+:0000 0A [0-9A-F]+:[0-9A-F]+ [0-9A-F]+:[0-9A-F]+ [0-9A-F]+ +\d+ +\d+ (\d+) `, l.Port))
 	for _, socket := range open.FindAllSubmatch(append(tcp, tcp6...), -1) {
@@ -121,7 +122,7 @@ var listens = agent.New("volume.listens", func(_ context.Context, l listener) (b
 	return false, err
 })
 
-// awaitPort returns once the server listens on the TCP port.
+// awaitPort waits until the server listens on the TCP port.
 func (s *server) awaitPort(ctx context.Context, port int) error {
 	return s.await(ctx, func(ctx context.Context) bool {
 		ready, err := on(ctx, quick, listens.On, s.host, listener{s.pid, port})
@@ -129,7 +130,7 @@ func (s *server) awaitPort(ctx context.Context, port int) error {
 	})
 }
 
-// death returns a finding about a server that ended while it was needed.
+// death returns a finding if the server has ended by itself.
 func (s *server) death(what string) []iotax.Finding {
 	if s == nil || s.alive() || s.stopped {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// nodes opens nodes of a lab of the test's own.
+// nodes opens nodes of a lab that is made for the test.
 func nodes(t *testing.T, names ...string) []iotax.Machine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -46,7 +46,7 @@ func nodes(t *testing.T, names ...string) []iotax.Machine {
 	return out
 }
 
-// attached attaches a volume of kind on m, served by server, and takes it down at the end of the test.
+// attached attaches a volume on m, served by server. It detaches and closes the volume at the end of the test.
 func attached(t *testing.T, kind string, spec plan.Spec, server, m iotax.Machine) (iotax.Volume, iotax.Place) {
 	t.Helper()
 	v, err := prepare(t, kind, spec, Env{Server: server, Need: 8 << 20})
@@ -138,7 +138,7 @@ func TestNBD(t *testing.T) {
 		})
 	}
 
-	// The export is killed: fio says so, the volume does too, and taking down what is left works.
+	// After the export is killed, fio and the volume report it, and Detach works.
 	t.Run("an export that dies", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
 		if err := syscall.Kill(v.Caps().Processes()["qemu-nbd"][0], syscall.SIGKILL); err != nil {
@@ -153,7 +153,7 @@ func TestNBD(t *testing.T) {
 			t.Errorf("findings %v", f)
 		}
 	})
-	// Under I/O it is no other: fio ends with an error at once, and does not wait for the answers.
+	// The same during I/O: fio ends with an error at once, and does not wait for answers.
 	t.Run("an export that dies under I/O", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
 		pid := v.Caps().Processes()["qemu-nbd"][0]
@@ -223,7 +223,7 @@ func TestNBD(t *testing.T) {
 			}
 			_, err = v.Attach(t.Context(), c.m)
 			if _, devices := os.Stat("/sys/block/nbd0"); err == nil && devices == nil {
-				continue // a kernel that has them
+				continue // the kernel has NBD devices
 			}
 			wantError(t, err, c.cause, c.hint)
 			if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {
@@ -249,7 +249,7 @@ func TestNBD(t *testing.T) {
 	})
 }
 
-// readBy is what a process has read from disks.
+// readBy returns the number of bytes that a process has read from disks.
 func readBy(t *testing.T, pid int) (n int64) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
@@ -320,7 +320,7 @@ func TestNetworkVolume(t *testing.T) {
 	}
 }
 
-// Servers go with the process that started them, however that ends.
+// Servers end with the process that started them, even if that process is killed.
 func TestServersDoNotOutliveTheRunner(t *testing.T) {
 	if os.Getenv("IOTAX_TEST_RUNNER") != "" {
 		v, err := prepare(t, "nbd", nbdSpec(func(s *NBDSpec) { s.Path = os.Getenv("IOTAX_TEST_RUNNER") }), Env{Server: here, Need: 1 << 20})
@@ -347,10 +347,10 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 	}
 }
 
-// Each block of a store with replicas is on all of its machines when a write has returned, also when one of them has
-// died; and all of it goes.
+// When a write to a store with replicas has returned, all machines have it, even after one of them has failed. Detach
+// removes everything.
 func TestReplicatedStore(t *testing.T) {
-	if bin, err := filepath.Abs("../../bin"); err == nil { // where scripts/need builds the store
+	if bin, err := filepath.Abs("../../bin"); err == nil { // scripts/need builds the store there
 		t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
 	}
 	ms := nodes(t, "node01", "node02", "node03", "node04")
@@ -381,7 +381,7 @@ func TestReplicatedStore(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("the store's files lie at %q, %v", found, err)
 	}
-	// The text is in no page cache of the copies: grep reads what their exports wrote past it.
+	// The page cache does not contain the text: grep reads what the exports wrote with O_DIRECT.
 	copies := func(text string) (n int) {
 		t.Helper()
 		if err := os.WriteFile(found[0]+"/"+text, bytes.Repeat([]byte(text+"\n"), 4096), 0o600); err != nil {
@@ -400,7 +400,7 @@ func TestReplicatedStore(t *testing.T) {
 	if f := v.Caps().Findings(); len(f) > 0 {
 		t.Errorf("findings %v", f)
 	}
-	// Two copies of each byte leave the store's node, whose link carries 125 MB/s.
+	// Each byte leaves the store's node twice, over a link of 125 MB/s.
 	const large = 32 << 20
 	data := make([]byte, large)
 	rand.NewChaCha8([32]byte{1}).Read(data)
@@ -456,8 +456,8 @@ func TestReplicatedStore(t *testing.T) {
 	}
 }
 
-// attach: device connects the first free device of the kernel, and disconnects it; by contract with nbd-client, as kernels
-// for guests and containers often have no NBD devices.
+// `attach: device` connects the first free device of the kernel, and disconnects it. The test replaces nbd-client,
+// because kernels for guests and containers often lack NBD devices.
 func TestNBDDevice(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/block")
@@ -504,9 +504,9 @@ esac
 		name, url   string
 		m           machinetest.Kernel
 		status      int
-		want        string // what nbd-client is told
+		want        string // expected arguments of nbd-client
 		cause, hint string
-		since       string // the process that has attached it when it is to be detached, if another
+		since       string // process that has attached the device in the meantime; "" means the same
 	}{
 		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", "", ""},
 		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-R -N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", "", ""},
@@ -558,7 +558,7 @@ esac
 	}
 }
 
-// A directory that a plan names for an image or a store is guarded as that of a `dir:`.
+// The directory that a plan names for an image or a store has the same guards as that of a `dir:`.
 func TestPathsOfServers(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -15,7 +15,7 @@ type GroupSpec struct {
 	Clients   int      `yaml:"clients" doc:"number of targets that take part, from the first on; a list makes one target per number; 0 means all"`
 }
 
-// Traits name the first Clients of the targets.
+// Traits names the first Clients of the targets.
 func (s *GroupSpec) Traits() plan.Traits {
 	of := s.OfTargets
 	if s.Clients > 0 && s.Clients < len(of) {
@@ -32,7 +32,7 @@ func (s *GroupSpec) setTogether(targets []string) error {
 	return nil
 }
 
-// Validate requires a target.
+// Validate returns an error if the group has no targets or Clients is negative.
 func (s *GroupSpec) Validate() error {
 	if len(s.OfTargets) == 0 {
 		return &plan.FieldError{Field: "of", Msg: "it is made of no target", Hint: "of: [one, another]"}
@@ -43,7 +43,7 @@ func (s *GroupSpec) Validate() error {
 	return nil
 }
 
-// NeighbourSpec is `neighbours: {…}`: a target that is measured while others do other work.
+// NeighbourSpec is `neighbours: {…}`: a target that is measured while other targets do other work.
 type NeighbourSpec struct {
 	Victim string   `yaml:"of" doc:"target to measure"`
 	At     []string `yaml:"noise" doc:"targets that do other work at the same time"`
@@ -57,7 +57,7 @@ func (s *NeighbourSpec) Traits() plan.Traits {
 	}}
 }
 
-// setTogether sets the one target that the name means.
+// setTogether sets the target that the name in the plan means. It must be a single one.
 func (s *NeighbourSpec) setTogether(targets []string) error {
 	if len(targets) != 1 {
 		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}
@@ -66,7 +66,7 @@ func (s *NeighbourSpec) setTogether(targets []string) error {
 	return nil
 }
 
-// Validate requires all three fields.
+// Validate returns an error if one of the fields is missing.
 func (s *NeighbourSpec) Validate() error {
 	for _, f := range []struct {
 		key, hint string
@@ -79,7 +79,7 @@ func (s *NeighbourSpec) Validate() error {
 	return nil
 }
 
-// prepareGathered always fails: a run opens the members of such a target instead.
+// prepareGathered always returns an error: a run opens the members of such a target instead.
 func prepareGathered[S any](context.Context, *S, Env) (iotax.Volume, error) {
 	return nil, errors.New("a target that is made of others has no volume of its own")
 }

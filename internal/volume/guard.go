@@ -9,7 +9,7 @@ import (
 	"iotax/internal/guard"
 )
 
-// deviceName names a block device as its owner would recognise it.
+// deviceName describes a block device so that its owner can recognize it.
 func deviceName(f *guard.Facts) string {
 	s := f.Path + ", " + bytesText(f.Size)
 	if f.Model != "" {
@@ -21,7 +21,7 @@ func deviceName(f *guard.Facts) string {
 	return s + ", without a serial number"
 }
 
-// refusal is why the device must not be written, or nil.
+// refusal returns an error with the reasons against overwriting the device, or nil.
 func refusal(f *guard.Facts) error {
 	v := f.Judge()
 	all := v.Reasons()
@@ -44,7 +44,7 @@ func refusal(f *guard.Facts) error {
 	return e
 }
 
-// inspect collects the facts of a device of m as root.
+// inspect collects the facts of a device on m as root.
 func inspect(ctx context.Context, m iotax.Machine, q guard.Query) (*guard.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, quick)
 	defer cancel()

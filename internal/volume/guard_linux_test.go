@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// script runs a script of the test as root.
+// script runs a shell script as the test's user, which must be root.
 func script(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("sh", append([]string{"-euc", "PATH=$PATH:/usr/sbin:/sbin\n" + text, "sh"}, args...)...).CombinedOutput()
@@ -26,7 +26,7 @@ func script(t *testing.T, text string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// giveUp attaches the device as a run with --destroy does, and lets it go at the end of the test.
+// giveUp attaches the device as a run with --destroy does, and detaches it at the end of the test.
 func giveUp(t *testing.T, m iotax.Machine, path string) (iotax.Place, error) {
 	t.Helper()
 	v, err := prepare(t, "device", &DeviceSpec{Path: path}, Env{Destroy: []string{path}})
@@ -41,11 +41,11 @@ func giveUp(t *testing.T, m iotax.Machine, path string) (iotax.Place, error) {
 	return v.Attach(t.Context(), m)
 }
 
-// guarded are the devices that must never be written: what makes one of the loop device $1, and what
-// the refusal names.
+// guarded lists devices that must never be written: a script that prepares the loop device $1, and the expected text
+// of the refusal.
 var guarded = []struct {
 	name, make, undo string
-	tool             string // that makes it; without it the case cannot be had
+	tool             string // program that prepares the device; the test fails without it
 	size             int64
 	want             string
 }{
@@ -122,11 +122,12 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// What has lost its main signature is not empty. What the hint says erases it, and what a run may have left there is no trace.
+// A device without its main signature does not count as empty. The command in the hint erases the remaining traces.
+// Random data that a run has written contains no traces.
 func TestGuardTraces(t *testing.T) {
 	const lose = `dd if=/dev/zero of="$1" bs=1M count=%s conv=fsync 2>/dev/null`
 	for _, c := range []struct {
-		name, make, lost string // MiB at the beginning
+		name, make, lost string // lost: number of MiB to erase at the start
 		size             int64
 		want             string
 	}{
@@ -161,10 +162,10 @@ func TestGuardTraces(t *testing.T) {
 	}
 }
 
-// A loop device is in use where its file is used as swap, whatever part of the file it shows.
+// A loop device is in use if its file is a swap file, whatever part of the file it shows.
 func TestGuardSwapFile(t *testing.T) {
 	under, dir := loop(t, 64<<20), t.TempDir()
-	file := dir + "/m/a b" // as the kernel escapes it
+	file := dir + "/m/a b" // the kernel escapes the blank
 	t.Cleanup(func() { script(t, `! mountpoint -q "$1" || umount "$1"`, dir+"/m") })
 	script(t, `mkfs.ext4 -q -F "$1"; mkdir "$2/m"; mount "$1" "$2/m"; dd if=/dev/zero of="$3" bs=1M count=24 2>/dev/null; chmod 600 "$3"; mkswap -q "$3"; sync`, under, dir, file)
 	dev := script(t, `losetup -f --show -P -o 1MiB "$1"`, file)
@@ -188,7 +189,7 @@ func TestGuardSwapFile(t *testing.T) {
 	wantError(t, err, "its file "+file+" is in use as swap", "nothing uses")
 }
 
-// A pod is this host seen from namespaces of its own, in which the files and the processes of the node are not there.
+// A pod is this host as seen from other namespaces, which lack the files and the processes of the node.
 type pod struct {
 	iotax.Machine
 	hidden string
@@ -202,7 +203,8 @@ func (p pod) Run(ctx context.Context, c *iotax.Cmd) error {
 	return p.Machine.Run(ctx, &in)
 }
 
-// In a pod, too, what uses a device of its node is seen: a signature, and another loop device over the same file, which is not there.
+// In a pod, the guard detects the signature of a node's device. It also detects another loop device on the same file,
+// although the file is not visible.
 func TestGuardInPod(t *testing.T) {
 	dev := loop(t, 24<<20)
 	file := script(t, `losetup -n -O BACK-FILE "$1"`, dev)
@@ -221,8 +223,7 @@ func TestGuardInPod(t *testing.T) {
 	}
 }
 
-// Partitions of a loop device: the whole is refused while one of them is in use, and one that is empty is
-// free.
+// A loop device is refused while one of its partitions is in use. An empty partition is accepted.
 func TestGuardPartitions(t *testing.T) {
 	dev := loop(t, 64<<20)
 	script(t, `parted -s "$1" mklabel gpt mkpart a 1MiB 20MiB mkpart b 20MiB 60MiB; partx -u "$1" 2>/dev/null || partx -a "$1"`, dev)
@@ -234,7 +235,7 @@ func TestGuardPartitions(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				// Without udev nobody makes the nodes.
+				// Without udev, the device nodes do not appear.
 				script(t, `mknod "$1" b $(tr : ' ' <"/sys/class/block/${1##*/}/dev")`, p)
 				t.Cleanup(func() { os.Remove(p) })
 			}
@@ -244,7 +245,7 @@ func TestGuardPartitions(t *testing.T) {
 	script(t, `mkfs.ext4 -q -F "$1"; mount "$1" "$2"`, a, mnt)
 	defer script(t, `umount "$1"`, mnt)
 
-	// With its table gone the whole carries no signature, but its partition is still mounted.
+	// The whole device is refused because its partition is mounted.
 	_, err := giveUp(t, here, dev)
 	wantError(t, err, "its partition "+a+" is mounted on "+mnt, "nothing uses")
 	_, err = giveUp(t, here, a)
@@ -258,11 +259,11 @@ func TestGuardPartitions(t *testing.T) {
 	}
 }
 
-// A device that nobody uses is held while it is given up, and what happens to it later is noticed.
+// An unused device is held exclusively while it is given up. The guard detects later changes.
 func TestGuardHolds(t *testing.T) {
 	dev := loop(t, 24<<20)
 	link := filepath.Join(t.TempDir(), "by-id")
-	script(t, `ln -s "$1" "$2"; head -c 8388608 /dev/urandom >"$1"`, dev, link) // data that means nothing is no signature
+	script(t, `ln -s "$1" "$2"; head -c 8388608 /dev/urandom >"$1"`, dev, link) // random data is not a signature
 	var said []string
 	v, err := prepare(t, "device", &DeviceSpec{Path: link}, Env{Destroy: []string{link},
 		Note: func(format string, args ...any) { said = append(said, strings.TrimSpace(format)) }})
@@ -285,7 +286,7 @@ func TestGuardHolds(t *testing.T) {
 	if err := exec.Command("swapon", dev).Run(); err == nil {
 		t.Error("it could be swapped to meanwhile")
 	}
-	// A second volume of the same run may use it too.
+	// A second volume of the same run may use it, too.
 	if q, err := giveUp(t, here, dev); err != nil || q.ReadOnly {
 		t.Errorf("%+v, %v", q, err)
 	}
@@ -299,7 +300,7 @@ func TestGuardHolds(t *testing.T) {
 	}
 }
 
-// Not named is not given up, whatever else is.
+// A device is writable only if --destroy names exactly its path.
 func TestNotGivenUp(t *testing.T) {
 	dev := loop(t, 8<<20)
 	v, err := prepare(t, "device", &DeviceSpec{Path: dev}, Env{Destroy: []string{dev + "0", "/dev/loop", ""}})
@@ -312,8 +313,8 @@ func TestNotGivenUp(t *testing.T) {
 	}
 }
 
-// otherSys is this host with other devices below /sys/dev/block: what the guard asks of a kernel is asked, and of stacks of
-// devices that this kernel has no modules for only the answers are made.
+// otherSys is this host with other devices in /sys/dev/block. The guard reads the real kernel otherwise. The devices
+// represent stacks for which this kernel lacks modules.
 type otherSys struct {
 	iotax.Machine
 	sys string
@@ -327,7 +328,8 @@ func (o otherSys) Run(ctx context.Context, c *iotax.Cmd) error {
 	return o.Machine.Run(ctx, &in)
 }
 
-// A device that is a part of something, is made of something, or has such a partition is refused, by names that its owner knows.
+// A device is refused if it is part of another device, is built on one, or has such a partition. The refusal contains
+// names that its owner knows.
 func TestGuardRelations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/dev/block")
@@ -336,7 +338,7 @@ func TestGuardRelations(t *testing.T) {
 	num := script(t, `read -r n <"/sys/block/${1##*/}/dev"; echo "$n"`, dev)
 	for _, c := range []struct {
 		name string
-		make string // in a directory of devices; $1 is the number of the one that is asked for, which is called sdx
+		make string // runs in a directory of devices; $1 is the number of the queried device, sdx
 		want string
 	}{
 		{"LVM", `node sdx "$1"; node dm-0 253:0; mkdir dm-0/dm; echo vg-root >dm-0/dm/name; above sdx dm-0`, "it is a part of /dev/dm-0 (vg-root)"},
@@ -369,7 +371,7 @@ ln -s "$2/sdx" "$3/$1"`, num, devices, sys)
 	}
 }
 
-// halfSeen is this host where hide, a command that knows $hidden and $seen, has hidden what is to be known of one device.
+// halfSeen is this host after the command `hide`, which uses $hidden and $seen, has hidden facts of a device.
 type halfSeen struct {
 	iotax.Machine
 	hide, hidden, seen string
@@ -383,7 +385,7 @@ func (h halfSeen) Run(ctx context.Context, c *iotax.Cmd) error {
 	return h.Machine.Run(ctx, &in)
 }
 
-// What lies under a loop device and cannot be looked at is no reason to overwrite it.
+// A loop device is refused if the device under it cannot be inspected.
 func TestGuardUnseen(t *testing.T) {
 	under := loop(t, 24<<20)
 	over := script(t, `losetup -f --show "$1"`, under)
@@ -397,13 +399,13 @@ func TestGuardUnseen(t *testing.T) {
 	}
 }
 
-// A home is one by its real path too, where links lead to it.
+// A home directory is also refused by its real path, if symbolic links lead to it.
 func TestHomesByLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root for a root directory of the test's own")
 	}
 	for path, home := range map[string]bool{
-		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user that nothing but the directory tells of
+		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user who is only visible by the directory
 		"/data/people/bob": true, "/people/bob": true, "/data/carl": true, "/people/carl": true, "/data/carl/iotax": false, "/data/people": false, "/data/daemon": false,
 	} {
 		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
@@ -422,7 +424,8 @@ printf '%s\n' bob:x:1001:1001::/people/bob:/bin/sh carl:x:1002:1002::/people/car
 	}
 }
 
-// An overlay whose layers are on several file systems numbers its directories anew: it is the same one still.
+// An overlay with layers on several file systems may change the inode of a directory. The guard still accepts that
+// directory.
 func TestDirOnOverlay(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount an overlay")
@@ -458,8 +461,8 @@ func TestDirOnOverlay(t *testing.T) {
 	}
 }
 
-// What the kernel serves to other machines is in use, under whatever name it was given to it; by a made-up configuration, as kernels
-// for guests and containers often have none.
+// A device that the kernel exports to other machines is in use, under any name. The test makes the configuration,
+// because kernels for guests and containers often have none.
 func TestGuardExports(t *testing.T) {
 	dev := loop(t, 24<<20)
 	dir := t.TempDir()
@@ -480,7 +483,7 @@ func TestGuardExports(t *testing.T) {
 	}
 }
 
-// The device that is written is the one that was looked at.
+// If the path leads to another device after Attach, giveUp refuses it.
 func TestGuardTurned(t *testing.T) {
 	dev, other := loop(t, 24<<20), loop(t, 24<<20)
 	node := filepath.Join(t.TempDir(), "node")
@@ -494,7 +497,7 @@ func TestGuardTurned(t *testing.T) {
 	wantError(t, d.giveUp(t.Context(), here, &p), "it has become another", "start again")
 }
 
-// A tool that fails has seen nothing.
+// If a tool fails, the device is refused.
 func TestGuardToolFails(t *testing.T) {
 	dev, bin := loop(t, 24<<20), t.TempDir()
 	if err := os.WriteFile(bin+"/wipefs", []byte("#!/bin/sh\n[ $1 = --version ] || { echo sick >&2; exit 1; }\n"), 0o700); err != nil {
@@ -505,7 +508,7 @@ func TestGuardToolFails(t *testing.T) {
 	wantError(t, err, "sick", "wipefs --no-act "+dev)
 }
 
-// plainUser is this host for another user, whom sudo asks for a password unless free.
+// plainUser is this host for another user. sudo requires a password unless `free` is set.
 type plainUser struct {
 	iotax.Machine
 	cache string
@@ -527,7 +530,7 @@ func (p plainUser) Run(ctx context.Context, c *iotax.Cmd) error {
 	return p.Machine.Run(ctx, &in)
 }
 
-// Only root sees what uses a device: a user inspects it by sudo, or not at all.
+// Only root can inspect a device: another user needs sudo without a password.
 func TestGuardSudo(t *testing.T) {
 	dir := usersDir(t)
 	dev := loop(t, 24<<20)

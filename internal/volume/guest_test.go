@@ -19,8 +19,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// host makes a directory target on this host that guests' volumes stand on. It lies beside the test's
-// sources and not in the temporary directory, which may be in memory and refuse O_DIRECT.
+// hostDir makes a directory target on this host for the volumes of guests. It is in /var/tmp and not in the temporary
+// directory, which may be in memory and refuse O_DIRECT.
 func hostDir(t *testing.T) iotax.Place {
 	t.Helper()
 	v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp"}, Env{})
@@ -82,8 +82,8 @@ func shareSpec(change func(*ShareSpec)) *ShareSpec {
 	return s
 }
 
-// TestGuest attaches disks on every bus, in both formats and with every cache mode, and both sorts of
-// shares, to one guest, does I/O on each with fio, and takes them away again.
+// TestGuest attaches disks on every bus, in both formats and with every cache mode, and both types of shares, to one
+// guest. It does I/O on each with fio, and detaches them.
 func TestGuest(t *testing.T) {
 	long.Test(t)
 	const need = 16 << 20
@@ -167,7 +167,7 @@ func TestGuest(t *testing.T) {
 	t.Run("what is not there", func(t *testing.T) { lacks(t, of, m) })
 }
 
-// checkIO writes and reads back with fio, and finds what was written through Backing.
+// checkIO writes, reads and verifies data with fio, and checks that Backing exists.
 func checkIO(t *testing.T, m iotax.Machine, p iotax.Place) {
 	t.Helper()
 	file := p.Path
@@ -199,7 +199,7 @@ func checkIO(t *testing.T, m iotax.Machine, p iotax.Place) {
 	}
 }
 
-// lacks checks that what the guest was not started with is an error that says what the guest has.
+// lacks checks the error for a device with which the guest was not started.
 func lacks(t *testing.T, of iotax.Place, m iotax.Machine) {
 	defer func(d time.Duration) { appear = d }(appear)
 	appear = 200 * time.Millisecond

@@ -16,16 +16,16 @@ import (
 	"iotax/internal/agent"
 )
 
-// An image is the file of a disk.
+// An image describes the image file of a disk.
 type image struct {
 	Path, Format string
-	Fill         string // off, metadata, falloc, full as in DiskSpec.Preallocation; or random
+	Fill         string // off, metadata, falloc or full, as in DiskSpec.Preallocation; or random
 	Size         int64
 	Convert      []string // options of qemu-img convert
-	Options      []string // of the format: cluster_size=65536
+	Options      []string // options of the format, as in cluster_size=65536
 }
 
-// random is data that does not compress: what is read later then comes from the device, and not from unwritten extents.
+// random fills the image with incompressible data. Later reads then reach the device, because no extent is unwritten.
 const random = "random"
 
 var makeImage = agent.New("volume.make image", makeImageHere)
@@ -36,7 +36,7 @@ func makeImageHere(ctx context.Context, i image) (none, error) {
 		return none{}, nil
 	}
 	e := failed("make image", i.Path, err).(*iotax.Error)
-	if !errors.Is(err, os.ErrExist) { // else it is another's
+	if !errors.Is(err, os.ErrExist) { // otherwise the file belongs to another run
 		e.Err = errors.Join(e.Err, i.remove())
 	}
 	return none{}, e
@@ -46,7 +46,7 @@ func (i image) remove() error {
 	return errors.Join(os.RemoveAll(i.Path), os.RemoveAll(i.raw()))
 }
 
-// raw is the file on the way to a fully written qcow2 image.
+// raw returns the path of the temporary raw image from which a random qcow2 image is converted.
 func (i image) raw() string { return i.Path + ".raw" }
 
 func (i image) make(ctx context.Context) error {
@@ -76,7 +76,7 @@ func (i image) make(ctx context.Context) error {
 	return errors.Join(os.Chmod(i.Path, 0o600), os.RemoveAll(i.raw()))
 }
 
-// write makes a raw image. A file system without fallocate (NFS 3, ZFS) gets zeroes written instead.
+// write makes a raw image. On file systems without fallocate (NFS 3, ZFS), it writes zeroes.
 func (i image) write(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -97,7 +97,7 @@ func (i image) write(ctx context.Context, path string) (err error) {
 	return fill(ctx, f, data, i.Size)
 }
 
-// noise is data that does not compress.
+// noise returns a reader of incompressible data.
 func noise() io.Reader {
 	var seed [32]byte
 	cryptorand.Read(seed[:]) // never fails
@@ -108,7 +108,7 @@ type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// fill writes n bytes of data, and waits until they are on the disk.
+// fill writes n bytes of data to f and calls fsync.
 func fill(ctx context.Context, f *os.File, data io.Reader, n int64) error {
 	buf := make([]byte, 1<<20)
 	for n > 0 {
@@ -127,12 +127,14 @@ func fill(ctx context.Context, f *os.File, data io.Reader, n int64) error {
 	return f.Sync()
 }
 
-// A newFilesystem is made on the device or file Path.
+// A newFilesystem describes a file system to make on the device or file Path.
 type newFilesystem struct{ Type, Path string }
 
-// mkfs has the programs that make file systems, with the packages that they are from. ext4 is written in full now: lazy initialisation would continue
-// in the background of the first trials. On small disks mkfs.ext4 would take blocks of 1 KiB, so that a file's 4 KiB straddle two blocks
-// of the host's file system, which then reads both, and reads before it writes. None discards the device: its image keeps its blocks.
+// mkfs maps file systems to the programs that make them, and the packages of these programs. ext4's inode tables are
+// initialized now, because lazy initialization would continue in the background of the first trials. On small disks,
+// mkfs.ext4 would choose blocks of 1 KiB. Then 4 KiB of a file could straddle two blocks of the host's file system,
+// which would read both, and read before it writes. No program discards blocks, so that the image keeps its
+// allocation.
 var mkfs = map[string]struct {
 	args []string
 	from string
@@ -158,7 +160,7 @@ func (n newFilesystem) make(ctx context.Context) error {
 
 var (
 	makeFilesystem = agent.New("volume.make file system", func(ctx context.Context, n newFilesystem) (none, error) { return none{}, n.make(ctx) })
-	// attachLoop makes a file system in a file and a loop device of it.
+	// attachLoop makes an ext4 file system in a file, and attaches a loop device to the file.
 	attachLoop = agent.New("volume.attach loop device", func(ctx context.Context, file string) (device string, err error) {
 		if err := (newFilesystem{"ext4", file}).make(ctx); err != nil {
 			return "", err
@@ -166,7 +168,7 @@ var (
 		device, err = agent.Exec(ctx, "losetup", "--find", "--show", file)
 		return string(bytes.TrimSpace([]byte(device))), err
 	})
-	// detachLoops detaches the loop devices of a file.
+	// detachLoops detaches all loop devices of the file.
 	detachLoops = agent.New("volume.detach loop devices", func(ctx context.Context, file string) (none, error) {
 		all, err := agent.Exec(ctx, "losetup", "-n", "-O", "NAME", "-j", file)
 		for _, device := range bytes.Fields([]byte(all)) {

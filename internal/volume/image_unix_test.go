@@ -11,17 +11,18 @@ import (
 	"testing"
 )
 
-// blocks is the space that a file takes, in bytes.
+// blocks returns the allocated size of a file, in bytes.
 func blocks(st fs.FileInfo) int64 { return int64(st.Sys().(*syscall.Stat_t).Blocks) * 512 }
 
-// The image of a bare disk holds what does not compress; that of a file system holds its space.
+// The image of a bare disk contains incompressible data. That of a file system has its blocks allocated, depending on
+// preallocation.
 func TestImages(t *testing.T) {
 	of := hostDir(t)
 	for _, c := range []struct {
 		name  string
 		spec  *DiskSpec
 		used  bool // its blocks are allocated
-		bytes bool // and hold data
+		bytes bool // the blocks contain data
 	}{
 		{"falloc", diskSpec(func(s *DiskSpec) {}), true, false},
 		{"off", diskSpec(func(s *DiskSpec) { s.Preallocation = "off" }), false, false},
@@ -50,7 +51,7 @@ func TestImages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.spec.Format == "qcow2" { // as the guest sees it
+			if c.spec.Format == "qcow2" { // convert it to the data that the guest sees
 				raw := filepath.Join(t.TempDir(), "raw")
 				if out, err := exec.Command("qemu-img", "convert", "-O", "raw", path, raw).CombinedOutput(); err != nil {
 					t.Fatalf("qemu-img: %s", out)

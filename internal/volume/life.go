@@ -7,17 +7,17 @@ import (
 	"iotax"
 )
 
-// A life is what volumes have in common.
+// A life holds the common state of volumes.
 type life struct {
 	env      Env
-	attached undo // what Detach takes back
-	made     undo // what Close takes back
+	attached undo // steps that Detach undoes
+	made     undo // steps that Close undoes
 	found    []iotax.Finding
-	server   *server // nil without one
-	serves   string  // what the server is, in findings; "" where its end is seen otherwise
+	server   *server // nil without a server
+	serves   string  // the server's name in findings; "" if another finding reports its end
 }
 
-// Caps names no processes where none serve: those of a target are looked at ten times a second.
+// Caps reports Processes only with a server, because a target's processes are sampled ten times per second.
 func (l *life) Caps() iotax.VolumeCaps {
 	c := iotax.VolumeCaps{Findings: l.findings}
 	if l.server != nil {
@@ -39,7 +39,7 @@ func (l *life) Close(ctx context.Context) error {
 	return errors.Join(l.attached.run(ctx), l.made.run(ctx))
 }
 
-// dirOn makes a directory on what is mounted on a point of m.
+// dirOn makes a directory on the file system that is mounted at `point` of m.
 func (l *life) dirOn(ctx context.Context, m iotax.Machine, point string) (iotax.Place, error) {
 	return l.dirIn(ctx, m, &dir{want: point, need: l.env.Need})
 }
@@ -48,7 +48,7 @@ func (l *life) dirOn(ctx context.Context, m iotax.Machine, point string) (iotax.
 func (l *life) dirIn(ctx context.Context, m iotax.Machine, d *dir) (iotax.Place, error) {
 	l.attached.push(func(ctx context.Context) error {
 		if l.server != nil && !l.server.alive() {
-			return nil // what is in it goes with the directory that was served
+			return nil // the served directory is removed on the host
 		}
 		return d.Detach(ctx)
 	})

@@ -23,7 +23,7 @@ import (
 // here is this host.
 var here = host.Local()
 
-// prepare is the way of the program to a volume: by the kind's name and its filled spec.
+// prepare prepares a volume as a run does: by the name of its kind and its filled spec.
 func prepare(t *testing.T, kind string, spec plan.Spec, e Env) (iotax.Volume, error) {
 	t.Helper()
 	if e.ID == "" {
@@ -35,7 +35,7 @@ func prepare(t *testing.T, kind string, spec plan.Spec, e Env) (iotax.Volume, er
 	return Prepare(t.Context(), plan.Target{Name: "a target", Kind: kind, Spec: spec}, e)
 }
 
-// wantError checks that err names its cause and its hint.
+// wantError checks that err is an *iotax.Error that contains the cause and the hint.
 func wantError(t *testing.T, err error, cause, hint string) {
 	t.Helper()
 	var e *iotax.Error
@@ -106,7 +106,7 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// What somebody has mounted in the directory stays, whatever the path looks like.
+// Detach does not remove a file system that is mounted in the directory, even if its path contains a blank.
 func TestDirWithMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount a tmpfs")
@@ -264,21 +264,21 @@ func TestDirRefuses(t *testing.T) {
 	}
 }
 
-// elsewhere is this host as another machine, whose agent is in this process: it has the same kernel.
+// elsewhere is this host as another machine. Its agent runs in this process, so it has the same kernel.
 type elsewhere struct{ iotax.Machine }
 
-// inProcess is the session of machines that are this host: its agent is in this process.
+// inProcess is the agent's link of elsewhere: the agent runs in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
 func (elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }
 
-// ofKernel lets a test change what the kernel shows.
+// ofKernel restores the variable kernel at the end of the test.
 func ofKernel(t *testing.T) {
 	was := kernel
 	t.Cleanup(func() { kernel = was })
 }
 
-// onType has the test's file systems be of another type.
+// onType makes all file systems on devices appear to have the type `kind`.
 func onType(t *testing.T, kind string) {
 	t.Helper()
 	ofKernel(t)
@@ -293,7 +293,7 @@ func onType(t *testing.T, kind string) {
 }
 
 func TestDirOnNetwork(t *testing.T) {
-	base := "/var/tmp" // on a disk, unlike /tmp here and there
+	base := "/var/tmp" // on a disk on the test machines, unlike /tmp
 	for _, kind := range []string{"nfs4", "nfs", "cifs", "ceph", "fuse.sshfs", "lustre", "fuse.s3fs"} {
 		t.Run(kind, func(t *testing.T) {
 			onType(t, kind)
@@ -320,7 +320,7 @@ func TestDirOnNetwork(t *testing.T) {
 
 func TestNetworked(t *testing.T) {
 	for kind, want := range map[string]bool{
-		"ext4": false, "xfs": false, "tmpfs": false, "overlay": false, "virtiofs": false, "fuse": false, "fuseblk": false, // with a device, as of NTFS
+		"ext4": false, "xfs": false, "tmpfs": false, "overlay": false, "virtiofs": false, "fuse": false, "fuseblk": false, // fuse and fuseblk have a device, as for NTFS
 		"fuse.fuse-overlayfs": false, "fuse.mergerfs": false, "fuse.bindfs": false, "fuse.gocryptfs": false, "fuse.encfs": false, "fuse.lxcfs": false, "fuse.ntfs-3g": false, "fuse.exfat": false, "fuse.grpcfuse": false,
 		"nfs4": true, "cifs": true, "smb3": true, "beegfs": true, "fuse.sshfs": true, "fuse.rclone": true, "fuse.gvfsd-fuse": true, "fuse.seaweedfs": true, "fuse.moosefs": true, "fuse.curlftpfs": true,
 	} {
@@ -330,7 +330,7 @@ func TestNetworked(t *testing.T) {
 	}
 }
 
-// Whoever may write in the directory above may put something else in the place of the one that was made.
+// A user who may write to the parent directory could replace the directory that iotax made. Guard detects that.
 func TestDirSwapped(t *testing.T) {
 	for _, name := range []string{"by inode", "by marker"} {
 		t.Run(name, func(t *testing.T) {
@@ -343,7 +343,7 @@ func TestDirSwapped(t *testing.T) {
 				"another's with a link to its marker": `mkdir "$1"; ln -s "$1-away/.iotax" "$1/.iotax"`,
 				"nothing":                             `:`,
 			} {
-				v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped", Create: true}, Env{}) // on a disk, unlike /tmp here and there
+				v, err := prepare(t, "dir", &DirSpec{Path: "/var/tmp/iotax-test-swapped", Create: true}, Env{}) // on a disk on the test machines, unlike /tmp
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -372,7 +372,7 @@ func TestDirSwapped(t *testing.T) {
 	}
 }
 
-// Home directories hold what people have; iotax makes its directory inside one only below another.
+// A home directory itself is refused, because it contains the user's files. A directory inside it is accepted.
 func TestHomes(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -407,12 +407,12 @@ func TestReserve(t *testing.T) {
 	wantError(t, s.enough("use", "x", 11<<30), "the test needs 11 GiB and leaves 50 GiB in reserve, 60 GiB are free", "free some space")
 }
 
-// A directory of iotax's own into which nothing is written needs no reserve of space. It is made on a nearly full file system, but
-// not on one that is full.
+// A directory of iotax's own needs no space reserve if no files are written to it. It can be made on a nearly full
+// file system, but not on a full one.
 func TestOwnDirOnNearlyFull(t *testing.T) {
 	ofKernel(t)
 	for _, c := range []struct {
-		free int64 // KiB of 1000
+		free int64 // KiB of 1000 KiB
 		in   string
 		need int64
 		fits bool
@@ -502,11 +502,11 @@ func loop(t *testing.T, size int64) string {
 	return dev
 }
 
-// emptyLoop is a loop device with no file behind it.
+// emptyLoop returns a loop device without a backing file.
 func emptyLoop(t *testing.T) string {
 	t.Helper()
 	sizes, _ := filepath.Glob("/sys/block/loop*/size")
-	for _, s := range slices.Backward(sizes) { // the first ones may be taken by another test at any time
+	for _, s := range slices.Backward(sizes) { // another test may take the first ones at any time
 		if b, err := os.ReadFile(s); err == nil && strings.TrimSpace(string(b)) == "0" {
 			return "/dev/" + filepath.Base(filepath.Dir(s))
 		}
@@ -583,7 +583,7 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// weak is a machine whose disk is of a class.
+// A weak is a machine whose disk has this durability.
 type weak struct {
 	elsewhere
 	disk iotax.Durability
@@ -593,8 +593,8 @@ func (w weak) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &inProcess, Weakens: func(string, string) iotax.Durability { return w.disk }}
 }
 
-// A place promises no more than its machine's disk, and on macOS no more than the cache of the drive. What iotax attaches to
-// the machine has a class of its own.
+// A place is not more durable than its machine's disk, and on macOS not more than the drive's cache. A directory on a
+// volume that iotax attached is only limited by that volume.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
 	on := elsewhere{here}
@@ -632,7 +632,7 @@ func TestWeakMachine(t *testing.T) {
 	if got := ownDurability(weak{on, iotax.FlushIgnored}, "/dev/vdb", probe.Mount{Source: "/dev/vdb"}, "Linux"); got != iotax.FlushIgnored {
 		t.Errorf("a device: %s", got)
 	}
-	// A disk of a guest on a directory of a Mac: QEMU calls fsync(2), too.
+	// A guest's disk in a directory of a Mac: QEMU calls fsync(2), which does not flush the drive's cache.
 	if got := (&disk{life: life{env: Env{Of: iotax.Place{Durability: iotax.DriveCache}}}}).durability(iotax.Durable); got != iotax.DriveCache {
 		t.Errorf("a disk on a Mac: %s", got)
 	}

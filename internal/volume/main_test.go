@@ -9,7 +9,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// newSpec is the spec of a kind with its defaults.
+// newSpec returns the spec of a kind with its defaults.
 func newSpec(kind string) plan.Spec {
 	for _, k := range Kinds() {
 		if k.Name == kind {
@@ -19,7 +19,7 @@ func newSpec(kind string) plan.Spec {
 	panic("no kind " + kind)
 }
 
-// This program also plays the iotax on another machine, where it is copied to a directory of the tests' own.
+// The test binary also serves as the iotax on another machine. It is copied to a temporary directory.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	cache, err := os.MkdirTemp("", "iotax-test-")

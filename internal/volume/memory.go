@@ -16,12 +16,12 @@ type MemorySpec struct {
 	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits the data of the workloads"`
 }
 
-// SetScalar takes the type alone: `memory: ramfs`.
+// SetScalar sets only the type: `memory: ramfs`.
 func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 
 func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }
 
-// Validate refuses a size that the file system ignores.
+// Validate returns an error for a size that the file system would ignore.
 func (s *MemorySpec) Validate() error {
 	if s.Type == "ramfs" && s.Size != 0 {
 		return &plan.FieldError{Field: "size", Msg: "a ramfs has no limit", Hint: "leave it out, or use type: tmpfs"}
@@ -41,15 +41,15 @@ func prepareMemory(_ context.Context, s *MemorySpec, e Env) (iotax.Volume, error
 	return &memory{life{env: e}, *s}, nil
 }
 
-// Attach mounts the file system. It must fit into free memory: a ramfs is never swapped, and a guest has no swap, so that a larger one
-// would end other processes or the machine.
+// Attach mounts the file system. It must fit into free memory: a ramfs is never swapped, and a guest has no swap, so
+// the OOM killer would end other processes, or the machine would crash.
 func (v *memory) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return iotax.Place{}, &iotax.Error{Op: "mount " + v.spec.Type, On: m.String(), Err: err, Hint: hint}
 	}
 	size := int64(v.spec.Size)
 	if size == 0 {
-		size = v.env.Need + v.env.Need/8 + 32<<20 // the reserve of dir, and names
+		size = v.env.Need + v.env.Need/8 + 32<<20 // space for the reserve of dir, and for names
 	}
 	free, err := on(ctx, quick, freeMemory.On, m, none{})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// A mounting is a file system that root mounts on Point, which is made before and removed after.
+// A mounting describes a file system that root mounts at Point. mountHere makes Point, and unmountHere removes it.
 type mounting struct{ Type, Source, Point, Options string }
 
 var (
@@ -25,7 +25,7 @@ var (
 	unmount = agent.New("volume.unmount", unmountHere)
 )
 
-// ready makes the mount point. Nothing may be mounted there.
+// ready makes the mount point. It returns an error if a file system is mounted there.
 func (x mounting) ready(op string) error {
 	if err := needRoot(op, x.Point); err != nil {
 		return err
@@ -49,7 +49,7 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 		return none{}, err
 	}
 	if x.Type == "9p" {
-		_, _ = agent.Exec(ctx, "modprobe", "-q", "9pnet_virtio") // it may be built in
+		_, _ = agent.Exec(ctx, "modprobe", "-q", "9pnet_virtio") // fails if it is built in
 	}
 	args := []string{"mount", "-t", x.Type}
 	if x.Options != "" {
@@ -72,12 +72,12 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 	return none{}, e
 }
 
-// unmountHere removes the mount and its point. It does not touch a mount of another source. A mount that stays busy (a killed program
-// that still ends, a writeback that hangs) is detached lazily, and the reason is returned.
+// unmountHere unmounts x and removes the mount point. It leaves a mount of another source. If the mount stays busy,
+// for example because a killed program has not exited or a writeback hangs, it unmounts lazily and returns the reason.
 func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	for try := 0; ; try++ {
 		on, err := mountOn(x.Point)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // no /proc, nothing was mounted
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: no /proc, so nothing was mounted
 			return "", failed("unmount", x.Point, err)
 		}
 		if on.Point == "" || on.Source != x.Source {
@@ -100,11 +100,11 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 		lazily = err.Error()
 		break
 	}
-	_ = syscall.Rmdir(x.Point) // stays if it is not empty
+	_ = syscall.Rmdir(x.Point) // fails if it is not empty
 	return lazily, nil
 }
 
-// rootDir makes a directory in base, which root owns, and pushes its removal.
+// rootDir makes a directory in base that root owns, and pushes its removal.
 func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (string, error) {
 	o := newOwnDir(base)
 	o.Root = true
@@ -116,8 +116,8 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 	return o.Path, err
 }
 
-// mountPoint returns the mount point of a file system of the run on m, and its name: in the run's directory on this host, elsewhere in
-// a directory with the run's label.
+// mountPoint returns the mount point for a file system of the run on m, and its source name. On this host, the mount
+// point is in the run's directory, elsewhere in a directory with the run's label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
 	id := l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {
@@ -127,7 +127,7 @@ func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source s
 	return dir + "/" + id, "iotax-" + id, err
 }
 
-// unmountLater pushes the unmount of x, which adds a finding if it is lazy.
+// unmountLater pushes the unmount of x. A lazy unmount adds a finding.
 func (l *life) unmountLater(m iotax.Machine, x mounting) {
 	l.attached.push(func(ctx context.Context) error {
 		lazily, err := on(ctx, slow, unmount.AsRoot, m, x)
@@ -145,7 +145,7 @@ func (l *life) mount(ctx context.Context, m iotax.Machine, x mounting) error {
 	return err
 }
 
-// forceUnmount removes a mount whose server has ended. Every access to it would wait for the server.
+// forceUnmount removes a mount whose server has ended. Without force, the unmount would wait for the server.
 var forceUnmount = agent.New("volume.force unmount", func(ctx context.Context, point string) (none, error) {
 	_, err := agent.Exec(ctx, "umount", "-f", point)
 	if err != nil {
@@ -154,7 +154,7 @@ var forceUnmount = agent.New("volume.force unmount", func(ctx context.Context, p
 	return none{}, err
 })
 
-// readMount returns what is mounted on a point.
+// readMount returns the mount at a mount point, or zero if there is no mount.
 var readMount = agent.New("volume.read mount", func(_ context.Context, point string) (mounting, error) {
 	m, err := mountOn(point)
 	return mounting{Type: m.Type, Source: m.Source, Point: m.Point}, err
@@ -166,7 +166,7 @@ func mountedAs(ctx context.Context, m iotax.Machine, x mounting) bool {
 	return err == nil && now.Source == x.Source && strings.HasSuffix(now.Type, x.Type)
 }
 
-// freeMemory returns the bytes that programs can allocate without swapping.
+// freeMemory returns the number of bytes that programs can allocate without swapping.
 var freeMemory = agent.New("volume.free memory", func(ctx context.Context, _ none) (int64, error) {
 	v, err := mem.VirtualMemoryWithContext(ctx)
 	if err != nil {

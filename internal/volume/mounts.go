@@ -8,8 +8,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// ownDurability returns the durability of path on m's own storage: the weakest of its file system (zero if unknown), of the system with
-// that name (of uname), and of m's disk.
+// ownDurability returns the durability of path on m's own storage. It is the weakest of those of the file system (zero
+// if unknown), of the operating system (a name as in uname), and of m's disk.
 func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
 	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
 	if weakens := m.Caps().Weakens; weakens != nil && !networked(fs) {
@@ -18,18 +18,18 @@ func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) 
 	return d
 }
 
-// localFUSE lists FUSE file systems whose data are on this machine's disks, or on those of its host. The storage below a pass-through
-// file system is unknown.
+// localFUSE lists FUSE file systems whose data is on disks of this machine or its host. Pass-through file systems are
+// in the list, although the storage below them is unknown.
 var localFUSE = []string{
 	"fuse2fs", "ext2", "ext4", "exfat", "exfat-fuse", "ntfs", "ntfs-3g", "lowntfs-3g", "apfs", "apfs-fuse", "zfs", "zfs-fuse", "bcachefs", "dislocker", "ltfs", // disks
 	"fuse-overlayfs", "overlayfs", "mergerfs", "mhddfs", "shfs", "unionfs", "unionfs-fuse", "bindfs", "lxcfs", "catfs", // other directories
 	"gocryptfs", "encfs", "cryfs", "cryfs@cryfs", "securefs", // other directories, encrypted
 	"squashfuse", "snapfuse", "archivemount", "ratarmount", // files
-	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // the host's
+	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // directories of the host
 }
 
-// lastingInodes reports whether a directory keeps its device and inode while it exists. FUSE, network file systems and overlays with
-// layers on several file systems may renumber them.
+// lastingInodes reports whether a directory keeps its device and inode numbers while it exists. FUSE, network file
+// systems and overlays with layers on several file systems may change them.
 func lastingInodes(m probe.Mount) bool {
 	switch m.Type {
 	case "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs":
@@ -38,8 +38,8 @@ func lastingInodes(m probe.Mount) bool {
 	return false
 }
 
-// networked reports whether another machine serves a file system. It is true for a FUSE kind (fuse.KIND) that is not in localFUSE, as
-// new remote ones appear every year, and false for FUSE without a kind (fuse, fuseblk).
+// networked reports whether another machine serves the file system. A FUSE type (fuse.KIND) that is not in localFUSE
+// counts as networked, because most new ones are. FUSE without a type (fuse, fuseblk) does not.
 func networked(m probe.Mount) bool {
 	switch m.Type {
 	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":
@@ -49,7 +49,7 @@ func networked(m probe.Mount) bool {
 	return fuse && !slices.Contains(localFUSE, name)
 }
 
-// pseudo reports whether a file system does not store files of users.
+// pseudo reports whether the file system cannot store users' files.
 func pseudo(m probe.Mount) bool {
 	switch m.Type {
 	case "proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs",

@@ -20,8 +20,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// NBDSpec is `nbd: {from: MACHINE}`, a disk image on a machine that is exported over NBD to the target's machine; or `nbd: URL`, an
-// existing export, which is only read.
+// NBDSpec is `nbd: {from: MACHINE}`, a disk image on a machine that is exported over NBD to the target's machine, or
+// `nbd: URL`, an existing export, which is only read.
 type NBDSpec struct {
 	From      string    `yaml:"from" doc:"machine that holds the image and exports it; empty means the target's own"`
 	URL       string    `yaml:"url" doc:"existing export, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
@@ -57,10 +57,10 @@ func (s *NBDSpec) Traits() plan.Traits {
 	return can
 }
 
-// program is the server to start.
+// program returns the server to start.
 func (s *NBDSpec) program() string { return cmp.Or(s.Binary, s.Server) }
 
-// Validate refuses values that the servers would refuse later.
+// Validate returns an error for values that the servers would refuse later.
 func (s *NBDSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -108,13 +108,13 @@ func prepareNBD(_ context.Context, s *NBDSpec, e Env) (iotax.Volume, error) {
 
 func newNBD(s *NBDSpec, e Env) *nbd { return &nbd{life{env: e, serves: "the export"}, *s} }
 
-// nbd is an export that exists.
+// An nbd is an export over NBD.
 type nbd struct {
 	life
 	spec NBDSpec
 }
 
-// defaultExport is the size of an export for workloads of unknown size.
+// defaultExport is the size of an export in bytes if the size of the workloads' data is unknown.
 const defaultExport = 1 << 30
 
 // Attach makes the image, exports it, and attaches it on m.
@@ -167,15 +167,15 @@ func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return n.use(ctx, m, p)
 }
 
-// image makes the image and fills it with incompressible data, so that later reads reach the disk and later writes need no
-// allocation.
+// image makes the image and fills it with incompressible data, so that later reads reach the disk and later writes
+// need no allocation.
 func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error) {
 	i := image{Path: dir + "/disk." + n.spec.Format, Format: n.spec.Format, Fill: random, Size: size, Convert: []string{"-T", "none", "-t", "none"}}
 	_, err := on(ctx, writing(size), makeImage.On, n.env.Server, i)
 	return i.Path, err
 }
 
-// maxSocket is the longest path of a unix socket.
+// maxSocket is the longest path of a Unix socket, in bytes.
 const maxSocket = 107
 
 // export starts the server and returns its address for m.
@@ -213,7 +213,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		if err != nil {
 			return nil, err
 		}
-		// Both write this file when they listen.
+		// Both servers write this file when they listen.
 		return srv, srv.await(ctx, func(ctx context.Context) bool { return written(ctx, n.env.Server, pid) })
 	}
 	if s.Transport == "unix" || s.Transport == "auto" && n.env.Server == m {
@@ -242,7 +242,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 			if s.Server == "nbdkit" {
 				flag = "--ipaddr=" + address
 			}
-			if s.Address != "" { // how others reach it may not be an address of its own
+			if s.Address != "" { // the address at which other machines reach the server may not be one of its interfaces
 				flag = flag[:strings.IndexByte(flag, '=')+1] + "0.0.0.0"
 			}
 			return start(port, flag, "--port="+strconv.Itoa(port))
@@ -261,11 +261,11 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 	return p, nil
 }
 
-// An nbdDevice is a device of the kernel that is attached to an export.
+// An nbdDevice is a kernel device that is attached to an export.
 type nbdDevice struct {
-	Args     []string // of nbd-client: the server and export
-	ReadOnly bool     // neither the kernel nor udev may write to a volume that they find on it
-	Note     string   // directory with the record of the attachment
+	Args     []string // arguments of nbd-client: the server and the export
+	ReadOnly bool     // neither the kernel nor udev may write to the device
+	Note     string   // directory for the record of the attachment
 	Path     string
 }
 
@@ -278,7 +278,7 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 		return fail("nbd-client is not installed", "apt install nbd-client there, or attach: engine")
 	}
 	if _, err := os.Stat("/sys/block/nbd0"); err != nil {
-		_, _ = agent.Exec(ctx, "modprobe", "nbd", "max_part=0") // what counts is whether there are devices then
+		_, _ = agent.Exec(ctx, "modprobe", "nbd", "max_part=0") // the devices are checked below
 	}
 	all, _ := filepath.Glob("/sys/block/nbd*")
 	if len(all) == 0 {
@@ -297,7 +297,7 @@ var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbd
 			why = err.Error()
 			continue
 		}
-		for range 50 { // nbd-client may return before the kernel shows it
+		for range 50 { // nbd-client may return before the kernel shows the attachment
 			if note := leftover.NBDNote(device); note != "" {
 				return device, os.WriteFile(x.Note+"/"+leftover.NBDFile, []byte(note), 0o600)
 			}
@@ -321,7 +321,7 @@ var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context,
 	return none{}, err
 })
 
-// use lets fio connect to the export at p, or attaches it as a device.
+// use returns p for fio's nbd engine, or attaches the export as a device of m.
 func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Place, error) {
 	p.Facts["nbd.attach"] = n.spec.Attach
 	p.Facts["nbd.url"] = p.Path
@@ -340,7 +340,7 @@ func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Pl
 	if err != nil {
 		return iotax.Place{}, err
 	}
-	x := nbdDevice{Args: args, ReadOnly: n.spec.URL != "", Note: note} // somebody's own export is only read
+	x := nbdDevice{Args: args, ReadOnly: n.spec.URL != "", Note: note} // an existing export is only read
 	device, err := on(ctx, quick, connectNBD.AsRoot, m, x)
 	if err != nil {
 		return iotax.Place{}, err

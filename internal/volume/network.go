@@ -11,7 +11,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and another, on which iperf3 serves.
+// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and another machine, on which an
+// iperf3 server runs.
 type NetworkSpec struct {
 	To      string `yaml:"to" doc:"machine that the target's machine sends to"`
 	Address string `yaml:"address" doc:"address of that machine, if iotax cannot find it"`
@@ -25,7 +26,7 @@ func (s *NetworkSpec) Traits() plan.Traits {
 	return plan.Traits{Tools: []string{"iperf3"}, Served: &plan.Served{Key: "to", Machine: s.To}}
 }
 
-// Validate refuses an invalid address.
+// Validate returns an error for a missing machine or an invalid address or port.
 func (s *NetworkSpec) Validate() error {
 	if s.To == "" {
 		return &plan.FieldError{Field: "to", Msg: "no machine is named", Hint: "name the machine at the other end"}

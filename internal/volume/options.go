@@ -11,23 +11,23 @@ import (
 	"iotax/internal/plan"
 )
 
-// A diskOption is a key of a disk that QEMU or qemu-img takes as it is.
+// A diskOption is a key of a disk that is passed to QEMU or qemu-img unchanged.
 type diskOption struct {
 	key   string
-	value string            // "" leaves the option out
-	part  diskPart          // which program takes it, and where
-	names map[string]string // by bus, or by "" on any; a bus that is not there lacks the option
+	value string            // "" leaves out the option
+	part  diskPart          // the part of the command line that contains the option
+	names map[string]string // name by bus; "" is any bus; other buses lack the option
 }
 
 type diskPart int
 
 const (
-	ofDrive  diskPart = iota // of QEMU's -drive
-	ofDevice                 // of QEMU's -device, or of the controller
-	ofImage                  // of a qcow2 image that qemu-img makes
+	ofDrive  diskPart = iota // QEMU's -drive
+	ofDevice                 // QEMU's -device of the disk or its controller
+	ofImage                  // a qcow2 image that qemu-img makes
 )
 
-// options lists the options in the order in which they are written.
+// options returns the options in the order of the command line.
 func (s *DiskSpec) options() []diskOption {
 	always := func(name string) map[string]string { return map[string]string{"": name} }
 	return []diskOption{
@@ -41,7 +41,7 @@ func (s *DiskSpec) options() []diskOption {
 	}
 }
 
-// number and onIf write a value. "" is none.
+// number and onIf format a value. They return "" for an option that is not set.
 func number(n int) string {
 	if n == 0 {
 		return ""
@@ -56,7 +56,8 @@ func onIf(on bool) string {
 	return ""
 }
 
-// of returns the options of one part as properties, as in discard=unmap, with those that the plan adds as they are.
+// of returns the options of one part as properties, as in discard=unmap, followed by the plan's drive_args or
+// device_args.
 func (s *DiskSpec) of(part diskPart) (all []string) {
 	for _, o := range s.options() {
 		name := o.names[""] + o.names[s.Bus]
@@ -70,7 +71,7 @@ func (s *DiskSpec) of(part diskPart) (all []string) {
 	return all
 }
 
-// optionFacts returns the options that the plan sets as facts.
+// optionFacts returns the options that the plan sets, as facts.
 func (s *DiskSpec) optionFacts() map[iotax.FactKey]string {
 	facts := map[iotax.FactKey]string{}
 	for _, o := range s.options() {
@@ -81,13 +82,14 @@ func (s *DiskSpec) optionFacts() map[iotax.FactKey]string {
 	return facts
 }
 
-// oursDrive and oursDevice are the properties that iotax sets itself. Some of them decide where a write goes or what a flush means.
+// oursDrive and oursDevice list the properties that iotax sets itself, because some of them determine where writes go
+// or what a flush does.
 var (
 	oursDrive  = []string{"if", "id", "file", "format", "driver", "cache", "aio", "readonly", "read-only", "snapshot", "throttling", "backing", "discard", "detect-zeroes", "node-name"}
 	oursDevice = []string{"driver", "id", "drive", "bus", "serial", "iothread", "num-queues", "num_queues", "max_ioqpairs", "queue-size", "virtqueue_size", "config-wce", "write-cache"}
 )
 
-// checkOptions refuses options that exclude each other, or that the disk cannot have.
+// checkOptions refuses options that exclude each other, or that the disk does not support.
 func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	for _, o := range s.options() {
 		switch {
@@ -145,5 +147,5 @@ func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	}
 }
 
-// leastSize has the smallest disks on which file systems are made.
+// leastSize holds the minimum size of a disk for each file system that has one.
 var leastSize = map[string]plan.Size{"xfs": 300 << 20, "btrfs": 128 << 20}

@@ -15,19 +15,20 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// Options of disks are seen in the guest, in the image, or in what happens to the image.
+// The options of disks have an effect that can be seen in the guest, in the image's metadata, or in the image's
+// allocation.
 func TestDiskOptions(t *testing.T) {
 	long.Test(t)
 	const need = 16 << 20
 	of := hostDir(t)
 	one := func(s *DiskSpec) { s.NumQueues = 1 }
-	// In /sys, below the disk.
+	// Paths in /sys of the disk.
 	queues, requests := "ls $d/mq | wc -l", "cat $d/mq/0/nr_tags"
 	cases := []struct {
 		name string
 		spec *DiskSpec
-		seen map[string]string // what a command in the guest prints
-		info map[string]any    // of qemu-img
+		seen map[string]string // expected output of commands in the guest
+		info map[string]any    // expected fields of qemu-img info
 	}{
 		{"none", diskSpec(func(*DiskSpec) {}), map[string]string{queues: "2", requests: "256"}, nil},
 		{"virtio-blk", diskSpec(func(s *DiskSpec) { one(s); s.QueueSize = 64 }), map[string]string{queues: "1", requests: "64"}, nil},
@@ -90,7 +91,7 @@ func TestDiskOptions(t *testing.T) {
 			}
 		}
 	}
-	// A discard frees the blocks of an image with discard: unmap, and zeroes that are written then take none.
+	// With `discard: unmap`, a discard frees the image's blocks, and writing zeroes does not allocate them again.
 	taken := func(i int) int64 {
 		st, err := os.Stat(volumes[i].image)
 		if err != nil {
@@ -122,7 +123,7 @@ func TestDiskOptions(t *testing.T) {
 	}
 }
 
-// Options of virtiofsd are in the command line of its process, and the guest works with them.
+// The options of virtiofsd appear on the command line of its process, and the guest can use the share.
 func TestShareOptions(t *testing.T) {
 	long.Test(t)
 	of := hostDir(t)
@@ -153,7 +154,7 @@ func TestShareOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line += strings.NewReplacer("\x00", " ", "_", "-").Replace(string(text)) // the daemon in C has underscores
+		line += strings.NewReplacer("\x00", " ", "_", "-").Replace(string(text)) // the C daemon's options contain underscores
 	}
 	for _, want := range []string{"--thread-pool-size=2 ", "writeback ", "allow-direct-io ", "no-readdirplus ", "announce-submounts ", "--rlimit-nofile=4096 "} {
 		if !strings.Contains(line, want) {

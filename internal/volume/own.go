@@ -9,7 +9,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// OwnSpec is `own: {}`: it makes nothing. A guest without a shell has its file system in its image.
+// OwnSpec is `own: {}`: the storage inside the image of a guest without a shell. iotax makes nothing.
 type OwnSpec struct{ plan.Plain }
 
 type own struct{}
@@ -20,7 +20,7 @@ func prepareOwn(context.Context, *OwnSpec, Env) (iotax.Volume, error) {
 
 func (own) Caps() iotax.VolumeCaps { return iotax.VolumeCaps{} }
 
-// Attach refuses machines on which iotax can make a directory, because a workload could write anywhere there.
+// Attach refuses machines with a shell, because a workload could write anywhere there.
 func (own) Attach(_ context.Context, m iotax.Machine) (iotax.Place, error) {
 	if m.Caps().RunOnConsole == nil {
 		return iotax.Place{}, &iotax.Error{Op: "use what is there", On: m.String(), Err: errors.New("own: is for guests without a shell"), Hint: "name a directory: {dir: /var/tmp}"}

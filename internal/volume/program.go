@@ -13,13 +13,13 @@ import (
 	"iotax/internal/agent"
 )
 
-// A program is searched in First, the PATH, and Then.
+// A program is searched for in the directories First, the PATH, and the directories Then.
 type program struct {
 	Name        string
 	First, Then []string
 }
 
-// findProgram returns the path of a program, "" if it does not exist.
+// findProgram returns the path of a program, or "" if it is not found.
 var findProgram = agent.New("volume.find program", func(_ context.Context, p program) (string, error) {
 	for _, dir := range p.First {
 		if path, err := exec.LookPath(filepath.Join(dir, p.Name)); err == nil {
@@ -47,13 +47,13 @@ func has(ctx context.Context, m iotax.Machine, op, name, pkg string) error {
 	return err
 }
 
-// A file is the current contents of a file of a server.
+// A file holds the size and the text of a server's file.
 type file struct {
 	Size int64
-	Text string // of a short one
+	Text string // only if the file has at most 4096 bytes
 }
 
-// readFile returns a zero file if the path does not exist.
+// readFile returns the zero file if the path does not exist.
 var readFile = agent.New("volume.read file", func(_ context.Context, path string) (f file, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,13 +69,13 @@ var readFile = agent.New("volume.read file", func(_ context.Context, path string
 	return f, err
 })
 
-// written reports whether a file of m has contents.
+// written reports whether a file of m exists and is not empty.
 func written(ctx context.Context, m iotax.Machine, path string) bool {
 	f, err := on(ctx, quick, readFile.On, m, path)
 	return err == nil && f.Size > 0
 }
 
-// makeDirs makes directories that must not exist.
+// makeDirs makes directories. It returns an error if one exists.
 var makeDirs = agent.New("volume.make directories", func(_ context.Context, paths []string) (none, error) {
 	for _, p := range paths {
 		if err := os.Mkdir(p, 0o700); err != nil {
@@ -95,7 +95,8 @@ func removeLater(u *undo, path string) {
 	})
 }
 
-// newHostDir makes a directory with that mode on this host, whatever the umask is, and pushes the removal of it and its contents.
+// newHostDir makes a directory with this mode on this host, independently of the umask, and pushes the removal of the
+// directory and its contents.
 func newHostDir(u *undo, op, path string, mode os.FileMode) error {
 	if err := os.Mkdir(path, mode); err != nil {
 		return failed(op, path, err)

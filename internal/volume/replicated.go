@@ -13,18 +13,19 @@ import (
 	"iotax/internal/agent"
 )
 
-// A replicated is a file system with a copy of every block on several machines: an image on each, exported over NBD. QEMU's block
-// driver quorum writes all copies and reads one. It is mounted where the server of a store runs. A write returns when all machines
-// have it, so each copy takes its share of the line's rate.
+// A replicated is a file system with a copy of every block on several machines: each has an image that it exports over
+// NBD. QEMU's block driver quorum writes all copies and reads one. The file system is mounted on the store's machine.
+// A write returns when all machines have it, so each copy uses part of the link's bandwidth.
 type replicated struct {
-	life  // whose server is the daemon
+	life  // its server is qemu-storage-daemon
 	parts []*nbd
 }
 
-// A write succeeds when this many copies have it.
+// majority returns the number of copies that must have a write for the write to succeed.
 func majority(copies int) int { return copies/2 + 1 }
 
-// attach makes the copies on m and the peers, each of size bytes, and returns the mount point on m, below dir.
+// attach makes the copies on m and the peers, each of size bytes, and returns the mount point on m, which is below
+// dir.
 func (r *replicated) attach(ctx context.Context, m iotax.Machine, peers []iotax.Machine, workDir, dir string, size int64) (at string, err error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "keep copies of a store", On: m.String(), Err: err, Hint: hint}
@@ -90,7 +91,7 @@ func (r *replicated) findings() []iotax.Finding {
 	return append(all, r.server.death("what keeps the copies of the store")...)
 }
 
-// processes returns the processes of the daemon and of the exports on this host.
+// processes returns the processes of the daemon and the exports on this host.
 func (r *replicated) processes() map[string][]int {
 	all := map[string][]int{}
 	maps.Copy(all, r.server.processes())

@@ -12,9 +12,10 @@ import (
 	"iotax/internal/agent"
 )
 
-// sealed are the read-only file systems. The host makes their images with the files that the workloads read.
+// sealed holds the read-only file systems. The host makes their images from the files that the workloads read.
 //
-// The large files are incompressible. squashfs would try to compress them, which takes most of the time, and store them unchanged.
+// The large files are incompressible. mksquashfs would spend most of its time on trying to compress them, and then
+// store them unchanged.
 var sealed = map[string]struct {
 	tool, pkg string
 	args      func(files, image string) []string
@@ -27,7 +28,8 @@ var sealed = map[string]struct {
 	}},
 }
 
-// fillFiles writes the files of a read-only file system into a directory. Files that are not copies have incompressible data.
+// fillFiles writes the files of a read-only file system into dir. Files that are not copies contain incompressible
+// data.
 func fillFiles(ctx context.Context, dir string, files []iotax.File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
@@ -48,7 +50,8 @@ func fillFiles(ctx context.Context, dir string, files []iotax.File) error {
 	return nil
 }
 
-// seal makes the image of a directory, and returns its size. It is a disk, and disks are whole sectors.
+// seal makes the image from the directory `files`, removes that directory, and returns the image's size. The size is a
+// multiple of 4 KiB, because the image is used as a disk.
 func (d *disk) seal(ctx context.Context, files string) (size int64, err error) {
 	if _, err := agent.Exec(ctx, sealed[d.spec.Filesystem].args(files, d.image)...); err != nil {
 		return 0, err
@@ -66,7 +69,7 @@ func (d *disk) seal(ctx context.Context, files string) (size int64, err error) {
 	return size, errors.Join(f.Chmod(0o600), f.Truncate(size), os.RemoveAll(files), f.Sync())
 }
 
-// prepareSealed makes an image of a read-only file system.
+// prepareSealed makes the image of a read-only file system.
 func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	dir, err := serveFrom("make disk", e, s.OfTarget)
 	if err != nil {
@@ -92,7 +95,7 @@ func prepareSealed(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err
 		}
 		total += f.Size
 	}
-	if err := hasSpace(ctx, "make "+s.Filesystem, e, dir, 2*total); err != nil { // the files, then the image
+	if err := hasSpace(ctx, "make "+s.Filesystem, e, dir, 2*total); err != nil { // space for the files and the image
 		return nil, err
 	}
 	if _, err := os.Lstat(d.image); err == nil {

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// lossy is this host as another machine, which loses one call: before it is made, or its answer.
+// lossy is this host as another machine that loses one call: either the call itself, or its answer.
 type lossy struct {
 	elsewhere
 	n, failAt int
@@ -28,7 +28,7 @@ type lossy struct {
 
 var errLost = errors.New("connection lost")
 
-// Caps have a session for each call.
+// Caps returns capabilities with a new session for each call.
 func (l *lossy) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &agent.Link{Start: l.start}}
 }
@@ -45,7 +45,7 @@ func (l *lossy) start(ctx context.Context) (*agent.Session, error) {
 	return agent.Meet(client, client, client.Close)
 }
 
-// noAnswer closes the connection in place of the first frame of yamux with data, which is the answer of a call.
+// noAnswer closes the connection instead of sending the first yamux frame with data, which is the answer to the call.
 type noAnswer struct{ net.Conn }
 
 func (n noAnswer) Write(p []byte) (int, error) {
@@ -55,7 +55,7 @@ func (n noAnswer) Write(p []byte) (int, error) {
 	return n.Conn.Write(p)
 }
 
-// ownDisk has this host show a loop device as the disk of a guest.
+// ownDisk makes this host show a loop device as the disk of a guest.
 func ownDisk(t *testing.T) {
 	t.Helper()
 	name := filepath.Base(loop(t, 64<<20))
@@ -67,7 +67,7 @@ func ownDisk(t *testing.T) {
 	}
 }
 
-// atMnt is what is mounted and made by runs in /mnt.
+// atMnt returns the mounts and directories of runs in /mnt.
 func atMnt(t *testing.T) (all []string) {
 	t.Helper()
 	mounts, err := hereMounts()
@@ -83,7 +83,7 @@ func atMnt(t *testing.T) (all []string) {
 	return append(all, made...)
 }
 
-// Whichever call is lost, before or after it took effect, Detach leaves nothing.
+// Whichever call is lost, before or after it took effect, Detach removes everything.
 func TestHalfAttached(t *testing.T) {
 	ownDisk(t)
 	for _, kind := range []string{"disk", "memory"} {
@@ -125,7 +125,7 @@ func TestHalfAttached(t *testing.T) {
 	}
 }
 
-// A guest that is gone is reported, and the host's side goes all the same.
+// Detach reports a guest that has ended, and still removes the files on the host.
 func TestDetachFromDeadGuest(t *testing.T) {
 	ownDisk(t)
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
@@ -156,7 +156,7 @@ func TestDetachFromDeadGuest(t *testing.T) {
 	}
 }
 
-// onlyDir is the one entry of a directory.
+// onlyDir returns the name of the only entry of a directory.
 func onlyDir(t *testing.T, dir string) string {
 	t.Helper()
 	all, err := os.ReadDir(dir)
@@ -221,7 +221,7 @@ func TestServedFrom(t *testing.T) {
 	}
 }
 
-// An image that is there already belongs to someone else: it is neither used nor removed.
+// An existing image belongs to another run. It is neither used nor removed.
 func TestForeignImageStays(t *testing.T) {
 	of := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for _, c := range []struct {
@@ -260,7 +260,7 @@ func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		spec   plan.Spec
 		fields string // of the errors
-		hint   string // of the first
+		hint   string // of the first error
 	}{
 		{diskSpec(func(s *DiskSpec) {}), "", ""},
 		{diskSpec(func(s *DiskSpec) { s.AIO = "native" }), "", ""},
@@ -325,12 +325,12 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every kind makes specs that plan can read: a pointer to a struct whose fields have a key and a doc.
+// Every kind makes specs that plan can read, and has a doc. Most of them have a short form.
 func TestKinds(t *testing.T) {
 	var names []string
 	for _, k := range PlanKinds() {
 		names = append(names, k.Name)
-		if k.Name == "own" { // it has no keys
+		if k.Name == "own" { // the spec has no keys
 			continue
 		}
 		can := k.New().Traits()
@@ -338,10 +338,10 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s has no doc", k.Name)
 		}
 		if can.Gather != nil {
-			if len(k.On) != 1 || k.On[0] != plan.Host { // it says itself where it is done
+			if len(k.On) != 1 || k.On[0] != plan.Host { // its members determine the machines
 				t.Errorf("%s on %v", k.Name, k.On)
 			}
-			continue // it is made of others, which no one word names
+			continue // it has no short form, because it consists of other targets
 		}
 		if _, ok := k.New().(plan.Scalar); !ok {
 			t.Errorf("%s has no short form", k.Name)
@@ -357,7 +357,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// What the schema claims of a default is what the code does.
+// The defaults in the schema match the code.
 func TestClaims(t *testing.T) {
 	doc := func(spec any, field string) string {
 		f, _ := reflect.TypeOf(spec).FieldByName(field)

@@ -28,7 +28,7 @@ func nfsSpec(change func(*NFSSpec)) *NFSSpec {
 	return s
 }
 
-// needs skips a test where this host lacks a program.
+// needs skips the test if this host lacks a program, or the test does not run as root.
 func needs(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, p := range programs {
@@ -41,8 +41,8 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// TestServed mounts what servers of this host offer in one guest, does I/O there, and takes it away; then
-// the servers die under it.
+// TestServed mounts volumes that servers of this host export in a guest, does I/O on them, and detaches them. Then it
+// kills each server during I/O.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
@@ -60,8 +60,8 @@ func TestServed(t *testing.T) {
 		kind   string
 		spec   plan.Spec
 		facts  map[string]string
-		option string // of the mount
-		server string // label of its process
+		option string // expected mount option
+		server string // name of the server's process
 	}{
 		{"nfs", "nfs", nfsSpec(func(*NFSSpec) {}), map[string]string{"filesystem": "nfs4", "of": "host disk", "share.type": "nfs", "host.direct": "no"}, "vers=4.2", "ganesha.nfsd"},
 		{"nfs 4.0 small", "nfs", nfsSpec(func(s *NFSSpec) { s.Version, s.Options = "4.0", "rsize=4096,wsize=4096,hard" }), nil, "rsize=4096", "ganesha.nfsd"},
@@ -139,7 +139,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// sealedDisks makes a disk of each read-only file system.
+// sealedDisks makes a disk for each read-only file system.
 func sealedDisks(t *testing.T) (all []iotax.Volume) {
 	of := hostDir(t)
 	for fs := range sealed {
@@ -152,7 +152,7 @@ func sealedDisks(t *testing.T) (all []iotax.Volume) {
 			if err := v.Close(context.Background()); err != nil {
 				t.Error(err)
 			}
-			if left, _ := os.ReadDir(of.Path); len(left) > 2 { // the marker, and perhaps the other's image
+			if left, _ := os.ReadDir(of.Path); len(left) > 2 { // the marker, and possibly the other disk's image
 				t.Errorf("left: %v", left)
 			}
 		})
@@ -161,7 +161,7 @@ func sealedDisks(t *testing.T) (all []iotax.Volume) {
 	return all
 }
 
-// readSealed finds the files in the guest, with the sizes asked for and data that does not compress.
+// readSealed checks that the guest sees the files with the requested sizes and incompressible data.
 func readSealed(t *testing.T, m iotax.Machine, v iotax.Volume) {
 	d := v.(*disk)
 	p, err := v.Attach(t.Context(), m)
@@ -220,7 +220,7 @@ func inMemory(t *testing.T, m iotax.Machine, kind string) {
 	}
 }
 
-// gone checks that a volume has left nothing.
+// gone checks that a volume has left nothing behind.
 func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 	t.Helper()
 	if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); err == nil {
@@ -242,7 +242,7 @@ func gone(t *testing.T, m iotax.Machine, work, of string, pid int) {
 	}
 }
 
-// serverDies kills the server under a fio that writes: fio fails and says so, and nothing is left.
+// serverDies kills the server while fio writes. fio must fail, and Detach must remove everything.
 func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec plan.Spec) {
 	work := t.TempDir()
 	v, err := prepare(t, kind, spec, Env{Of: of, ID: "s9", Need: 16 << 20, WorkDir: work})
@@ -262,7 +262,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	begun := time.Now()
-	go func() { // once fio writes: before it has opened its file, it would make that file's directory beside the mount
+	go func() { // wait until fio writes: before it opens its file, it would make the missing directory outside the mount
 		for !writtenSince(of.Path, begun) && ctx.Err() == nil {
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -270,7 +270,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 			_ = p.Kill()
 		}
 	}()
-	// Without allow_file_create, fio makes directories that are missing, and goes on beside the mount.
+	// Without allow_file_create=0, fio makes missing directories and continues outside the mount.
 	out, err := iotax.Output(ctx, m, "fio", "--allow_file_create=0", "--name=x", "--filename="+p.Path+"/test", "--size=4m", "--rw=randwrite", "--bs=4k", "--ioengine=psync",
 		"--time_based", "--runtime=60", "--fsync=8")
 	var exit *iotax.ExitError
@@ -289,11 +289,11 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 	gone(t, m, work, of.Path, pid)
 }
 
-// writtenSince says whether a file below dir has been written after the moment.
+// writtenSince reports whether a file below dir was written after `moment`.
 func writtenSince(dir string, moment time.Time) (written bool) {
 	filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
-			return nil // what comes and goes meanwhile is none that lasts
+			return nil // ignore files that are removed in the meantime
 		}
 		if st, err := e.Info(); err == nil && st.ModTime().After(moment) {
 			written = true
@@ -317,7 +317,7 @@ func TestNFSRefuses(t *testing.T) {
 	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Options = "ro,port=1" }), Env{Of: of, WorkDir: work})
 	wantError(t, err, "iotax sets port itself", "leave it out")
 
-	// A machine from which this host cannot be reached, and this host where its kernel has no NFS.
+	// A machine that cannot reach this host.
 	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: of, WorkDir: work})
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestNFSRefuses(t *testing.T) {
 	}
 }
 
-// A word can be a version or an export.
+// The short form is a version or an export.
 func TestNFSWords(t *testing.T) {
 	for word, want := range map[string]NFSSpec{
 		"4.1":                      {Version: "4.1"},
@@ -352,7 +352,8 @@ func TestNFSWords(t *testing.T) {
 	}
 }
 
-// existingServer starts a server with three exports, as of another machine: /rw, /ro, and /squash, where root is another user.
+// existingServer starts a server with three exports, as if it was on another machine: /rw, /ro, and /squash, which
+// maps root to another user.
 func existingServer(t *testing.T) (dir string, port int) {
 	dir, work := t.TempDir(), t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -409,7 +410,7 @@ func existingServer(t *testing.T) (dir string, port int) {
 	}
 }
 
-// tree lists what is below dir, with the contents of files.
+// tree lists the paths below dir, with the contents of the files.
 func tree(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -427,8 +428,8 @@ func tree(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// The export of an existing server is mounted in a guest. Everything is written in a directory of its own, and nothing is left. Exports
-// that cannot be measured are refused.
+// iotax mounts the export of an existing server in a guest. It writes only in its own directory and removes
+// everything. It refuses exports that cannot be measured.
 func TestExistingNFS(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd")
@@ -470,7 +471,7 @@ func TestExistingNFS(t *testing.T) {
 		if p.Facts["filesystem"] != "nfs4" || p.Facts["share.type"] != "nfs" || p.Facts["nfs.server"] != c.server || p.Backing != "" || p.Guard == nil || p.Guard(t.Context()) != nil {
 			t.Errorf("place %+v", p)
 		}
-		p.Backing = dir // the server's
+		p.Backing = dir // directory of the server
 		checkIO(t, m, p)
 		own, _ := filepath.Glob(dir + c.below + "/iotax-*")
 		if len(own) != 1 || filepath.Base(own[0]) != filepath.Base(p.Path) {
@@ -511,7 +512,7 @@ func TestExistingNFS(t *testing.T) {
 	}
 }
 
-// On this host, NFS is mounted where the kernel has it, and refused with a hint where not.
+// This host mounts NFS if its kernel supports it. Otherwise Attach returns an error with a hint.
 func TestNFSOnHost(t *testing.T) {
 	needs(t, "ganesha.nfsd")
 	work := t.TempDir()
@@ -536,7 +537,7 @@ func TestNFSOnHost(t *testing.T) {
 	}
 }
 
-// A machine mounts a directory of this host by sshfs, and nothing is left of it there.
+// A machine mounts a directory of this host with sshfs. Detach removes everything on that machine.
 func TestSSHFS(t *testing.T) {
 	needs(t, "sshfs")
 	of, work := hostDir(t), t.TempDir()

@@ -15,20 +15,20 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A server is a program that runs on the serving machine while a volume exists.
+// A server is a program that runs on the serving machine while a volume is attached.
 type server struct {
-	name string // of the program, as the label of its cost
+	name string // name of the program, for its processes
 	host iotax.Machine
 	pid  int
 
 	kill context.CancelFunc
 	done chan struct{}
-	err  error // how it ended; valid once done is closed
+	err  error // the program's error; valid once done is closed
 
-	stopped bool // by stop, and not by itself
+	stopped bool // stop ended it
 }
 
-// startServer starts args on host and returns when the file at has its process id.
+// startServer starts args on host. It returns when the file `at` contains the process id.
 func startServer(ctx context.Context, host iotax.Machine, at string, env []string, args ...string) (*server, error) {
 	s := newServer(ctx, host, args[0], func(ctx context.Context) error {
 		return agent.Keep(ctx, host, agent.Kept{Args: args, Env: slices.Concat(env, leftover.Environ()), PIDFile: at})
@@ -49,7 +49,7 @@ func startServer(ctx context.Context, host iotax.Machine, at string, env []strin
 	}
 }
 
-// newServer returns the server that run runs.
+// newServer returns a server and calls run in a goroutine. The server lasts until run returns.
 func newServer(ctx context.Context, host iotax.Machine, name string, run func(context.Context) error) *server {
 	s := &server{name: path.Base(name), host: host, done: make(chan struct{})}
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
@@ -71,7 +71,7 @@ func (s *server) alive() bool {
 	}
 }
 
-// ended returns an error about a program that should still run.
+// ended returns the error for a program that ended too early.
 func (s *server) ended() error {
 	err := s.err
 	if err == nil {

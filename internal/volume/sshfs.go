@@ -15,19 +15,20 @@ import (
 	"iotax/internal/plan"
 )
 
-// SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts by sshfs over the existing connection, as Lima's
-// reverse-sshfs does. The SFTP server runs here, and sshfs -o passive over there uses a channel of the connection as its server.
+// SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts with sshfs over the existing
+// connection, like Lima's reverse-sshfs. The SFTP server runs on this host. `sshfs -o passive` on the other machine
+// uses a channel of the connection as its server.
 type SSHFSSpec struct {
 	Options  string `yaml:"options" doc:"sshfs options to add, as in dir_cache=no,max_conns=1"`
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
-// SetScalar takes the options alone: `sshfs: dir_cache=no`.
+// SetScalar sets only the options: `sshfs: dir_cache=no`.
 func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
 
 func (s *SSHFSSpec) Traits() plan.Traits { return plan.Traits{Of: &s.OfTarget} }
 
-// Validate refuses options that change the kind of mount.
+// Validate returns an error for options that iotax sets itself.
 func (s *SSHFSSpec) Validate() error {
 	for o := range strings.SplitSeq(s.Options, ",") {
 		switch key, _, _ := strings.Cut(o, "="); key {
@@ -48,10 +49,10 @@ type sshfs struct {
 	program string // the SFTP server
 }
 
-// sftpServers lists the paths of OpenSSH's SFTP server. No distribution has it in the PATH.
+// sftpServers lists the directories in which distributions install OpenSSH's SFTP server. None of them is in the PATH.
 var sftpServers = []string{"/usr/lib/openssh", "/usr/libexec/openssh", "/usr/lib/ssh", "/usr/libexec", "/usr/lib"}
 
-// prepareSSHFS makes the directory and finds the server.
+// prepareSSHFS makes the directory and finds the SFTP server.
 func prepareSSHFS(ctx context.Context, sp *SSHFSSpec, e Env) (_ iotax.Volume, err error) {
 	s := &sshfs{life: life{env: e}, spec: *sp}
 	defer func() {
@@ -78,12 +79,12 @@ var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mou
 		return none{}, &iotax.Error{Op: op, On: x.Point, Err: err, Hint: "install sshfs over there: apt install sshfs"}
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
-		_, _ = agent.Exec(ctx, "modprobe", "-q", "fuse") // sshfs reports that it is missing
+		_, _ = agent.Exec(ctx, "modprobe", "-q", "fuse") // if it is missing, sshfs reports that
 	}
 	return none{}, x.ready(op)
 })
 
-// mountTime limits the time until a mount appears in an emulated guest on a busy host.
+// mountTime limits the time until the mount appears. It allows for an emulated guest on a busy host.
 const mountTime = 30 * time.Second
 
 // Attach starts both ends and waits for the mount.
@@ -104,7 +105,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	if err != nil {
 		return none, err
 	}
-	// Copy requests of sshfs to the server, and its answers back.
+	// These pipes carry the requests of sshfs to the server, and the answers back.
 	asked, ask := io.Pipe()
 	answered, answer := io.Pipe()
 	started := make(chan int, 1)
@@ -118,7 +119,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	case <-s.server.done:
 		return fail(s.server.ended(), "")
 	}
-	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that is gone
+	go func() { <-s.server.done; answer.Close() }() // sshfs must not wait for a server that has ended
 
 	client := make(chan error, 1)
 	mount := iotax.Command(append(prefix, "sshfs", "-f", "-o", join("passive,fsname="+source, s.spec.Options), ":"+s.path, point)...)
@@ -172,7 +173,7 @@ func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	return p, nil
 }
 
-// serverSaid returns why the server ended early.
+// serverSaid returns the reason if the server has ended, else nil.
 func (s *sshfs) serverSaid() error {
 	if s.server.alive() {
 		return nil
@@ -180,7 +181,7 @@ func (s *sshfs) serverSaid() error {
 	return s.server.ended()
 }
 
-// join appends options to others.
+// join appends more options to options.
 func join(options, more string) string {
 	if more == "" {
 		return options

@@ -22,33 +22,33 @@ import (
 	"iotax/internal/probe"
 )
 
-// A dirQuery names the directory Path, which is absolute and clean, with slashes.
+// A dirQuery names the directory to survey. Path is absolute and clean, with slashes.
 type dirQuery struct {
 	Path  string
-	Trust bool // refuse a directory that another user may replace
+	Trust bool // refuse a directory that another user could replace
 }
 
-// A survey is the result of examining a directory without changes.
+// A survey describes a directory. Making it changes nothing.
 type survey struct {
-	Real       string   // real path of the deepest level that exists
-	Missing    []string // paths of the levels that do not exist, outermost first
-	Size, Free int64    // bytes; 0, -1 if unknown
-	Mountinfo  string   // "" where there is no /proc
-	System     string   // as uname prints it
-	Homes      []string // real paths of the home directories of users
-	Roots      []string // targets of /home and /Users, if they are links
+	Real       string   // real path of the deepest existing level
+	Missing    []string // paths of the missing levels, outermost first
+	Size, Free int64    // in bytes; 0 and -1 if unknown
+	Mountinfo  string   // "" on systems without /proc
+	System     string   // name as in uname
+	Homes      []string // real paths of the users' home directories
+	Roots      []string // targets of /home and /Users, if these are symbolic links
 }
 
 var surveyDir = agent.New("volume.survey", surveyHere)
 
-// kernel is the view of this system. Tests replace it.
+// kernel holds the paths and functions that read this system's state. Tests replace them.
 var kernel = struct {
 	mountinfo, block, system string
 	usage                    func(ctx context.Context, dir string) (size, free int64)
 }{"/proc/self/mountinfo", "/sys/block", map[string]string{"linux": "Linux", "darwin": "Darwin"}[runtime.GOOS], usage}
 
 func usage(ctx context.Context, dir string) (size, free int64) {
-	if u, err := gopsutil.UsageWithContext(ctx, dir); err == nil && u.Total > 0 { // a ramfs has a size of 0 and no limit
+	if u, err := gopsutil.UsageWithContext(ctx, dir); err == nil && u.Total > 0 { // a ramfs has size 0 and no limit
 		return int64(u.Total), int64(u.Free)
 	}
 	return 0, -1
@@ -87,7 +87,7 @@ func surveyHere(ctx context.Context, q dirQuery) (survey, error) {
 		}
 	}
 	s.Size, s.Free = kernel.usage(ctx, real)
-	text, _ := os.ReadFile(kernel.mountinfo) // only Linux has one
+	text, _ := os.ReadFile(kernel.mountinfo) // only Linux has this file
 	s.Mountinfo = string(text)
 	passwd, err := os.ReadFile("/etc/passwd")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -102,8 +102,8 @@ func surveyHere(ctx context.Context, q dirQuery) (survey, error) {
 	return s, nil
 }
 
-// homes returns the real home directories of this user and of the people in passwd. It only follows links: entering a directory could
-// mount it, on systems that mount each home on demand.
+// homes returns the real home directories of this user and of the people in passwd. It does not enter other users'
+// directories, because that could mount them on systems with automounted homes.
 func homes(passwd string) (all []string) {
 	add := func(dir string) {
 		if dir = path.Clean(filepath.ToSlash(dir)); dir != "/" && dir != "." && dir != "/nonexistent" {
@@ -146,7 +146,7 @@ func homes(passwd string) (all []string) {
 	return slices.Compact(all)
 }
 
-// behindLink returns the target of a symbolic link.
+// behindLink returns the target of a symbolic link. ok is false if `link` is not one.
 func behindLink(link string) (real string, ok bool) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return "", false
@@ -155,10 +155,10 @@ func behindLink(link string) (real string, ok bool) {
 	return real, err == nil
 }
 
-// homeRoots are the parents of home directories.
+// homeRoots lists the parents of home directories.
 var homeRoots = []string{"/home", "/Users", "/root"}
 
-// isHome reports whether the directory is a home directory, or the parent of some.
+// isHome reports whether the directory is a home directory, or a parent of home directories.
 func (s survey) isHome() bool {
 	roots, up := slices.Concat(homeRoots, s.Roots), path.Dir(s.Real)
 	return slices.Contains(roots, s.Real) || slices.Contains(roots, up) && up != "/root" || slices.Contains(s.Homes, s.Real)
@@ -187,13 +187,13 @@ func bytesText(n int64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64) + " " + unit[0]
 }
 
-// hereMounts lists the mounts of this process.
+// hereMounts returns the mounts in this process's namespace.
 func hereMounts() ([]probe.Mount, error) {
 	text, err := os.ReadFile(kernel.mountinfo)
 	return probe.ParseMounts(string(text)), err
 }
 
-// mountOn returns what is mounted on a point, the last of several.
+// mountOn returns the last mount at a mount point, or zero if there is none.
 func mountOn(point string) (found probe.Mount, err error) {
 	all, err := hereMounts()
 	for _, m := range all {

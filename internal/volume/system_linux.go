@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirID returns device:inode of a directory, "" if it cannot be read.
+// dirID returns device:inode of a directory, or "" if it cannot be read.
 func dirID(path string) string {
 	var st unix.Stat_t
 	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
@@ -19,7 +19,7 @@ func dirID(path string) string {
 
 func allocate(f *os.File, size int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, size) }
 
-// refusesDirect reads a file with O_DIRECT, in the way of QEMU's probe.
+// refusesDirect reports whether a read with O_DIRECT fails with EINVAL, as in QEMU's probe.
 func refusesDirect(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
 	if err != nil {

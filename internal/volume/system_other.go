@@ -11,5 +11,5 @@ func dirID(string) string { return "" }
 
 func allocate(*os.File, int64) error { return syscall.ENOTSUP }
 
-// refusesDirect is false: this system has no O_DIRECT.
+// refusesDirect returns false: this system has no O_DIRECT.
 func refusesDirect(string) bool { return false }

@@ -13,9 +13,9 @@ import (
 	"iotax/internal/agent"
 )
 
-const other = 65534 // a user who is not root
+const other = 65534 // an unprivileged user
 
-// usersDir makes a directory of another user, below one of root's that others may enter.
+// usersDir makes a directory that belongs to another user. Its parent belongs to root, and others may enter it.
 func usersDir(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -35,14 +35,14 @@ func usersDir(t *testing.T) string {
 	return dir
 }
 
-// A meddler is this host as another machine, where another user does something before the call that comes after n others.
+// A meddler is this host as another machine. On it, another user calls `do` after n calls.
 type meddler struct {
 	elsewhere
 	n  int
 	do func()
 }
 
-// Caps have a session for each call.
+// Caps returns capabilities with a new session for each call.
 func (m *meddler) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &agent.Link{Start: func(ctx context.Context) (*agent.Session, error) {
 		if m.n--; m.n < 0 {
@@ -57,7 +57,7 @@ type lonely struct{ iotax.Machine }
 
 func (lonely) Caps() iotax.MachineCaps { return iotax.MachineCaps{Alone: true} }
 
-// Root makes no directory where another user may put something else in its place.
+// Root makes no directory where another user could replace it.
 func TestDirOfOthers(t *testing.T) {
 	dir := usersDir(t)
 	top := filepath.Dir(dir)
@@ -131,7 +131,7 @@ func TestDirOfOthers(t *testing.T) {
 	}
 }
 
-// A directory that has come into the hands of another user is neither written to nor removed.
+// A directory whose parent another user now owns is neither written to nor removed.
 func TestDirGivenAway(t *testing.T) {
 	dir := usersDir(t)
 	if err := os.Chown(dir, 0, 0); err != nil {
@@ -160,7 +160,7 @@ func TestDirGivenAway(t *testing.T) {
 	}
 }
 
-// A line break in a real path is not read as its end.
+// A line break in a real path is an error. The path is not cut there.
 func TestLineBreakInRealPath(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"a\nb", "a\n"} {
@@ -181,7 +181,7 @@ func TestLineBreakInRealPath(t *testing.T) {
 	}
 }
 
-// Root overwrites no device by a name that another user may turn to another device.
+// Root does not overwrite a device through a path that another user could redirect to another device.
 func TestDeviceOfOthers(t *testing.T) {
 	dir := usersDir(t)
 	dev := loop(t, 8<<20)

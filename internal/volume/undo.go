@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// undoTime bounds undoing after a cancel; otherwise the caller sets the deadline.
+// undoTime limits undoing after a cancel. Otherwise the caller sets the deadline.
 const undoTime = 30 * time.Second
 
-// undo is a stack of steps that undo actions. A step is pushed before its action, so that an interrupted action is undone, too. Each
-// step must succeed when there is nothing to do.
+// An undo is a stack of steps that undo actions. Push a step before its action, so that an interrupted action is
+// undone, too. A step must succeed if its action has not happened.
 type undo struct{ steps []func(context.Context) error }
 
 func (u *undo) push(f func(context.Context) error) { u.steps = append(u.steps, f) }
 
-// run runs all steps, last first. It continues after an error and returns all errors. If ctx is done, it uses its own deadline, because
-// undoing usually follows a cancel.
+// run runs all steps, last first. It continues after an error and returns all errors. If ctx is done, it uses its own
+// deadline, because undoing usually follows a cancel.
 func (u *undo) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc

@@ -1,5 +1,6 @@
-// Package volume makes the places that I/O goes to: a directory, a block device, a disk or a share of the host for a guest. Preparing
-// one may need two machines (an image file here, a mount there). Each volume undoes its steps, also after a failure.
+// Package volume makes the places for I/O: a directory, a block device, a disk or a share of the host for a guest.
+// Preparing one may involve two machines (an image file on one, a mount on the other). Each volume undoes its steps,
+// even after a failure.
 package volume
 
 import (
@@ -14,16 +15,16 @@ import (
 	"iotax/internal/plan"
 )
 
-// A Kind is one way to write a volume in a plan, and how it is made.
+// A Kind is a kind of volume in a plan, and the function that prepares it.
 type Kind struct {
 	plan.Kind
 
-	// Prepare does the steps on e.Host that must precede the start of the using machine. spec is the filled result of
-	// plan.Kind.New. When Prepare fails, it has undone its steps.
+	// Prepare performs the steps on e.Host that must precede the start of the target's machine. spec is the filled
+	// result of plan.Kind.New. If Prepare fails, it undoes its steps.
 	Prepare func(ctx context.Context, spec plan.Spec, e Env) (iotax.Volume, error)
 }
 
-// Kinds lists every kind of volume. A new kind is one file and one line here.
+// Kinds returns all kinds of volumes. A new kind needs one file and one line here.
 func Kinds() []Kind {
 	return []Kind{
 		kind("dir", "a directory; iotax works in a new directory inside it, which it removes at the end", DirSpec{}, prepareDir),
@@ -44,7 +45,8 @@ func Kinds() []Kind {
 	}
 }
 
-// kind returns the kind of volume that an S describes, on certain kinds of machines or on all. A plan starts from a copy of defaults.
+// kind returns a kind of volume whose spec is an S. It works on the kinds of machines in `on`, or on all if `on` is
+// empty. A plan starts from a copy of defaults.
 func kind[S any, P interface {
 	*S
 	plan.Spec
@@ -61,7 +63,7 @@ func kind[S any, P interface {
 	}
 }
 
-// PlanKinds lists the same kinds for package plan.
+// PlanKinds returns the part of Kinds that package plan needs.
 func PlanKinds() []plan.Kind {
 	var ks []plan.Kind
 	for _, k := range Kinds() {
@@ -72,24 +74,24 @@ func PlanKinds() []plan.Kind {
 
 // Env is the environment of a volume.
 type Env struct {
-	Server iotax.Machine   // the machine that serves the spec (plan.Traits.Served); nil for other specs
-	Peers  []iotax.Machine // Peers of plan.Served
+	Server iotax.Machine   // machine that serves the spec (plan.Traits.Served); nil for other specs
+	Peers  []iotax.Machine // machines of plan.Served.Peers
 	Host   iotax.Machine   // this host, which serves the volume
-	Of     iotax.Place     // place on Host of the target below, already attached
-	ID     string          // [a-z0-9-]{1,12}, unique in the run: names files, serials and mount tags
+	Of     iotax.Place     // attached place on Host of the target that the spec names in of:
+	ID     string          // [a-z0-9-]{1,12}, unique in the run; used in the names of files, serials and mount tags
 	Need   int64           // bytes that the workloads write; 0 if unknown
 
-	Files []iotax.File // that the workloads read, if they are known
+	Files []iotax.File // files that the workloads read, if known
 
-	Destroy []string                         // block devices on the using machine that --destroy names
+	Destroy []string                         // block devices on the target's machine that --destroy names
 	Note    func(format string, args ...any) // prints a message for the user; may be nil
 
-	WorkDir string // of this run, on Host, for configuration and logs of servers; "" means at Of
+	WorkDir string // directory of the run on Host for configuration and logs of servers; "" means the directory of Of
 }
 
 var goodID = regexp.MustCompile(`^[a-z0-9-]{1,12}$`)
 
-// Prepare does the part of making t's volume that precedes the start of its machine.
+// Prepare performs the steps for t's volume that must precede the start of t's machine.
 func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 	if !goodID.MatchString(e.ID) {
 		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: fmt.Errorf("id %q is not 1 to 12 of a-z, 0-9 and -", e.ID)}
@@ -119,7 +121,8 @@ func Prepare(ctx context.Context, t plan.Target, e Env) (iotax.Volume, error) {
 		Hint: "use one of " + strings.Join(names, ", ")}
 }
 
-// oneOf checks a field whose valid values depend on another field. The enum tag of a field lists all its values.
+// oneOf returns an error unless the value is allowed. It checks a field whose valid values depend on another field.
+// The field's enum tag lists all values.
 func oneOf(field, value string, allowed ...string) error {
 	for _, a := range allowed {
 		if value == a {
