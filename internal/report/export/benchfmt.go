@@ -15,16 +15,16 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Benchfmt writes the trials that count in the Go benchmark format, which benchstat reads: a line for each trial
-// and direction of I/O,
+// Benchfmt writes the valid trials in the Go benchmark format, which benchstat reads. Each trial has one line for each
+// direction of I/O:
 //
 //	BenchmarkIO/workload=4k_random_read/target=host_disk/io=read 48213 48213 IOPS 1.97e+08 B/s 0.00066 sec/op
 //
-// in base units, so that `benchstat -col /target` shows what the report shows, and the files of two runs
-// can be held against each other. Its medians are those of the report; its intervals are not: benchstat
-// does not pair by round. Names have "_" for what the format does not allow in them.
+// Values are in base units. `benchstat -col /target` shows the same medians as the report, and benchstat can compare the
+// files of two runs. Its intervals differ from the report's, because benchstat does not pair by round. In names, "_"
+// replaces characters that the format does not allow.
 //
-// The run and its environment are comments, since benchstat puts results with unlike configurations into
+// The run and its environment are written as comments, because benchstat puts results with different configurations into
 // separate tables.
 func Benchfmt(w io.Writer, r *report.Report) error {
 	var b strings.Builder
@@ -69,8 +69,8 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 	return err
 }
 
-// inRowOrder returns the trials in the order of the report's rows: benchstat compares everything with the first one, which must
-// be the baseline.
+// inRowOrder returns the trials in the order of the report's rows. The baseline must come first, because benchstat
+// compares the others with the first.
 func inRowOrder(r *report.Report) []*report.Trial {
 	rank := map[report.Cell]int{}
 	for _, s := range r.Sections {
@@ -87,7 +87,7 @@ func inRowOrder(r *report.Report) []*report.Trial {
 	return out
 }
 
-// linesOf returns the lines of one trial.
+// linesOf returns the lines for a trial.
 func linesOf(r *report.Report, t *report.Trial, names namer) []*benchfmt.Result {
 	base := "IO/workload=" + names.of("workload", t.Workload) + "/target=" + names.of("target", t.Target)
 	lines := map[string]*benchfmt.Result{}
@@ -121,9 +121,9 @@ func headline(r *report.Report, workload, metric string) bool {
 	return slices.ContainsFunc(r.Sections, func(s report.Section) bool { return s.Workload == workload && s.Metric == metric })
 }
 
-// benchUnit returns the direction and the unit of a value in this format: read.iops is IOPS of read, read.latency.mean is
-// sec/op, read.latency.p99 is p99-sec/op. Other values have no direction and have their name in the unit. The unit is "" for
-// values that are not about speed.
+// benchUnit returns the direction and the unit of a value in this format: read.iops has unit IOPS and direction read,
+// read.latency.mean has sec/op, read.latency.p99 has p99-sec/op. Values without a direction have their name in the
+// unit. The unit is "" for values that do not measure speed.
 func benchUnit(v iotax.Value) (op, unit string) {
 	op, rest, _ := strings.Cut(v.Name, ".")
 	switch op {
@@ -160,7 +160,7 @@ func baseUnit(unit string) string {
 	return word(unit)
 }
 
-// direction returns "higher" or "lower", whichever is better for the value of t with that unit.
+// direction returns "higher" or "lower", whichever is better for the value of t with the given unit, or "".
 func direction(t *report.Trial, unit string) string {
 	for v := range t.All() {
 		if _, u := benchUnit(v); u == unit {
@@ -175,7 +175,8 @@ func direction(t *report.Trial, unit string) string {
 	return ""
 }
 
-// word makes a name fit the format: without spaces, and without slashes, which separate parts of a name.
+// word adapts a name to the format: it replaces white space and slashes, which separate the parts of a name, with
+// "_".
 func word(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' || !unicode.IsPrint(r) {
@@ -189,7 +190,7 @@ func word(s string) string {
 	return s
 }
 
-// A namer keeps different names different after word has changed them.
+// A namer keeps names unique if word maps several names to the same text.
 type namer map[[2]string]string
 
 func (n namer) of(kind, name string) string {

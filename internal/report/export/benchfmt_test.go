@@ -20,7 +20,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// The medians that benchstat's own packages make of the file are those of the report.
+// The medians that benchstat's packages compute from the file equal those of the report.
 func TestBenchfmtMedians(t *testing.T) {
 	r := report.New(reporttest.Fixture())
 	var b bytes.Buffer
@@ -79,7 +79,7 @@ func TestBenchfmtMedians(t *testing.T) {
 	}
 }
 
-// The program itself reads the file as it is, and its medians are the report's.
+// benchstat itself reads the file without changes and prints the report's medians.
 func TestBenchstat(t *testing.T) {
 	dir := t.TempDir()
 	tool, path := filepath.Join(dir, "benchstat"), filepath.Join(dir, "run.benchfmt")

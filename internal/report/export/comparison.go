@@ -12,14 +12,14 @@ type jsonComparison struct {
 	Version     int                  `json:"version"`
 	A           jsonRun              `json:"a"`
 	B           jsonRun              `json:"b"`
-	Run         jsonRun              `json:"run"`         // B, the run that is judged
-	Environment map[string]string    `json:"environment"` // of B
+	Run         jsonRun              `json:"run"`         // same as b
+	Environment map[string]string    `json:"environment"` // environment of B
 	Answer      string               `json:"answer"`
-	Banner      string               `json:"banner,omitempty"` // a caveat about the whole comparison
+	Banner      string               `json:"banner,omitempty"` // a warning about the whole comparison
 	By          compare.By           `json:"by"`
 	Margin      number64             `json:"margin"`
 	Alpha       number64             `json:"alpha"`
-	Gate        *jsonGate            `json:"gate"` // null without --fail-on
+	Gate        *jsonGate            `json:"gate"` // null unless --fail-on is set
 	Cells       []compare.Change     `json:"cells"`
 	OnlyA       []compare.CellMetric `json:"only_a"`
 	OnlyB       []compare.CellMetric `json:"only_b"`
@@ -37,8 +37,8 @@ func toRun(r *report.Report) jsonRun {
 	return jsonRun{Run: r.Run, Precision: number64(r.Run.Precision), Margin: number64(r.Run.Margin), Alpha: number64(r.Alpha)}
 }
 
-// JSONComparison writes the comparison as one JSON object, a contract like that of JSON. run, environment, value, ratio and
-// verdict are B's, relative to A. Missing numbers are null.
+// JSONComparison writes the comparison as one JSON object, with the same compatibility rules as JSON. The members
+// run, environment, value, ratio and verdict describe B relative to A. Missing numbers are null.
 func JSONComparison(w io.Writer, c *compare.Comparison) error {
 	out := jsonComparison{Version: Version, A: toRun(c.A), B: toRun(c.B), Run: toRun(c.B),
 		Environment: c.B.Run.Environment, Answer: c.Answer,
@@ -54,5 +54,5 @@ func JSONComparison(w io.Writer, c *compare.Comparison) error {
 	return encode(w, out)
 }
 
-// some returns list, or an empty one instead of nil.
+// some returns a copy of list that is never nil, so that JSON contains [] and not null.
 func some[T any](list []T) []T { return append([]T{}, list...) }

@@ -15,14 +15,14 @@ import (
 )
 
 type jsonExpected struct {
-	Expectation string         `json:"expectation"` // "read.latency.p99 < 10ms"
+	Expectation string         `json:"expectation"` // for example "read.latency.p99 < 10ms"
 	Workload    string         `json:"workload"`
 	Target      string         `json:"target"`
 	Metric      string         `json:"metric"`
 	Outcome     expect.Outcome `json:"outcome"`
-	Unit        string         `json:"unit"` // of value: the metric's, or "ratio" of a percentage of the baseline
+	Unit        string         `json:"unit"` // unit of value: that of the metric, or "ratio" for a percentage of the baseline
 	Value       stat.Interval  `json:"value"`
-	Why         string         `json:"why,omitempty"` // of one that is undecided for another reason than its interval
+	Why         string         `json:"why,omitempty"` // why the outcome is undecided, if not because of the interval
 }
 
 func expected(r *report.Report) (out []jsonExpected) {
@@ -32,7 +32,7 @@ func expected(r *report.Report) (out []jsonExpected) {
 	return out
 }
 
-// ErrNoExpectations is the error of JUnit and GitHub for a run without expectations.
+// ErrNoExpectations is returned by JUnit and GitHub if the run has no expectations.
 var ErrNoExpectations = &iotax.Error{Op: "write expectations", Err: errors.New("the run has none"),
 	Hint: "add expect: to the plan, or --expect 'METRIC < LIMIT' to iotax run"}
 
@@ -74,7 +74,7 @@ type junitResult struct {
 	Type    string `xml:"type,attr,omitempty"`
 }
 
-// JUnit writes the expectations as test cases: a missed one has failed, an undecided one is skipped.
+// JUnit writes the expectations as JUnit test cases: a missed one has failed, an undecided one is skipped.
 func JUnit(w io.Writer, r *report.Report) error {
 	if r.Expected == nil {
 		return ErrNoExpectations
@@ -104,7 +104,7 @@ func JUnit(w io.Writer, r *report.Report) error {
 	return err
 }
 
-// GitHub writes annotations of GitHub Actions: one for emulated guests, and one for each expectation.
+// GitHub writes annotations for GitHub Actions: one if guests were emulated, and one for each expectation.
 func GitHub(w io.Writer, r *report.Report) error {
 	if r.Expected == nil {
 		return ErrNoExpectations

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// junitSchema has, of the schema junit-10.xsd that Jenkins publishes, the elements that iotax writes: the element around each, and
-// what it requires and allows as attributes.
+// junitSchema contains the part of Jenkins's schema junit-10.xsd that iotax uses: the parent of each element, and its
+// required and allowed attributes.
 var junitSchema = map[string]struct{ in, required, allowed string }{
 	"testsuites": {"", "", "name time tests failures errors"},
 	"testsuite":  {"testsuites", "name tests failures errors", "time skipped timestamp hostname"},
@@ -31,7 +31,7 @@ var junitSchema = map[string]struct{ in, required, allowed string }{
 
 var surefireTime = regexp.MustCompile(`^(([0-9]{0,3},)*[0-9]{3}|[0-9]{0,3})*(\.[0-9]{0,3})?$`)
 
-// The XML is as the schema demands, and a parser that is not ours finds each expectation in it with its outcome.
+// The XML conforms to the schema. An independent parser finds each expectation with its outcome.
 func TestJUnit(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	run.Targets[1].Facts = map[string]string{iotax.FactAccel: "tcg"}

@@ -1,4 +1,5 @@
-// Package export writes reports and comparisons for programs: as JSON, and in the format of Go benchmarks.
+// Package export writes reports and comparisons for other programs: as JSON, in the Go benchmark format, as
+// OpenMetrics, and as test results for CI.
 package export
 
 import (
@@ -16,7 +17,7 @@ import (
 
 type jsonSentence struct {
 	assess.Sentence
-	Rules []string `json:"rules,omitempty"` // of the notes behind it
+	Rules []string `json:"rules,omitempty"` // rules of the notes that support the sentence
 }
 
 func assessment(r *report.Report, a assess.Assessment) []jsonSentence {
@@ -31,7 +32,8 @@ func assessment(r *report.Report, a assess.Assessment) []jsonSentence {
 	return out
 }
 
-// Version is the version of the JSON contract. A new field keeps it. Removing a field or changing its meaning raises it.
+// Version is the version of the JSON format. It changes if a field is removed or changes its meaning, but not if a
+// field is added.
 const Version = 1
 
 type jsonReport struct {
@@ -39,20 +41,20 @@ type jsonReport struct {
 	Run         jsonRun              `json:"run"`
 	Environment map[string]string    `json:"environment"`
 	Answer      string               `json:"answer"`
-	Banner      string               `json:"banner,omitempty"`   // a caveat about the whole report
-	Emulated    []string             `json:"emulated,omitempty"` // targets in emulated guests
+	Banner      string               `json:"banner,omitempty"`   // a warning about the whole report
+	Emulated    []string             `json:"emulated,omitempty"` // names of targets in emulated guests
 	Assessment  []jsonSentence       `json:"assessment"`
 	Expected    []jsonExpected       `json:"expectations,omitempty"`
 	Cells       []jsonCell           `json:"cells"`
 	Waterfalls  []report.Waterfall   `json:"waterfalls,omitempty"`
-	Stages      []report.Explanation `json:"stages,omitempty"` // of the I/Os of workloads with explained trials
+	Stages      []report.Explanation `json:"stages,omitempty"` // stages of the I/Os, for workloads with explained trials
 	Clients     []report.Scaling     `json:"clients,omitempty"`
 	Reference   *report.Reference    `json:"reference,omitempty"`
 	Layout      *jsonLayout          `json:"layout,omitempty"`
-	Objects     []report.ObjectFact  `json:"objects,omitempty"` // how the bytes of objects were kept from harm
+	Objects     []report.ObjectFact  `json:"objects,omitempty"` // how object data was protected and verified
 }
 
-// jsonRun is the run without its environment, which is a field of the document.
+// jsonRun is a run without its environment, which is a separate member of the document.
 type jsonRun struct {
 	*iotax.Run
 	Environment any      `json:"environment,omitempty"`
@@ -63,16 +65,16 @@ type jsonRun struct {
 
 type jsonCell struct {
 	Target    string          `json:"target"`
-	Storage   string          `json:"storage,omitempty"` // file system and device of the target, where they are known
+	Storage   string          `json:"storage,omitempty"` // file system and device of the target, if known
 	Workload  string          `json:"workload"`
 	Metric    string          `json:"metric"`
 	Unit      string          `json:"unit"`
 	Better    iotax.Better    `json:"better"`
 	Baseline  bool            `json:"baseline"`
 	Value     stat.Interval   `json:"value"`
-	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and without a ratio
+	Ratio     *jsonRatio      `json:"ratio"` // null for the baseline and for cells without a ratio
 	Verdict   stat.Verdict    `json:"verdict"`
-	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // by the interval itself, where Holm's adjustment took it back
+	Alone     stat.Verdict    `json:"verdict_alone,omitempty"` // verdict by the interval alone, if Holm's adjustment withdrew it
 	Error     string          `json:"error,omitempty"`
 	Trials    jsonTrials      `json:"trials"`
 	Findings  []iotax.Finding `json:"findings"`
@@ -86,11 +88,11 @@ type jsonRatio struct {
 	N             int            `json:"n"`
 	HodgesLehmann number64       `json:"hodges_lehmann"`
 	P             number64       `json:"p"`
-	PMargin       *number64      `json:"p_margin,omitempty"` // that the ratio is within the margin; where a verdict was drawn
+	PMargin       *number64      `json:"p_margin,omitempty"` // p value of the hypothesis that the ratio is within the margin; only if the cell was judged
 	PHolm         *number64      `json:"p_holm,omitempty"`   // p_margin after Holm's adjustment over the run
 	WithDiscarded *stat.Interval `json:"with_discarded,omitempty"`
 
-	Starts *stat.StartSpread `json:"starts,omitempty"` // standard deviations of the log ratio by level; of a run with several starts
+	Starts *stat.StartSpread `json:"starts,omitempty"` // standard deviations of the log ratio by level, for a run with several starts
 }
 
 type jsonTrials struct {
@@ -105,12 +107,13 @@ type jsonFigure struct {
 	Better iotax.Better  `json:"better"`
 	Value  stat.Interval `json:"value"`
 	Merged bool          `json:"merged,omitempty"`
-	Beyond *int          `json:"beyond,omitempty"` // of a merged quantile: observations beyond it; below 100 its value is null
+	Beyond *int          `json:"beyond,omitempty"` // observations beyond a merged quantile; below 100, its value is null
 }
 
 type number64 = iotax.Number
 
-// JSON writes the report as one JSON object, the contract that scripts rely on. A bound or estimate that does not exist is null.
+// JSON writes the report as one JSON object, in the format that Version identifies. Missing estimates and bounds are
+// null.
 func JSON(w io.Writer, r *report.Report) error {
 	a := assess.Of(r)
 	out := jsonReport{Version: Version, Environment: r.Run.Environment, Answer: a.Answer(), Banner: r.Banner(), Emulated: r.Emulated(), Assessment: assessment(r, a), Expected: expected(r), Waterfalls: r.Waterfalls, Stages: r.Explanations, Clients: r.Scalings, Reference: r.Reference, Layout: layout(r), Objects: r.ObjectFacts(), Cells: []jsonCell{},

@@ -51,7 +51,7 @@ func TestCompareJSON(t *testing.T) {
 
 func TestJSONContract(t *testing.T) {
 	run, trials := reporttest.Fixture()
-	// What must never reach JSON.
+	// JSON cannot represent these numbers.
 	trials[0].Values[0].Value = math.Inf(1)
 	trials[5].Values[0].Value = math.NaN()
 	run.Margin = math.NaN()
@@ -72,7 +72,7 @@ func TestJSONContract(t *testing.T) {
 		t.Error("the environment stands twice")
 	}
 	cells := out["cells"].([]any)
-	if len(cells) != 24 { // 6 targets, 3 workloads, one of them with 2 metrics
+	if len(cells) != 24 { // 6 targets and 3 workloads, one of them with 2 metrics
 		t.Errorf("%d cells", len(cells))
 	}
 	for _, c := range cells {
@@ -84,7 +84,7 @@ func TestJSONContract(t *testing.T) {
 	}
 }
 
-// The order in which trials are read does not matter.
+// The report does not depend on the order in which trials are read.
 func TestOrderOfTrials(t *testing.T) {
 	run, trials := reporttest.Fixture()
 	var want, got bytes.Buffer

@@ -17,18 +17,19 @@ import (
 	"iotax/stat"
 )
 
-// suffixes are the units that OpenMetrics appends to the name of a metric. Other units have none.
+// suffixes maps units to the suffix that OpenMetrics requires in the name of a metric. Other units need no suffix.
 var suffixes = map[string]string{iotax.Seconds: "seconds", iotax.Bytes: "bytes", iotax.BytesPerSecond: "bytes_per_second", iotax.RatioUnit: "ratio"}
 
-// families collects the samples of several reports by the name of their metric.
+// families collects the samples of several reports by metric name.
 type families struct {
 	all map[string]*dto.MetricFamily
-	at  *int64 // ms since 1970; nil without timestamps
+	at  *int64 // in ms since 1970; nil omits timestamps
 }
 
-// OpenMetrics writes the results of runs in the text format of OpenMetrics 1.0: values with their bounds, ratios, verdicts,
-// expectations and numbers of trials, all as gauges. No two of the runs have the same name. stamped gives each sample the time at
-// which its run ended, for `promtool tsdb create-blocks-from openmetrics`; a scrape has none.
+// OpenMetrics writes the results of runs in the OpenMetrics 1.0 text format: values with their bounds, ratios,
+// verdicts, expectations and numbers of trials, all as gauges. The names of the runs must differ. If stamped is set,
+// each sample has the end time of its run, as `promtool tsdb create-blocks-from openmetrics` needs. A scrape needs
+// samples without timestamps.
 func OpenMetrics(w io.Writer, reports []*report.Report, stamped bool) error {
 	fs := families{all: map[string]*dto.MetricFamily{}}
 	for _, r := range reports {
@@ -56,7 +57,7 @@ func (fs *families) report(r *report.Report) {
 		fs.add("target_info", "", "a target: what it stores on, and whether its guest was emulated", 1,
 			slices.Concat(plan, []string{"target", t.Name, "storage", t.Storage(), "emulated", strconv.FormatBool(slices.Contains(emulated, t.Name))}))
 	}
-	headline := map[[2]string]bool{} // workload, metric
+	headline := map[[2]string]bool{} // keys are workload and metric
 	for _, s := range r.Sections {
 		headline[[2]string{s.Workload, s.Metric}] = true
 	}
@@ -91,8 +92,8 @@ func (fs *families) report(r *report.Report) {
 	}
 }
 
-// value adds an estimate and its bounds as three metrics. The name begins with the kind of value, so that names from the plan
-// cannot clash with other metrics.
+// value adds an estimate and its bounds as three metrics. Each name starts with value_, lower_ or upper_, so that
+// metric names from the plan cannot clash with other metrics.
 func (fs *families) value(metric, unit string, i stat.Interval, labels []string) {
 	name := strings.Map(func(c rune) rune {
 		if c < '0' || c > 'z' || c > '9' && c < 'A' || c > 'Z' && c < 'a' {
@@ -105,7 +106,7 @@ func (fs *families) value(metric, unit string, i stat.Interval, labels []string)
 	fs.add("upper_"+name, unit, "upper bound of the interval of "+metric, i.Hi, labels)
 }
 
-// add adds a sample. It leaves out NaN.
+// add adds a sample. It omits NaN.
 func (fs *families) add(name, unit, help string, v float64, labels []string) {
 	if math.IsNaN(v) {
 		return

@@ -14,7 +14,7 @@ import (
 	"iotax/stat"
 )
 
-// roots are the documents with a schema, by name.
+// roots lists the documents that have a schema, by name.
 var roots = map[string]struct {
 	title string
 	of    reflect.Type
@@ -32,14 +32,15 @@ var roots = map[string]struct {
 	}]()},
 }
 
-// Schemas are the names of the documents that Schema describes.
+// Schemas lists the names of the documents that Schema describes.
 var Schemas = []string{"report", "comparison", "trend", "run"}
 
-// Schema returns the JSON Schema (draft 2020-12) of a document, made from the Go types that write it. A document may have
-// fields that an older schema lacks, but none is missing and none has another type under the same version.
+// Schema returns the JSON Schema (draft 2020-12) of a document, derived from the Go types that write the document.
+// Within a version, a document may have fields that an older schema lacks, but it has all fields of the older schema,
+// with the same types.
 //
-// The reflector of jsonschema is not used: it does not see that a nil slice or pointer is written as null, and requires fields
-// of embedded types that are not written.
+// The reflector of the package jsonschema is not used: it ignores that a nil slice or pointer is written as null, and
+// it requires fields of embedded types that are not written.
 func Schema(name string) ([]byte, error) {
 	root := roots[name]
 	if root.of == nil {
@@ -56,7 +57,7 @@ func Schema(name string) ([]byte, error) {
 
 type describer struct{ defs jsonschema.Definitions }
 
-// number is the JSON of a stat.Interval.
+// number describes the JSON of a stat.Interval.
 type number struct {
 	Estimate iotax.Number `json:"estimate"`
 	Lo       iotax.Number `json:"lo"`
@@ -64,7 +65,7 @@ type number struct {
 	N        int          `json:"n"`
 }
 
-// written maps types with a MarshalJSON to types with the fields that it writes.
+// written maps types with a MarshalJSON method to types with the fields that the method writes.
 var written = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[stat.Interval](): reflect.TypeFor[number](),
 	reflect.TypeFor[stat.Effect](): reflect.TypeFor[struct {
@@ -113,7 +114,7 @@ func (d describer) of(t reflect.Type) *jsonschema.Schema {
 		}
 		name := strings.TrimPrefix(t.String(), "export.json")
 		if _, there := d.defs[name]; !there {
-			d.defs[name] = nil // a type may contain itself
+			d.defs[name] = nil // placeholder, because a type may contain itself
 			d.defs[name] = d.object(t)
 		}
 		return &jsonschema.Schema{Ref: "#/$defs/" + name}
@@ -128,21 +129,21 @@ func (d describer) of(t reflect.Type) *jsonschema.Schema {
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return &jsonschema.Schema{Type: "integer"}
 	}
-	panic("schema: no JSON type for " + t.String()) // TestSchemas makes all schemas
+	panic("schema: no JSON type for " + t.String()) // cannot happen: TestSchemas builds all schemas
 }
 
-// orNull takes null as well.
+// orNull returns a schema that also accepts null.
 func orNull(s *jsonschema.Schema) *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{s, {Type: "null"}}}
 }
 
-// object describes a struct, with the fields of what it embeds.
+// object describes a struct, including the fields of embedded structs.
 func (d describer) object(t reflect.Type) *jsonschema.Schema {
 	if w, there := written[t]; there {
 		t = w
 	}
 	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties()}
-	for _, f := range reflect.VisibleFields(t) { // without fields that another of the same name hides
+	for _, f := range reflect.VisibleFields(t) { // omits fields that another field with the same name hides
 		name, options, tagged := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "", !f.IsExported(), name == "-" && !tagged:
