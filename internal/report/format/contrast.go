@@ -8,13 +8,13 @@ import (
 	"iotax/stat"
 )
 
-// A Contrast names the two sides of a comparison: "slower", "faster".
+// A Contrast contains the words for the two directions of a comparison: "slower" and "faster".
 type Contrast struct {
 	Worse, Better string
-	down          bool // less is better
+	down          bool // lower is better
 }
 
-// ContrastOf returns the words for values of that metric and unit. CPU time is "more" or "less".
+// ContrastOf returns the words for a metric with the given unit. They are "more" and "less" for CPU time.
 func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	down := better == iotax.Down
 	switch {
@@ -29,16 +29,16 @@ func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	return Contrast{"lower", "higher", down}
 }
 
-// TooNoisyToCall is printed instead of a ratio whose interval is too wide to decide anything.
+// TooNoisyToCall is printed instead of a ratio whose interval is too wide for a decision.
 const TooNoisyToCall = stat.TooNoisy + " to call"
 
 const (
-	asTimes   = 1.2  // a larger difference is printed as a multiple, a smaller one as a percentage
-	noPercent = 2    // a larger bound is never printed as a percentage
-	atAll     = 5e-4 // a smaller difference is printed as "the same"
+	asTimes   = 1.2  // larger differences are printed as a multiple, smaller ones as a percentage
+	noPercent = 2    // larger bounds are never printed as a percentage
+	atAll     = 5e-4 // smaller differences are printed as "the same"
 )
 
-// Estimate prints a ratio, above 1 better, without its interval: "33× slower", "14 % slower", "1.4× faster".
+// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". Above 1 is better.
 func (c Contrast) Estimate(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {
 		return s
@@ -46,7 +46,8 @@ func (c Contrast) Estimate(i stat.Interval) string {
 	return c.side(i.Estimate, factor(i.Estimate) >= asTimes)
 }
 
-// Range prints several ratios on one side of 1: "38–40× slower", or "at least 30× slower" if one is too wide to print.
+// Range formats several ratios on the same side of 1: "38–40× slower", or "at least 30× slower" if one is too wide to
+// print.
 func (c Contrast) Range(of []stat.Interval) string {
 	least, most := of[0].Estimate, of[0].Estimate
 	open := false
@@ -75,7 +76,7 @@ func (c Contrast) Range(of []stat.Interval) string {
 	return c.side(most, times)
 }
 
-// Interval prints a ratio with its interval: "33× slower [27–43]", "between 1.3× slower and 1.7× faster".
+// Interval formats a ratio with its interval: "33× slower [27–43]", "between 1.3× slower and 1.7× faster".
 func (c Contrast) Interval(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {
 		return s
@@ -92,13 +93,13 @@ func (c Contrast) Interval(i stat.Interval) string {
 	}
 	times := factor(i.Estimate) >= asTimes || factor(far) >= noPercent
 	from, to := c.amount(near, times), c.amount(far, times)
-	if from == to { // the interval is narrower than the digits printed
+	if from == to { // the interval is narrower than the printed precision
 		return c.side(i.Estimate, times)
 	}
 	return c.side(i.Estimate, times) + " [" + from + "–" + to + "]"
 }
 
-// Multiple prints a ratio and its bounds as multiples in the direction of the estimate: "2.1× slower [2.0, 2.2]".
+// Multiple formats a ratio and its bounds as multiples in the direction of the estimate: "2.1× slower [2.0, 2.2]".
 func (c Contrast) Multiple(i stat.Interval) (value, brackets string) {
 	word := c.Better
 	if i.Estimate < 1 {
@@ -111,7 +112,7 @@ func (c Contrast) Multiple(i stat.Interval) (value, brackets string) {
 	return value, brackets
 }
 
-// OfBaseline prints a ratio as a percentage of the baseline: "47 % [45–50]".
+// OfBaseline formats a ratio as a percentage of the baseline: "47 % [45–50]".
 func OfBaseline(i stat.Interval) (value, brackets string) {
 	if wide(i) || math.IsInf(i.Estimate, 0) {
 		return Ratio(i), ""
@@ -119,7 +120,8 @@ func OfBaseline(i stat.Interval) (value, brackets string) {
 	return Split(Share(i))
 }
 
-// vague returns the text for a ratio without an estimate, or with an interval that is too wide to print.
+// vague returns the text for a ratio without an estimate or with an interval that is too wide to print. It returns
+// false for other ratios.
 func (c Contrast) vague(i stat.Interval) (string, bool) {
 	switch {
 	case !(i.Estimate > 0) || math.IsInf(i.Estimate, 0):
@@ -134,7 +136,7 @@ func (c Contrast) vague(i stat.Interval) (string, bool) {
 	return "", false
 }
 
-// factor returns how far a ratio is from 1, as a multiple.
+// factor returns how far a ratio is from 1, as a factor of at least 1.
 func factor(ratio float64) float64 { return math.Max(ratio, 1/ratio) }
 
 func (c Contrast) side(ratio float64, times bool) string {
@@ -150,7 +152,7 @@ func (c Contrast) side(ratio float64, times bool) string {
 	return c.amount(ratio, times) + unit + word
 }
 
-// amount returns the number of a difference: a multiple, or the change of the value in per cent.
+// amount formats the size of a difference without a unit: as a multiple, or as the change of the value in percent.
 func (c Contrast) amount(ratio float64, times bool) string {
 	if times {
 		return digits(factor(ratio))

@@ -84,7 +84,7 @@ func TestRange(t *testing.T) {
 
 var printed = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
-// near reports whether the number printed at s is x, but for the rounding of its last digit or of its second one.
+// near reports whether the number printed as s equals x, apart from rounding at its last or its second digit.
 func near(s string, x float64) bool {
 	y, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -95,8 +95,9 @@ func near(s string, x float64) bool {
 	return math.Abs(y-x) <= half*(1+1e-9)
 }
 
-// Whatever the interval is: each number printed is one of its three, but for rounding; no percentage is above 100; what decides
-// nothing is called too noisy, and nothing else is; no number has more than three digits that count.
+// For any interval, each printed number is its estimate or one of its bounds, apart from rounding. No percentage is
+// above 100. Exactly the intervals that decide nothing are called too noisy. No number has more than three
+// significant digits.
 func TestNoNumberMisstatesTheData(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		estimate := math.Exp(rapid.Float64Range(-9, 9).Draw(t, "log estimate"))

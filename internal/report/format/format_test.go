@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// No bracket without an interval, no more digits than it supports.
+// A value without an interval has no brackets. No number has more digits than its interval supports.
 func TestPrecision(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {

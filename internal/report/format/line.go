@@ -9,7 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Plural prints a count: "1 round", "3 rounds".
+// Plural formats a count: "1 round", "3 rounds".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -17,7 +17,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Enumerate joins words: "a, b and c". Words beyond limit are counted.
+// Enumerate joins words: "a, b and c". It only counts the words beyond limit.
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
 		if of == "" {
@@ -25,7 +25,7 @@ func Enumerate(words []string, limit int, of string) string {
 			return strings.Join(words[:limit], ", ") + " and " + words[limit]
 		}
 		if n > 1 {
-			of = strings.TrimSuffix(of, "s") // a plural already: "1 more of its workloads"
+			of = strings.TrimSuffix(of, "s") // `of` is already a plural: "1 more of its workloads"
 		}
 		words = append(words[:limit:limit], Plural(n, "more "+of))
 	}
@@ -35,10 +35,10 @@ func Enumerate(words []string, limit int, of string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// Listed is the number of items that a sentence lists.
+// Listed is the maximum number of items that a sentence lists.
 const Listed = 3
 
-// Cut keeps limit words and counts the others: "a", "b", "2 more cells".
+// Cut keeps the first limit words and counts the others: "a", "b", "2 more cells".
 func Cut(words []string, limit int, of string) []string {
 	if n := len(words) - limit; n > 0 {
 		return append(words[:limit:limit], Plural(n, "more "+of))
@@ -46,25 +46,26 @@ func Cut(words []string, limit int, of string) []string {
 	return words
 }
 
-// NBSP is a space that does not break a line.
+// NBSP is the no-break space.
 const NBSP = "\u00a0"
 
-// Figures matches a number with its unit and its interval.
+// Figures matches numbers together with their units and intervals.
 var Figures = regexp.MustCompile(`(± )?\d[\d.]*[kM]?[×x]? ((%|[KMG]iB(/s)?|[mµn]?s\b)( \[[^\]]*\])?|\[[^\]]*\])|± \d[\d.]*`)
 
-// Bind keeps numbers and their units on one line.
+// Bind replaces spaces between numbers and their units with NBSP.
 func Bind(s string) string {
 	return Figures.ReplaceAllStringFunc(s, func(m string) string { return strings.ReplaceAll(m, " ", NBSP) })
 }
 
 var fromTo = regexp.MustCompile(`([\d×])–([<>\d])`)
 
-// Unbroken is Bind for browsers, which also break after the dash of an interval.
+// Unbroken is like Bind, but also keeps browsers from breaking a line after the dash of an interval.
 func Unbroken(s string) string {
 	return fromTo.ReplaceAllString(Bind(s), "$1\u2060–\u2060$2")
 }
 
-// Wrap breaks text into lines of at most width columns. It keeps numbers with their units, and removes terminal sequences.
+// Wrap breaks text into lines of at most width columns. It keeps numbers and their units together and removes
+// terminal control sequences.
 func Wrap(s string, width int) []string {
 	lines := Break(Bind(Clean(s)), width)
 	for i, l := range lines {
@@ -73,8 +74,8 @@ func Wrap(s string, width int) []string {
 	return lines
 }
 
-// Break breaks plain text into lines of at most width columns, at spaces, and inside a word only if it must. Unlike ansi.Wrap it
-// does not break at hyphens, which names and flags are full of.
+// Break breaks plain text into lines of at most width columns. It breaks at spaces, and inside a word only if the
+// word is too long. Unlike ansi.Wrap, it does not break at hyphens, which are frequent in names and flags.
 func Break(s string, width int) []string {
 	width = max(2, width)
 	var lines []string
@@ -100,17 +101,17 @@ func Break(s string, width int) []string {
 	return lines
 }
 
-// Pad pads s to width columns.
+// Pad appends spaces to s until it is width columns wide.
 func Pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
 var superscripts = strings.NewReplacer("0", "⁰", "1", "¹", "2", "²", "3", "³", "4", "⁴", "5", "⁵", "6", "⁶", "7", "⁷", "8", "⁸", "9", "⁹")
 
-// Mark returns the reference to a note: "¹²".
+// Mark returns the superscript reference to a note: "¹²".
 func Mark(n int) string { return superscripts.Replace(strconv.Itoa(n)) }
 
-// Marks returns the references to several notes.
+// Marks returns the superscript references to several notes.
 func Marks(notes []int) string {
 	var s []string
 	for _, n := range notes {

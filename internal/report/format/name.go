@@ -11,24 +11,24 @@ import (
 	"iotax"
 )
 
-// Subject joins a workload and a metric without repeating words.
+// Subject joins a workload's name and a metric's label. It does not repeat words.
 func Subject(workload, label string) string {
 	return strings.TrimSpace(workload + " " + Remainder(workload, label))
 }
 
-// Work joins a workload and a metric without the unit of a rate: "4k random read", "4k read latency p99".
+// Work is like Subject, but omits "IOPS" and "bandwidth": "4k random read", "4k read latency p99".
 func Work(workload, label string) string {
 	rest := Remainder(workload, label)
 	for _, unit := range []string{"IOPS", "bandwidth"} {
 		rest = strings.TrimSuffix(strings.TrimSuffix(rest, unit), " ")
 	}
-	if strings.Contains(strings.ToLower(workload), strings.ToLower(rest)) { // "read" of "randread-4k"
+	if strings.Contains(strings.ToLower(workload), strings.ToLower(rest)) { // for example "read" in "randread-4k"
 		return workload
 	}
 	return workload + " " + rest
 }
 
-// Remainder returns the words of a metric's label that the workload's name lacks.
+// Remainder returns the words of a metric's label that the workload's name does not contain.
 func Remainder(workload, label string) string {
 	have := strings.Fields(strings.ToLower(workload))
 	var rest []string
@@ -40,12 +40,12 @@ func Remainder(workload, label string) string {
 	return strings.Join(rest, " ")
 }
 
-// Fold normalises a name for comparisons.
+// Fold normalizes a name for comparisons.
 func Fold(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '-' || r == '_' }), " ")
 }
 
-// Label returns a metric's name for people: "read IOPS", "read latency p99".
+// Label returns a metric's name for readers: "read IOPS", "read latency p99".
 func Label(metric string) string {
 	switch metric {
 	case iotax.ValuePutRate:
@@ -79,7 +79,7 @@ func Label(metric string) string {
 	}
 	words := strings.Split(Clean(metric), ".")
 	for i := 0; i < len(words); i++ {
-		// "p99.9" is one word.
+		// Keep "p99.9" as one word.
 		if i > 0 && len(words[i-1]) > 1 && words[i-1][0] == 'p' && Digits(words[i-1][1:]) && Digits(words[i]) {
 			words[i-1] += "." + words[i]
 			words = append(words[:i], words[i+1:]...)
@@ -96,13 +96,13 @@ func Label(metric string) string {
 	return strings.ReplaceAll(strings.Join(words, " "), "IOS", "I/Os")
 }
 
-// Digits reports whether s consists of digits.
+// Digits reports whether s consists only of digits.
 func Digits(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
 }
 
-// Clean makes a string safe to print anywhere. It removes terminal sequences, control characters and invisible characters that
-// reorder text, and turns line ends and tabs into spaces.
+// Clean makes a string safe to print anywhere. It removes terminal control sequences, control characters, and
+// invisible characters that reorder text. It replaces line breaks and tabs with spaces.
 func Clean(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "�")
@@ -119,7 +119,7 @@ func Clean(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// Capital returns s with a capital first letter.
+// Capital returns s with its first letter in upper case.
 func Capital(s string) string {
 	r, n := utf8.DecodeRuneInString(s)
 	if n == 0 {

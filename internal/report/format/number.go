@@ -1,4 +1,5 @@
-// Package format prints numbers, units, names and short phrases, the same way in every table, sentence and drawing.
+// Package format formats numbers, units, names and short phrases, so that they look the same in every table, sentence
+// and chart.
 package format
 
 import (
@@ -13,18 +14,18 @@ import (
 	"iotax/stat"
 )
 
-// Dash is printed in place of a missing number.
+// Dash is printed instead of a missing number.
 const Dash = "–"
 
-// A Scale is the factor and the prefix of values of similar size.
+// A Scale contains the factor and the unit prefix for values of similar size.
 type Scale struct {
 	Factor float64
-	Prefix string // follows every number: "k"
-	Unit   string // printed once: "MiB/s"
+	Prefix string // printed after each number, for example "k"
+	Unit   string // printed once, for example "MiB/s"
 }
 
-// ScaleOf returns the scale for v. Bytes are scaled in powers of 1024 (MiB), everything else in powers of 1000. Rates and times
-// never get a prefix smaller or larger than their plain unit needs.
+// ScaleOf returns the scale for v. Bytes are scaled in powers of 1024 (MiB), everything else in powers of 1000. Only
+// times get a prefix for values below 1, and times of at least one second get no prefix.
 func ScaleOf(unit string, v float64) Scale {
 	v = math.Abs(v)
 	switch unit {
@@ -53,8 +54,9 @@ func ScaleOf(unit string, v float64) Scale {
 	return sc
 }
 
-// Places returns the decimal place at which to round x with the uncertainty half: that of the first digit of half, one further
-// if that digit is 1. Without an uncertainty (NaN) it keeps two digits of x, and never more than four.
+// Places returns the decimal place for rounding x, whose uncertainty is half: that of the first digit of half, or one
+// place further if this digit is 1. Without an uncertainty (NaN), it keeps two digits of x. It never keeps more than
+// four digits.
 func Places(x, half float64) int {
 	first := func(v float64) int {
 		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -75,7 +77,7 @@ func Places(x, half float64) int {
 	return min(max(p, top-3), top)
 }
 
-// Fixed prints x rounded at decimal place p.
+// Fixed formats x rounded at decimal place p.
 func Fixed(x float64, p int) string {
 	if p > 0 {
 		x = math.Round(x/math.Pow10(p)) * math.Pow10(p)
@@ -83,10 +85,10 @@ func Fixed(x float64, p int) string {
 	return strconv.FormatFloat(x, 'f', max(0, -p), 64)
 }
 
-// Three prints x with three digits.
+// Three formats x with three significant digits.
 func Three(x float64) string { return Fixed(x, Places(x, math.NaN())-1) }
 
-// shortest removes trailing zeros of a decimal fraction.
+// shortest removes trailing zeros after a decimal point.
 func shortest(s string) string {
 	if strings.Contains(s, ".") {
 		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
@@ -94,12 +96,12 @@ func shortest(s string) string {
 	return s
 }
 
-// Finite reports whether the interval has bounds that can be printed.
+// Finite reports whether the interval has finite bounds.
 func Finite(i stat.Interval) bool {
 	return i.Bounded() && !math.IsInf(i.Lo, 0) && !math.IsInf(i.Hi, 0)
 }
 
-// Half returns half the width of an interval, NaN if it has no bounds.
+// Half returns half the width of an interval, or NaN if it has no finite bounds.
 func Half(i stat.Interval) float64 {
 	if !Finite(i) {
 		return math.NaN()
@@ -107,7 +109,7 @@ func Half(i stat.Interval) float64 {
 	return (i.Hi - i.Lo) / 2
 }
 
-// Number prints the estimate: "11.6k", "310 MiB/s".
+// Number formats the estimate: "11.6k", "310 MiB/s".
 func Number(i stat.Interval, unit string) string {
 	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
 		return Dash
@@ -120,7 +122,7 @@ func Number(i stat.Interval, unit string) string {
 	return WithUnit(Fixed(x, Places(x, h))+sc.Prefix, sc.Unit)
 }
 
-// WithUnit appends a unit, if there is one.
+// WithUnit appends a unit, if it is not "".
 func WithUnit(s, unit string) string {
 	if unit == "" {
 		return s
@@ -128,7 +130,7 @@ func WithUnit(s, unit string) string {
 	return s + " " + unit
 }
 
-// Spread prints the estimate with its larger half width in per cent: "11.6k ±3 %".
+// Spread formats the estimate with the larger half-width in percent: "11.6k ±3 %".
 func Spread(i stat.Interval, unit string) string {
 	s := Number(i, unit)
 	if !Finite(i) || i.Estimate == 0 {
@@ -141,7 +143,7 @@ func Spread(i stat.Interval, unit string) string {
 	return s + " ±" + Percent(half)
 }
 
-// Value prints estimate and bounds: "11.6k [11.2k, 11.9k]", "310 [300, 318] MiB/s".
+// Value formats the estimate and the bounds: "11.6k [11.2k, 11.9k]", "310 [300, 318] MiB/s".
 func Value(i stat.Interval, unit string) string {
 	if !Finite(i) {
 		return Number(i, unit)
@@ -155,7 +157,7 @@ func Value(i stat.Interval, unit string) string {
 	return WithUnit(fmt.Sprintf("%s [%s, %s]", Fixed(x, p)+sc.Prefix, Fixed(i.Lo/sc.Factor, p)+sc.Prefix, Fixed(i.Hi/sc.Factor, p)+sc.Prefix), sc.Unit)
 }
 
-// P prints a p value.
+// P formats a p value.
 func P(p float64) string {
 	if p > 0 && p < 1e-4 {
 		return "< 0.0001"
@@ -172,7 +174,7 @@ func Split(s string) (value, brackets string) {
 	return s[:i] + s[j+1:], s[i+1 : j+1]
 }
 
-// Step rounds x up to 1, 2 or 5 times a power of ten, or of two where the unit is bytes.
+// Step rounds x up to 1, 2 or 5 times a power of ten. Bytes are first scaled to a binary unit such as MiB.
 func Step(x float64, unit string) float64 {
 	if !(x > 0) || math.IsInf(x, 0) {
 		return 1
@@ -191,7 +193,7 @@ func Step(x float64, unit string) float64 {
 	return 10 * p * base
 }
 
-// Tick prints v, a multiple of step, on an axis: all ticks have the unit of the step.
+// Tick formats v, a multiple of step, for an axis. All ticks have the unit that suits step.
 func Tick(v, step float64, unit string) string {
 	if v == 0 {
 		return "0"
@@ -200,13 +202,13 @@ func Tick(v, step float64, unit string) string {
 	return WithUnit(strconv.FormatFloat(math.Round(v/sc.Factor*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
 }
 
-// Lone returns a value without an interval.
+// Lone returns an interval with only an estimate.
 func Lone(x float64) stat.Interval {
 	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
 }
 
-// Ticks returns round values inside (lo, hi): 1, 2, 5 in each decade, or finer steps if these are too few. It returns nil unless
-// both are positive and finite.
+// Ticks returns round values between lo and hi, exclusive: 1, 2 and 5 in each decade, or coarser or finer steps,
+// depending on the range. It returns nil unless lo is positive and hi is finite.
 func Ticks(lo, hi float64) []float64 {
 	if !(lo > 0) || math.IsInf(hi, 0) {
 		return nil
@@ -214,7 +216,7 @@ func Ticks(lo, hi float64) []float64 {
 	at := func(steps []float64) (out []float64) {
 		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
 			for _, m := range steps {
-				// Parsed rather than multiplied: 0.3, not 0.30000000000000004.
+				// Parse instead of multiplying: 0.3, not 0.30000000000000004.
 				if x, err := strconv.ParseFloat(fmt.Sprintf("%ge%d", m, int(e)), 64); err == nil && x > lo && x < hi {
 					out = append(out, x)
 				}
@@ -230,7 +232,7 @@ func Ticks(lo, hi float64) []float64 {
 	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
 }
 
-// Around prints the estimate with the larger half width: "260 ± 30 µs".
+// Around formats the estimate with its larger half-width: "260 ± 30 µs".
 func Around(i stat.Interval, unit string) string {
 	if !Finite(i) || i.Estimate == 0 {
 		return Number(i, unit)

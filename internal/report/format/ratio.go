@@ -8,10 +8,12 @@ import (
 	"iotax/stat"
 )
 
-// Noisy reports whether the interval of a ratio is wide and contains 1. A wide interval without 1 can have a verdict.
+// Noisy reports whether a ratio's interval is wide and contains 1. A wide interval that does not contain 1 can still
+// have a verdict.
 func Noisy(i stat.Interval) bool { return wide(i) && !(i.Lo > 1) && !(i.Hi < 1) }
 
-// wide reports whether the interval of a ratio is wider than ± 100 %, or has a bound beyond 10× or below 0.1× of the estimate.
+// wide reports whether a ratio's bounds differ by more than a factor of 4, or whether a bound differs from the
+// estimate by more than a factor of 10.
 func wide(i stat.Interval) bool {
 	return i.Bounded() && (!(i.Lo > 0) || !(i.Hi/i.Lo <= 4) || i.Hi > 10*i.Estimate || i.Lo < i.Estimate/10)
 }
@@ -19,7 +21,8 @@ func wide(i stat.Interval) bool {
 // Vague reports whether an interval is missing or too wide to print.
 func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
 
-// Share prints a ratio as a share: "31 % [29–33]". From ten times on it prints a multiple, and for a wide interval its bounds.
+// Share formats a ratio as a share: "31 % [29–33]". A ratio of at least 10 becomes a multiple. For a wide interval,
+// only the bounds are printed.
 func Share(i stat.Interval) string {
 	switch {
 	case i.Estimate >= 10:
@@ -30,7 +33,7 @@ func Share(i stat.Interval) string {
 	return around(stat.Interval{Estimate: 100 * i.Estimate, Lo: 100 * i.Lo, Hi: 100 * i.Hi}, " %", "–")
 }
 
-// Times prints a ratio as a multiple: "3.2× [2.9–3.5]". For a wide interval it prints the bounds.
+// Times formats a ratio as a multiple: "3.2× [2.9–3.5]". For a wide interval, only the bounds are printed.
 func Times(i stat.Interval) string {
 	if wide(i) {
 		return bounds(i, 1, "×")
@@ -38,7 +41,7 @@ func Times(i stat.Interval) string {
 	return around(i, "×", "–")
 }
 
-// around prints the estimate with its unit, and its bounds.
+// around formats the estimate with its unit, followed by the bounds.
 func around(i stat.Interval, unit, between string) string {
 	p := place(i)
 	s := cut(i.Estimate, p) + unit
@@ -48,7 +51,8 @@ func around(i stat.Interval, unit, between string) string {
 	return s
 }
 
-// bounds prints the bounds that are within a factor of 10: "between 0.30× and 2.1×", "more than 3.0×".
+// bounds formats those bounds that are within a factor of 10 of the estimate: "between 0.30× and 2.1×", "more than
+// 3.0×".
 func bounds(i stat.Interval, by float64, unit string) string {
 	lo, hi := digits(by*i.Lo)+unit, digits(by*i.Hi)+unit
 	low, high := i.Lo >= i.Estimate/10, i.Hi <= 10*i.Estimate
@@ -63,17 +67,17 @@ func bounds(i stat.Interval, by float64, unit string) string {
 	return "an unknown multiple"
 }
 
-// digits prints two significant digits.
+// digits formats x with two significant digits.
 func digits(x float64) string {
 	p := Places(x, math.NaN())
 	s := Fixed(x, p)
-	if y, err := strconv.ParseFloat(s, 64); err == nil && Places(y, math.NaN()) > p { // 0.996 became 1.00
+	if y, err := strconv.ParseFloat(s, 64); err == nil && Places(y, math.NaN()) > p { // for example, 0.996 became 1.00
 		return Fixed(x, p+1)
 	}
 	return s
 }
 
-// place returns the decimal place of the last digit of a ratio and its bounds: two digits of the smallest of them, three if the
+// place returns the decimal place for rounding a ratio and its bounds: two digits of the lower bound, or three if the
 // interval is narrow.
 func place(i stat.Interval) int {
 	if !Finite(i) {
@@ -86,16 +90,16 @@ func place(i stat.Interval) int {
 	return p
 }
 
-// cut prints x rounded at a decimal place, with at most three digits.
+// cut formats x rounded at a decimal place, with at most three digits.
 func cut(x float64, p int) string { return Fixed(x, max(p, Places(x, math.NaN())-1)) }
 
-// Inverse returns the inverse ratio.
+// Inverse returns the interval of the inverse ratio.
 func Inverse(i stat.Interval) stat.Interval {
 	return stat.Interval{Estimate: 1 / i.Estimate, Lo: 1 / i.Hi, Hi: 1 / i.Lo, N: i.N}
 }
 
-// Ratio prints "0.47× [0.45, 0.50]", or that it is too noisy. For a wide interval on one side of 1 it prints the bound next to
-// 1.
+// Ratio formats a ratio: "0.47× [0.45, 0.50]", or "too noisy". For a wide interval on one side of 1, it formats the
+// bound closest to 1.
 func Ratio(i stat.Interval) string {
 	switch {
 	case math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0):
@@ -110,7 +114,7 @@ func Ratio(i stat.Interval) string {
 	return around(i, "×", ", ")
 }
 
-// Percent prints a ratio as "3 %", "0.4 %", "12 %".
+// Percent formats a ratio as a percentage: "3 %", "0.4 %", "12 %".
 func Percent(x float64) string {
 	x *= 100
 	switch {
@@ -126,10 +130,10 @@ func Percent(x float64) string {
 	return "< 0.1 %"
 }
 
-// Cached is printed in place of a number that came from a cache and not from the disk.
+// Cached is printed instead of a number that a cache produced.
 const Cached = "cached"
 
-// Verdict returns a verdict for people. A short one has fewer words.
+// Verdict returns a verdict for readers. If short is set, it abbreviates some.
 func Verdict(v stat.Verdict, short bool) string {
 	if short && v == stat.BelowMargin {
 		return "below margin"
