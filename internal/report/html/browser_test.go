@@ -33,7 +33,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// A visit is one page in a browser.
+// A visit is a page opened in a browser.
 type visit struct {
 	*browsertest.Tab
 	url string
@@ -52,14 +52,14 @@ func visiting(t *testing.T, page []byte) *visit {
 	return v
 }
 
-// look opens the page as somebody reads it.
+// look opens the page with the window size and the theme of l.
 func (v *visit) look(l browsertest.Look) {
 	v.Helper()
 	v.As(l)
 	v.To(v.url)
 }
 
-// quiet fails the test if the browser said anything, or fetched anything but the page.
+// quiet fails the test if the browser logged a message, or requested anything except the page.
 func (v *visit) quiet() { v.Helper(); v.Quiet(v.url + "/") }
 
 func written(t *testing.T, r *report.Report) []byte {
@@ -75,8 +75,8 @@ func written(t *testing.T, r *report.Report) []byte {
 	return b.Bytes()
 }
 
-// The page in a real browser: no message on the console, no request but its own, nothing that sticks
-// out sideways on a desk or a phone, readable colours in light and dark, and nothing that axe objects to.
+// The page logs nothing to the console, makes no other requests, never needs horizontal scrolling on a desktop or a
+// phone, has readable colours in light and dark, and passes the accessibility checks of axe.
 func TestPageInBrowser(t *testing.T) {
 	long.Test(t)
 	v := visiting(t, written(t, whole()))
@@ -110,7 +110,7 @@ func TestPageInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// Figures of any length stand apart from each other in the plot.
+// Numbers of any length do not touch each other in the plot.
 func TestLongFigures(t *testing.T) {
 	run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("a", 100_000, nil), reporttest.Reads("b", 1060, func(c *reporttest.CellSpec) { c.Noise = .08 }))
 	v := visiting(t, written(t, report.New(run, trials)))
@@ -129,7 +129,7 @@ func TestLongFigures(t *testing.T) {
 	}
 }
 
-// A comparison's page stands up to the same.
+// The page of a comparison passes the same checks.
 func TestComparisonInBrowser(t *testing.T) {
 	var page bytes.Buffer
 	c := comparedAsPage(compare.Options{FailOn: compare.FailOnWorse})
@@ -158,8 +158,8 @@ func TestComparisonInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// The answer, the banner and the tiles are on the first screen, on a desk and on a phone, however much there is to say. The
-// plot follows them, then at most five sentences; the rest is in a fold, which opens without scripts.
+// The answer, the banner and the tiles fit on the first screen of a desktop and of a phone, however much text there
+// is. The plot follows, then at most five sentences. The rest is in a fold that opens without scripts.
 func TestFirstScreen(t *testing.T) {
 	long.Test(t)
 	line := report.New(reporttest.ThroughALine())
@@ -181,7 +181,7 @@ func TestFirstScreen(t *testing.T) {
 			what := name + ", " + l.Name
 			var seen struct {
 				Bottom float64
-				Said   []string // in view
+				Said   []string // visible sentences
 				Folded bool
 			}
 			look := func() {
@@ -201,7 +201,7 @@ func TestFirstScreen(t *testing.T) {
 			for view, ones := range map[string]string{"last": "100 %", "first": "1×"} {
 				v.Eval(`document.querySelector(".views label:` + view + `-of-type").click() ?? ""`)
 				var plot struct {
-					Ones []string // the labels of 1 that are shown
+					Ones []string // visible labels of the ratio 1
 					Cut  []string
 				}
 				if err := json.Unmarshal([]byte(v.Eval(plotted)), &plot); err != nil {
@@ -227,7 +227,7 @@ func TestFirstScreen(t *testing.T) {
 	v.quiet()
 }
 
-// plotted is a script that returns how the plot of ratios labels 1, and which of its texts are not on it as a whole.
+// plotted is a script that returns how the plot of ratios labels 1, and which of its texts are cut off.
 const plotted = `(() => {
   const out = { Ones: [], Cut: null };
   for (const s of document.querySelectorAll("#ratios svg"))
@@ -240,7 +240,7 @@ const plotted = `(() => {
   return JSON.stringify(out);
 })()`
 
-// firstScreen is a script that returns where the tiles end, which sentences are in view, and whether some are folded.
+// firstScreen is a script that returns the bottom of the tiles, the visible sentences, and whether some are folded.
 const firstScreen = `(() => {
   const shown = e => e.getClientRects().length > 0 && e.checkVisibility();
   const more = [...document.querySelectorAll("details.more")].filter(shown);
@@ -249,7 +249,7 @@ const firstScreen = `(() => {
     Said: [...document.querySelectorAll(".said li")].filter(shown).map(words), Folded: more.some(d => !d.open) });
 })()`
 
-// wordy is a report of long names, in which each check objects to something.
+// wordy returns a report with long names in which each check reports a problem.
 func wordy() *report.Report {
 	var cells []reporttest.CellSpec
 	rules := []string{"steal", "not-steady", "cache-served", "blocking-submit", "throttle-step", "short-trial", "depth-not-reached"}
@@ -266,8 +266,8 @@ func wordy() *report.Report {
 	return report.New(reporttest.RunOf(6, nil, cells...))
 }
 
-// Each classic layout, as it is read on a desk and on a phone, in light and dark. The bars with CPU and memory, which
-// one of them has beside its table, stand in each.
+// Each classic layout is readable on a desktop and on a phone, in light and dark. Every layout includes the bars for
+// CPU and memory.
 func TestLayoutsInBrowser(t *testing.T) {
 	long.Test(t)
 	pages := map[string][]byte{}
@@ -281,7 +281,7 @@ func TestLayoutsInBrowser(t *testing.T) {
 		run, trials := reporttest.LaidOut(layout, reporttest.Detailed)
 		pages["/"+layout] = written(t, report.New(run, trials))
 		v.To(v.url + "/" + layout)
-		// Other tests look at the rest of the page.
+		// Remove the rest of the page, which other tests check.
 		v.Eval(`let seen = 0; for (const e of document.querySelectorAll("main > *, .charts figure")) if (!e.matches("h1, h2, .charts:has([data-save=cost]), [data-save=cost]") && !(e.matches(".scroll") && !seen++)) e.remove(); ""`)
 		for _, l := range browsertest.Looks[:4] {
 			v.As(l)
@@ -308,7 +308,7 @@ func TestLayoutsInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// Tables sort both ways with what is missing last, and filter.
+// Tables can be filtered, and sorted in both directions with missing values last.
 func TestSortAndFilter(t *testing.T) {
 	v := visiting(t, written(t, whole()))
 	column := func(n int) string {
@@ -378,7 +378,7 @@ func TestSortAndFilter(t *testing.T) {
 	v.quiet()
 }
 
-// Printed values are sorted by what they mean: 1.3 GiB/s is more than 54 MiB/s.
+// Sorting compares values, not text: 1.3 GiB/s is more than 54 MiB/s.
 func TestSortByUnit(t *testing.T) {
 	v := visiting(t, written(t, report.New(reporttest.LaidOut("tart", reporttest.Fixture))))
 	got := v.Eval(`(() => {
@@ -393,8 +393,8 @@ func TestSortByUnit(t *testing.T) {
 	v.quiet()
 }
 
-// drawings are the kinds of drawings that a report has, and ofChanges that of a comparison. They are read off the
-// sources, so that a new one is tried or fails the tests.
+// drawings returns the kinds of drawings in a report. ofChanges is the kind in a comparison. The kinds are read from
+// the source, so that a new kind is tested or makes the tests fail.
 const ofChanges = "changes"
 
 func drawings(t *testing.T) []string {
@@ -423,7 +423,7 @@ func drawings(t *testing.T) []string {
 
 var kindOfDrawing = regexp.MustCompile(`(?:block\.Chart\{|\{\{)Name: "([a-z]+)"`)
 
-// Each drawing can be saved, as an SVG that is whole without the page and as a PNG.
+// Each drawing can be saved as a self-contained SVG file and as a PNG file.
 func TestSaveDrawings(t *testing.T) {
 	v := visiting(t, written(t, whole()))
 	drawn, err := strconv.Atoi(v.Eval(`String(document.querySelectorAll("[data-save]").length)`))
@@ -437,7 +437,7 @@ func TestSaveDrawings(t *testing.T) {
 	v.quiet()
 }
 
-// saves presses the buttons of the first drawing of each kind, and looks at the files.
+// saves clicks the save buttons of the first drawing of each kind, and checks the files.
 func (v *visit) saves(kinds ...string) {
 	v.Helper()
 	dir := v.TempDir()
@@ -447,7 +447,7 @@ func (v *visit) saves(kinds ...string) {
 	browsertest.Call(v.Tab, browserdomain.SetDownloadBehavior, browserdomain.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
 	for _, kind := range kinds {
 		for k, ending := range []string{"svg", "png"} {
-			time.Sleep(120 * time.Millisecond) // Chromium drops, without a word, every download of a page beyond ten in a second
+			time.Sleep(120 * time.Millisecond) // Chromium silently drops more than ten downloads per second from a page
 			v.Eval(fmt.Sprintf(`document.querySelectorAll("[data-save=%s] .save button")[%d].click(); ""`, kind, k))
 			data := arrives(v.T, filepath.Join(dir, "iotax-"+kind+"."+ending))
 			if ending == "png" {
@@ -478,8 +478,8 @@ func (v *visit) saves(kinds ...string) {
 	}
 }
 
-// The two drawings that need more than a usual run, loads and clients: each stands in the page with its words, inside
-// the window, with lines of colours that can be told apart from each other and are not the ground's.
+// The drawings of load and clients, which need a special run, appear with their texts inside the window. Their lines
+// have distinct colours that contrast with the background.
 func TestCurvesInBrowser(t *testing.T) {
 	v := visiting(t, written(t, whole()))
 	for _, l := range browsertest.Looks {
@@ -499,8 +499,8 @@ func TestCurvesInBrowser(t *testing.T) {
 	v.quiet()
 }
 
-// curve is a script that says of a drawing what it tells those who do not see it, the names of its lines, and whether
-// all that is drawn lies inside of its frame and of the window, in colours that stand out from the ground by 3 to 1.
+// curve is a script that returns a drawing's accessible description, the names of its lines, and whether all shapes
+// are inside the frame and the window, with a contrast of at least 3:1.
 const curve = `(() => {
   const figure = document.querySelector("[data-save=%s]"), svg = figure.querySelector("svg"), box = svg.getBoundingClientRect(), bad = [];
   if (!(box.width > 250 && box.height > 80 && box.left >= 0 && box.right <= innerWidth)) bad.push("the drawing is at " + JSON.stringify(box));
@@ -519,7 +519,7 @@ const curve = `(() => {
   return [svg.getAttribute("aria-label"), [...svg.querySelectorAll(".label")].map(e => e.textContent).join(", "), bad.join("; ") || "inside"].join(" | ");
 })()`
 
-// filtering types words into the filter of all ratios, and returns what it says.
+// filtering is a script that types text into the filter of all ratios and returns the status text.
 const filtering = `(() => {
   const all = document.querySelector("#ratios").parentElement.nextElementSibling, i = all.querySelector("input");
   i.value = %q;
@@ -527,12 +527,12 @@ const filtering = `(() => {
   return all.querySelector("[role=status]").textContent;
 })()`
 
-// arrives waits for a file that the browser writes, and reads it.
+// arrives waits for a file that the browser downloads, and returns its contents.
 func arrives(t *testing.T, path string) []byte {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if data, err := os.ReadFile(path); err == nil && len(data) > 0 {
-			time.Sleep(50 * time.Millisecond) // Chromium renames a whole file to its name
+			time.Sleep(50 * time.Millisecond) // Chromium renames the file when the download is complete
 			return data
 		}
 	}
@@ -540,7 +540,7 @@ func arrives(t *testing.T, path string) []byte {
 	return nil
 }
 
-// Without scripts all is there to read, and nothing asks to be clicked that does nothing.
+// Without scripts, the page shows the same contents and no controls that would not work.
 func TestWithoutScripts(t *testing.T) {
 	page := written(t, whole())
 	v := visiting(t, page)
@@ -558,7 +558,7 @@ func TestWithoutScripts(t *testing.T) {
 	v.quiet()
 }
 
-// A run of a hundred cells is laid out and can be sorted and filtered without a wait.
+// The page of a run with a hundred cells can be filtered.
 func TestLargePageInBrowser(t *testing.T) {
 	v := visiting(t, written(t, report.New(reporttest.Hundred())))
 	v.look(browsertest.Looks[2])

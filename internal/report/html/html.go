@@ -1,4 +1,4 @@
-// Package html writes documents as self-contained pages.
+// Package html renders documents as self-contained pages.
 package html
 
 import (
@@ -23,26 +23,26 @@ var pageHTML string
 //go:embed page.css
 var ownCSS string
 
-// PageCSS is the style of a page.
+// PageCSS is the style sheet of a page.
 var PageCSS = chart.CSS() + ownCSS
 
-// PageJS sorts and filters tables and saves charts. The page is complete without it.
+// PageJS sorts and filters tables and saves charts. The page shows all its contents without the script.
 //
 //go:embed page.js
 var PageJS string
 
-// PagePolicy allows the page's own script and forbids every request.
+// PagePolicy is the content security policy of a page. It allows the page's own script and forbids every request.
 var PagePolicy = func() string {
 	sum := sha256.Sum256([]byte(PageJS))
 	return "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src 'sha256-" +
 		base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }()
 
-// A Frame is what a server adds at the end of a page's head and at the start of its body.
+// A Frame contains HTML that a server adds at the end of a page's head and at the start of its body.
 type Frame struct{ Head, Top template.HTML }
 
-// Write writes the document as one self-contained page. It makes no request, follows the reader's light or dark theme, and fits
-// phones and print. Its script sorts, filters and saves.
+// Write writes the document as a self-contained page. The page makes no requests, follows the reader's light or dark
+// theme, and fits phones and print. Its script sorts and filters tables and saves charts.
 func Write(w io.Writer, d block.Document, f Frame) error {
 	p := &page{t: template.Must(pageTemplate.Clone())}
 	p.t.Funcs(template.FuncMap{"blocks": p.blocks})
@@ -60,7 +60,7 @@ func Write(w io.Writer, d block.Document, f Frame) error {
 	}
 	var b bytes.Buffer
 	if err := p.t.ExecuteTemplate(&b, "page", map[string]any{"CSS": template.CSS(PageCSS), "Script": template.JS(PageJS),
-		"Policy": PagePolicy, // ours, from the binary
+		"Policy": PagePolicy, // a constant from the binary
 		"Title":  title, "About": d.About, "Picture": about, "Source": d.Source, "Frame": f, "Body": body, "Parts": p.parts}); err != nil {
 		return fmt.Errorf("write HTML: %w", err)
 	}
@@ -73,7 +73,7 @@ var pageTemplate = template.Must(template.New("").Funcs(template.FuncMap{
 	"blocks": (*page)(nil).blocks, // replaced for each page
 }).Parse(pageHTML))
 
-// text escapes a sentence and formats text between backticks as code. Numbers stay with their units.
+// text escapes a sentence and formats text between backquotes as code. It keeps numbers and their units together.
 func text(s string) template.HTML {
 	parts := strings.Split(format.Unbroken(format.Clean(s)), "`")
 	var b strings.Builder
@@ -81,33 +81,33 @@ func text(s string) template.HTML {
 		switch e := template.HTMLEscapeString(part); {
 		case i%2 == 0:
 			b.WriteString(e)
-		case i == len(parts)-1: // not closed
+		case i == len(parts)-1: // an unclosed backquote
 			b.WriteString("`" + e)
 		default:
 			b.WriteString("<code>" + e + "</code>")
 		}
 	}
-	return template.HTML(b.String()) // escaped
+	return template.HTML(b.String()) // all parts are escaped
 }
 
-// tone returns the class of a tone.
+// tone returns the CSS class of a tone.
 func tone(t block.Tone) string {
 	return map[block.Tone]string{block.Strong: "strong", block.Quiet: "soft", block.Good: "better", block.Bad: "worse",
 		block.Unsure: "unsure"}[t]
 }
 
-// A page is the state of writing a page.
+// A page is the state while a page is written.
 type page struct {
 	t       *template.Template
-	parts   []part // of the table of contents
+	parts   []part // entries of the table of contents
 	names   map[string]int
-	heading string // the last one
+	heading string // text of the latest heading
 }
 
 // A part is a heading with its id.
 type part struct{ ID, Text string }
 
-// blocks renders blocks in order, each by the template with the name of its type.
+// blocks renders blocks in order, each with the template that has the name of its type.
 func (p *page) blocks(all []block.Block) (template.HTML, error) {
 	var b bytes.Buffer
 	for _, x := range all {
@@ -137,7 +137,7 @@ func (p *page) blocks(all []block.Block) (template.HTML, error) {
 			return "", err
 		}
 	}
-	return template.HTML(b.String()), nil // made of templates
+	return template.HTML(b.String()), nil // templates escape their data
 }
 
 // unique returns a name that no other element of the page has.
@@ -152,7 +152,7 @@ func (p *page) unique(name string) string {
 	return name
 }
 
-// A tableView is a table, or a part of one with its own head.
+// A tableView is a table, or a part of a table with its own header.
 type tableView struct {
 	Name, Heading string
 	Head          []cellView
@@ -169,7 +169,7 @@ type cellView struct {
 	Class string
 }
 
-// tables splits a table at rows with their own head. It leaves out columns without text, which hold drawings.
+// tables splits a table at rows with their own header. It omits columns without text, which contain only drawings.
 func (p *page) tables(t block.Table) (out []tableView) {
 	worded := make([]bool, len(t.Head))
 	for k := range worded {
@@ -212,7 +212,7 @@ func (p *page) tables(t block.Table) (out []tableView) {
 			continue
 		}
 		row := rowView{Name: r.Cells[0].Text}
-		// Sorted and filtered rows need the name of their group.
+		// After sorting or filtering, rows still need the name of their group.
 		named := func(name string) {
 			view := cellView{block.Cell{Text: name}, "long"}
 			if name == "" || name == group {

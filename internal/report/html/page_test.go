@@ -26,7 +26,7 @@ func comparedAsPage(o compare.Options) *compare.Comparison {
 	return compare.Of(report.New(reporttest.EarlierRun()), report.New(reporttest.Later()), o)
 }
 
-// Several runs stand on one page, each beside A and under its own letter, and notes are counted through.
+// A page can compare several runs with A, each under its own letter. Notes are numbered consecutively.
 func TestComparePageOfSeveral(t *testing.T) {
 	b := comparedAsPage(compare.Options{Letter: "B"})
 	c := comparedAsPage(compare.Options{Letter: "C"})
@@ -66,8 +66,7 @@ func TestComparePageOfSeveral(t *testing.T) {
 	}
 }
 
-// whole is a report that has a drawing of each kind that there is in a report: also a waterfall, and published
-// figures, as those who compute them leave them.
+// whole returns a report with a drawing of each kind, including a waterfall and published reference values.
 func whole() *report.Report {
 	r := report.New(reporttest.Stalling(reporttest.Curved(reporttest.Detailed())))
 	hop := func(from, to string, ratio float64, v stat.Verdict) report.Hop {
@@ -99,7 +98,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Every drawing is well-formed XML by itself and says what it shows.
+// Every drawing is well-formed XML by itself and has a description.
 func TestDrawingsAreWellFormed(t *testing.T) {
 	kinds := map[string]int{}
 	rest := string(written(t, whole()))
@@ -149,7 +148,7 @@ func TestSizeOfLargePage(t *testing.T) {
 	}
 }
 
-// From trials to the page, which takes a second at most on a small machine: it fails where it takes more.
+// BenchmarkHTML100Cells measures the time from trials to a page. It fails if a page takes more than a second.
 func BenchmarkHTML100Cells(b *testing.B) {
 	run, trials := reporttest.Hundred()
 	for b.Loop() {
@@ -166,7 +165,7 @@ func BenchmarkHTML100Cells(b *testing.B) {
 	}
 }
 
-// The classic tables stand in the page too, word by word.
+// The page contains every cell of the classic tables.
 func TestLayoutsInPage(t *testing.T) {
 	for _, name := range iotax.Layouts {
 		r := report.New(reporttest.LaidOut(name, reporttest.Fixture))
@@ -190,7 +189,7 @@ func TestLayoutsInPage(t *testing.T) {
 	}
 }
 
-// The page asks nobody for anything, its ids are unique and its links lead somewhere.
+// The page requests nothing, its ids are unique, and its links have targets.
 func TestPageIsSelfContained(t *testing.T) {
 	page := string(written(t, report.New(reporttest.Detailed())))
 	ids, links, svgs := map[string]bool{}, []string{}, 0
@@ -231,8 +230,8 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// What serves the targets is drawn over time too, also where nothing else is, as in boots: without a word on whether it
-// was steady.
+// The resources of processes that serve the targets are drawn over time, even if a workload has no other series, as
+// for boots. They are not judged for steadiness.
 func TestServingOverTime(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Down, reporttest.Flat100, reporttest.Flat50)
 	for _, tr := range trials {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-type rgb [3]float64 // linear, from 0 to 1
+type rgb [3]float64 // linear RGB, each from 0 to 1
 
 func linear(t *testing.T, hex string) rgb {
 	t.Helper()
@@ -41,7 +41,7 @@ func (c rgb) by(m [3][3]float64) rgb {
 
 func (c rgb) luminance() float64 { return .2126*c[0] + .7152*c[1] + .0722*c[2] }
 
-// lab is CIE L*a*b* under D65.
+// lab returns the colour in CIE L*a*b* under D65.
 func (c rgb) lab() (l, a, b float64) {
 	f := func(t float64) float64 {
 		if t > 216./24389 {
@@ -55,14 +55,14 @@ func (c rgb) lab() (l, a, b float64) {
 	return 116*y - 16, 500 * (x - y), 200 * (y - z)
 }
 
-// apart is the distance of two colours, ΔE of 1976: at about 2 they begin to differ.
+// apart returns the distance of two colours, ΔE of 1976. Differences become visible at about 2.
 func apart(x, y rgb) float64 {
 	l, a, b := x.lab()
 	m, c, d := y.lab()
 	return math.Sqrt((l-m)*(l-m) + (a-c)*(a-c) + (b-d)*(b-d))
 }
 
-// How colours look to those who lack a kind of cone: Machado, Oliveira and Fernandes 2009, severity 1.
+// sights simulates the absence of one kind of cone: Machado, Oliveira and Fernandes 2009, severity 1.
 var sights = map[string][3][3]float64{
 	"all cones":    {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{.152286, 1.052583, -.204868}, {.114503, .786281, .099216}, {-.003882, -.048116, 1.051998}},
@@ -70,7 +70,8 @@ var sights = map[string][3][3]float64{
 	"tritanopia":   {{1.255528, -.076749, -.178779}, {-.078411, .930809, .147602}, {.004733, .691367, .303900}},
 }
 
-// The colours of targets can be told apart by everybody, and read on what they lie on: in light, in dark and on paper.
+// With any kind of colour vision, targets have distinguishable colours. The colours contrast with their background in
+// light, dark and print.
 func TestPalette(t *testing.T) {
 	hue, ground := regexp.MustCompile(`--h(\d): #([0-9a-f]+);`), regexp.MustCompile(`--(?:bg|card): #([0-9a-f]+);`)
 	blocks := slices.DeleteFunc(strings.Split(PageCSS, ":root {"), func(s string) bool { return !strings.Contains(s, "--h0:") })
