@@ -11,27 +11,29 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Heat is the distribution of latencies over time in one trial of a target, the one with the longest stall.
+// A Heat shows the distribution of latencies over time in one trial of a target: the trial with the longest stall.
 type Heat struct {
 	Workload, Target string
-	Name             string // of the histogram: "read.latency"
+	Name             string // name of the histogram, for example "read.latency"
 	Label            string
 	Round            int
-	Length           float64 // of the measured window, s
-	Longest          float64 // stall, s
+	Length           float64 // of the measured window, in seconds
+	Longest          float64 // longest stall, in seconds
 	Cells            []HeatCell
 }
 
-// A HeatCell has the I/Os of an interval of time, in seconds, with latencies from Lo to Hi.
-type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share of the time that all I/Os of the interval took
+// A HeatCell describes the I/Os in the time interval From to To with latencies from Lo to Hi. All four are in
+// seconds.
+// seconds.
+type HeatCell struct{ From, To, Lo, Hi, Share float64 } // Share is relative to the total latency of the I/Os in the time interval
 
 const (
-	mostHeats   = 60 // of a run
-	mostColumns = 60 // intervals of time
-	perDecade   = 8  // ranges of latencies
+	mostHeats   = 60 // per run
+	mostColumns = 60 // time intervals per chart
+	perDecade   = 8  // latency ranges per decade
 )
 
-// Heats returns those of each workload. If there are too many, targets with the longest stalls have precedence.
+// Heats returns the heat maps of each workload. If there are too many, it prefers those with the longest stalls.
 func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	var chosen []*Heat
 	seqs := map[*Heat]int{}
@@ -84,10 +86,10 @@ func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	return out, nil
 }
 
-// heatCells adds up intervals of long trials, and bins, into the cells of a picture.
+// heatCells merges time intervals if there are too many, and bins into ranges of latency.
 func heatCells(intervals []iotax.Interval, name string, length float64) (cells []HeatCell) {
 	least := length / mostColumns
-	var waited map[float64]float64 // by range of latencies
+	var waited map[float64]float64 // total latency by range of latencies
 	column := HeatCell{}
 	flush := func() {
 		total := 0.0

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// A heat map has the trial with the longest stall, second by second; the shares of a second add up to 1.
+// A heat map shows the trial with the longest stall, second by second. The shares of a second add up to 1.
 func TestHeats(t *testing.T) {
 	r := report.New(reporttest.Stalling(reporttest.Detailed()))
 	all, err := r.Heats(r.Counting())

@@ -9,14 +9,15 @@ import (
 	"iotax/stat"
 )
 
-// An Adjustment is the effect of a run's other comparisons on the verdict of one.
+// An Adjustment describes how a run's other comparisons affect a verdict.
 type Adjustment struct {
-	Alone    stat.Verdict // by the interval alone
-	P        float64      // of the hypothesis that the ratio is within the margin
+	Alone    stat.Verdict // verdict by the interval alone
+	P        float64      // p value of the hypothesis that the ratio is within the margin
 	Adjusted float64      // P after Holm's adjustment
 }
 
-// MarginP returns the p value for Holm's adjustment: that of the margin on the side of the estimate, and 1 inside the margin.
+// MarginP returns the p value for Holm's adjustment: it tests against the margin on the side of the estimate. It
+// returns 1 if the estimate is within the margin.
 func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	switch margin = max(margin, 0); {
 	case estimate > 1+margin:
@@ -27,9 +28,9 @@ func MarginP(estimate, margin float64, p func(ratio float64) float64) float64 {
 	return 1
 }
 
-// holm withdraws verdicts that chance explains among so many: the probability that any "worse" or "better" of the run is wrong
-// is at most Alpha, which allows for interim analyses. The family is every ratio with a verdict from its interval. Invalid ones
-// are not in it.
+// holm withdraws verdicts that may be due to chance among so many comparisons. Afterwards, the probability that any
+// "worse" or "better" of the run is wrong is at most Alpha, which already allows for interim analyses. The family
+// contains every ratio whose verdict comes from its interval, but no invalid ratios.
 func (b *builder) holm() {
 	type member struct {
 		s *Section
@@ -52,7 +53,7 @@ func (b *builder) holm() {
 	for i, q := range stat.Holm(p) {
 		r, a := family[i].r, family[i].r.Holm
 		a.Alone, a.Adjusted = r.Verdict, q
-		// With one comparison the interval decides, not rounding.
+		// With a single comparison, let the interval decide, not the rounding of p.
 		if len(family) < 2 || (r.Verdict != stat.Worse && r.Verdict != stat.Better) || q <= b.Alpha {
 			continue
 		}

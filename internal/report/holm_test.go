@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-// Holm's adjustment only takes back: a verdict after it is that of the interval, or inconclusive with a
-// note that says why. A single comparison is never touched.
+// Holm's adjustment only withdraws verdicts: afterwards a verdict is that of the interval, or inconclusive with a
+// note that explains it. A single comparison never changes.
 func TestHolmOnlyTakesBack(t *testing.T) {
 	undone := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -67,8 +67,8 @@ func TestHolmOnlyTakesBack(t *testing.T) {
 	}
 }
 
-// Twenty cells without any difference, at a margin of 0: alone one would be called worse or better in about
-// 64 of 100 runs. With Holm's adjustment that happens in five.
+// Compare twenty cells that do not differ, at a margin of 0. Without the adjustment, about 64 % of the runs would
+// contain a worse or better verdict. With it, at most 5 % do.
 func TestHolmKeepsFalseVerdictsRare(t *testing.T) {
 	const studies = 200
 	wrong, alone := 0, 0

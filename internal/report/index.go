@@ -7,9 +7,9 @@ import (
 	"iotax/internal/rules"
 )
 
-// An index finds the parts of a report.
+// An index looks up the parts of a report.
 type index struct {
-	targets   []iotax.TargetInfo // the baseline first
+	targets   []iotax.TargetInfo // baseline first
 	workloads []iotax.WorkloadInfo
 	byCell    map[Cell][]*Trial
 	discarded map[string]map[int]bool // discarded rounds by workload
@@ -17,13 +17,13 @@ type index struct {
 	refs      map[*Note]map[*Row]bool
 }
 
-// Targets returns the targets of the run and of its trials, the baseline first.
+// Targets returns the targets of the run and of its trials, baseline first.
 func (x *index) Targets() []iotax.TargetInfo { return x.targets }
 
 // Workloads returns the workloads of the run and of its trials.
 func (x *index) Workloads() []iotax.WorkloadInfo { return x.workloads }
 
-// Target returns a target by name, with only its name if it is unknown.
+// Target returns the target with the given name. An unknown target has only a name.
 func (x *index) Target(name string) iotax.TargetInfo {
 	for _, t := range x.targets {
 		if t.Name == name {
@@ -33,7 +33,7 @@ func (x *index) Target(name string) iotax.TargetInfo {
 	return iotax.TargetInfo{Name: name}
 }
 
-// Workload returns a workload by name, with only its name if it is unknown.
+// Workload returns the workload with the given name. An unknown workload has only a name.
 func (x *index) Workload(name string) iotax.WorkloadInfo {
 	for _, w := range x.workloads {
 		if w.Name == name {
@@ -49,13 +49,13 @@ func (x *index) TrialsOf(c Cell) []*Trial { return x.byCell[c] }
 // Counts reports whether a trial is valid: it did not fail, and its round is not discarded.
 func (x *index) Counts(t *Trial) bool { return t.Err == "" && !x.discarded[t.Workload][t.Round] }
 
-// Found returns all notes about rows in the order in which they were found, those of Notes and of Common.
+// Found returns all notes about rows, both from Notes and from Common, in the order in which they were found.
 func (x *index) Found() []*Note { return x.found }
 
-// Concerns reports whether a note, one of Found, is about a row of the report's sections.
+// Concerns reports whether a note returned by Found is about a row.
 func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
 
-// Invalid reports whether a check found that the number of a row is invalid.
+// Invalid reports whether a check found that a row's number is invalid.
 func (x *index) Invalid(r *Row) bool {
 	return slices.ContainsFunc(x.found, func(n *Note) bool {
 		return n.Severity == iotax.Invalid && n.Rule != rules.TooManyDiscarded.ID && x.refs[n][r]

@@ -8,34 +8,34 @@ import (
 	"iotax/stat"
 )
 
-// A Waterfall has the cost of each hop of a chain of layers under one workload. All its ratios are from the same rounds, so the
-// product of the hops is the total.
+// A Waterfall shows the cost of each hop in a chain of layers under one workload. All its ratios are from the same
+// rounds, so the product of the hops equals the total.
 type Waterfall struct {
 	Workload string        `json:"workload"`
 	Metric   string        `json:"metric"`
 	Label    string        `json:"-"`
 	Unit     string        `json:"unit"`
 	Better   iotax.Better  `json:"-"`
-	Chain    []string      `json:"chain"`             // targets, from the device up, those without a number left out
-	Missing  []string      `json:"missing,omitempty"` // targets of the chain that have no number here
-	Rounds   int           `json:"rounds"`            // in which every target of the chain has a number
-	Start    stat.Interval `json:"start"`             // the first target's value: the median over its trials
+	Chain    []string      `json:"chain"`             // targets from the device up, without those that have no number
+	Missing  []string      `json:"missing,omitempty"` // targets of the chain without a number
+	Rounds   int           `json:"rounds"`            // number of rounds in which every target of the chain has a number
+	Start    stat.Interval `json:"start"`             // value of the first target: the median over its trials
 	Hops     []Hop         `json:"hops"`
 	Total    Hop           `json:"total"` // from the first target to the last
 }
 
-// A Hop is one layer on top of another.
+// A Hop is the step from one layer to the next.
 type Hop struct {
 	From    string        `json:"from"`
 	To      string        `json:"to"`
-	Ratio   stat.Interval `json:"ratio"` // of To to From, paired by round, higher is better
-	Share   iotax.Number  `json:"share"` // of the logarithm of the total; NaN where that is not sure to be a loss or a gain
+	Ratio   stat.Interval `json:"ratio"` // ratio of To to From, paired by round; higher is better
+	Share   iotax.Number  `json:"share"` // share of the logarithm of the total; NaN if the total is not a clear loss or gain
 	Verdict stat.Verdict  `json:"verdict"`
-	Value   stat.Interval `json:"value"` // of To: the median over its trials
+	Value   stat.Interval `json:"value"` // value of To: the median over its trials
 	Notes   []int         `json:"-"`     // numbers of the notes about either side, ascending
 }
 
-// waterfalls computes those of every chain in the plan. It needs the numbers of the notes.
+// waterfalls computes the waterfalls of every chain in the plan. The notes must be numbered before.
 func (b *builder) waterfalls() {
 	if b.Run.Presentation == nil {
 		return
@@ -49,8 +49,8 @@ func (b *builder) waterfalls() {
 	}
 }
 
-// waterfall returns false if fewer than two targets of the chain have a number, no round has all of them, or the metric has no
-// direction.
+// waterfall computes the waterfall of one chain. It returns false if fewer than two targets of the chain have a
+// number, if no round includes all of them, or if the metric has no direction.
 func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	w := Waterfall{Workload: s.Workload, Metric: s.Metric, Label: s.Label, Unit: s.Unit, Better: s.Better}
 	if s.Better == iotax.Neither {
@@ -109,7 +109,7 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	return w, true
 }
 
-// common returns the values of the valid rounds in which every row has one, by row, and the starts of these rounds.
+// common returns the values of the valid rounds that every row has, by row, and the starts of these rounds.
 func (b *builder) common(rows []*Row) (values [][]float64, starts []int) {
 	seen, startOf := map[int]int{}, map[int]int{}
 	byRound := make([]map[int]float64, len(rows))
@@ -143,7 +143,8 @@ func (b *builder) common(rows []*Row) (values [][]float64, starts []int) {
 	return out, starts
 }
 
-// hopVerdict judges one hop. There is no Holm adjustment: a waterfall locates a loss that the table has judged.
+// hopVerdict judges one hop. It does not apply Holm's adjustment, because a waterfall only locates a loss that the
+// table has already judged.
 func (b *builder) hopVerdict(h Hop, from, to *Row) stat.Verdict {
 	x, y := b.Target(from.Target).Durability, b.Target(to.Target).Durability
 	switch {

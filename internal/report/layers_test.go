@@ -31,7 +31,7 @@ func TestWaterfall(t *testing.T) {
 	}
 }
 
-// What condemns a target, or makes it unlike, stands at the hops that touch it.
+// An invalid target, or one with another durability, affects only the hops that start or end at it.
 func TestWaterfallVerdicts(t *testing.T) {
 	run, trials := reporttest.Layered()
 	for _, x := range trials {
@@ -53,8 +53,8 @@ func TestWaterfallVerdicts(t *testing.T) {
 	}
 }
 
-// The product of the hops is the total, whatever the values, failures and discarded rounds are, in either
-// direction; the interval of the total is that of the ratio of the ends over the same rounds.
+// The product of the hops equals the total for any values, failures and discarded rounds, in either direction. The
+// interval of the total is that of the ratio between the ends over the same rounds.
 func TestWaterfallMultiplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		better := rapid.SampledFrom([]iotax.Better{iotax.Up, iotax.Down}).Draw(t, "better")

@@ -114,7 +114,7 @@ type Charts struct{ Charts []Chart }
 
 // A Chart is a drawing with a caption.
 type Chart struct {
-	Name            string // name of the saved file, without extension
+	Name            string // names the saved file: iotax-NAME.svg
 	Caption         string
 	Drawing, Narrow chart.Drawing // Narrow replaces Drawing on a phone, if it is set
 	Small           bool          // one of many small charts
