@@ -21,8 +21,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// App is the spec of `app: {run: …}`: a program is started, and the time until it is of use is told: until
-// it answers an HTTP request, or prints what ready: says. Then it is ended.
+// App is the spec of `app: {run: …}`. The workload starts a program and measures the time until it is ready: until it answers an
+// HTTP request, or prints text that matches `ready`. Then the workload ends the program.
 type App struct {
 	Run       string            `yaml:"run" doc:"command that starts it; {dir} is the target's place, {address} and {port} are where it must listen"`
 	Shell     bool              `yaml:"shell" doc:"run it with the machine's shell"`
@@ -39,13 +39,13 @@ type App struct {
 
 func NewApp() plan.Spec { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
 
-// SetScalar takes the command alone.
+// SetScalar accepts the command alone.
 func (s *App) SetScalar(text string) error {
 	s.Run = text
 	return nil
 }
 
-// command is what it has in common with the workload command.
+// command returns the spec for the parts that App shares with Command.
 func (s *App) command() *Command {
 	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Directory: s.Directory, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
 }
@@ -56,7 +56,7 @@ func (s *App) Traits() plan.Traits {
 	}}
 }
 
-// Validate finds what is wrong with the words and the pattern.
+// Validate returns an error for an invalid command, pattern or path.
 func (s *App) Validate() error {
 	err := s.command().Validate()
 	if s.Ready != "" {
@@ -79,7 +79,7 @@ type app struct {
 	ready *regexp.Regexp
 }
 
-// AppKind is kind app.
+// AppKind is the workload kind app.
 var AppKind = support.KindOf(plan.Kind{Name: "app", Doc: "the start of a program: the time until it answers its first request or prints that it is ready", New: NewApp, Assumed: 3 * time.Second}, openApp)
 
 func openApp(w plan.Workload, s *App, e support.Env) (iotax.Workload, error) {
@@ -103,7 +103,7 @@ func (a *app) Check(ctx context.Context, t *iotax.Target) error {
 	return a.command.Check(ctx, t)
 }
 
-// Run starts the program, waits until it is of use, and ends it.
+// Run starts the program, waits until it is ready, and ends it.
 func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	dir, err := a.enter(ctx, t)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 	})
 	cancel()
 	if begun {
-		<-ended // Run ends the command over there before it returns
+		<-ended // Run ends the command on the machine before it returns
 	}
 	out.Raw = said.text()
 	if err == nil {
@@ -172,10 +172,10 @@ func LastLine(text []byte) string {
 	return string(lines[len(lines)-1])
 }
 
-// askEvery is the pause between two requests: it bounds how late the first answer is seen.
+// askEvery is the pause between two requests. It limits the delay with which the first answer is detected.
 const askEvery = 5 * time.Millisecond
 
-// await returns when the program is of use.
+// await returns once the program is ready. It returns errEnded if the program ends first.
 func (a *app) await(ctx context.Context, said *saying, address string, ended <-chan struct{}) error {
 	if a.ready != nil {
 		select {
@@ -183,7 +183,7 @@ func (a *app) await(ctx context.Context, said *saying, address string, ended <-c
 			return nil
 		case <-ended:
 			select {
-			case <-said.found: // its last word
+			case <-said.found: // printed just before it ended
 				return nil
 			default:
 				return errEnded
@@ -201,7 +201,7 @@ func (a *app) await(ctx context.Context, said *saying, address string, ended <-c
 		if r, err := client.Do(req); err == nil {
 			_, err = io.Copy(io.Discard, r.Body)
 			_ = r.Body.Close()
-			if err == nil && r.StatusCode < 500 { // 503 is one that still starts
+			if err == nil && r.StatusCode < 500 { // a 5xx status, such as 503, means that it is still starting
 				return nil
 			}
 		}
@@ -215,7 +215,7 @@ func (a *app) await(ctx context.Context, said *saying, address string, ended <-c
 	}
 }
 
-// saying is what a program prints, watched for a pattern.
+// saying keeps the output of a program and searches it for a pattern.
 type saying struct {
 	pattern *regexp.Regexp
 	found   chan struct{}

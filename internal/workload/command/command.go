@@ -1,4 +1,5 @@
-// Package command is the workloads that run a program: a command that is timed, and an app that is started until it answers.
+// Package command contains the workloads that run a program: a command that is timed, and an app that is started until it is
+// ready.
 package command
 
 import (
@@ -25,9 +26,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Command is the spec of `command: make -j2`: any command, timed from its start to its end on every
-// target. It and its hooks run in the target's directory, or in an empty one where the target has none; {dir},
-// {device} or {url} in it is the target's place, and {seed} a number that is the same for all targets of a block.
+// Command is the spec of `command: make -j2`: any command, timed from its start to its end on every target. The command and its
+// hooks run in the target's directory, or in an empty one if the target has none. In the command, {dir}, {device} or {url} is the
+// target's place, and {seed} is a number that is the same for all targets of a round.
 type Command struct {
 	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target"`
 	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`
@@ -49,7 +50,7 @@ type Command struct {
 
 func newCommand() plan.Spec { return &Command{Timeout: plan.Duration(10 * time.Minute)} }
 
-// SetScalar takes the command alone.
+// SetScalar accepts the command alone.
 func (s *Command) SetScalar(text string) error {
 	s.Run = text
 	return nil
@@ -60,14 +61,14 @@ func (s *Command) Traits() plan.Traits { return plan.Traits{Metrics: s.metrics} 
 func (s *Command) metrics() []metric.Metric {
 	all := metric.Of(iotax.Seconds, iotax.Down, iotax.ValueDuration, "time from the start of the command to its end")
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		if x, err := parseExtract(name, s.Values[name]); err == nil { // else Validate reports it
+		if x, err := parseExtract(name, s.Values[name]); err == nil { // otherwise, Validate reports it
 			all = append(all, metric.Of(x.unit.unit, x.unit.better, name, "by values:")...)
 		}
 	}
 	return all
 }
 
-// Validate finds what is wrong with the words and the patterns.
+// Validate returns an error for an invalid command, pattern or limit.
 func (s *Command) Validate() error {
 	var errs []error
 	bad := func(field, msg, hint string) {
@@ -113,11 +114,11 @@ func (s *Command) Validate() error {
 	return errors.Join(errs...)
 }
 
-// fromHere reports whether a variable of the command has the value that it has in the environment of iotax: the one form
-// of a secret in a plan.
+// fromHere reports whether a variable takes its value from the environment of iotax. That is the only form in which a plan may
+// contain a secret.
 func (s *Command) fromHere(name string) bool { return s.Env[name] == "$"+name && secret.Named(name) }
 
-// args are the words of the command on an operating system, with placeholders in them.
+// args returns the words of the command for an operating system. Placeholders are not replaced yet.
 func (s *Command) args(goos string) ([]string, error) {
 	if s.Shell {
 		return agent.Shell(goos, s.Run), nil
@@ -125,7 +126,7 @@ func (s *Command) args(goos string) ([]string, error) {
 	return SplitWords(s.Run)
 }
 
-// SplitWords splits a command as a shell would, and refuses what only a shell can do with it.
+// SplitWords splits a command as a shell would. It returns an error if the command needs a shell.
 func SplitWords(text string) ([]string, error) {
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(text), "")
 	if err != nil {
@@ -151,7 +152,7 @@ func SplitWords(text string) ([]string, error) {
 		if !plain {
 			return nil, fmt.Errorf("%s is expanded by a shell alone", text[w.Pos().Offset():w.End().Offset()])
 		}
-		fields, err := expand.Fields(&expand.Config{Env: expand.ListEnviron()}, w) // without ReadDir no * is expanded
+		fields, err := expand.Fields(&expand.Config{Env: expand.ListEnviron()}, w) // without ReadDir, * is not expanded
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +169,7 @@ type command struct {
 	extracts  []extract
 }
 
-// Kind is kind command.
+// Kind is the workload kind command.
 var Kind = support.KindOf(plan.Kind{Name: "command", Doc: "any command, timed from its start to its end", New: newCommand, Assumed: 10 * time.Second}, openCommand)
 
 func openCommand(w plan.Workload, s *Command, e support.Env) (iotax.Workload, error) {
@@ -177,13 +178,13 @@ func openCommand(w plan.Workload, s *Command, e support.Env) (iotax.Workload, er
 	}
 	c := &command{name: w.Name, spec: s, env: e, scratches: map[*iotax.Target]*support.Scratch{}}
 	for _, name := range slices.Sorted(maps.Keys(s.Values)) {
-		x, _ := parseExtract(name, s.Values[name]) // Validate has seen it
+		x, _ := parseExtract(name, s.Values[name]) // Validate has checked it
 		c.extracts = append(c.extracts, x)
 	}
 	return c, nil
 }
 
-// Metrics are the duration and then what is taken from the output.
+// Metrics returns the duration, followed by the values from the output.
 func (c *command) Metrics() []string {
 	out := []string{"duration"}
 	for _, x := range c.extracts {
@@ -198,7 +199,7 @@ func (c *command) Caps() iotax.WorkloadCaps {
 
 func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 
-// Check finds whether the program is there and the place fits its placeholders.
+// Check returns an error if the program is missing, or if the place does not fit the placeholders of the command.
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
 	if p := support.Misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
@@ -241,14 +242,14 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	}
 	if !found {
 		if strings.Contains(program, "/") && s.Setup != "" {
-			return nil // the setup may bring it
+			return nil // setup may install it
 		}
 		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s is not there", program), Hint: "install it on " + t.Machine.String() + ", or bring it with setup:"}
 	}
 	return nil
 }
 
-// hook runs one of the commands beside the timed one.
+// hook runs one of the commands that are not timed.
 func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, seed uint64) error {
 	if text == "" {
 		return nil
@@ -271,12 +272,12 @@ func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, 
 	return nil
 }
 
-// placeDir is the directory in which the commands run at t, or "" where one is to be made.
+// placeDir returns the directory in which the commands run at t, or "" if one must be created.
 func (c *command) placeDir(t *iotax.Target) string {
 	return cmp.Or(c.spec.Directory, support.WorkDir(t))
 }
 
-// enter returns the directory in which a command runs at t, once the place's guard agrees: a command may reach the
+// enter returns the directory in which a command runs at t. It calls the place's guard first, because a command can reach the
 // place without naming it.
 func (c *command) enter(ctx context.Context, t *iotax.Target) (dir string, err error) {
 	if t.Place.Guard != nil {
@@ -322,7 +323,7 @@ func (c *command) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// preparation is the time of all that Prepare does, each part with the limit that it has there.
+// preparation returns the time limit of Prepare: the sum of the limits of its parts.
 func (c *command) preparation() time.Duration {
 	const most = 365 * 24 * time.Hour
 	one := c.limit() + 2*iotax.StageTime
@@ -332,7 +333,7 @@ func (c *command) preparation() time.Duration {
 	return c.limit() + time.Duration(c.spec.Warmup)*one
 }
 
-// warm does what a trial does, under the limits of one, and forgets it.
+// warm runs a trial with its usual limits, and discards the result.
 func (c *command) warm(ctx context.Context, t *iotax.Target) (err error) {
 	var out iotax.Trial
 	defer func() {
@@ -361,7 +362,7 @@ func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return errors.Join(err, s.Remove(ctx))
 }
 
-// words are the arguments of the command at t, once more has replaced its own placeholders.
+// words returns the arguments of the command at t. `more` replaces the placeholders of the workload itself.
 func (c *command) words(ctx context.Context, t *iotax.Target, seed uint64, more *strings.Replacer) ([]string, error) {
 	goos, err := support.System(ctx, t.Machine)
 	if err != nil {
@@ -378,7 +379,7 @@ func (c *command) words(ctx context.Context, t *iotax.Target, seed uint64, more 
 	return args, err
 }
 
-// quoteFor returns how a word is quoted for the shell of an operating system; see agent.Shell.
+// quoteFor returns the function that quotes a word for the shell of an operating system. See agent.Shell.
 func quoteFor(goos string) func(string) string {
 	if goos == "windows" {
 		return func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
@@ -386,7 +387,7 @@ func quoteFor(goos string) func(string) string {
 	return iotax.Quote
 }
 
-// Run runs the command once. Its exit status must be 0 or one of the spec's, and each pattern must be found.
+// Run runs the command once. Its exit status must be 0 or listed in the spec, and its output must contain each value.
 func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	onConsole := t.Machine.Caps().RunOnConsole
 	dir := ""
@@ -431,8 +432,8 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return c.take(t, out, stdout.Bytes(), stderr.Bytes())
 }
 
-// fromConsole takes the values of a command on a guest without a shell. The duration is that of the virtual machine, its start
-// and its end included, and boot.duration the part of it that the guest reports.
+// fromConsole adds the values of a command on a guest without a shell. The duration includes the start and the end of the virtual
+// machine. boot.duration is the part of it that the guest reports as its boot.
 func (c *command) fromConsole(ctx context.Context, r iotax.ConsoleRun, err error, t *iotax.Target, out *iotax.Trial) error {
 	out.Raw = r.Output
 	if err != nil {
@@ -450,7 +451,7 @@ func (c *command) fromConsole(ctx context.Context, r iotax.ConsoleRun, err error
 	return c.take(t, out, r.Output, nil)
 }
 
-// take takes the values from what the command printed.
+// take adds the values in the command's output to the trial.
 func (c *command) take(t *iotax.Target, out *iotax.Trial, stdout, stderr []byte) error {
 	for _, x := range c.extracts {
 		v, err := x.take(stdout, stderr)

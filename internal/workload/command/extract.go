@@ -18,15 +18,15 @@ import (
 	"iotax/internal/plan"
 )
 
-// A unitOf is a unit that a program may print, as a multiple of a base unit.
+// A unitOf is a unit that a program may print, with its factor to a base unit.
 type unitOf struct {
 	unit   string
 	factor float64
 	better iotax.Better
 }
 
-// units are the units of values in a command's output. Those of rates have two spellings, because the name
-// of a group takes no slash.
+// units maps the units that a command's output may have. Rates have two spellings, because the name of a group cannot contain a
+// slash.
 var units = func() map[string]unitOf {
 	all := map[string]unitOf{"count": {iotax.Count, 1, iotax.Neither}, "1": {iotax.Count, 1, iotax.Neither},
 		"ratio": {iotax.RatioUnit, 1, iotax.Neither}, "percent": {iotax.RatioUnit, 0.01, iotax.Neither}}
@@ -49,15 +49,15 @@ var units = func() map[string]unitOf {
 type extract struct {
 	name    string
 	unit    unitOf
-	pattern *regexp.Regexp // its one named group is the number
+	pattern *regexp.Regexp // its only named group matches the number
 	group   int
 	path    jp.Expr
 }
 
 var valueName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,63}$`)
 
-// parseExtract reads a regular expression with one named group, whose name is the unit, or a JSON path and
-// a unit behind it. The error is a *plan.ValueError.
+// parseExtract parses a regular expression with one named group, whose name is the unit, or a JSON path followed by a unit. Its
+// error is a *plan.ValueError.
 func parseExtract(name, text string) (extract, error) {
 	bad := func(hint, format string, args ...any) (extract, error) {
 		return extract{}, &plan.ValueError{Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -109,8 +109,8 @@ func parseExtract(name, text string) (extract, error) {
 	return x, nil
 }
 
-// take reads the value from standard output, or from standard error where that has none. Where a pattern is
-// found more than once, the last counts: programs print progress first and sums last.
+// take returns the value from standard output. If a pattern does not match there, it searches standard error. The last match
+// counts, because programs print progress first and totals last.
 func (x extract) take(stdout, stderr []byte) (iotax.Value, error) {
 	var n float64
 	var err error
@@ -148,7 +148,7 @@ func parseNumber(s string) (float64, error) {
 }
 
 func (x extract) fromJSON(text []byte) (float64, error) {
-	// Tools print notes before their JSON.
+	// Some tools print notes before their JSON.
 	if i := bytes.IndexAny(text, "{["); i > 0 {
 		text = text[i:]
 	}
