@@ -22,9 +22,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Archive is the spec of `archive: extract`: a tar archive that lies at the place is extracted beside
-// itself, or made there. Without a file it is an archive of the shape given, the same on every target
-// and in every run; the defaults are the shape of a source tree of git.
+// Archive is the spec of `archive: extract`. The workload extracts a tar archive at the place, or creates one there. If no file is
+// given, iotax generates an archive of the given shape, which is the same on every target and in every run. The defaults have the
+// shape of git's source tree.
 type Archive struct {
 	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
 	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`
@@ -38,7 +38,7 @@ func newArchive() plan.Spec {
 	return &Archive{Do: "extract", Files: 4294, Directories: 213, Size: 43e6, Timeout: plan.Duration(10 * time.Minute)}
 }
 
-// SetScalar takes extract, create, or the name of an archive to extract.
+// SetScalar accepts extract, create, or the name of an archive to extract.
 func (s *Archive) SetScalar(text string) error {
 	switch text {
 	case "extract", "create":
@@ -63,7 +63,7 @@ func (s *Archive) metrics() []metric.Metric {
 		metric.Of(iotax.BytesPerSecond, iotax.Up, "archive.bandwidth", "bytes of the files per second"))
 }
 
-// Validate finds what is out of range.
+// Validate returns an error for fields that are out of range.
 func (s *Archive) Validate() error {
 	var errs []error
 	bad := func(field, format string, args ...any) {
@@ -84,7 +84,7 @@ func (s *Archive) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Scale makes the archive smaller or larger; a file stays as it is.
+// Scale changes the number of files and directories. The mean size of a file stays.
 func (s *Archive) Scale(by float64) {
 	s.Files = max(1, int(float64(s.Files)*by))
 	s.Directories = max(1, int(float64(s.Directories)*by))
@@ -94,7 +94,7 @@ func (s *Archive) Scale(by float64) {
 type archive struct {
 	name    string
 	spec    *Archive
-	path    string // of the named archive
+	path    string // of the archive on this host; "" for a generated one
 	content *content
 	held    *support.HeldFiles
 }
@@ -109,15 +109,15 @@ func (a *archive) Caps() iotax.WorkloadCaps {
 	return iotax.WorkloadCaps{Space: a.Space, Look: a.Look, Limit: time.Duration(a.spec.Timeout), Stage: a.Stage, Unstage: a.Unstage}
 }
 
-// Space is the archive and twice its files, each in blocks of 4 KiB.
+// Space estimates the size of the archive and twice its files, with two blocks of 4 KiB for each file and directory.
 func (a *archive) Space() int64 {
 	if st, err := os.Stat(a.path); a.path != "" && err == nil {
-		return 12 * st.Size() // text in a compressed archive is four to six times as large
+		return 12 * st.Size() // text is four to six times as large as its compressed archive
 	}
 	return 3*int64(a.spec.Size) + 2*8192*int64(a.spec.Files+a.spec.Directories)
 }
 
-// contents reads or makes the archive, once, and tells what is in it.
+// contents reads or generates the archive once, and returns a description of it.
 func (a *archive) contents(ctx context.Context) (*content, error) {
 	if a.content != nil {
 		return a.content, nil
@@ -167,7 +167,7 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Names at the place. The tree is the one thing that a trial makes.
+// Names at the place: the directory with the archive's files, and the archive that a trial creates.
 const (
 	archiveTree = "iotax-tree"
 	archiveNew  = "iotax-new.tar"
@@ -175,7 +175,7 @@ const (
 
 func (a *archive) file() string { return "iotax-" + a.content.sum[:12] + ".tar" }
 
-// Prepare brings the archive to the place, and for create its files.
+// Prepare copies the archive to the place. For create, it also extracts the files there.
 func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 	c, err := a.contents(ctx)
 	if err != nil {
@@ -213,12 +213,12 @@ func (a *archive) Prepare(ctx context.Context, t *iotax.Target) error {
 	return a.verifyTree(ctx, t)
 }
 
-// command runs a command in the place.
+// command runs a command in the target's place and writes its standard output to `out`.
 func (a *archive) command(ctx context.Context, t *iotax.Target, out io.Writer, args ...string) error {
 	return t.Machine.Run(ctx, &iotax.Cmd{Args: args, Dir: t.Place.Path, Stdout: out})
 }
 
-// Stage removes what the trial before has made.
+// Stage removes the files of the previous trial, and flushes the machine's file systems.
 func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (err error) {
 	if a.spec.Do == "create" {
 		err = support.RemoveFiles(ctx, t, []string{archiveNew})
@@ -234,9 +234,9 @@ func (a *archive) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) (e
 	return nil
 }
 
-// Run extracts or creates, and then syncs.
+// Run extracts or creates the archive, and then syncs.
 func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	args := []string{"tar", "-xof", a.file(), "-C", archiveTree} // -o is --no-same-owner, in busybox too
+	args := []string{"tar", "-xof", a.file(), "-C", archiveTree} // -o means --no-same-owner, also in busybox
 	if a.spec.Do == "create" {
 		args = []string{"tar", "-cf", archiveNew, "-C", archiveTree, "."}
 	}
@@ -275,7 +275,7 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// Unstage looks at what the trial made: outside of its time, and before it is removed.
+// Unstage verifies the result of the trial. Its time does not count.
 func (a *archive) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	if out.Err != "" || len(out.Values) == 0 {
 		return nil
@@ -292,7 +292,7 @@ func (a *archive) verifyTree(ctx context.Context, t *iotax.Target) error {
 		switch {
 		case tree.Files != a.content.files:
 			err = fmt.Errorf("%d files in place of %d", tree.Files, a.content.files)
-		case tree.Dirs != a.content.dirs+1: // and the tree itself
+		case tree.Dirs != a.content.dirs+1: // plus the root of the tree
 			err = fmt.Errorf("%d directories in place of %d", tree.Dirs, a.content.dirs+1)
 		case tree.Sum != a.content.sum:
 			err = errors.New("the files are not what is in the archive")
@@ -322,7 +322,7 @@ func (a *archive) verifyNew(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// Cleanup removes all that was made, and the archive unless another workload has a use for it.
+// Cleanup removes the trial's files, and the archive unless another workload uses it.
 func (a *archive) Cleanup(ctx context.Context, t *iotax.Target) error {
 	if a.content == nil {
 		return nil

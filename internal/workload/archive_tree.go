@@ -23,16 +23,16 @@ import (
 	"iotax"
 )
 
-// content is what is known of an archive.
+// content describes an archive.
 type content struct {
-	write       func(io.Writer) error // its bytes, again and again the same
-	packed      int64                 // bytes of the archive
-	files, dirs int                   // dirs without the root, and with those that only stand in names
-	bytes       int64                 // of all files
-	sum         string                // SHA-256 of all files, one behind the other in the order of their names
+	write       func(io.Writer) error // writes the archive, with the same bytes each time
+	packed      int64                 // size of the archive, bytes
+	files, dirs int                   // dirs excludes the root and includes directories that only occur in file names
+	bytes       int64                 // total size of the files
+	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
 
-// describeTar reads an archive through.
+// describeTar reads a whole archive and describes it.
 func describeTar(ctx context.Context, write func(io.Writer) error) (*content, error) {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
@@ -46,7 +46,7 @@ func describeTar(ctx context.Context, write func(io.Writer) error) (*content, er
 	}()
 	c, err := readTar(r)
 	if err == nil {
-		_, err = io.Copy(io.Discard, r) // padding behind the end
+		_, err = io.Copy(io.Discard, r) // padding after the end
 	}
 	_ = r.CloseWithError(io.ErrClosedPipe)
 	if werr := <-done; err == nil {
@@ -73,8 +73,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// maxUnpacked is what the files of an archive hold at most, in bytes: they are kept in memory while it is described.
-// maxEntries is how many files and directories it has at most.
+// maxUnpacked limits the total size of an archive's files, in bytes, because describeTar keeps them in memory. maxEntries limits
+// the number of its files and directories.
 var (
 	maxUnpacked int64 = 4 << 30
 	maxEntries        = 1_100_000
@@ -88,7 +88,7 @@ func readTar(r io.Reader) (*content, error) {
 	t := tar.NewReader(plain)
 	dirs := map[string]bool{}
 	c := &content{}
-	bodies := map[string][]byte{} // the sum is taken in the order of the names
+	bodies := map[string][]byte{} // by name, because the sum needs them in the order of their names
 	left := maxUnpacked
 	for {
 		h, err := t.Next()
@@ -139,7 +139,7 @@ func readTar(r io.Reader) (*content, error) {
 	return c, nil
 }
 
-// unpacked takes off the compression.
+// unpacked returns a reader of the uncompressed archive.
 func unpacked(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(6)
 	switch {
@@ -153,10 +153,9 @@ func unpacked(r *bufio.Reader) (io.Reader, error) {
 	return r, nil
 }
 
-// writeTree writes a tar archive of that many files and directories and bytes, the same each time: sizes are
-// log-normal, as they are in source trees (Downey, "The structural cause of file size distributions",
-// 2001), the directories a tree with more of them near its root, and the contents words, which compress
-// like text.
+// writeTree writes a tar archive with the given number of files, directories and bytes, the same each time. Sizes are log-normal,
+// as in source trees (Downey, "The structural cause of file size distributions", 2001). The tree has more directories near its
+// root. The contents are words, which compress like text.
 func writeTree(w io.Writer, files, dirs int, size int64) error {
 	rnd := rand.New(rand.NewPCG(1, uint64(files)<<32|uint64(dirs)))
 	b := bufio.NewWriterSize(w, 1<<16)
@@ -191,7 +190,7 @@ func writeTree(w io.Writer, files, dirs int, size int64) error {
 	return errors.Join(t.Close(), b.Flush())
 }
 
-// fileShares divides size into n shares of a log-normal distribution, each of a byte at least.
+// fileShares divides size into n shares with a log-normal distribution. Each share is at least one byte.
 func fileShares(rnd *rand.Rand, n int, size int64) []int64 {
 	weights := make([]float64, n)
 	sum := 0.0
@@ -209,7 +208,7 @@ func fileShares(rnd *rand.Rand, n int, size int64) []int64 {
 	return shares
 }
 
-// words are n bytes of text.
+// words returns n bytes of text.
 func words(rnd *rand.Rand, n int) []byte {
 	var vocabulary []string
 	for range 2000 {

@@ -16,8 +16,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Boot is the spec of `boot: {}`: the target's machine is booted once more, beside itself, and its timeline
-// told. A trial is cold when the kernel, the image and what else is read have left this host's page cache.
+// Boot is the spec of `boot: {}`. A trial boots a second instance of the target's machine and records its timeline. In a cold
+// trial, the files that the boot reads, such as the kernel and the image, are not in this host's page cache.
 type Boot struct {
 	Mount   bool          `yaml:"mount" doc:"also mount the target's share in the booted machine"`
 	Root    string        `yaml:"root" doc:"root file system on the target's share or disk that the machine continues with: python (this host's Python with a small web application), or a directory of this host, which is copied there"`
@@ -29,7 +29,7 @@ func newBoot() plan.Spec { return &Boot{Timeout: plan.Duration(5 * time.Minute)}
 
 func (s *Boot) Traits() (can plan.Traits) {
 	if s.Root != "" {
-		can.Tools = []string{"qemu-img"} // beside the first guest, a second one has an overlay of the disk
+		can.Tools = []string{"qemu-img"} // the second guest uses an overlay of the first guest's disk
 	}
 	if s.Root != pythonRoot {
 		can.HostFiles = []*string{&s.Root}
@@ -49,7 +49,7 @@ func (s *Boot) metrics() []metric.Metric {
 	return all
 }
 
-// Validate finds what is out of range.
+// Validate returns an error for an invalid field.
 func (s *Boot) Validate() error {
 	words, err := command.SplitWords(s.Run)
 	switch {
@@ -72,8 +72,8 @@ func (s *Boot) Validate() error {
 type boot struct {
 	name   string
 	spec   *Boot
-	booted iotax.Machine // of the trial at hand
-	root   *rootTree     // nil without one
+	booted iotax.Machine // by the current trial; nil if there is none
+	root   *rootTree     // nil if the plan has no root
 }
 
 func openBoot(w plan.Workload, s *Boot, e support.Env) (iotax.Workload, error) {
@@ -84,7 +84,7 @@ func openBoot(w plan.Workload, s *Boot, e support.Env) (iotax.Workload, error) {
 	return b, s.Validate()
 }
 
-// Metrics are the whole boot, and the mount where one was asked for.
+// Metrics returns the time of the whole boot, and the times of the mount, the root and the program if the plan has them.
 func (b *boot) Metrics() []string {
 	if b.root != nil {
 		return []string{"duration", "mount.duration", "pivot.duration", "app.duration"}
@@ -99,7 +99,7 @@ func (b *boot) Caps() iotax.WorkloadCaps {
 	return iotax.WorkloadCaps{Space: b.Space, Files: b.Files, Limit: time.Duration(b.spec.Timeout), ColdFiles: b.ColdFiles, Stage: b.Stage, Unstage: b.Unstage}
 }
 
-// ColdFiles are those that the machine boots from.
+// ColdFiles returns the files that the machine boots from.
 func (b *boot) ColdFiles(t *iotax.Target) []string {
 	if files := t.Machine.Caps().BootFiles; files != nil {
 		return files()
@@ -107,7 +107,7 @@ func (b *boot) ColdFiles(t *iotax.Target) []string {
 	return nil
 }
 
-// Space is what the root takes.
+// Space returns the size of the root, in bytes.
 func (b *boot) Space() int64 {
 	var sum int64
 	for _, f := range b.Files() {
@@ -116,19 +116,19 @@ func (b *boot) Space() int64 {
 	return sum
 }
 
-// Files are the root, for places that cannot be written later.
+// Files returns the root, for places that cannot be written later.
 func (b *boot) Files() []iotax.File {
 	if b.root == nil {
 		return nil
 	}
 	f, err := b.root.file()
 	if err != nil {
-		return nil // Check tells
+		return nil // Check reports the error
 	}
 	return []iotax.File{f}
 }
 
-// shareTypes are the file systems that a second guest can mount beside the first.
+// shareTypes lists the file systems that a second guest can mount while the first uses them.
 var shareTypes = []string{"virtiofs", "9p", "nfs", "nfs4"}
 
 func (b *boot) Check(_ context.Context, t *iotax.Target) error {
@@ -152,7 +152,7 @@ func (b *boot) Check(_ context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Prepare brings the root to the place.
+// Prepare copies the root to the place.
 func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
 	if b.root == nil {
 		return nil
@@ -163,7 +163,7 @@ func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Stage makes a disk that two guests are to look at stand still.
+// Stage freezes a disk that the second guest will mount too.
 func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
 	if b.root == nil {
 		return nil
@@ -171,7 +171,7 @@ func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error
 	return b.root.freeze(ctx, t)
 }
 
-// Run boots the machine, and leaves it to Unstage to end it.
+// Run boots the machine. Unstage ends it.
 func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	restart := t.Machine.Caps().Restart
 	if restart == nil {
@@ -237,7 +237,7 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 	return nil
 }
 
-// mount mounts t's share at another place of m, and lists its root, so that it has answered once. m itself measures how long.
+// mount mounts t's share in m and lists its root, so that the share has answered once. m measures the time.
 func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (time.Duration, error) {
 	f := t.Place.Facts
 	args := []string{"-t", f["filesystem"]}
@@ -248,8 +248,8 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 	return max(time.Microsecond, took), err
 }
 
-// mountOptions are those options of a mounted share that a second mount of it takes: all but those that the
-// kernel tells and does not take back.
+// mountOptions returns the options of a mounted share that a second mount of it accepts. It drops options that the kernel shows
+// but does not accept.
 func mountOptions(facts map[string]string) string {
 	var out []string
 	for o := range strings.SplitSeq(facts[iotax.FactFilesystemOptions], ",") {
@@ -272,7 +272,7 @@ func (b *boot) Unstage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) err
 	return b.end(ctx, t)
 }
 
-// Cleanup ends the machine that a trial booted, if one was cut off, and removes the root.
+// Cleanup ends the machine of an interrupted trial, and removes the root.
 func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
 	err := b.end(ctx, t)
 	if b.root == nil {
@@ -284,7 +284,7 @@ func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// end ends the machine of a trial, and lets the disk that it was booted from go on.
+// end ends the machine of a trial, and thaws the disk that it booted from.
 func (b *boot) end(ctx context.Context, t *iotax.Target) error {
 	m := b.booted
 	b.booted = nil

@@ -20,22 +20,22 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// pythonRoot is the word for the root that iotax makes.
+// pythonRoot is the value of `root:` for the root file system that iotax builds.
 const pythonRoot = "python"
 
-// rootPort is where the program on a root listens; each guest has a network of its own.
+// rootPort is the port of the program on a root. Each guest has its own network.
 const rootPort = 8000
 
-// A rootTree is a root file system that lies at the places of targets, to be booted onto.
+// A rootTree is a root file system at the places of targets, to be booted from there.
 type rootTree struct {
 	from   string // pythonRoot, or a directory of this host
 	run    string
 	env    support.Env
-	known  iotax.File // once made
+	known  iotax.File // set by the first call of file
 	frozen map[*iotax.Target]bool
 }
 
-// file is the tree, made when it is not there yet, under the name that it has at places.
+// file returns the tree with its name at places. It builds the tree if necessary.
 func (r *rootTree) file() (iotax.File, error) {
 	if r.known.Tree != "" {
 		return r.known, nil
@@ -59,7 +59,7 @@ func (r *rootTree) file() (iotax.File, error) {
 		if err == nil && info.Mode().IsRegular() {
 			size += info.Size()
 		}
-		size += 4096 // its inode, and what its last block lacks
+		size += 4096 // its inode, and the unused part of its last block
 		return err
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *rootTree) file() (iotax.File, error) {
 	return r.known, nil
 }
 
-// on says how a second guest finds the tree that lies at t's place.
+// on returns how a second guest mounts and starts the tree at t's place.
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
 	root := &iotax.Root{Type: f["filesystem"], Source: f[iotax.FactFilesystemSource], Options: mountOptions(f), Port: rootPort}
@@ -97,7 +97,7 @@ func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	return root, nil
 }
 
-// bring copies the tree to t's place, unless it was made with it.
+// bring copies the tree to t's place, unless the place was created with it.
 func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	f, err := r.file()
 	if err != nil || t.Place.ReadOnly {
@@ -113,7 +113,7 @@ func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// freeze makes the file system of a disk stand still, clean as if unmounted: a second guest is to mount it.
+// freeze freezes the file system of a disk in a clean state, as if unmounted, because a second guest will mount it.
 func (r *rootTree) freeze(ctx context.Context, t *iotax.Target) error {
 	if t.Place.Facts[iotax.FactDiskSerial] == "" || t.Place.ReadOnly {
 		return nil
@@ -125,7 +125,7 @@ func (r *rootTree) freeze(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// thaw lets it go on.
+// thaw ends what freeze began.
 func (r *rootTree) thaw(ctx context.Context, t *iotax.Target) error {
 	if !r.frozen[t] {
 		return nil

@@ -21,7 +21,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Metadata is the spec of `metadata:`. It does the operations of generate.Operations, one kind after the other, on a tree of files.
+// Metadata is the spec of `metadata:`. The workload runs the operations of generate.Operations, one kind after the other, on a
+// tree of files.
 type Metadata struct {
 	Files       int           `yaml:"files" doc:"number of files"`
 	Directories int           `yaml:"directories" doc:"number of directories that hold them"`
@@ -40,7 +41,7 @@ func (s *Metadata) Traits() plan.Traits {
 	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 }
 
-// Scale makes the tree smaller or larger; a file stays as it is.
+// Scale changes the number of files and directories. The size of a file stays.
 func (s *Metadata) Scale(by float64) {
 	s.Files = max(1, int(float64(s.Files)*by))
 	s.Directories = max(1, int(float64(s.Directories)*by))
@@ -77,13 +78,13 @@ func openMetadata(w plan.Workload, s *Metadata, env support.Env) (iotax.Workload
 	}
 	return staged(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
-		// A file, its link and its successor have a block and an inode each.
+		// A file, its link and its successor each need a block and an inode.
 		space: int64(s.Files)*(3*4096+int64(s.Size)) + 3*4096*int64(s.Directories*s.Depth),
 		try:   tryLink(s.Symlinks),
 	}, tree, generate.MakeTree, generate.Metadata), s.Validate()
 }
 
-// tryLink returns an error if the plan needs symbolic links and the place does not support them.
+// tryLink returns a check that fails if the plan needs symbolic links and the place does not support them.
 func tryLink(wished bool) func(context.Context, *iotax.Target) (hint string, err error) {
 	return func(ctx context.Context, t *iotax.Target) (hint string, err error) {
 		if wished {
@@ -112,7 +113,7 @@ func (s *Modules) Traits() plan.Traits {
 	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 }
 
-// Scale makes fewer or more packages.
+// Scale changes the number of files, and so of packages.
 func (s *Modules) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
 
 func (s *Modules) metrics() []metric.Metric {
@@ -165,7 +166,7 @@ func (s *Git) Traits() plan.Traits {
 	}}
 }
 
-// Scale makes fewer or more files.
+// Scale changes the number of files.
 func (s *Git) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
 
 // Validate checks the range of every field.
@@ -181,12 +182,12 @@ func openGit(w plan.Workload, s *Git, env support.Env) (iotax.Workload, error) {
 	if !s.Program {
 		return staged(g, in, generate.MakeRepository, generate.DoGit), s.Validate()
 	}
-	g.space *= 2 // git keeps what it replaces until its next gc
+	g.space *= 2 // git keeps replaced objects until its next gc
 	g.try = sameVersion("git", generate.GitVersion, "program: false does git's I/O without git")
 	return staged(g, in, generate.MakeRealRepository, generate.DoRealGit), s.Validate()
 }
 
-// sameVersion returns an error if a program is missing on a target, or has another version than on the target before.
+// sameVersion returns a check that fails if a program is missing on a target, or has another version than on the first target.
 func sameVersion(program string, version agent.Func[struct{}, string], hint string) func(context.Context, *iotax.Target) (string, error) {
 	var mu sync.Mutex
 	var first, on string
@@ -229,7 +230,7 @@ func (s *Build) Traits() plan.Traits {
 	}}
 }
 
-// Scale makes fewer or more sources; a source stays as it is.
+// Scale changes the number of sources. The size of a source stays.
 func (s *Build) Scale(by float64) { s.Sources = max(1, int(float64(s.Sources)*by)) }
 
 // Validate checks the range of every field.
@@ -274,7 +275,7 @@ func (s *Dataload) Traits() plan.Traits {
 	}}
 }
 
-// Scale makes the records fewer or more.
+// Scale changes the number of records and the size of the checkpoint.
 func (s *Dataload) Scale(by float64) {
 	s.Data = max(plan.Size(s.Shards)*s.Record, plan.Size(float64(s.Data)*by))
 	s.Checkpoint = max(1<<20, plan.Size(float64(s.Checkpoint)*by))
@@ -291,13 +292,13 @@ func (s *Dataload) Validate() error {
 	return err
 }
 
-// What a generator keeps in memory on the target's machine, at most.
+// Limits for a generator on the target's machine: the number of records, and the memory in bytes.
 const (
 	mostRecords = 1e7
 	mostHeld    = 256 << 20
 )
 
-// held refuses so many threads with so much memory each that they hold more than mostHeld.
+// held returns an error if that many threads, with `each` bytes of memory, hold more than mostHeld.
 func held(field string, threads int, each plan.Size) error {
 	if int64(threads)*int64(each) > mostHeld {
 		return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%d threads with %v each hold more than %v in memory", threads, each, plan.Size(mostHeld))}
@@ -411,19 +412,19 @@ func openEtcd(w plan.Workload, s *Etcd, env support.Env) (iotax.Workload, error)
 	}, s.Validate()
 }
 
-// generated is a workload that package generate does, in a directory of its own at the place.
+// generated is a workload that package generate runs, in its own directory at the place.
 type generated struct {
 	name    string
 	env     support.Env
 	metrics []string
 	limit   time.Duration
 	space   int64
-	try     func(context.Context, *iotax.Target) (hint string, err error) // whether the place can do it
+	try     func(context.Context, *iotax.Target) (hint string, err error) // fails if the place cannot run it; may be nil
 	stage   func(context.Context, *iotax.Target, *iotax.Trial) error
 	run     func(context.Context, *iotax.Target, *iotax.Trial) (*generate.Result, error)
 }
 
-// staged sets the calls of the agent that make the files of a trial and do its work.
+// staged sets the agent calls that create the files of a trial and run it. It returns g.
 func staged[T any](g *generated, in func(*iotax.Target, *iotax.Trial) T, files agent.Func[T, struct{}], do agent.Func[T, *generate.Result]) *generated {
 	g.stage = func(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 		_, err := files.On(ctx, t.Machine, in(t, out))
@@ -473,9 +474,9 @@ func (g *generated) Check(ctx context.Context, t *iotax.Target) error {
 
 func (g *generated) Prepare(context.Context, *iotax.Target) error { return nil }
 
-// Stage makes what the trial begins with.
+// Stage creates the files that the trial starts with.
 func (g *generated) Stage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
-	err := support.Fits(ctx, g.env, t, g.space) // others may have written since Check
+	err := support.Fits(ctx, g.env, t, g.space) // other processes may have written since Check
 	if err == nil && g.stage != nil {
 		if err = g.stage(ctx, t, out); err == nil {
 			_, err = task.Sync.On(ctx, t.Machine, struct{}{})
@@ -506,7 +507,7 @@ func (g *generated) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	return nil
 }
 
-// Unstage removes what the trial made.
+// Unstage removes the files of the trial.
 func (g *generated) Unstage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
 	return g.Cleanup(ctx, t)
 }

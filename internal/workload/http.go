@@ -24,8 +24,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// HTTP is the spec of `http: {}`: static files of the place, served by nginx on the target's machine and
-// fetched from this host; or any URL.
+// HTTP is the spec of `http: {}`. nginx on the target's machine serves static files of the place, and this host fetches them. With
+// `url`, this host fetches that URL instead.
 type HTTP struct {
 	URL     string    `yaml:"url" doc:"URL to fetch, instead of files that nginx serves from the target's place"`
 	Workers int       `yaml:"workers" doc:"maximum number of requests in flight"`
@@ -38,13 +38,13 @@ type HTTP struct {
 
 func newHTTP() plan.Spec { return &HTTP{Workers: 20, Files: 10, Size: 16 << 20} }
 
-// SetScalar takes a URL.
+// SetScalar accepts a URL.
 func (s *HTTP) SetScalar(text string) error {
 	s.URL = text
 	return nil
 }
 
-// Validate finds what is out of range.
+// Validate returns an error for fields that are out of range.
 func (s *HTTP) Validate() error {
 	var errs []error
 	bad := func(field, hint, format string, args ...any) {
@@ -79,10 +79,10 @@ func (s *HTTP) metrics() []metric.Metric {
 		metric.Of(iotax.RatioUnit, iotax.Down, "http.errors", "share of the requests that failed"))
 }
 
-// Scale makes the files smaller or larger.
+// Scale changes the size of the files.
 func (s *HTTP) Scale(by float64) { s.Size = max(1, plan.Size(float64(s.Size)*by)) }
 
-// sizes of the files, by name.
+// sizes returns the size of each file by name.
 func (s *HTTP) sizes() map[string]int64 {
 	out := map[string]int64{}
 	size := int64(s.Size)
@@ -104,7 +104,7 @@ func openHTTP(w plan.Workload, s *HTTP, e support.Env) (iotax.Workload, error) {
 	return &httpLoad{name: w.Name, env: e, spec: s, servers: map[*iotax.Target]*server{}}, s.Validate()
 }
 
-// Metrics are the latency in an open loop, where the rate is given.
+// Metrics returns the latency in an open loop, because its rate is given, else the rate and the bandwidth.
 func (h *httpLoad) Metrics() []string {
 	if h.spec.Rate > 0 {
 		return []string{"http.latency.mean"}
@@ -125,7 +125,7 @@ func (h *httpLoad) Space() int64 {
 	return sum
 }
 
-// served reports whether nginx is to serve t's place.
+// served reports whether nginx serves t's place.
 func (h *httpLoad) served(t *iotax.Target) bool {
 	return h.spec.URL == "" && t.Place.Kind == iotax.PlaceDir
 }
@@ -150,7 +150,7 @@ func (h *httpLoad) Check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Prepare writes the files and starts the server, which runs until Cleanup.
+// Prepare writes the files and starts the server. Cleanup ends it.
 func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	if !h.served(t) {
 		return nil
@@ -164,7 +164,7 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 			_, err = task.Random.On(ctx, t.Machine, task.RandomFile{Path: path.Join(t.Place.Path, n), Data: want[n]})
 		}
 	}
-	if err == nil { // what is still to be written would be so during the first trial
+	if err == nil { // otherwise the files would be written to the disk during the first trial
 		_, err = task.Sync.On(ctx, t.Machine, struct{}{})
 	}
 	if err == nil {
@@ -183,7 +183,7 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Run fetches the files for the length of the trial, one after the other and each worker from another one on.
+// Run fetches the files for the length of the trial, one after the other. Each worker starts at another file.
 func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	var urls []page
 	switch s := h.servers[t]; {
@@ -205,7 +205,7 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 		out.Facts["nginx"] = s.version
 	}
 	if out.Ramp > 0 {
-		// What is on its way at the end is given up: a slow server would take longer for it than a trial does.
+		// Cancel requests that are in flight at the end of the ramp: a slow server could take longer for them than a trial.
 		ramp, cancel := context.WithTimeout(ctx, out.Ramp)
 		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
 		cancel()
@@ -244,16 +244,16 @@ func (h *httpLoad) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// A server is nginx on a machine.
+// A server is an nginx process on a machine.
 type server struct {
-	addr    string // as this host reaches it
+	addr    string // at which this host reaches it
 	version string
 	m       iotax.Machine
-	dir     string // its own directory over there
+	dir     string // its own directory on the machine
 	cancel  context.CancelFunc
 	done    chan struct{}
 	stderr  *task.Head
-	err     error // once done
+	err     error // valid once done is closed
 }
 
 func (s *server) said() string {
@@ -276,14 +276,14 @@ func (s *server) stop(ctx context.Context) error {
 	return err
 }
 
-// findNginx finds nginx on m, or copies this host's there.
+// findNginx finds nginx on m, or copies this host's nginx there.
 func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.Tool, error) {
 	path, err := task.Find.On(ctx, m, "nginx")
 	if err != nil {
 		return support.Tool{}, err
 	}
 	if path != "" {
-		var said iotax.Capture // on standard error
+		var said iotax.Capture // nginx prints to standard error
 		err := m.Run(ctx, &iotax.Cmd{Args: []string{path, "-v"}, Stdout: &said, Stderr: &said})
 		if err == nil {
 			return support.Tool{Argv: []string{path}, Version: strings.TrimPrefix(command.LastLine(said.Bytes()), "nginx version: ")}, nil
@@ -303,8 +303,7 @@ func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.T
 	return support.PushBundle(ctx, m, s, env, b, "-v")
 }
 
-// nginxConfig serves a directory and writes nowhere but into its own one. One process for each CPU, as
-// distributions do it.
+// nginxConfig serves a directory and writes only to nginx's own directory. It uses one process for each CPU, as distributions do.
 const nginxConfig = `daemon off; worker_processes auto; pid %[1]s/pid; error_log stderr;%[4]s
 events { worker_connections 4096; }
 http {
@@ -348,7 +347,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *serve
 	if strings.Contains(t.Place.Path, "$") {
 		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Hint: "use another directory"}
 	}
-	// Workers of a master that is root would change to a user who may not enter the place, or is not there.
+	// If the master runs as root, its workers would switch to a user that may not be able to read the place, or does not exist.
 	as, err := task.Accounts.On(ctx, t.Machine, struct{}{})
 	if err != nil {
 		return nil, err
@@ -375,7 +374,7 @@ func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *serve
 	return s, s.await(ctx)
 }
 
-// await returns once the server answers.
+// await returns once the server answers. It returns an error if nginx ends, or after 30 s.
 func (s *server) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("it does not answer within 30s"))
 	defer cancel()

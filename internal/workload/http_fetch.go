@@ -21,26 +21,26 @@ import (
 	"iotax/internal/rules"
 )
 
-// A page is what is fetched; size is what it must have, -1 when that is not known.
+// A page is a URL to fetch. size is the expected size in bytes, or -1 if it is unknown.
 type page struct {
 	url  string
 	size int64
 }
 
-// A fetcher is one worker. Only its own goroutine touches it.
+// A fetcher is one worker. Only its own goroutine uses it.
 type fetcher struct {
-	ctx      context.Context // of the run: fortio gives its workers none that ends
+	ctx      context.Context // of the run, because fortio passes workers a context that never ends
 	clients  []fhttp.Fetcher
 	pages    []page
 	next     int
-	bins     map[int]uint64 // by binOf
-	sum      float64        // s
+	bins     map[int]uint64 // successful requests, by binOf
+	sum      float64        // of their times, s
 	bytes    int64
 	requests int64
 	errors   map[string]int64
 }
 
-// Bins of the histogram are a hundredth wide.
+// binWidth is the width of the histogram's bins, relative to their values.
 const binWidth = 0.01
 
 func binOf(seconds float64) int { return int(math.Round(math.Log(max(seconds, 1e-9)) / binWidth)) }
@@ -73,7 +73,7 @@ func (f *fetcher) Run(context.Context, periodic.ThreadID) (bool, string) {
 	return true, ""
 }
 
-// fetched is what all workers did.
+// fetched holds the results of all workers together.
 type fetched struct {
 	seconds  float64
 	cpu      time.Duration // of this process, the load generator
@@ -86,9 +86,9 @@ type fetched struct {
 
 var quietOnce sync.Once
 
-// fetch runs workers for a time. It fails when ctx is done, or when no request succeeded.
+// fetch runs workers for `length`. It returns an error if ctx is done, or if no request succeeded.
 func fetch(ctx context.Context, pages []page, workers int, rate float64, length time.Duration) (*fetched, error) {
-	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // what fails is counted and told
+	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // fetch counts and reports the failures itself
 	fetchers := make([]*fetcher, workers)
 	runners := make([]periodic.Runnable, workers)
 	for i := range fetchers {
@@ -109,11 +109,11 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 	defer ended()
 	o := periodic.RunnerOptions{RunType: "HTTP", QPS: rate, Duration: length, NumThreads: workers, Out: io.Discard, Stop: stop, Uniform: rate > 0}
 	if rate == 0 {
-		o.QPS = -1 // as fast as it goes
+		o.QPS = -1 // no limit
 	}
 	begun, cpu := time.Now(), object.CPUTime()
 	r := periodic.NewPeriodicRunner(&o)
-	r.Options().Runners = runners // it forgets those it is made with
+	r.Options().Runners = runners // NewPeriodicRunner drops the runners in its options
 	r.Run()
 	out := &fetched{seconds: time.Since(begun).Seconds(), cpu: object.CPUTime() - cpu, bins: map[int]uint64{}, errors: map[string]int64{}}
 	r.Options().ReleaseRunners()
@@ -141,11 +141,11 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 	return out, nil
 }
 
-// generatorLimit is the share of its CPUs from which on the generator is the limit; the collector's threads
-// leave some idle.
+// generatorLimit is the share of its CPUs from which on the load generator counts as the limit. It is below 1, because the threads
+// of the garbage collector leave some CPU time idle.
 const generatorLimit = 0.9
 
-// report fills a trial. Latencies are those of requests that succeeded.
+// report adds the results to a trial. The latencies are those of successful requests.
 func (r *fetched) report(out *iotax.Trial, rate float64) {
 	h := iotax.Histogram{Name: "http.latency", Unit: iotax.Seconds}
 	var good uint64
@@ -170,7 +170,7 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	add("duration", r.seconds, iotax.Seconds, iotax.Neither)
 	add("operations", float64(good), iotax.Count, iotax.Neither)
 	own := r.cpu.Seconds() / r.seconds
-	if own > 0 { // it is not known everywhere
+	if own > 0 { // it is unknown on some systems
 		add("cpu.generator", own, iotax.RatioUnit, iotax.Neither)
 	}
 	if bad > 0 {
@@ -179,7 +179,7 @@ func (r *fetched) report(out *iotax.Trial, rate float64) {
 	if n := float64(runtime.GOMAXPROCS(0)); own > generatorLimit*n {
 		out.Findings = append(out.Findings, rules.GeneratorBound.Only("more CPUs").Found(iotax.AboutTrial(out), "the load generator used %.2g of its %.0f CPUs", own, n))
 	}
-	// The time runs on until the last answer, so that the number of requests says more than their rate.
+	// The run continues until the last answer, so the number of requests shows the shortfall better than their rate.
 	if asked := rate * out.Length.Seconds(); rate > 0 && float64(good) < 0.95*asked {
 		out.Findings = append(out.Findings, rules.LoadNotReached.Without("load:", true).Found(iotax.AboutTrial(out), "%d of %.0f requests were answered in time", good, asked))
 	}

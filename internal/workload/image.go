@@ -20,8 +20,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Image is `image: {…}`: the way of a disk image through an object store. A raw image becomes qcow2 and goes up; the first
-// volume made from it comes down and is written in full; the second is an overlay on what the first one left.
+// Image is the spec of `image: {…}`. It measures the path of a disk image through an object store. A raw image is converted to
+// qcow2 and uploaded. For the first volume, the image is downloaded and written in full. The second volume is an overlay on that
+// download.
 type Image struct {
 	Size   plan.Size    `yaml:"size" doc:"virtual size of the image"`
 	Data   plan.Percent `yaml:"data" doc:"share of the image that is written; the rest is a hole"`
@@ -44,7 +45,7 @@ func (s *Image) Traits() plan.Traits {
 func (s *Image) metrics() []metric.Metric {
 	all := metric.Of(iotax.Seconds, iotax.Down, "import.duration", "time to import the image", iotax.ValueFirstDuration, "time to make the first volume of it",
 		iotax.ValueSecondDuration, "time to make the second volume")
-	if s.Import != "" { // the steps are those of a VM manager
+	if s.Import != "" { // the steps within a VM manager are unknown
 		return all
 	}
 	return slices.Concat(all, metric.Of(iotax.Seconds, iotax.Down, "import.convert", "time to convert the image", "import.upload", "time to upload it",
@@ -54,10 +55,10 @@ func (s *Image) metrics() []metric.Metric {
 
 func newImage() plan.Spec { return &Image{Size: 1 << 30, Data: 0.5} }
 
-// Scale makes the image smaller or larger.
+// Scale changes the size of the image.
 func (s *Image) Scale(by float64) { s.Size = max(16<<20, plan.Size(float64(s.Size)*by)>>20<<20) }
 
-// Validate refuses what is no image, and half a VM manager.
+// Validate returns an error for an invalid image, or if some of the VM manager's commands are missing.
 func (s *Image) Validate() error {
 	var errs []error
 	if s.Size < 1<<20 || s.Size%(1<<20) != 0 {
@@ -110,7 +111,7 @@ func (w *imagePath) fail(t *iotax.Target, err error, hint string) error {
 	return &iotax.Error{Op: "make volumes from an image for " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 }
 
-// Check looks at the bucket and for qemu-img.
+// Check returns an error if the bucket cannot be used or qemu-img is missing.
 func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	if w.spec.Import != "" {
 		return nil
@@ -124,10 +125,9 @@ func (w *imagePath) Check(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// Prepare makes the raw image.
+// Prepare creates the raw image.
 func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 	data := int64(float64(w.spec.Size)*float64(w.spec.Data)) >> 20 << 20
-	// The raw image, the qcow2 in the making, that of the cache, and the first volume.
 	if w.spec.Import == "" {
 		inner, cancel := context.WithTimeout(ctx, 2*object.DefaultTimeout)
 		defer cancel()
@@ -135,6 +135,7 @@ func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 			return err
 		}
 	}
+	// Need covers the raw image, the new qcow2 file, the downloaded one, and the first volume.
 	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{Need: 3*data + int64(w.spec.Size)})
 	if err != nil {
 		return w.fail(t, err, "")
@@ -150,7 +151,7 @@ func (w *imagePath) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Run goes the whole way once. Direct I/O keeps the page cache of the machine out of it.
+// Run runs all steps once. Direct I/O bypasses the machine's page cache.
 func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	s := w.scratches[t]
 	if s == nil {
@@ -201,7 +202,8 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	}
 	moved := sizes["image.qcow2"]
 	out.Facts["moved"] = plan.Size(moved).String()
-	// What went over the line by the time of the whole step, conversions included: held against the line, it tells which of them limits.
+	// The rate is the bytes moved over the time of the whole step, conversions included. Compared with the network's rate, it
+	// shows whether the network or the conversion is the limit.
 	rate := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: float64(moved) / d.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up})
 	}
@@ -223,7 +225,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 		return w.fail(t, err, "")
 	}
 	add(iotax.ValueSecondDuration, cloned)
-	if !w.verified[t] { // once, and timed nowhere: both volumes are the image
+	if !w.verified[t] { // once, and not timed: both volumes must equal the image
 		for file, format := range map[string]string{"volume-1.raw": "raw", "volume-2.qcow2": "qcow2"} {
 			if _, err := s.Run(ctx, support.Longest(size), nil, "qemu-img", "compare", "-q", "-f", "raw", "-F", format, "source.raw", file); err != nil {
 				return w.fail(t, fmt.Errorf("a volume is not what the image was: %w", err), "")
@@ -235,17 +237,17 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	return nil
 }
 
-// fastClone is how much faster a second volume is that shares what the first one left.
+// fastClone is the minimum speedup of a second volume that shares data with the first.
 const fastClone = 10
 
-// judge says so when the second volume was made the slow way.
+// judge adds a finding if the second volume was not fastClone times as fast as the first.
 func (w *imagePath) judge(out *iotax.Trial, second, first time.Duration) {
 	if second*fastClone > first {
 		out.Findings = append(out.Findings, rules.CloneNotFast.Found(iotax.AboutTrial(out), "the second volume took %v, the first %v", second.Round(time.Millisecond), first.Round(time.Millisecond)))
 	}
 }
 
-// runCommands goes the way of a VM manager of the plan.
+// runCommands runs the steps of the plan's VM manager.
 func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *support.Scratch, out *iotax.Trial, add func(string, time.Duration)) error {
 	took := map[string]time.Duration{}
 	for _, step := range []struct{ value, command string }{{"import.duration", w.spec.Import}, {iotax.ValueFirstDuration, w.spec.First}, {iotax.ValueSecondDuration, w.spec.Second}} {
@@ -260,7 +262,7 @@ func (w *imagePath) runCommands(ctx context.Context, t *iotax.Target, s *support
 	return nil
 }
 
-// manager runs a command of the VM manager with what it may need.
+// manager runs a command of the VM manager with $SOURCE and $NAME in its environment.
 func (w *imagePath) manager(ctx context.Context, s *support.Scratch, limit time.Duration, command string) (time.Duration, error) {
 	goos, err := support.System(ctx, s.M)
 	if err != nil {
@@ -270,7 +272,7 @@ func (w *imagePath) manager(ctx context.Context, s *support.Scratch, limit time.
 	return s.Run(ctx, limit, env, agent.Shell(goos, command)...)
 }
 
-// clear removes what a trial made.
+// clear removes the image and the volumes of a trial.
 func (w *imagePath) clear(ctx context.Context, t *iotax.Target, s *support.Scratch) error {
 	if w.spec.Import != "" {
 		_, err := w.manager(ctx, s, time.Minute, w.spec.Remove)

@@ -12,8 +12,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// markStore writes the label of the run under its prefix of t's bucket, before anything else is written there. A store of the run's
-// own goes with it and needs none.
+// markStore writes the label of the run below its prefix in t's bucket, before anything else is written there. A bucket that was
+// created for the run needs no label, because it is removed with its store.
 func markStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	label := leftover.Current().String()
 	if label == "" || ownStore(t.Place) {
@@ -23,14 +23,14 @@ func markStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	return err
 }
 
-// ownStore reports whether the place is a bucket that was made for the run.
+// ownStore reports whether the place is a bucket that was created for the run.
 func ownStore(p iotax.Place) bool {
 	u, err := url.Parse(p.Path)
 	return err == nil && u.Query().Get("create") != ""
 }
 
-// LeftInStore finds what runs have left in the bucket at p: all that is under a prefix of iotax's which bears their label. It
-// is reached from this host, with the keys that a run would use.
+// LeftInStore returns what runs have left in the bucket at p: all objects below a prefix of iotax that contains a run's label. It
+// accesses the bucket from this host, with the keys that a run would use.
 func LeftInStore(ctx context.Context, p iotax.Place) (items []leftover.Item, err error) {
 	s, err := storeOf(p)
 	if err != nil {
@@ -54,7 +54,7 @@ func LeftInStore(ctx context.Context, p iotax.Place) (items []leftover.Item, err
 	return items, err
 }
 
-// BucketOf names the bucket without what its address says of it.
+// BucketOf returns the URL of the bucket without the options in its address.
 func BucketOf(p iotax.Place) string {
 	u, err := url.Parse(p.Path)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Materialise is `materialise: {…}`: the volume behind an NBD export is brought onto the node that uses it, in one go or as it is
-// read.
+// Materialise is the spec of `materialise: {…}`. It copies the volume behind an NBD export to the node that uses it, all at once
+// or as it is read.
 type Materialise struct {
 	Tool string    `yaml:"tool" doc:"program that copies" enum:"nbdcopy,qemu-img"`
 	Lazy bool      `yaml:"lazy" doc:"use the volume at once, through a copy-on-read overlay, and read all of it"`
@@ -34,7 +34,7 @@ type Materialise struct {
 	Stall plan.Duration `yaml:"stall" doc:"time without new data after which the copy fails"`
 }
 
-// copyTools are what copies a volume out of an export, with their packages.
+// copyTools maps the programs that copy a volume from an export to their packages.
 var copyTools = map[string]string{"nbdcopy": "libnbd-bin", "qemu-img": "qemu-utils", "qemu-nbd": "qemu-utils", "qemu-io": "qemu-utils", "nbdinfo": "libnbd-bin"}
 
 func (s *Materialise) Traits() plan.Traits {
@@ -50,12 +50,12 @@ func newMaterialise() plan.Spec {
 	return &Materialise{Tool: "nbdcopy", Size: 128 << 20, Stall: plan.Duration(30 * time.Second)}
 }
 
-// Scale makes the volume smaller or larger.
+// Scale changes the size of the volume.
 func (s *Materialise) Scale(by float64) {
 	s.Size = plan.Size(support.ScaledSize(int64(s.Size), by, 1<<20))
 }
 
-// Validate refuses tools that are not known.
+// Validate returns an error for an unknown tool, or a field that is out of range.
 func (s *Materialise) Validate() error {
 	if s.Tool != "nbdcopy" && s.Tool != "qemu-img" {
 		return &plan.FieldError{Field: "tool", Msg: fmt.Sprintf("%q is not known", s.Tool), Hint: "nbdcopy or qemu-img"}
@@ -90,7 +90,7 @@ func (w *materialise) Metrics() []string {
 	return []string{"duration", iotax.ValueFirstIO, "steady.read.bandwidth"}
 }
 
-// assumed is the size of an export that nobody told, for the time limit.
+// assumed is the size for the time limit, in bytes, because the size of the export is not known yet.
 const assumed = 4 << 30
 
 func (w *materialise) Caps() iotax.WorkloadCaps {
@@ -111,12 +111,12 @@ func (w *materialise) fail(t *iotax.Target, err error, hint string) error {
 	return &iotax.Error{Op: "materialise for " + w.name + " on", On: t.Name, Err: err, Hint: hint}
 }
 
-// Check finds the tools.
+// Check returns an error if the place is not an NBD export, the directory cannot be used, or a tool is missing.
 func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	if !support.IsNBD(t.Place) {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Hint: "a target {nbd: …}, and at: its name"}
 	}
-	// What forbids the directory forbids it before the first trial.
+	// Detect a directory that must not be used before the first trial.
 	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet
 	if err == nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -132,7 +132,7 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 func (w *materialise) Prepare(context.Context, *iotax.Target) error { return nil }
 func (w *materialise) Cleanup(context.Context, *iotax.Target) error { return nil }
 
-// Run brings the volume over once. What is timed is timed by the node.
+// Run copies the volume once. The node measures the times.
 func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) (err error) {
 	told, err := support.Bounded(ctx, t.Machine, time.Duration(w.spec.Stall), iotax.Command("nbdinfo", "--size", t.Place.Path))
 	if err != nil {
@@ -171,7 +171,7 @@ func (w *materialise) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial
 	if out.Raw, err = json.Marshal(at); err != nil {
 		return err
 	}
-	if !w.spec.Lazy && !w.verified[t] { // once, and timed nowhere
+	if !w.spec.Lazy && !w.verified[t] { // once, and not timed
 		if _, err := s.Run(ctx, 2*support.Longest(size), nil, "qemu-img", "compare", "-q", "-f", "raw", "-F", "raw", t.Place.Path, "copy.raw"); err != nil {
 			return w.fail(t, fmt.Errorf("the copy is not what was copied: %w", err), "")
 		}

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Network is `network: {…}`: a stream over TCP between the two machines of a target of kind network, by iperf3.
+// Network is the spec of `network: {…}`. iperf3 measures TCP streams between the two machines of a target of kind network.
 type Network struct {
 	Streams int  `yaml:"streams" doc:"number of parallel connections"`
 	Reverse bool `yaml:"reverse" doc:"send from the other machine to the target's own"`
@@ -26,7 +26,7 @@ type Network struct {
 
 func newNetwork() plan.Spec { return &Network{Streams: 1} }
 
-// Validate refuses what iperf3 would refuse.
+// Validate returns an error for a number of streams that iperf3 does not accept.
 func (n *Network) Validate() error {
 	if n.Streams < 1 || n.Streams > 128 {
 		return &plan.FieldError{Field: "streams", Msg: fmt.Sprintf("%d is not a number of connections from 1 to 128", n.Streams)}
@@ -57,7 +57,7 @@ func (s *stream) Caps() iotax.WorkloadCaps { return iotax.WorkloadCaps{} }
 
 func (s *stream) Metrics() []string { return []string{iotax.ValueBandwidth, "rtt.mean", "retransmits"} }
 
-// Check finds iperf3.
+// Check returns an error if the place is not an iperf3 server, or if iperf3 is missing.
 func (s *stream) Check(ctx context.Context, t *iotax.Target) error {
 	on := func(err error, hint string) error {
 		return &iotax.Error{Op: "check " + s.name + " on", On: t.Name, Err: err, Hint: hint}
@@ -80,7 +80,7 @@ func (s *stream) Check(ctx context.Context, t *iotax.Target) error {
 func (s *stream) Prepare(context.Context, *iotax.Target) error { return nil }
 func (s *stream) Cleanup(context.Context, *iotax.Target) error { return nil }
 
-// Run measures one stream. iperf3 counts whole seconds.
+// Run runs iperf3 once. It rounds durations up to whole seconds, because iperf3 accepts no others.
 func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: "run iperf3 for " + s.name + " on", On: t.Name, Err: err, Hint: hint}
@@ -119,7 +119,7 @@ func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) err
 	return nil
 }
 
-// iperf is what is used of iperf3's JSON (3.1 and later).
+// iperf contains the fields of iperf3's JSON output (3.1 and later) that iotax uses.
 type iperf struct {
 	Error string `json:"error"`
 	Start struct {
@@ -156,7 +156,7 @@ type iperf struct {
 	} `json:"end"`
 }
 
-// parseIperf reads a result. The throughput is what arrived.
+// parseIperf parses iperf3's output. The bandwidth counts the data that arrived.
 func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 	var r iperf
 	if err := json.Unmarshal(raw, &r); err != nil {
@@ -170,8 +170,8 @@ func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 		return nil, nil, errors.New("nothing arrived at the other end")
 	}
 	values := []iotax.Value{{Name: "bandwidth", Value: got.Bits / 8, Unit: iotax.BytesPerSecond, Better: iotax.Up}}
-	if n := r.End.Sent.Retransmits; n != nil { // a system that does not count them says nothing
-		// Often 0, to which nothing has a ratio.
+	if n := r.End.Sent.Retransmits; n != nil { // missing if the system does not count them
+		// Better is Neither, because the value is often 0, which allows no ratio.
 		values = append(values, iotax.Value{Name: "retransmits", Value: *n, Unit: iotax.Count, Better: iotax.Neither})
 	}
 	var mean, least, most float64
@@ -182,7 +182,7 @@ func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 		}
 		most = max(most, s.Sender.MaxRTT)
 	}
-	if mean > 0 { // the sender's kernel knows it; with reverse that is the other machine's
+	if mean > 0 { // 0 if the sender's kernel does not report it; with reverse, the sender is the other machine
 		for _, v := range []struct {
 			name string
 			us   float64

@@ -24,7 +24,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Object is `object: {…}`: a batch of objects of one size, uploaded to a bucket and downloaded again.
+// Object is the spec of `object: {…}`. The workload uploads a batch of objects of one size to a bucket and downloads them again.
 type Object struct {
 	Size        plan.Size     `yaml:"size" doc:"size of each object"`
 	Count       int           `yaml:"count" doc:"number of objects"`
@@ -52,10 +52,10 @@ func (o *Object) metrics() (all []metric.Metric) {
 	return all
 }
 
-// Scale makes the objects smaller or larger; how many there are stays.
+// Scale changes the size of the objects. Their number stays.
 func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
 
-// Validate refuses what no store takes.
+// Validate returns an error for values that stores do not accept.
 func (o *Object) Validate() error {
 	var errs []error
 	refuse := func(bad bool, field, msg, hint string) {
@@ -91,23 +91,24 @@ func (o *objects) Metrics() []string {
 	return []string{iotax.ValueUploadBandwidth, "download.bandwidth"}
 }
 
-// Space is what the store must hold.
+// Space returns the bytes that the store must hold.
 func (o *objects) Space() int64 { return int64(o.spec.Size) * int64(o.spec.Count) }
 
-// Caps allow each request its time, up to half an hour: a store that hangs hangs in every request.
+// Caps limits a trial to four request timeouts plus 1 s for each MiB, but to half an hour at most, because a store that hangs does
+// so in every request.
 func (o *objects) Caps() iotax.WorkloadCaps {
 	limit := min(time.Duration(o.spec.Timeout)*4+time.Duration(o.Space()/(1<<20))*time.Second, 30*time.Minute)
 	return iotax.WorkloadCaps{Space: o.Space, Limit: limit}
 }
 
-// A store is how a target's bucket is reached, with the keys.
+// A store holds the address of a target's bucket and the keys for it.
 type store struct {
 	endpoint  object.Endpoint
 	prefix    string
 	versioned bool
 }
 
-// storeOf reads the place of a bucket; keys and certificates come from this host.
+// storeOf parses the place of a bucket. Keys and certificates come from this host.
 func storeOf(p iotax.Place) (store, error) {
 	u, err := url.Parse(p.Path)
 	if err != nil || u.Scheme != "s3" || p.Kind != iotax.PlaceURL {
@@ -136,7 +137,7 @@ func storeOf(p iotax.Place) (store, error) {
 	}
 	v, err := c.GetWithContext(&credentials.CredContext{Client: http.DefaultClient})
 	if err != nil {
-		return store{}, errors.New("its keys cannot be read") // the cause may quote them
+		return store{}, errors.New("its keys cannot be read") // the cause may contain the keys
 	}
 	if v.AccessKeyID == "" || v.SecretAccessKey == "" {
 		return store{}, errNoKeys
@@ -147,7 +148,7 @@ func storeOf(p iotax.Place) (store, error) {
 
 var errNoKeys = errors.New("there are no keys for it")
 
-// storeError says why storeOf failed.
+// storeError returns an error for the user that explains why storeOf failed.
 func storeError(op, on string, err error) error {
 	hint := "a target {bucket: …}, and at: its name"
 	if errors.Is(err, errNoKeys) {
@@ -156,7 +157,7 @@ func storeError(op, on string, err error) error {
 	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }
 
-// askStore does a job at the bucket of t, from t's machine.
+// askStore runs a job on the bucket of t, from t's machine.
 func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
 	s, err := storeOf(t.Place)
 	if err != nil {
@@ -185,7 +186,7 @@ func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, 
 	return r, raw, err
 }
 
-// Check looks at the bucket from the target's machine.
+// Check accesses the bucket from the target's machine.
 func (o *objects) Check(ctx context.Context, t *iotax.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(o.spec.Timeout))
 	defer cancel()
@@ -193,14 +194,14 @@ func (o *objects) Check(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// Prepare labels what is about to be written.
+// Prepare writes the label of the run to the bucket.
 func (o *objects) Prepare(ctx context.Context, t *iotax.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Duration(o.spec.Timeout))
 	defer cancel()
 	return markStore(ctx, t, o.env)
 }
 
-// Cleanup removes what a trial that was cut off left.
+// Cleanup removes the objects that an interrupted trial left.
 func (o *objects) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return cleanStore(ctx, t, o.env)
 }
@@ -209,7 +210,7 @@ func cleanStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if ownStore(t.Place) {
-		return nil // it goes with its store
+		return nil // it is removed with its store
 	}
 	_, _, err := askStore(ctx, t, env, object.OpClean, nil)
 	return err
@@ -245,7 +246,7 @@ func (o *objects) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// phase adds the values of one direction.
+// phase adds the values of one direction to out.
 func phase(out *iotax.Trial, direction, request string, p *object.Phase) {
 	n := float64(len(p.Latencies))
 	if n == 0 || p.Duration <= 0 {
@@ -277,7 +278,7 @@ func phase(out *iotax.Trial, direction, request string, p *object.Phase) {
 	series(request+".ttfb", p.FirstByte)
 }
 
-// histogram counts sorted values by their first three digits.
+// histogram counts sorted values, rounded to three significant digits.
 func histogram(name string, sorted []float64) iotax.Histogram {
 	h := iotax.Histogram{Name: name, Unit: iotax.Seconds}
 	for _, v := range sorted {

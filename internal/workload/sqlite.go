@@ -34,7 +34,7 @@ func (s *SQLite) Traits() plan.Traits {
 	}}
 }
 
-// Scale makes fewer or more accounts.
+// Scale changes the number of accounts.
 func (s *SQLite) Scale(by float64) { s.Accounts = max(1, int(float64(s.Accounts)*by)) }
 
 // Validate checks the range of every field.

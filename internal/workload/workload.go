@@ -1,7 +1,7 @@
-// Package workload does the work that is measured at a place. All kinds of workloads are listed in Kinds.
+// Package workload contains the workloads that iotax measures at a place. Kinds lists all kinds.
 //
-// To add a kind, write its spec (a struct with yaml and doc tags, see package plan) and an iotax.Workload, by what package support
-// has for all of them, and add a line to Kinds.
+// To add a kind, write its spec (a struct with yaml and doc tags, see package plan) and an iotax.Workload, with the helpers of
+// package support, and add a line to Kinds.
 package workload
 
 import (
@@ -15,7 +15,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// What makes workloads needs no package but this.
+// With these aliases, packages that make workloads need to import only this one.
 type (
 	Kind    = support.Kind
 	Env     = support.Env
@@ -23,7 +23,7 @@ type (
 	Shared  = support.Shared
 )
 
-// Kinds lists every kind there is.
+// Kinds lists all kinds of workloads.
 func Kinds() []Kind {
 	return []Kind{
 		fiojob.Kind,
@@ -47,7 +47,7 @@ func Kinds() []Kind {
 	}
 }
 
-// PlanKinds lists the same kinds as package plan wants them.
+// PlanKinds lists the same kinds for package plan.
 func PlanKinds() []plan.Kind {
 	var ks []plan.Kind
 	for _, k := range Kinds() {
