@@ -63,9 +63,9 @@ type Deps struct {
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
 
-	// Calibrate returns the known noise of the setup of r's baseline. Run calls it once all targets are open. It
-	// returns nil if nothing is known. It may measure, with Deps of its own. The findings are about the run.
-	// Calibrate is optional.
+	// Calibrate returns the known noise of the setup of r's baseline. Run calls it after all targets have been
+	// opened. It returns nil if nothing is known. It may measure, with Deps of its own. The findings are about the
+	// run. Calibrate is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress receives the events of the run, in the goroutine of Run. It is optional.

@@ -201,7 +201,8 @@ type work struct {
 	pilot string
 }
 
-// worksOf returns the work of each workload of p. It skips a workload that cannot be created: the run reports it.
+// worksOf returns the work of each workload of p. If a workload cannot be created, its work is zero, and the run
+// reports the error.
 func worksOf(p *plan.Plan) []work {
 	out := make([]work, len(p.Workloads))
 	for i, w := range p.Workloads {
