@@ -21,7 +21,7 @@ import (
 // MaxAge is the age up to which a calibration is used.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the minimum number of rounds for an autocorrelation: with 6 independent rounds, 0.4 is common by chance.
+// minPhi is the minimum number of rounds for an autocorrelation. With 6 independent rounds, 0.4 is common by chance.
 const minPhi = 12
 
 // New computes the calibration from the trials of an A/A study and, unless nil, those of a study with the null
