@@ -39,7 +39,7 @@ func RunFacts(t *iotax.Trial) map[string]string {
 // limits are the fio options that limit the rate of a job.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
-// disklessEngines do no I/O to storage (fio HOWTO, ioengine).
+// disklessEngines are fio engines that do not access storage (fio HOWTO, ioengine).
 var disklessEngines = []string{"null", "cpuio"}
 
 // number returns the value of a fact if it is a positive number.

@@ -258,8 +258,7 @@ func (s *study) facts() []iotax.Finding {
 // intended.
 const engineNBD = "nbd"
 
-// toldBefore maps a fact to the rule with which the fio workload already reported a difference before the first
-// trial.
+// toldBefore maps a fact to the rule under which the fio workload reports differences before the first trial.
 var toldBefore = map[string]string{iotax.FactFio: rules.FioVersionDiffers.ID, iotax.FactIOEngine: rules.EngineDiffers.ID}
 
 func (s *study) toldOfRun(rule string) bool {

@@ -77,7 +77,7 @@ func (r reading) facts() rules.Facts {
 	return f
 }
 
-// directions are the first parts of the names of values; "mixed" is their sum.
+// directions are the prefixes of value names. The prefix "mixed" means their sum.
 var directions = []string{"read", "write", "trim"}
 
 // reading gives access to the values and facts of a trial.

@@ -82,8 +82,8 @@ func (j *job) on(key string) bool {
 	return ok && (s.bare || s.value != "0" && s.value != "false")
 }
 
-// number returns the value of a numeric option, or otherwise if it is not set. ok is false if the value contains a
-// variable or is not a number.
+// number returns the value of a numeric option, or otherwise if the option is not set. The second result is false if
+// the value contains a variable or is not a number.
 func (j *job) number(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -93,8 +93,8 @@ func (j *job) number(key string, otherwise int64) (int64, bool) {
 	return n, err == nil && !strings.Contains(s.value, "$")
 }
 
-// size returns a number of bytes, or otherwise if the option is not set. ok is false if the value is not a size, such
-// as a share ("20%").
+// size returns the value of an option in bytes, or otherwise if the option is not set. The second result is false if
+// the value is not a size, such as a share ("20%").
 func (j *job) size(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -118,7 +118,8 @@ func (j *job) size(key string, otherwise int64) (int64, bool) {
 	return n, err == nil && n >= 0
 }
 
-// duration returns a time. A number without a unit is in seconds.
+// duration returns the value of a time option. A number without a unit is in seconds. The second result is false if
+// the option is not set or not a time.
 func (j *job) duration(key string) (time.Duration, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -292,7 +293,8 @@ func (j *job) devices() []string {
 	return out
 }
 
-// bytes returns the size of one pass of the job, summed over its clones. ok is false if unknown.
+// bytes returns the size of one pass of the job, summed over its clones. The second result is false if the size is
+// unknown.
 func (j *job) bytes() (int64, bool) {
 	size, ok := j.size("size", 0)
 	if n, known := j.size("filesize", 0); ok && size == 0 && known {
@@ -306,7 +308,8 @@ func (j *job) bytes() (int64, bool) {
 	return size * clones, true
 }
 
-// covered returns how many bytes of storage one pass touches. Clones on one file share them.
+// covered returns how many bytes of storage one pass touches. Clones on one file share them. The second result is
+// false if the number is unknown.
 func (j *job) covered() (int64, bool) {
 	if j.has("filename") && !j.has("offset_increment") {
 		n, ok := j.size("size", 0)

@@ -10,7 +10,7 @@ import (
 const maxExtents = 10_000
 
 // written returns the share of a file's size that is data. Holes and, if the file system reports them as holes,
-// reserved blocks do not count. ok is false if the share cannot be determined.
+// reserved blocks do not count. The second result is false if the share cannot be determined.
 func written(path string) (float64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
