@@ -44,7 +44,7 @@ func (s *Spec) Traits() plan.Traits {
 	return plan.Traits{Stays: true, HostFiles: files}
 }
 
-// Validate checks the spec without the network.
+// Validate checks the spec without using the network.
 func (s *Spec) Validate() error {
 	host, _, port, err := splitHost(s.Host)
 	switch {
@@ -97,10 +97,10 @@ func splitHost(s string) (host, user string, port int, err error) {
 	return host, user, port, nil
 }
 
-// Kind is the kind ssh.
+// Kind defines the machine kind ssh.
 var Kind = kind.Of("ssh", "a host over SSH, with your ssh configuration", Spec{}, Open).WithoutDevices()
 
-// A remote is a host over SSH.
+// A remote is a host that is reached over SSH.
 type remote struct {
 	*far.Machine
 	to *transport
