@@ -33,7 +33,7 @@ type Spec struct {
 	Args   []string `yaml:"args" doc:"arguments to add to the engine's run command, as in [--security-opt, seccomp=unconfined]"`
 }
 
-// Kind is the kind container.
+// Kind defines the machine kind container.
 var Kind = kind.Of("container", "a container on another machine, around the place of each target, made there by nerdctl, Podman or Docker, or from namespaces",
 	Spec{Engine: namespaces}, open).WithoutDevices()
 
