@@ -33,7 +33,7 @@ func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "
 // defaultRate is the rate of the published study: 43.8 MiB/s of payload.
 const defaultRate = 384e6
 
-// Kind is the kind node.
+// Kind defines the machine kind node.
 var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with its own link and directory; needs root",
 	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
 
@@ -110,7 +110,7 @@ func open(ctx context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return m, nil
 }
 
-// A node runs commands in the network namespace of a node, with the files of this host.
+// A node is a machine that runs commands in the network namespace of a lab's node, with the files of this host.
 type node struct {
 	node lab.Node
 	lab  *lab.Lab
