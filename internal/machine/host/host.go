@@ -24,7 +24,7 @@ import (
 // Spec is the spec of kind host. It has no fields.
 type Spec struct{ plan.Plain }
 
-// Kind is the kind host.
+// Kind defines the machine kind host.
 var Kind = kind.Of("host", "this host", Spec{}, func(context.Context, *Spec, kind.Options) (iotax.Machine, error) {
 	return Local(), nil
 }).WithoutDevices()
