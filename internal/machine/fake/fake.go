@@ -1,4 +1,4 @@
-// Package fake is a machine for tests.
+// Package fake provides a machine for tests.
 package fake
 
 import (
@@ -233,7 +233,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Kind is the kind fake.
+// Kind defines the machine kind fake.
 var Kind = kind.Of("fake", "this host with scripted faults, for tests", Spec{}, func(_ context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	f := &Machine{Name: o.Name, Delay: time.Duration(s.Delay), Forgets: true}
 	if s.DieAfter > 0 {
