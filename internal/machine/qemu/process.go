@@ -13,7 +13,7 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process has ended and all its output is read
-	err  error         // of Wait; valid once done is closed
+	err  error         // error of Wait; valid once done is closed
 }
 
 // spawn starts cmd in its own process group, so that Ctrl-C in the terminal does not reach it.
