@@ -32,11 +32,11 @@ type Lima struct {
 	Program   string    `yaml:"program" doc:"path of limactl; empty searches the PATH"`
 }
 
-// LimaKind is the kind lima.
+// LimaKind defines the machine kind lima.
 var LimaKind = kind.Of("lima", "a Lima instance (limactl): a running one, or one made for the run",
 	Lima{Template: "template://default"}, openLima).WithoutDevices()
 
-// SetScalar takes the name of an instance: `lima: default`.
+// SetScalar sets the name of the instance: `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
 
 // Traits lists the template as a file of the host unless limactl treats it as a URL or a name.
@@ -90,7 +90,7 @@ func (s *Lima) create(name string) []string {
 	return append(a, s.Template)
 }
 
-// A limaInstance runs commands through limactl shell.
+// A limaInstance is an instance in which `limactl shell` runs commands.
 type limaInstance struct {
 	*remote.Machine
 	lima  tool

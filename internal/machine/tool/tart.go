@@ -32,11 +32,11 @@ type Tart struct {
 	Program      string    `yaml:"program" doc:"path of tart; empty searches the PATH"`
 }
 
-// TartKind is the kind tart.
+// TartKind defines the machine kind tart.
 var TartKind = kind.Of("tart", "a Tart virtual machine on macOS, cloned for the run and deleted afterwards",
 	Tart{User: "admin"}, openTart).WithoutDevices()
 
-// SetScalar takes the image: `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.
+// SetScalar sets the image: `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.
 func (s *Tart) SetScalar(v string) error { s.Image = v; return nil }
 
 func (s *Tart) Traits() plan.Traits {
@@ -127,7 +127,7 @@ type tartVM struct {
 	known  string             // temporary directory of its known_hosts file
 	kill   context.CancelFunc // ends tart run
 	ended  chan struct{}
-	err    error // of tart run; valid once ended is closed
+	err    error // error of tart run; valid once ended is closed
 }
 
 // Caps returns the capabilities of the connection. The machine is deleted after the run. With shared directories, the

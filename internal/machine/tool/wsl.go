@@ -21,10 +21,10 @@ type WSL struct {
 	Program      string `yaml:"program" doc:"path of wsl.exe; empty searches the PATH"`
 }
 
-// WSLKind is the kind wsl.
+// WSLKind defines the machine kind wsl.
 var WSLKind = kind.Of("wsl", "a distribution of the Windows Subsystem for Linux (wsl.exe)", WSL{}, openWSL).WithoutDevices()
 
-// SetScalar takes the name of a distribution: `wsl: Debian`.
+// SetScalar sets the name of the distribution: `wsl: Debian`.
 func (s *WSL) SetScalar(v string) error { s.Distribution = v; return nil }
 
 func (s *WSL) Traits() plan.Traits {
