@@ -22,8 +22,7 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// again holds the options of a guest. The zero value is for the first guest of a run, the others are for a second
-// instance of that guest.
+// again holds the options for a second instance of a guest. The zero value means the first guest of a run.
 type again struct {
 	name  string         // host name of the second micro-guest; "" for the first guest
 	root  *iotax.Root    // root file system to switch to, or nil
@@ -133,7 +132,7 @@ type booting struct {
 	storage iotax.Durability // durability of disks that do not belong to a volume
 	boots   *Boots           // files from another host; nil means this host's
 	root    *iotax.Disk      // disk for the root file system; nil means that the root is in memory
-	timeout time.Duration    // of the boot
+	timeout time.Duration    // time limit of the boot
 
 	identity string // private key file for the login to an image
 	vm       *qemu.VM

@@ -32,7 +32,7 @@ type order struct {
 // A report describes a guest that has booted. The other host receives it.
 type report struct {
 	Socket string        // the socket of the guest's agent
-	Age    time.Duration // since QEMU was started
+	Age    time.Duration // time since QEMU was started
 	Boot   []iotax.Phase
 	Facts  map[string]string
 }
@@ -181,7 +181,7 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	defer func() {
 		if err != nil {
 			on.link.Hangup(context.WithoutCancel(ctx)) // while the guest boots, hold does not read until
-			_ = g.Close(context.WithoutCancel(ctx))    // err is the cause
+			_ = g.Close(context.WithoutCancel(ctx))    // err already has the cause
 		}
 	}()
 	r, err := await.On(ctx, on, w.ID)

@@ -57,7 +57,7 @@ func (s *Spec) Traits() plan.Traits {
 	return can
 }
 
-// Kind is the kind qemu.
+// Kind defines the machine kind qemu.
 var Kind = kind.Of("qemu", "a virtual machine started for the run: the built-in micro-guest, or your own image",
 	Spec{Memory: 1 << 30, CPUs: 1, Accel: "auto", User: "root"}, open).WithCheck(check)
 
