@@ -126,7 +126,8 @@ func mark(name, detail string) {
 	fmt.Fprintf(&marks.text, "%s %.3f\n", name, m.At.Seconds())
 }
 
-// start boots the guest. It returns when the agent can serve, or after the command that runAlone runs.
+// start boots the guest and starts its agent. If the kernel command line contains a command, start runs only that
+// command and powers off.
 func start(m iotax.Machine) error {
 	mark("init", "")
 	cmdline, err := os.ReadFile("/proc/cmdline")
