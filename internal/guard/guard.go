@@ -49,12 +49,12 @@ type Facts struct {
 	Exclusive bool // another holder has it open with O_EXCL
 
 	Nodes   []Node    // the device itself first
-	Files   []Backing // behind the loop devices among the nodes
-	Loops   []Backing // behind all loop devices of the machine
+	Files   []Backing // backing files of the loop devices in Nodes
+	Loops   []Backing // backing files of all loop devices of the machine
 	Swaps   []Backing
 	Exports []Backing // that the kernel exports through NVMe-oF and LIO
 	Btrfs   []string  // names of the members of mounted btrfs
-	Mounts  []Mount   // of all mount namespaces
+	Mounts  []Mount   // mounts in all mount namespaces
 	Open    []Open    // block devices and backing files that are open
 	Own     int       // id of the process that collected the facts
 
