@@ -525,7 +525,7 @@ func (p plainUser) Run(ctx context.Context, c *iotax.Cmd) error {
 	case !p.free:
 		return &iotax.ExitError{Args: c.Args, Code: 1, Stderr: "sudo: a password is required"}
 	default:
-		in.Args = c.Args[2:] // sudo -n
+		in.Args = c.Args[2:] // without sudo -n
 	}
 	return p.Machine.Run(ctx, &in)
 }

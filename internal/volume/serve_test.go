@@ -259,8 +259,8 @@ func TestDiskSize(t *testing.T) {
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		spec   plan.Spec
-		fields string // of the errors
-		hint   string // of the first error
+		fields string // expected fields of the errors
+		hint   string // expected hint of the first error
 	}{
 		{diskSpec(func(s *DiskSpec) {}), "", ""},
 		{diskSpec(func(s *DiskSpec) { s.AIO = "native" }), "", ""},

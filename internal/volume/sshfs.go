@@ -45,8 +45,8 @@ func (s *SSHFSSpec) Validate() error {
 type sshfs struct {
 	life
 	spec    SSHFSSpec
-	path    string // the directory on the host
-	program string // the SFTP server
+	path    string // served directory on the host
+	program string // path of the SFTP server
 }
 
 // sftpServers lists the directories in which distributions install OpenSSH's SFTP server. None of them is in the PATH.
