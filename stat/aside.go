@@ -2,12 +2,12 @@ package stat
 
 import "iotax"
 
-// SetAside discards, in copies, the trials with an error finding, if these are few in their cell: a cache that
-// answered once does not affect other trials, and an invalid number must not be averaged. If more than
-// MaxDiscarded of a cell's valid trials have errors, they stay, and their errors invalidate the whole cell. The
-// engine counts its rounds and the report its pairs by it.
+// SetAside discards, in copies, the trials with an error finding, if a cell has few of them. Other trials are not
+// affected, for example by a cache that answered once, and an invalid number must not be averaged. If more than
+// MaxDiscarded of a cell's valid trials have errors, SetAside keeps them, and their errors invalidate the whole
+// cell. The engine uses SetAside to count rounds, and the report uses it to select pairs.
 //
-// It depends on the validity of a trial and never on the ratio.
+// The decision depends only on the validity of the trials, never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	valid, bad := map[[2]string]int{}, map[[2]string]int{}
 	for _, t := range trials {
@@ -35,7 +35,7 @@ func SetAside(trials []*iotax.Trial) []*iotax.Trial {
 	return out
 }
 
-// few reports whether bad of valid trials are few enough to be set aside.
+// few reports whether `bad` of `valid` trials is a small enough share to discard the bad ones.
 func few(bad, valid int) bool { return float64(bad) <= MaxDiscarded*float64(valid) }
 
 // errorOf returns the first finding that makes the trial's number invalid.

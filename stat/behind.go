@@ -1,7 +1,8 @@
 package stat
 
-// Behind is the set of those targets that are surely not the best: of each, another one is better in the rounds that both have, by an
-// interval with these options. With α over the number of other targets, the chance that the best one is in it is at most α/2 for each look.
+// Behind returns the targets that are certainly not the best. Each of them has an interval with these options, over
+// shared rounds, in which another target is better. If o.Alpha is α divided by the number of other targets, the
+// result contains the best target with a probability of at most α/2 for each interim analysis.
 func (p *Pairing) Behind(targets []string, o Options) map[string]bool {
 	behind := map[string]bool{}
 	for _, t := range targets {

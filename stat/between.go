@@ -7,23 +7,23 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// DiagnosticAlpha is the level of tests for conditions that make intervals invalid. Each gives a false alarm in
-// about one of a hundred sound studies.
+// DiagnosticAlpha is the level of tests for conditions that invalidate intervals. Each test raises a false alarm in
+// about 1 % of sound studies.
 const DiagnosticAlpha = 0.01
 
-// A SerialTest tests whether neighbouring values are more alike than chance explains.
+// A SerialTest is the result of a test whether neighbouring values are more similar than chance explains.
 type SerialTest struct {
-	Lag1 float64 // the lag-one autocorrelation r₁; NaN where there is none
-	P    float64 // one-sided p value against independence; NaN below five values
+	Lag1 float64 // the lag-one autocorrelation r₁; NaN if undefined
+	P    float64 // one-sided p value against independence; NaN for fewer than five values
 }
 
 // Found reports whether the correlation is significant at DiagnosticAlpha.
 func (s SerialTest) Found() bool { return s.P <= DiagnosticAlpha }
 
-// Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under independence r₁ of n
-// normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour & Roy 1985 for any lag). The
-// standardised value is treated as normal. Correlated rounds have less information than independent ones, so that
-// the interval is too narrow. Few rounds show little: at n = 6 even φ = 0.6 is rarely found.
+// Serial tests the values of successive rounds for a positive lag-one autocorrelation. Under independence, r₁ of n
+// normal values has mean −1/n and variance (n−2)²/(n²(n−1)) (Moran 1948; Dufour & Roy 1985 for any lag). Serial
+// treats the standardized value as normal. Correlated rounds contain less information than independent ones, so the
+// interval is too narrow. With few rounds the test has little power: at n = 6 it rarely detects even φ = 0.6.
 func Serial(d []float64) SerialTest {
 	t := SerialTest{Lag1: Lag1(d), P: math.NaN()}
 	if len(d) < 5 || math.IsNaN(t.Lag1) {
@@ -34,24 +34,25 @@ func Serial(d []float64) SerialTest {
 	return t
 }
 
-// levelSize is the least distance between two levels, as a ratio less 1. Smaller ones do not endanger a verdict.
+// levelSize is the minimum distance between two levels, as a ratio minus 1. Smaller distances do not affect a
+// verdict.
 const levelSize = 0.05
 
 // Levels are the two most distinct groups of a sample.
 type Levels struct {
 	Found     bool
 	Low, High float64 // mean of each group
-	Share     float64 // of the values, in the lower group
-	Within    float64 // sum of squares within the groups over that of all: 0 is two points, 1 is one group
+	Share     float64 // share of the values in the lower group
+	Within    float64 // sum of squares within the groups over the total: 0 for two points, 1 for one group
 }
 
-// FindLevels searches for two levels in the logarithms of trials' values, as of a disk with two states, or a guest
-// on the right or the wrong memory node. The best division of the sorted sample (least squares, as two-means)
-// counts if the groups are 5 % apart and it explains more than in 99 of 100 normal samples of that size. A single
-// outlier can be a level. Fewer than six values are not enough.
+// FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a
+// guest that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares,
+// as in two-means). The division counts if the groups are 5 % apart and if it explains more variance than in 99 of
+// 100 normal samples of the same size. A single outlier can be a level. FindLevels needs at least six values.
 //
-// A study that ends before the rarer level occurs gives a wrong result with a narrow interval, which no test
-// inside the study can detect.
+// A study that ends before the rarer level occurs has a wrong result with a narrow interval. No test inside the
+// study can detect that.
 func FindLevels(logs []float64) Levels {
 	l := Levels{Low: math.NaN(), High: math.NaN(), Share: math.NaN(), Within: math.NaN()}
 	n := len(logs)
@@ -80,7 +81,7 @@ func FindLevels(logs []float64) Levels {
 	return l
 }
 
-// levelsLimit interpolates the simulated limits in 1/n.
+// levelsLimit interpolates the simulated limits linearly in 1/n.
 func levelsLimit(n int) float64 {
 	t, x := tables().Levels, float64(n)
 	for i, b := range t {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Both tests speak falsely about once in a hundred sound studies, and find what they are for.
+// Both tests raise a false alarm in about 1 % of sound studies, and detect the effects they are designed for.
 func TestBetweenRounds(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(11, 4))
@@ -56,7 +56,7 @@ func TestFindLevels(t *testing.T) {
 	if !l.Found || !near(l.Low, -.3, 1e-12) || !near(l.High, .0024, 1e-12) || l.Share != 3.0/8 {
 		t.Errorf("two levels: %+v", l)
 	}
-	near2 := make([]float64, len(two)) // as clear, but only 3 % apart
+	near2 := make([]float64, len(two)) // equally distinct, but only 3 % apart
 	for i, x := range two {
 		near2[i] = x / 10
 	}
@@ -89,7 +89,7 @@ func TestSerialSmall(t *testing.T) {
 	}
 }
 
-// Neither unit nor orientation matters, nor, to the levels, the order.
+// The result does not depend on the unit or the orientation. For levels, it does not depend on the order either.
 func TestBetweenProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d []float64

@@ -6,23 +6,24 @@ import (
 	"slices"
 )
 
-// LeastSegment is the least number of values between two change points: a single odd run is an outlier.
+// LeastSegment is the minimum number of values between two change points. A single deviating run is an outlier.
 const LeastSegment = 3
 
-// MostPoints is the number of the last values that ChangePoints uses. Its time grows with the square.
+// MostPoints is the number of most recent values that ChangePoints uses. Its time grows with the square of that
+// number.
 const MostPoints = 500
 
-// permutations is the number of permutations for a p value, which has a resolution of 0.002.
+// permutations is the number of permutations for a p value. The resolution of the p value is therefore 0.002.
 const permutations = 499
 
 // A ChangePoint is a place in a sequence where the distribution changes for at least LeastSegment values.
 type ChangePoint struct {
-	Index int     // of the first value of the new level
+	Index int     // index of the first value of the new level
 	P     float64 // permutation p value, at most DiagnosticAlpha
 
-	// Change is the change from the previous segment to the next, as of EstimateChange, on the scale of the values
-	// and not oriented. Its interval ignores that the place was chosen to make the change large, and is somewhat
-	// too narrow.
+	// Change is the change from the previous segment to the next, as computed by EstimateChange. It is on the scale
+	// of the values and not oriented. Its interval is somewhat too narrow, because it ignores that the place was
+	// chosen to maximize the change.
 	Change Change
 }
 
@@ -30,15 +31,15 @@ type ChangePoint struct {
 // Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use for
 // regressions. logs are the logarithms of a number over time, one for each run.
 //
-// A segment is divided where the energy distance between the values before and after is largest (exponent 1,
-// weighted by nm/(n+m); values after a later change may be left out). The division counts if at most 1 % of the
-// permutations of the segment have an equal or larger one. Then both sides are examined in turn. The only
-// assumption about noise is that its order is random: without a change, the chance of even one change point is at
-// most 1 %, at any length and for any distribution. It is higher if runs resemble their neighbours (an aging disk,
-// a warming room).
+// It divides a segment where the energy distance between the values before and after is largest (exponent 1,
+// weighted by nm/(n+m); values after a later change may be excluded). The division counts if at most 1 % of the
+// permutations of the segment have an equal or larger distance. ChangePoints then examines both sides. It only
+// assumes that noise has a random order. Without a change, the probability of even one change point is at most 1 %,
+// for any length and distribution. It is higher if runs are similar to their neighbours (an aging disk, a warming
+// room).
 //
-// Fewer than ten values cannot show a change at this level. With a value that is not finite there is no result.
-// All calls use the same permutations.
+// Fewer than ten values cannot show a change at this level. ChangePoints returns nil if a value is not finite. All
+// calls use the same permutations.
 func ChangePoints(logs []float64) []ChangePoint {
 	if slices.ContainsFunc(logs, notFinite) {
 		return nil
@@ -77,7 +78,7 @@ func ChangePoints(logs []float64) []ChangePoint {
 	return found
 }
 
-// split returns the best division of xs and its p value; at is 0 if it does not count.
+// split returns the best division of xs and its p value. at is 0 if the division is not significant.
 func split(xs []float64) (at int, p float64) {
 	n := len(xs)
 	if n < 2*LeastSegment {
@@ -96,7 +97,7 @@ func split(xs []float64) (at int, p float64) {
 	beaten, allowed := 0, int(DiagnosticAlpha*(permutations+1))-1
 	for range permutations {
 		r.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
-		// Equal arrangements compare as equal in spite of rounding.
+		// Compare equal arrangements as equal despite rounding.
 		if _, q := e.best(order); q >= seen*(1-1e-12) {
 			if beaten++; beaten > allowed {
 				return 0, 1
@@ -106,11 +107,12 @@ func split(xs []float64) (at int, p float64) {
 	return at, float64(1+beaten) / (permutations + 1)
 }
 
-// An energy has the distances of all pairs of a segment, and memory for sums over rectangles of them.
+// An energy holds the distances between all pairs of values of a segment, and scratch memory for sums over
+// rectangles.
 type energy struct {
 	n    int
 	dist []float64 // n × n
-	sums []float64 // (n+1) × (n+1): over all rows before i and columns before j
+	sums []float64 // (n+1) × (n+1): sum over all rows before i and columns before j
 }
 
 func newEnergy(xs []float64) *energy {
@@ -124,7 +126,7 @@ func newEnergy(xs []float64) *energy {
 	return e
 }
 
-// best returns the division with the largest statistic of the segment in this order.
+// best returns the division with the largest statistic if the segment has this order.
 func (e *energy) best(order []int) (at int, q float64) {
 	n, w := e.n, e.n+1
 	for i := range n {
@@ -137,7 +139,7 @@ func (e *energy) best(order []int) (at int, q float64) {
 	}
 	for t := LeastSegment; t+LeastSegment <= n; t++ {
 		a := float64(t)
-		left := e.sums[t*w+t] / (a * (a - 1)) // each pair is counted twice
+		left := e.sums[t*w+t] / (a * (a - 1)) // the sum counts each pair twice
 		for k := t + LeastSegment; k <= n; k++ {
 			b := float64(k - t)
 			between := e.sums[t*w+k] - e.sums[t*w+t]

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// levels are values around a level that changes at the given places by the given ratios.
+// levels returns values around a level that changes at the given places by the given ratios.
 func levels(r *rand.Rand, n int, noise func(*rand.Rand) float64, steps map[int]float64) []float64 {
 	out := make([]float64, n)
 	level := 10.0
@@ -26,7 +26,7 @@ func normalNoise(sd float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return sd * r.NormFloat64() }
 }
 
-// heavy has an outlier in ten, ten times as far away.
+// heavy returns noise in which every tenth value is an outlier, ten times as far away.
 func heavy(r *rand.Rand) float64 {
 	if r.IntN(10) == 0 {
 		return .2 * r.NormFloat64()
@@ -36,8 +36,8 @@ func heavy(r *rand.Rand) float64 {
 
 func skewed(r *rand.Rand) float64 { return .05 * r.ExpFloat64() }
 
-// Without a change there is a change point in at most one sequence of a hundred, whatever the noise. The bound
-// is what a rate of 1 % exceeds once in 100,000 times.
+// Without a change, at most 1 % of sequences have a change point, for any noise. The limit in the test is exceeded
+// once in 100,000 times at a rate of 1 %.
 func TestChangePointsFalseAlarms(t *testing.T) {
 	for name, noise := range map[string]func(*rand.Rand) float64{"normal": normalNoise(.03), "heavy": heavy, "skewed": skewed} {
 		for _, n := range []int{10, 25, 60} {
@@ -61,7 +61,7 @@ func TestChangePointsFound(t *testing.T) {
 		n     int
 		noise func(*rand.Rand) float64
 		steps map[int]float64
-		least float64 // share of sequences in which exactly these are found, each at most one run off
+		least float64 // minimum share of sequences in which exactly these changes are found, each within one run
 	}{
 		{"a loss of 10 %", 30, normalNoise(.02), map[int]float64{18: .9}, .93},
 		{"the same with outliers", 40, heavy, map[int]float64{20: .9}, .85},
@@ -112,20 +112,20 @@ func TestChangePointsEdges(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	// One odd run is no change.
+	// A single deviating run is not a change.
 	odd := levels(rand.New(rand.NewPCG(1, 1)), 30, normalNoise(.01), nil)
 	odd[12] -= 1
 	if got := ChangePoints(odd); len(got) > 0 {
 		t.Errorf("an outlier: %+v", got)
 	}
-	// Of a long sequence only the end is looked at.
+	// ChangePoints only examines the end of a long sequence.
 	long := levels(rand.New(rand.NewPCG(1, 2)), MostPoints+100, normalNoise(.01), map[int]float64{50: .5, MostPoints: .5})
 	if got := ChangePoints(long); len(got) != 1 || got[0].Index != MostPoints {
 		t.Errorf("a long sequence: %+v", got)
 	}
 }
 
-// The unit does not matter, nor does the direction of better.
+// The result does not depend on the unit or on which direction is better.
 func TestChangePointsScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		xs := rapid.SliceOfN(rapid.Float64Range(0, 1), 10, 30).Draw(t, "xs")

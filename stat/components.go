@@ -6,22 +6,23 @@ import (
 	"math"
 )
 
-// Components are the parts of the variance of a setup's values, on the scale of the values (for example logarithms
-// of rates): between the seconds of a trial, and between trials beyond that. Together they determine the best
-// length of a trial.
+// Components contains the components of the variance of a setup's values: between the seconds of a trial, and
+// between trials beyond that. They are on the scale of the values (for example logarithms of rates). Together they
+// determine the best trial length.
 type Components struct {
-	Within  float64 // variance of a second about its trial's mean, inflated for Lag1
-	Between float64 // variance of the trials' true means; below 0 if the seconds explain all of it
-	Lag1    float64 // lag-one autocorrelation of the seconds within a trial, 0 where it is not positive
-	Seconds float64 // mean length of a trial, in values
+	Within  float64 // variance of a second about its trial's mean, corrected for Lag1
+	Between float64 // variance of the trials' true means; below 0 if the seconds explain all of the variance
+	Lag1    float64 // lag-one autocorrelation of the seconds within a trial; 0 if not positive
+	Seconds float64 // mean length of a trial, in number of values
 	Trials  int
 }
 
-// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i, by the unbiased estimators
-// of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the trials'
-// variances, Between the variance of their means less the part that Within explains. Neighbouring seconds are
-// correlated, so that Within is first inflated by (1+φ)/(1−φ), the variance inflation of an AR(1) mean. It is 1
-// for independent seconds, which the paper assumes. Two trials of three values each are needed.
+// VarianceComponents splits the variance of trials[i][j], the j-th second of trial i. It uses the unbiased
+// estimators of Kalibera & Jones (Rigorous Benchmarking in Reasonable Time, ISMM'13, 6): Within is the mean of the
+// trials' variances. Between is the variance of their means minus the part that Within explains. Neighbouring
+// seconds are correlated, so Within is first multiplied by (1+φ)/(1−φ), the variance inflation of an AR(1) mean.
+// The paper assumes independent seconds, for which this factor is 1. VarianceComponents needs two trials with three
+// values each.
 func VarianceComponents(trials [][]float64) (Components, error) {
 	var c Components
 	if len(trials) < 2 {
@@ -46,8 +47,8 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	}
 	c.Trials, c.Seconds = len(trials), 1/inverse
 	c.Lag1 = math.Min(math.Max(lag, 0), maxLag)
-	// Correlated seconds vary less about their mean: n − inflation parts of the sum of squares remain, and n − 1
-	// for independent seconds.
+	// Correlated seconds vary less about their mean. Of the sum of squares, n − inflation parts remain, instead of
+	// n − 1 for independent seconds.
 	n, inflation := c.Seconds, (1+c.Lag1)/(1-c.Lag1)
 	c.Within = within * inflation * (n - 1) / math.Max(n-inflation, n/4)
 	_, sd := meanSD(means)
@@ -55,17 +56,17 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	return c, nil
 }
 
-// maxLag bounds the inflation: above 0.95, ten seconds give nearly no information about φ.
+// maxLag limits the inflation. Above 0.95, ten seconds give almost no information about φ.
 const maxLag = 0.95
 
 var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")
 
-// TrialLength returns the length of a trial, in the unit of its values (seconds), that gives the narrowest
-// interval for the time spent: √(setup · Within/Between), where setup is the time of a trial besides its window
-// (start, ramp, settling) in the same unit (Kalibera & Jones, ISMM'13, 6.2; earlier as the optimal allocation of
-// two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than their seconds explain,
-// longer is always better, and the result is most. It is between least and most. An invalid setup or bounds are
-// errors.
+// TrialLength returns the trial length that gives the narrowest interval per unit of time, in the unit of the
+// values (seconds): √(setup · Within/Between). setup is the time that a trial takes in addition to its window
+// (start, ramp, settling), in the same unit (Kalibera & Jones, ISMM'13, 6.2; earlier as the optimal allocation of
+// two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than their seconds explain, a
+// longer trial is always better, and the result is most. The result is between least and most. It is an error if
+// setup or the bounds are invalid.
 func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	if !(least > 0 && least <= most) {
 		return math.NaN(), errLength
@@ -77,7 +78,7 @@ func TrialLength(c Components, setup, least, most float64) (float64, error) {
 		if c.Within > 0 {
 			return most, nil
 		}
-		return least, nil // nothing varies
+		return least, nil // all values are equal
 	}
 	return math.Min(math.Max(math.Sqrt(setup*c.Within/c.Between), least), most), nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func ExampleRatio() {
-	host := []float64{11500, 11900, 11200, 11700, 11400, 11600} // IOPS, a round each
+	host := []float64{11500, 11900, 11200, 11700, 11400, 11600} // IOPS, one value per round
 	guest := []float64{5400, 5600, 5150, 5500, 5300, 5350}
 	r, err := stat.Ratio(host, guest, iotax.Up, stat.AlphaPerLook)
 	if err != nil {
@@ -57,7 +57,7 @@ func ExampleQuantile() {
 }
 
 func ExampleQuantileRatio() {
-	// Two I/Os of a hundred take 10 ms on the target, and one of two hundred on the baseline.
+	// On the target, 2 of 100 I/Os take 10 ms. On the baseline, it is 1 of 200.
 	var baseline, target []iotax.Histogram
 	for round := range uint64(8) {
 		baseline = append(baseline, iotax.Histogram{Bins: []iotax.Bin{{Value: 100e-6, Count: 20_000}, {Value: 10e-3, Count: 100 + round}}})
@@ -76,7 +76,7 @@ func ExampleQuantileRatio() {
 }
 
 func ExampleLittle() {
-	// The host kept 900 I/Os in flight where the guest kept 64: not like for like.
+	// The host had 900 I/Os in flight, but the guest only 64, so they are not comparable.
 	fmt.Printf("%.0f and %.0f\n",
 		stat.Little(stat.Flow{Rate: 300_000, Latency: 3e-3}),
 		stat.Little(stat.Flow{Rate: 32_000, Latency: 2e-3}))

@@ -8,15 +8,15 @@ import (
 	"iotax"
 )
 
-// MinBeyond is the least number of observations beyond a quantile that is reported.
+// MinBeyond is the minimum number of observations beyond a quantile that is reported.
 const MinBeyond = 100
 
-// HistogramError is the relative error of a quantile from fio's json+ bins, about 1/128. Latencies that differ by
-// less count as equal.
+// HistogramError is the relative error of a quantile from fio's json+ bins, about 1/128. Latencies with a smaller
+// difference count as equal.
 const HistogramError = 1.0 / 128
 
-// Merge adds up histograms of one quantity, so that a quantile is computed over all trials: percentiles of single
-// trials must not be averaged. The result has the name and unit of the first histogram. Without any it is empty.
+// Merge adds up histograms of one quantity, to compute a quantile over all trials. Percentiles of single trials
+// must not be averaged. The result has the name and unit of the first histogram. It is empty if hs is empty.
 func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	var out iotax.Histogram
 	if len(hs) == 0 {
@@ -29,8 +29,8 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	return out
 }
 
-// Add adds b to the sum a, and reuses a's memory: tools count on a fixed grid, so that a usually has most of b's
-// values.
+// Add returns the sum of a and b, and reuses the memory of a. Load generators count on a fixed grid, so a usually
+// contains most of the values in b.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {
@@ -60,7 +60,7 @@ func Add(a, b iotax.Histogram) iotax.Histogram {
 
 func byValue(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) }
 
-// addBins appends the sum of a and b, both in order, to to, without empty bins.
+// addBins appends the sum of a and b to to. Both must be sorted. It omits empty bins.
 func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	for len(a) > 0 || len(b) > 0 {
 		var bin iotax.Bin
@@ -78,9 +78,9 @@ func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	return to
 }
 
-// Quantile returns the q quantile of a histogram by nearest rank: the smallest value with at least q·n
-// observations at or below it (Hyndman & Fan 1996, type 1). ok reports that at least MinBeyond observations are
-// beyond that rank, on the side of the nearer tail. The value is NaN for an empty histogram or q outside [0, 1].
+// Quantile returns the q quantile of a histogram by nearest rank: the smallest value with at least q·n observations
+// at or below it (Hyndman & Fan 1996, type 1). ok reports whether at least MinBeyond observations are beyond that
+// rank, on the side of the nearer tail. The value is NaN if the histogram is empty or q is outside [0, 1].
 func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	n, rank := rankOf(h, q)
 	if rank == 0 {
@@ -95,14 +95,15 @@ func Quantile(h iotax.Histogram, q float64) (value float64, ok bool) {
 	return math.NaN(), false
 }
 
-// Beyond returns the number of observations beyond the q quantile, on the side of the nearer tail. It is 0 for an
-// empty histogram or q outside [0, 1].
+// Beyond returns the number of observations beyond the q quantile, on the side of the nearer tail. It returns 0 if
+// the histogram is empty or q is outside [0, 1].
 func Beyond(h iotax.Histogram, q float64) int {
 	n, rank := rankOf(h, q)
 	return int(min(n-rank, rank))
 }
 
-// rankOf returns the number of observations and the rank of the q quantile, from 1; 0 if there is none.
+// rankOf returns the number of observations and the rank of the q quantile, from 1. It returns 0, 0 if there is no
+// quantile.
 func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
 	for _, b := range h.Bins {
 		n += b.Count
@@ -110,17 +111,17 @@ func rankOf(h iotax.Histogram, q float64) (n, rank uint64) {
 	if n == 0 || !(q >= 0 && q <= 1) {
 		return 0, 0
 	}
-	// The factor keeps 0.99·100000 at rank 99000 in spite of rounding.
+	// The factor compensates for rounding, so that 0.99·100000 has the rank 99000.
 	return n, max(1, uint64(math.Ceil(q*float64(n)*(1-1e-12))))
 }
 
-// A Flow is I/O of one kind: its rate in 1/s and its mean latency in seconds.
+// A Flow is one type of I/O: its rate in 1/s and its mean latency in seconds.
 type Flow struct {
 	Rate, Latency float64
 }
 
-// Little returns the mean number of I/Os in flight, Σ rate × latency (Little 1961), which is the reached depth. It
-// is NaN if a rate or latency is NaN, infinite or negative.
+// Little returns the mean number of I/Os in flight, Σ rate × latency (Little 1961). This is the queue depth that
+// was reached. It is NaN if a rate or latency is NaN, infinite or negative.
 func Little(flows ...Flow) float64 {
 	var depth float64
 	for _, f := range flows {

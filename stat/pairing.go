@@ -8,24 +8,25 @@ import (
 	"iotax"
 )
 
-// A Pairing takes the trials of one workload in any order, and keeps of each only the data for Pairs: the value,
-// and for a quantile the histogram. A run of thousands of rounds needs its pairs after each round.
+// A Pairing collects the trials of one workload in any order. Of each trial it keeps only the data for Pairs: the
+// value, and the histogram if the metric is a quantile. A run with thousands of rounds needs its pairs after each
+// round.
 type Pairing struct {
-	Metric   string // whose values are paired
-	SetAside bool   // leave out rounds that SetAside discards
+	Metric   string // the metric to pair
+	SetAside bool   // omit rounds that SetAside discards
 
-	quantile float64 // of the histograms; 0 if the metric is no quantile
+	quantile float64 // quantile of the histograms; 0 if the metric is not a quantile
 	of       string  // name of the histograms
 
 	targets []string
-	better  []iotax.Better // of the values of each target
+	better  []iotax.Better // better direction of the values of each target
 	kept    []kept
 }
 
-// kept is the kept data of a trial.
+// kept is the data that a Pairing keeps of a trial.
 type kept struct {
-	value  float64 // NaN with only the histogram
-	tail   *Tail   // of a quantile
+	value  float64 // NaN if the trial only has the histogram
+	tail   *Tail   // for a quantile
 	round  int
 	target int32
 	start  int16
@@ -35,13 +36,13 @@ type kept struct {
 type mark uint8
 
 const (
-	measured  mark = 1 << iota // it has the value
-	valid                      // it neither failed nor is discarded
-	condemned                  // it is valid, with an error about the value
+	measured  mark = 1 << iota // the trial has the value
+	valid                      // the trial neither failed nor was discarded
+	condemned                  // the trial is valid, but has an error finding about the value
 	discarded
 )
 
-// Add adds a trial. It does not keep t.
+// Add adds a trial. It does not retain t.
 func (p *Pairing) Add(t *iotax.Trial) {
 	if p.targets == nil {
 		p.of, p.quantile, _ = iotax.Quantile(p.Metric)
@@ -80,13 +81,14 @@ func (p *Pairing) Measured(target string) bool {
 	return slices.ContainsFunc(p.kept, func(k kept) bool { return int(k.target) == i && k.marks&measured != 0 })
 }
 
-// Pairs returns the values for the baseline and for the target as the function Pairs does.
+// Pairs returns the values for the baseline and the target, like the function Pairs.
 func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better iotax.Better) {
 	values, _, _, better := p.Sides(baseline, target)
 	return values[0], values[1], better
 }
 
-// Sides returns the values of Pairs, the tails of a quantile: as many where all rounds have them, and the start of each pair.
+// Sides returns the values of Pairs and the start of each pair. For a quantile it also returns the tails. They have
+// the same number of elements as the values if all rounds have tails.
 func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {
@@ -101,8 +103,8 @@ func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2]
 	return values, tails, starts, better
 }
 
-// Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. The
-// interval is that of QuantileRatio for a quantile of histograms, else that of Ratio.
+// Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. It uses
+// QuantileRatio for a quantile of histograms, and Ratio otherwise.
 func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
 	d, rounds, err := p.logRatios(baseline, target, &o)
 	if err != nil {
@@ -125,9 +127,9 @@ func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, r
 	return d, len(values[0]), err
 }
 
-// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds,
-// or from their tails if the metric is a quantile and all rounds have them. It sets o.Hidden. o.Starts has the start of each
-// round. Where rounds are pooled, they are those of a start, and LogRatios clears o.Starts.
+// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds.
+// If the metric is a quantile and all rounds have tails, it uses the tails. It sets o.Hidden. o.Starts must contain
+// the start of each round. If LogRatios pools rounds, it pools those of each start and clears o.Starts.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
 		return PairTails(tails, quantile, o)
@@ -171,9 +173,9 @@ func (p *Pairing) pairs(baseline, target string) (pairs [][2]*kept, better iotax
 	return pairs, better
 }
 
-// Pairs returns the values of metric for the baseline and for the target under a workload, a pair for each valid
-// round in order, and which direction of the metric is better. A round is valid if both trials succeeded and have
-// the metric, and no trial of it, on any target, is discarded.
+// Pairs returns the values of metric for the baseline and the target under a workload, one pair for each valid
+// round, in order. It also returns which direction of the metric is better. A round is valid if both trials
+// succeeded and have the metric, and no trial of the round, on any target, is discarded.
 func Pairs(trials []*iotax.Trial, workload, metric, baseline, target string) (base, other []float64, better iotax.Better) {
 	p := Pairing{Metric: metric}
 	for _, t := range trials {

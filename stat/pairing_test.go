@@ -10,8 +10,8 @@ import (
 	"iotax"
 )
 
-// What a Pairing says after each trial is what the report will say of the trials so far, whatever becomes of them and in
-// whichever order they come.
+// A Pairing returns the same result after each trial as the report computes from the trials so far, whatever their
+// outcome and order.
 func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []string{"b", "t", "u"}
@@ -39,7 +39,7 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 		trials = rapid.Permutation(trials).Draw(t, "order")
 		for i, x := range trials {
 			p.Add(x)
-			for _, target := range targets { // the baseline with itself, too
+			for _, target := range targets { // includes the baseline with itself
 				b, o, better := p.Pairs("b", target)
 				b2, o2, better2 := naivePairs(SetAside(trials[:i+1]), "b", target)
 				if fmt.Sprint(b, o, better) != fmt.Sprint(b2, o2, better2) {
@@ -50,7 +50,7 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	})
 }
 
-// naivePairs is the definition: of each round in turn.
+// naivePairs implements the definition: it examines one round after another.
 func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []float64, better iotax.Better) {
 	for round := range len(trials) + 100 {
 		var b, o []float64
@@ -76,7 +76,7 @@ func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []f
 	return base, other, better
 }
 
-// Thousands of rounds leave nothing in the tables that all runs share, and a few bytes each in the pairing.
+// After thousands of rounds, the shared tables contain nothing, and the pairing uses only a few bytes per round.
 func TestManyRoundsKeepLittle(t *testing.T) {
 	const rounds = 3000
 	p := Pairing{Metric: "m", SetAside: true}

@@ -34,7 +34,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// In which order the trials of a round ran, or were stored, changes nothing.
+// The result does not depend on the order in which the trials of a round ran or were stored.
 func TestPairsOrderInsideRounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []string{"b", "t", "u", "v"}

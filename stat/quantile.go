@@ -11,12 +11,12 @@ import (
 	"iotax"
 )
 
-// TooFewBeyond is the error of QuantileRatio for trials that are too short for the quantile.
+// TooFewBeyond is the error of QuantileRatio if trials are too short for the quantile.
 type TooFewBeyond struct {
 	Quantile float64
-	Have     int     // I/Os beyond the quantile in the trials of one side, if all rounds were like those with the fewest
+	Have     int     // I/Os beyond the quantile in the trials of one side, if all rounds had as few as the worst rounds
 	Need     int     // MinBeyond
-	Longer   float64 // factor by which trials must be longer; +Inf without any I/O
+	Longer   float64 // factor by which trials must be longer; +Inf if there were no I/Os
 }
 
 func (e *TooFewBeyond) Error() string {
@@ -27,7 +27,7 @@ func (e *TooFewBeyond) Error() string {
 	return s
 }
 
-// Hint returns a hint for trials of that length.
+// Hint returns a hint for trials with this length.
 func (e *TooFewBeyond) Hint(trial time.Duration) string {
 	if math.IsInf(e.Longer, 1) || trial <= 0 {
 		return "use longer trials (`--trial`)"
@@ -38,24 +38,25 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 // QuantileName returns the name of a quantile: "p99.9" for 0.999.
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
-// QuantileRatio estimates the ratio of a quantile of a latency of a target to that of the baseline. The i-th histograms are
-// those of the i-th round that counts, in the order of the rounds. The Effect is oriented like every other: 2 is half the
-// latency.
+// QuantileRatio estimates the ratio of a latency quantile of a target to that of the baseline. The i-th histograms
+// are from the i-th valid round, in round order. The Effect is oriented like every other: 2 means half the latency.
 //
-// The evidence is one log ratio of quantiles a round, as for any value (Estimate), where each trial has MinBeyond I/Os beyond
-// the quantile. Where trials have fewer, successive rounds are pooled: into as many groups of equal size as have MinBeyond I/Os
-// beyond on both sides, but not into fewer than LeastTrials, with one log ratio of the quantiles of the merged histograms a
-// group. These are the batches of the simulation of queues (Seila 1982, A batching approach to quantile estimation), made of
-// whole rounds, so that I/Os that share a trial never count as replicates. N is the number of groups. Groups with fewer than
-// MinBeyond I/Os beyond between them are refused with a *TooFewBeyond. Fewer than LeastTrials rounds have an estimate and no
-// bounds.
+// If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as
+// for any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as
+// many groups as have MinBeyond I/Os beyond the quantile on both sides, but at least LeastTrials groups. Each group
+// contributes one log ratio of the quantiles of the merged histograms. These groups are the batches of queueing
+// simulation (Seila 1982, A batching approach to quantile estimation). They consist of whole rounds, so that I/Os
+// from the same trial never count as replicates. N is the number of groups. QuantileRatio returns a *TooFewBeyond
+// if all groups together have fewer than MinBeyond I/Os beyond the quantile. With fewer than LeastTrials rounds,
+// the result has an estimate and no bounds.
 //
-// Nothing is assumed about the shape of the latencies, and within a trial they may be correlated in any way. The ratio is that
-// of the geometric means of the groups' quantiles: where trials differ much (in moods, or in the stalls that they meet) it is
-// not the ratio of the quantiles of all I/Os together, unless both sides differ in the same way.
+// QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
+// correlated in any way. The ratio is that of the geometric means of the groups' quantiles. If trials differ much
+// (in their state, or in the stalls that they meet), it is not the ratio of the quantiles of all I/Os together,
+// unless both sides differ in the same way.
 //
-// A quantile is interpolated in its bin as grouped data are, as far as the bin is a small part of the tail beyond. What the
-// bins hide widens the interval on both ends (see logQuantile).
+// A quantile is interpolated within its bin as for grouped data, if the bin is a small part of the tail beyond it.
+// The uncertainty within the bins widens the interval on both ends (see logQuantile).
 func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Effect, error) {
 	d, err := PairTails([2][]Tail{Tails(baseline, q), Tails(target, q)}, q, &o)
 	if err != nil {
@@ -64,15 +65,15 @@ func QuantileRatio(baseline, target []iotax.Histogram, q float64, o Options) (Ef
 	return Estimate(d, o)
 }
 
-// A Tail has the data of a trial for the ratio of a quantile.
+// A Tail contains the data of a trial for the ratio of a quantile.
 type Tail struct {
 	Log    float64 // logarithm of the quantile of the trial, even with fewer than MinBeyond I/Os beyond it; NaN if it is not positive
-	Hidden float64 // see logQuantile
-	N      float64 // I/Os
+	Hidden float64 // maximum error of Log; see logQuantile
+	N      float64 // number of I/Os
 	Bins   []iotax.Bin
 }
 
-// TailOf returns the tail of a trial with these bins, in ascending order, which it keeps.
+// TailOf returns the tail of a trial with these bins. The bins must be in ascending order. The tail retains them.
 func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	var n uint64
 	for i := range bins {
@@ -83,14 +84,14 @@ func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	return t
 }
 
-// Alone reports whether the trial has MinBeyond I/Os beyond the quantile. If so on both sides in all rounds, no
-// Bins are needed.
+// Alone reports whether the trial has MinBeyond I/Os beyond the quantile. If this is true for both sides in all
+// rounds, Bins are not needed.
 func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 
-// Pool keeps the bins that the quantile of several trials together can depend on. least is the smallest Log of
-// them. The I/Os below are added up in one bin.
+// Pool keeps only the bins that can affect the quantile of several trials together. least is the smallest Log of
+// these trials. Pool adds up the I/Os below in one bin.
 func (t *Tail) Pool(bins []iotax.Bin, least float64) {
-	from := math.Exp(least) * (1 - 4*HistogramError) // the quantile's bin, and a neighbour that its width depends on
+	from := math.Exp(least) * (1 - 4*HistogramError) // includes the quantile's bin and the neighbour that determines its width
 	low := 0
 	for low < len(bins) && bins[low].Value < from {
 		low++
@@ -102,7 +103,7 @@ func (t *Tail) Pool(bins []iotax.Bin, least float64) {
 	}
 }
 
-// Tails returns the tails of trials.
+// Tails returns the tail of each histogram.
 func Tails(hs []iotax.Histogram, q float64) []Tail {
 	out := make([]Tail, len(hs))
 	for i, h := range hs {
@@ -111,12 +112,12 @@ func Tails(hs []iotax.Histogram, q float64) []Tail {
 	return out
 }
 
-// beyond is how many of n I/Os are beyond the quantile, on the side of the nearer tail.
-func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // 0.1·1000 is 100
+// beyond returns how many of n I/Os are beyond the quantile, on the side of the nearer tail.
+func beyond(n, q float64) float64 { return math.Min(1-q, q) * n * (1 + 1e-12) } // the factor makes 0.1·1000 exactly 100
 
-// PairTails returns the log ratios that QuantileRatio is estimated from, one a group of rounds. It sets o.Hidden. If the rounds
-// have several starts (o.Starts) and are pooled, each start is a group: a mood of a start must not count as several. PairTails
-// then clears o.Starts.
+// PairTails returns the log ratios that QuantileRatio uses, one per group of rounds. It sets o.Hidden. If the
+// rounds have several starts (o.Starts) and must be pooled, each start is a group, because the state of one start
+// must not count several times. PairTails then clears o.Starts.
 func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) {
 	baseline, target := tails[0], tails[1]
 	if len(baseline) != len(target) {
@@ -129,7 +130,7 @@ func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) 
 	if rounds == 0 {
 		return nil, errors.New("estimate ratio: no round has both the target and the baseline")
 	}
-	fewest := make([]float64, rounds) // beyond the quantile, on either side
+	fewest := make([]float64, rounds) // I/Os beyond the quantile, on the side with fewer
 	for i := range fewest {
 		fewest[i] = beyond(math.Min(baseline[i].N, target[i].N), q)
 	}
@@ -160,7 +161,7 @@ func PairTails(tails [2][]Tail, q float64, o *Options) (d []float64, err error) 
 	return d, nil
 }
 
-// boundsOf returns where each start begins in the order of the rounds, and the number of rounds.
+// boundsOf returns the index of the first round of each start, and the number of rounds.
 func boundsOf(starts []int) (bounds []int) {
 	for i, s := range starts {
 		if i == 0 || s != starts[i-1] {
@@ -170,10 +171,11 @@ func boundsOf(starts []int) (bounds []int) {
 	return append(bounds, len(starts))
 }
 
-// groupsOf is into how many groups of successive rounds trials are pooled that have so many I/Os beyond the quantile: each group has
-// MinBeyond, or least groups have that together.
+// groupsOf returns the number of groups of successive rounds for pooling. beyond contains the I/Os beyond the
+// quantile of each round. Each group has MinBeyond of them, or else there are `least` groups that have MinBeyond
+// together.
 func groupsOf(beyond []float64, q float64, least int) (int, error) {
-	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // no group of more would have as many as the mean
+	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // more groups would have a mean below MinBeyond
 	for groups > least && smallest(beyond, groups) < MinBeyond {
 		groups--
 	}
@@ -183,8 +185,8 @@ func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	return groups, nil
 }
 
-// GroupQuantiles returns the quantile of each group of successive trials, pooled as for QuantileRatio, in at least
-// least groups.
+// GroupQuantiles returns the quantile of each group of successive trials. It pools them like QuantileRatio, in at
+// least `least` groups.
 func GroupQuantiles(of []Tail, q float64, least int) ([]float64, error) {
 	have := make([]float64, len(of))
 	for i := range of {
@@ -206,7 +208,7 @@ func together(of []Tail, q float64) (value, hidden float64) {
 	return logQuantile(of, q)
 }
 
-// smallest returns the smallest sum of groups of successive elements.
+// smallest returns the smallest sum when xs is divided into groups of successive elements.
 func smallest(xs []float64, groups int) float64 {
 	least := math.Inf(1)
 	for g := range groups {
@@ -215,22 +217,24 @@ func smallest(xs []float64, groups int) float64 {
 	return least
 }
 
-// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its largest error, because
-// I/Os are known by bin. It is NaN for a quantile that is not positive. Bins extend half way to their neighbours,
+// logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. The error
+// exists because only the bin of each I/O is known. value is NaN if the quantile is not positive. Bins extend half
+// way to their neighbours, but at most by HistogramError.
 // but at most by HistogramError.
 //
-// If the distribution is wide compared with the bin, linear interpolation in the bin is nearly exact. Its rank,
-// q·n, is Hazen's (Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak, as
-// of a device that always takes the same time, the quantile may be anywhere in it: the result is the middle, and
-// half the bin is hidden. A bin is a peak as far as the smaller of its neighbours has fewer observations, if it
-// has at least a tenth of those beyond the quantile. Between the two everything is in proportion.
+// If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses
+// the rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak,
+// as for a device that always takes the same time, the quantile may be anywhere in the bin. The result is then the
+// middle, and hidden is half the bin. A bin is a peak to the extent that the smaller of its neighbours has fewer
+// observations, if the bin has at least a tenth of the observations beyond the quantile. Between the two cases, the
+// result is interpolated.
 func logQuantile(of []Tail, q float64) (value, hidden float64) {
 	rest, n := make([][]iotax.Bin, len(of)), 0.
 	for i, t := range of {
 		rest[i] = t.Bins
 		n += t.N
 	}
-	// From the top of all histograms together, because a high quantile is near it.
+	// Start at the top of all histograms together, because a high quantile is near it.
 	var up iotax.Bin
 	bin, down, below := popLargest(rest), popLargest(rest), n
 	for below -= float64(bin.Count); down.Count > 0 && below >= q*n; below -= float64(bin.Count) {
@@ -252,8 +256,8 @@ func logQuantile(of []Tail, q float64) (value, hidden float64) {
 	return math.Log(edge[0] + at*(edge[1]-edge[0])), peak * math.Log(edge[1]/edge[0]) / 2
 }
 
-// popLargest removes the bins of the largest value from rest, and returns their sum, or a bin with count 0 if all
-// are removed.
+// popLargest removes the bins with the largest value from rest, and returns their sum. If rest has no bins left, it
+// returns a bin with count 0.
 func popLargest(rest [][]iotax.Bin) (top iotax.Bin) {
 	for _, bins := range rest {
 		if n := len(bins); n > 0 && (top.Count == 0 || bins[n-1].Value > top.Value) {

@@ -10,7 +10,7 @@ import (
 	"iotax"
 )
 
-// fioBin is the value that fio counts a latency of so many nanoseconds at (stat.c, plat_idx_to_val).
+// fioBin returns the value of the bin in which fio counts a latency in nanoseconds (stat.c, plat_idx_to_val).
 func fioBin(ns float64) float64 {
 	if ns < 128 {
 		return math.Floor(ns) * 1e-9
@@ -20,7 +20,8 @@ func fioBin(ns float64) float64 {
 	return (math.Floor(ns/width) + .5) * width * 1e-9
 }
 
-// drawn is a histogram of n latencies of a scale in seconds whose logarithms have the standard deviation sigma.
+// drawn returns a histogram of n latencies around scale (in seconds). Their logarithms have the standard deviation
+// sigma.
 func drawn(r *rand.Rand, n int, scale, sigma float64) iotax.Histogram {
 	counts := map[float64]uint64{}
 	for range n {
@@ -38,7 +39,7 @@ func histogramOf(counts map[float64]uint64) iotax.Histogram {
 	return h
 }
 
-// rounds are the histograms of two sides whose scales differ by ratio, and which have trials of their own noise.
+// rounds returns the histograms of two sides whose scales differ by ratio. Each trial has its own noise.
 func rounds(r *rand.Rand, rounds, n int, sigma, noise, ratio float64) (b, t []iotax.Histogram) {
 	for range rounds {
 		b = append(b, drawn(r, n, 100e-6*math.Exp(noise*r.NormFloat64()), sigma))
@@ -55,14 +56,14 @@ func TestQuantileRatio(t *testing.T) {
 	}{
 		{.5, .62, 6, 2000, 6},
 		{.99, .5, 6, 10_000, 6},
-		{.99, 1.05, 12, 5_000, 6}, // two rounds a group
-		{.99, .9, 13, 5_000, 6},   // and three in one
-		{.9, 2, 30, 1000, 30},     // exactly 100 beyond
-		{.999, .8, 30, 20_000, 6}, // five rounds a group
+		{.99, 1.05, 12, 5_000, 6}, // two rounds per group
+		{.99, .9, 13, 5_000, 6},   // and one group with three rounds
+		{.9, 2, 30, 1000, 30},     // exactly 100 I/Os beyond
+		{.999, .8, 30, 20_000, 6}, // five rounds per group
 		{.1, .8, 8, 1000, 8},      // the nearer tail is the lower one
 	} {
 		base, target := rounds(r, c.rounds, c.n, .5, .02, c.ratio)
-		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // so that a sound estimate is never outside
+		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // so that a sound interval always contains the ratio
 		if err != nil || e.N != c.groups || !e.Contains(c.ratio) || math.Abs(math.Log(e.Estimate/c.ratio)) > .1 {
 			t.Errorf("%s of %d rounds of %d: %+v, %v", QuantileName(c.q), c.rounds, c.n, e, err)
 		}
@@ -76,7 +77,8 @@ func TestQuantileRatio(t *testing.T) {
 	}
 }
 
-// A trial with MinBeyond I/Os beyond is evidence by itself: the estimate is that of the quantiles of the trials.
+// If each trial has MinBeyond I/Os beyond the quantile, the result is the Estimate from the quantiles of the
+// trials.
 func TestQuantileRatioIsEstimate(t *testing.T) {
 	base, target := rounds(rand.New(rand.NewPCG(3, 4)), 8, 20_000, .5, .1, .7)
 	e, err := QuantileRatio(base, target, .99, Options{})
@@ -108,7 +110,7 @@ func TestTooFewBeyond(t *testing.T) {
 	}{
 		{.999, 30, 2_000, TooFewBeyond{.999, 60, 100, 100. / 60}},
 		{.99, 6, 400, TooFewBeyond{.99, 24, 100, 100. / 24}},
-		{.99, 11, 1_000, TooFewBeyond{.99, 60, 100, 100. / 60}}, // one of six groups of eleven rounds has one round
+		{.99, 11, 1_000, TooFewBeyond{.99, 60, 100, 100. / 60}}, // six groups of eleven rounds: one group has only one round
 		{.99, 3, 1_000, TooFewBeyond{.99, 30, 100, 100. / 30}},
 		{.5, 8, 0, TooFewBeyond{.5, 0, 100, math.Inf(1)}},
 	} {
@@ -134,8 +136,8 @@ func TestTooFewBeyond(t *testing.T) {
 	}
 }
 
-// A device that always takes the same time is in one bin, and the interval is that bin's: it must hold every ratio that
-// such histograms may come from, and p must not find a difference.
+// All latencies of a device that always takes the same time are in one bin. The interval is as wide as that bin: it
+// must contain every ratio that could produce such histograms, and p must not show a difference.
 func TestQuantileRatioWithinOneBin(t *testing.T) {
 	one := slices.Repeat([]iotax.Histogram{histogramOf(map[float64]uint64{fioBin(100_100): 50_000})}, 8)
 	for _, q := range []float64{.5, .99} {

@@ -13,31 +13,33 @@ import (
 	"iotax"
 )
 
-// An Effect is a ratio and its parts: of a target to the baseline, paired by round, or of two samples that were
-// not interleaved. It is oriented: 2 is twice as good, for every metric.
+// An Effect is a ratio and its parts. It compares a target with the baseline, paired by round, or two samples that
+// were not interleaved. It is oriented: for every metric, 2 means twice as good.
 type Effect struct {
 	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the smaller sample
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
-	T             Interval // exp of the paired t interval, or of Welch's
+	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
-	// Exact reports that Rank has the level. If not (six rounds at 97.2 %, three values against three at 95 %),
-	// its bounds are the whole range. The hull still has its level for normal noise, but not for other noise.
+	// Exact reports whether Rank has the requested level. If not (six rounds at 97.2 %, or three values against
+	// three at 95 %), its bounds are the whole range. The hull then has its level for normal noise, but not for
+	// other noise.
 	Exact bool
 
-	// P is the largest alpha at which the hull still contains 1, see EffectP and ChangeP. NaN where there is no interval.
+	// P is the largest alpha at which the hull still contains 1; see EffectP and ChangeP. It is NaN without an
+	// interval.
 	P float64
 
-	SD float64 // sample standard deviation of log ratios, not widened; NaN for one round or without pairs
+	SD float64 // sample standard deviation of the log ratios, not widened; NaN for one round or unpaired samples
 
-	Starts *StartSpread // by level, if the rounds have several starts; else nil
+	Starts *StartSpread // set if the rounds have several starts; nil otherwise
 }
 
-// A Change is an Effect of Unpaired or EstimateChange. Its interval covers the noise inside each sample. A drift
-// between the samples is in the estimate, but not in the interval.
+// A Change is the Effect that Unpaired or EstimateChange returns. Its interval covers the noise within each sample.
+// A drift between the samples affects the estimate, but not the interval.
 type Change = Effect
 
-// MarshalJSON writes the interval, n, the Hodges-Lehmann estimate and p.
+// MarshalJSON encodes the interval, n, the Hodges-Lehmann estimate and p.
 func (e Effect) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Estimate      iotax.Number `json:"estimate"`
@@ -54,34 +56,35 @@ func noEffect(n int) Effect {
 	return Effect{Interval: none(n), T: none(n), Rank: none(n), HodgesLehmann: math.NaN(), P: math.NaN(), SD: math.NaN()}
 }
 
-// Options configure Estimate.
+// Options configures Estimate.
 type Options struct {
 	Alpha float64 // 1 − level; 0 means 0.05
 
-	// Autocorrelation is φ, the lag-one autocorrelation of d from calibration. Above 0 it widens the t interval by
+	// Autocorrelation is φ, the lag-one autocorrelation of d from calibration. Above 0, it widens the t interval by
 	// Widening(φ). It must be below 1.
 	Autocorrelation float64
 
-	// Least is the number of rounds, or of values on each side, from which there is an interval. 0 means
-	// LeastTrials, which reports use.
+	// Least is the minimum number of rounds, or of values on each side, for an interval. 0 means LeastTrials, which
+	// reports use.
 	Least int
 
-	// Hidden is the largest error of d, the same for all of d, because observations are known by bin
-	// (PairTails). Both bounds move outwards by it.
+	// Hidden is the maximum error of each element of d, because only the bins of observations are known
+	// (PairTails). Both bounds move outwards by Hidden.
 	Hidden float64
 
-	// Starts has the start of each d, in which it was measured (iotax.Trial.StartIndex). If there are several, the
-	// interval holds over starts, too: the estimate is the mean of the starts' means, and the hull is that of both
-	// intervals of these means and both of the rounds. A mood that a start decides, such as the placement of a file,
-	// lasts until the next, so that rounds alone agree by chance.
+	// Starts contains the start in which each element of d was measured (iotax.Trial.StartIndex). If there are
+	// several starts, the interval also covers the variation between starts: the estimate is the mean of the
+	// starts' means, and the hull covers both intervals of these means and both intervals of the rounds. Some
+	// effects are random per start and last until the next one, such as the placement of a file. Rounds of one
+	// start then agree by chance.
 	Starts []int
 }
 
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
 
-// Pair returns the log ratios d_b = ln(target_b/baseline_b), negated if less is better, so that a positive d is a
-// gain. The slices are paired by round. A value without a logarithm (zero, negative, NaN or infinite) is an error
-// that names it.
+// Pair returns the log ratios d_b = ln(target_b/baseline_b), negated if less is better, so that a positive d is an
+// improvement. The slices are paired by round. It returns an error that names the first value without a logarithm
+// (zero, negative, NaN or infinite).
 func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
 		return nil, fmt.Errorf("pair rounds: %d values of the baseline, %d of the target", len(baseline), len(target))
@@ -95,7 +98,7 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 		return nil, err
 	}
 	for i := range d {
-		// Not ln(t/b), because the quotient may overflow.
+		// ln(t/b) is not used, because the quotient may overflow.
 		if d[i] -= b[i]; better == iotax.Down {
 			d[i] = -d[i]
 		}
@@ -103,7 +106,8 @@ func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	return d, nil
 }
 
-// logarithms returns the logarithms of a sample for an operation. The error names the first value that has none.
+// logarithms returns the logarithms of a sample. op is the operation for errors. The error names the first value
+// without a logarithm.
 func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	out := make([]float64, len(xs))
 	for i, x := range xs {
@@ -115,11 +119,11 @@ func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better: exp of the
-// mean log ratio, within the hull of the paired t interval and the exact Wilcoxon signed-rank interval at level
-// 1−alpha. The hull has its level for normal noise and for symmetric noise. Fewer than LeastTrials rounds give an
-// estimate without bounds. No rounds, unequal lengths and values without a logarithm are errors. See Effect for
-// the parts.
+// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better. The
+// estimate is exp of the mean log ratio. The bounds are the hull of the paired t interval and the exact Wilcoxon
+// signed-rank interval at level 1−alpha. The hull has its level for normal noise and for symmetric noise. With
+// fewer than LeastTrials rounds, the result has an estimate without bounds. It is an error if there are no rounds,
+// if the lengths differ, or if a value has no logarithm. Effect describes the parts.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
 	if err != nil {
@@ -128,20 +132,20 @@ func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Inte
 	return Hull(d, Options{Alpha: alpha})
 }
 
-// Hull returns the Interval of Estimate only, for the stop rule. It allocates nothing for up to 32 rounds.
+// Hull returns only the Interval of Estimate, for the stop rule. It does not allocate for up to 32 rounds.
 func Hull(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return h.exp(), err
 }
 
-// Mean returns the mean of d within the interval of Hull, for amounts that add up where ratios do not: the differences between
-// two targets in the same rounds. The mean of a sum is the sum of the means.
+// Mean returns the mean of d with the interval of Hull. Use it for amounts that can be added up, unlike ratios,
+// such as differences between two targets in the same rounds. The mean of a sum is the sum of the means.
 func Mean(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return Interval{h.mean, math.Min(h.mean-h.half, h.lo), math.Max(h.mean+h.half, h.hi), h.n}, err
 }
 
-// Estimate returns the Effect of the log ratios d, as Pair returns them, in any order.
+// Estimate returns the Effect of the log ratios d (see Pair). Their order does not matter.
 func Estimate(d []float64, o Options) (Effect, error) {
 	h, err := hull(d, o)
 	if err != nil {
@@ -156,14 +160,14 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	return e, nil
 }
 
-// EffectP returns the largest alpha at which the hull of Estimate contains ratio, which is a two-sided p value of
-// the hypothesis that ratio is the true one: that of the paired t test, widened as the interval is, or that of the
-// signed-rank test if it is larger. The latter counts the Walsh averages on either side of ratio, as the interval
-// does, so that the two agree with ties. Outside the range of d no signed-rank interval contains ratio, and only
-// the t test counts: six rounds cannot go below 0.031 by ranks, so that Holm's adjustment over many cells would
-// find nothing. It is NaN with fewer than two rounds, for a d that is not finite, and for a ratio that is not
-// positive. With o.Hidden it is the largest p of any ratio within that distance.
-// With o.Starts it is at least that of both tests over the means of the starts.
+// EffectP returns the largest alpha at which the hull of Estimate contains ratio. This is a two-sided p value for
+// the hypothesis that ratio is the true ratio: the larger of the p values of the paired t test, widened like the
+// interval, and of the signed-rank test. The signed-rank test counts the Walsh averages on either side of ratio,
+// like the interval, so that the two agree if there are ties. Outside the range of d, no signed-rank interval
+// contains ratio, and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so
+// Holm's adjustment over many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, for an
+// element of d that is not finite, and for a ratio that is not positive. With o.Hidden, it is the largest p value
+// of any ratio within that distance. With o.Starts, it is at least that of both tests over the means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {
@@ -173,7 +177,7 @@ func EffectP(d []float64, ratio float64, o Options) float64 {
 		return effectP(d, mu, o)
 	}
 	near := func(x float64) float64 { return math.Max(mu-o.Hidden, math.Min(mu+o.Hidden, x)) }
-	m, _ := meanSD(d) // the t test peaks at the mean, the signed-rank test at the median
+	m, _ := meanSD(d) // the t test has its maximum at the mean, the signed-rank test at the median
 	if g, _ := groupByStart(d, o.Starts); g != nil {
 		m = g.m
 	}
@@ -201,9 +205,9 @@ func effectP(d []float64, mu float64, o Options) float64 {
 	return math.Max(p, walshP(d, mu))
 }
 
-// Widening returns the factor by which an autocorrelation φ of the log ratios widens a t interval, √((1+φ)/(1−φ)):
-// the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time Series Analysis, 2.1). It is
-// 1 for φ ≤ 0 and NaN, and +Inf from 1 on.
+// Widening returns the factor by which an autocorrelation φ of the log ratios widens a t interval: √((1+φ)/(1−φ)),
+// the limit of the variance inflation of an AR(1) mean (Box, Jenkins & Reinsel, Time Series Analysis, 2.1). It is 1
+// if φ ≤ 0 or φ is NaN, and +Inf if φ ≥ 1.
 func Widening(phi float64) float64 {
 	switch {
 	case !(phi > 0):
@@ -214,13 +218,13 @@ func Widening(phi float64) float64 {
 	return math.Sqrt((1 + phi) / (1 - phi))
 }
 
-// logHull is the interval of a mean log ratio with its parts, before exponentiation. half, lo and hi are NaN
-// without an interval.
+// logHull is the interval of a mean log ratio and its parts, before exponentiation. half, lo and hi are NaN if
+// there is no interval.
 type logHull struct {
 	n        int
 	mean, sd float64
 	half     float64 // half width of the t interval
-	lo, hi   float64 // bounds of the interval by ranks
+	lo, hi   float64 // bounds of the signed-rank interval
 	exact    bool
 }
 
@@ -241,7 +245,7 @@ func (h logHull) effect(median, p float64) Effect {
 	}
 }
 
-// check returns alpha, and an error for invalid options or logarithms.
+// check returns alpha, or an error for invalid options or logarithms.
 func (o Options) check(op string, logs []float64) (alpha float64, err error) {
 	alpha = cmp.Or(o.Alpha, 1-Confidence)
 	if !(alpha > 0 && alpha < 1) {
@@ -290,7 +294,8 @@ func hull(d []float64, o Options) (logHull, error) {
 	return h, nil
 }
 
-// tTest returns the two-sided p value of a mean m with standard error se and df degrees of freedom against 0.
+// tTest returns the two-sided p value of the hypothesis that the mean is 0, for a sample mean m with standard error
+// se and df degrees of freedom.
 func tTest(m, se, df float64) float64 {
 	switch {
 	case se > 0:

@@ -12,8 +12,8 @@ import (
 	"iotax"
 )
 
-// Critical values of the signed-rank statistic as every printed table has them (Wilcoxon & Wilcox
-// 1964; McCornack 1965): the largest T with two-sided P(min(T⁺, T⁻) ≤ T) ≤ alpha.
+// Critical values of the signed-rank statistic from published tables (Wilcoxon & Wilcox 1964; McCornack 1965): the
+// largest T with two-sided P(min(T⁺, T⁻) ≤ T) ≤ alpha.
 func TestSignedRankTable(t *testing.T) {
 	tables := map[float64]map[int]int{
 		.05: {6: 0, 7: 2, 8: 3, 9: 5, 10: 8, 11: 10, 12: 13, 13: 17, 14: 21, 15: 25, 16: 29, 17: 34, 18: 40,
@@ -35,7 +35,7 @@ func TestSignedRankTable(t *testing.T) {
 	}
 }
 
-// The bounds are the k-th of all Walsh averages, however few of them were looked at.
+// The bounds are the k-th of all Walsh averages, even though the function computes only a few of them.
 func TestWalshBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(1, 45), rapid.SampledFrom([]int{128, 150, exactLimit + 1})).Draw(t, "n")
@@ -78,7 +78,7 @@ func TestWalshBounds(t *testing.T) {
 	})
 }
 
-// The approximation takes over where it agrees with the exact distribution.
+// The approximation agrees with the exact distribution at the limit between them.
 func TestRankDepthJoins(t *testing.T) {
 	for _, alpha := range []float64{.05, .032, .01} {
 		at, after := rankDepth(exactLimit, alpha), rankDepth(exactLimit+1, alpha)
@@ -142,7 +142,7 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || !e.Exact {
 		t.Errorf("six rounds at 31/32: %+v, %v", e, err)
 	}
-	// At α′ the range of six rounds is a hair short of the level; the study as a whole is not.
+	// At α′, the range of six rounds is slightly below the level. The study as a whole has the level.
 	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
 	if err != nil || w.Exact || w.Rank != e.Rank {
 		t.Errorf("six rounds at a look: %+v, %v", w, err)
@@ -283,8 +283,8 @@ func TestEffectProperties(t *testing.T) {
 	})
 }
 
-// The p value and the hull are two views of one thing, at any number of rounds, with ties, and where the
-// signed-rank interval cannot reach its level; and swapping the sides mirrors both.
+// EffectP and the hull agree for any number of rounds, with ties, and where the signed-rank interval cannot reach
+// its level. Swapping the sides inverts both.
 func TestEffectPAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d []float64
@@ -301,7 +301,7 @@ func TestEffectPAgrees(t *testing.T) {
 			t.Fatalf("P of 1 is %v and %v", p, e.P)
 		}
 		if e.Lo == e.Hi {
-			return // no noise at all: the interval is a point
+			return // without noise the interval is a point
 		}
 		mirrored := make([]float64, len(d))
 		for i := range d {
@@ -330,7 +330,7 @@ func TestEffectPAgrees(t *testing.T) {
 	}
 }
 
-// A study is simulated: rounds of lognormal noise (model M0) until the stop rule is content.
+// study simulates a study: rounds with lognormal noise (model M0) until the stop rule is satisfied.
 func study(r *rand.Rand, rho, sigma float64, rule func(d []float64) (Interval, bool)) (Interval, int) {
 	var d []float64
 	for {
@@ -351,7 +351,7 @@ func adaptive(d []float64) (Interval, bool) {
 	return i, done
 }
 
-// peeking is what the rule must not be: stop at any round as soon as a difference shows.
+// peeking is a bad stop rule: it stops at any round as soon as a difference appears.
 func peeking(d []float64) (Interval, bool) {
 	if len(d) < 3 {
 		return Interval{}, false
@@ -360,7 +360,7 @@ func peeking(d []float64) (Interval, bool) {
 	return e.T, len(d) == 30 || !e.T.Contains(1)
 }
 
-// A smoke test of the claim of coverage; the evaluation makes it in full.
+// A smoke test of the claimed coverage. The evaluation tests it in full.
 func TestCoverage(t *testing.T) {
 	const studies = 2000
 	coverage := func(rho, sigma float64, rule func([]float64) (Interval, bool)) Interval {
@@ -380,7 +380,7 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 	}
-	// The simulation can fail: it convicts a rule that is known to be wrong.
+	// The simulation can fail: it detects a rule that is known to be wrong.
 	if c := coverage(1, .05, peeking); c.Hi > .90 {
 		t.Errorf("peeking covers %.4f [%.4f, %.4f]: the simulation sees nothing", c.Estimate, c.Lo, c.Hi)
 	}
@@ -409,8 +409,8 @@ func TestFalseVerdicts(t *testing.T) {
 	}
 }
 
-// A study of 100 cells, 30 rounds and three judged metrics: a rate, p99 of trials with enough I/Os for it, and p99.9, for which
-// three rounds are pooled. Of the histograms, 250 bins each, it is the whole way.
+// A study with 100 cells, 30 rounds and three metrics: a rate, p99 of trials with enough I/Os, and p99.9, which
+// pools three rounds. For the histograms, with 250 bins each, it measures the whole computation.
 func BenchmarkStudy100x30(b *testing.B) {
 	const cells, n = 100, 30
 	r := rand.New(rand.NewPCG(1, 1))

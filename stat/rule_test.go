@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 		{.96, 1, Equivalent},
 		{.90, 1.02, Inconclusive},
 		{.90, 1.2, Inconclusive},
-		{.90, .99, Inconclusive}, // differs from 1, but from the margin?
+		{.90, .99, Inconclusive}, // differs from 1, but it is unclear whether by more than the margin
 		{nan, nan, Inconclusive},
 	} {
 		if got := Judge(Interval{1, c.lo, c.hi, 6}, .05); got != c.want {
@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		if s, ok := swap[b]; ok {
 			b = s
 		}
-		// On the very edge, the reciprocal's last bit decides.
+		// Exactly at the edge, the last bit of the reciprocal decides.
 		for _, edge := range []float64{1, 1 + m, 1 / (1 + m)} {
 			if near(lo, edge, 1e-9) || near(hi, edge, 1e-9) {
 				return
@@ -78,8 +78,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// Whatever the bounds are, there is an α′, it is no larger than that of one look, and more looks from
-// the same round on do not make it larger.
+// For all bounds, α′ exists, is at most that of a single look, and does not increase with more looks from the same
+// first round.
 func TestAlpha(t *testing.T) {
 	if Alpha(5, 5) != AlphaFixed || Alpha(6, 30) != AlphaPerLook {
 		t.Errorf("alpha %v, %v", Alpha(5, 5), Alpha(6, 30))
@@ -93,8 +93,8 @@ func TestAlpha(t *testing.T) {
 	}
 }
 
-// A part of the table, made again: with α′ the default looks cover 95 % at the noise that is worst for
-// them, correlated as mirrored rounds may be, and with 0.05 they do not.
+// This recomputes a part of the table. With α′, the default looks cover 95 % at the worst noise, correlated as
+// mirrored rounds can be. With 0.05 they do not.
 func TestAlphaTable(t *testing.T) {
 	const studies, mirrored = 20000, .15
 	worst := func(alpha float64) Interval {
@@ -147,7 +147,7 @@ func TestNext(t *testing.T) {
 		{5, narrow, false, false},
 		{6, narrow, true, true},
 		{6, wide, true, false},
-		{7, narrow, false, false}, // not a look: nothing may be concluded
+		{7, narrow, false, false}, // not a look: the interval must not be used
 		{8, none(8), true, false},
 		{30, wide, true, true},
 		{30, none(30), true, true},
@@ -157,7 +157,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("n=%d %v: look %v done %v", c.n, c.r, look, done)
 		}
 	}
-	// Exactly ± 5 % on the log scale is precise enough; a hair more is not.
+	// Exactly ± 5 % on the log scale is precise enough. Slightly more is not.
 	if edge := (Interval{1, 1 / 1.05, 1.05, 6}); !Precise(edge, .05+1e-12) || Precise(Interval{1, 1 / 1.05, 1.0502, 6}, .05) {
 		t.Error("the limit is not where it should be")
 	}
@@ -166,12 +166,13 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A study that stops when the interval of a median leaves the limit out decides wrongly at most once in twenty if the limit is
-// the median itself. Whether it leaves it out is a matter of how many values are above, so that the chance is exact.
+// A study that stops when the interval of a median excludes the limit is wrong at most once in twenty if the limit
+// is the true median. This depends only on the number of values above the limit, so the test computes the exact
+// probability.
 func TestMedianDecided(t *testing.T) {
 	for _, bounds := range [][2]int{{6, 30}, {6, 8}, {6, 12}, {8, 18}, {6, 60}, {10, 1000}, {1, 9}, {12, 12}} {
 		looks, alpha := Looks(bounds[0], bounds[1]), AlphaDecided(bounds[0], bounds[1])
-		above, wrong := map[int]float64{0: 1}, 0. // chance of so many values above, undecided so far
+		above, wrong := map[int]float64{0: 1}, 0. // probability of each number of values above, without a decision so far
 		for n := 1; n <= looks[len(looks)-1]; n++ {
 			next := map[int]float64{}
 			for k, p := range above {
@@ -196,7 +197,7 @@ func TestMedianDecided(t *testing.T) {
 	}
 }
 
-// The same of a ratio, in simulated studies whose rounds are correlated as mirrored ones may be.
+// The same for a ratio, in simulated studies whose rounds are correlated as mirrored rounds can be.
 func TestRatioDecided(t *testing.T) {
 	const studies, mirrored = 20_000, .15
 	noise := rand.New(rand.NewPCG(3, 19))

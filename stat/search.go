@@ -5,29 +5,30 @@ import (
 	"math/rand/v2"
 )
 
-// A Search finds the highest load that meets a condition, from answers to one load after another. Low loads meet
-// it and high ones miss it. Near the limit an answer may be either, and any answer may be wrong (a stall makes a
-// low load miss). So it is a probabilistic bisection (Horstein 1963; Waeber, Frazier and Henderson 2013): it keeps
-// the probability that the limit is in each of many cells of the logarithm of the load, tries their median, and
-// trusts an answer by searchTrust. Later answers correct a wrong one, which a plain bisection cannot.
+// A Search finds the highest load that meets a condition, by trying one load after another. Low loads meet the
+// condition and high loads miss it. Near the limit, either answer is possible, and any answer may be wrong (a stall
+// makes a low load miss). Search is therefore a probabilistic bisection (Horstein 1963; Waeber, Frazier and
+// Henderson 2013). It divides the logarithm of the load into many cells and stores the probability of each cell
+// that it contains the limit. It tries the median of this distribution and assumes that an answer is correct with
+// probability searchTrust. Unlike in plain bisection, later answers can correct a wrong one.
 //
-// Several searches together give the interval of a limit.
+// The results of several searches give an interval for a limit.
 type Search struct {
-	from, cell   float64 // logarithms: the lower end of the cells, and their width
+	from, cell   float64 // logarithms: lower end of the cells, and cell width
 	mass         []float64
-	met, missed  bool // whether any load met or missed
+	met, missed  bool // whether any load met or missed the condition
 	lowest, most float64
 }
 
 const (
-	// SearchSteps is how many loads a search tries.
+	// SearchSteps is the number of loads that a search tries.
 	SearchSteps = 10
 	searchCells = 256
 	searchTrust = .95
 )
 
-// NewSearch begins a search between two loads. The seed shifts both by up to a third, so that searches with other
-// seeds try other loads, and the grid has no bias.
+// NewSearch starts a search between loads lo and hi. seed shifts both by up to a third, so that searches with
+// different seeds try different loads, and the grid causes no bias.
 func NewSearch(lo, hi float64, seed uint64) *Search {
 	shift := math.Log(1.33) * (2*rand.New(rand.NewPCG(seed, 0)).Float64() - 1)
 	s := &Search{from: math.Log(lo) + shift, cell: math.Log(hi/lo) / searchCells, mass: make([]float64, searchCells), lowest: math.Inf(1)}
@@ -37,7 +38,7 @@ func NewSearch(lo, hi float64, seed uint64) *Search {
 	return s
 }
 
-// Next returns the load to try: the estimate of the limit.
+// Next returns the load to try: the current estimate of the limit.
 func (s *Search) Next() float64 {
 	sum := 0.
 	for i, m := range s.mass {
@@ -59,7 +60,7 @@ func (s *Search) Tried(load float64, met bool) {
 	}
 	at, sum := (math.Log(load)-s.from)/s.cell, 0.
 	for i := range s.mass {
-		lower := min(max(at-float64(i), 0), 1) // part of the cell below the load
+		lower := min(max(at-float64(i), 0), 1) // part of the cell that is below the load
 		s.mass[i] *= lower*below + (1-lower)*above
 		sum += s.mass[i]
 	}
@@ -68,8 +69,8 @@ func (s *Search) Tried(load float64, met bool) {
 	}
 }
 
-// Limit returns the result. If no load met the condition, or none missed it, limit is the lowest or the highest
-// tried load, and noneMet or noneMissed is true.
+// Limit returns the result. If no load met the condition, limit is the lowest load that was tried, and noneMet is
+// true. If no load missed it, limit is the highest load that was tried, and noneMissed is true.
 func (s *Search) Limit() (limit float64, noneMet, noneMissed bool) {
 	switch {
 	case !s.met:

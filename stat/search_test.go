@@ -8,10 +8,10 @@ import (
 	"iotax"
 )
 
-// A knee is a simulated target: it meets the condition up to about its limit.
+// A knee is a simulated target. It meets the condition up to approximately its limit.
 type knee struct {
 	limit  float64
-	soft   float64 // standard deviation of where an answer turns, of the logarithm
+	soft   float64 // standard deviation of the logarithm of the load at which an answer changes
 	stalls float64 // share of the answers that are a miss for another reason
 }
 
@@ -29,8 +29,9 @@ func (k knee) search(r *rand.Rand, pilot float64, seed uint64) float64 {
 	return limit
 }
 
-// In at least 94 % of 1,000 studies of eight rounds with two targets, the interval of the limit contains the knee of each, and
-// that of their ratio the true ratio. The searches take at most a third of the time of a linear sweep with the same resolution.
+// In at least 94 % of 1,000 studies with eight rounds and two targets, the interval of each limit contains the
+// knee, and the interval of their ratio contains the true ratio. The searches take at most a third of the time of a
+// linear sweep with the same resolution.
 func TestSearchFindsTheKnee(t *testing.T) {
 	const studies, rounds = 1000, 8
 	for name, k := range map[string]knee{"sharp": {soft: .002}, "soft": {soft: .08}, "stalls": {soft: .03, stalls: .02}, "very soft": {soft: .25}} {
@@ -46,7 +47,7 @@ func TestSearchFindsTheKnee(t *testing.T) {
 			pilots := [2]float64{a.limit * (.7 + 5*r.Float64()), b.limit * (.7 + 5*r.Float64())}
 			var as, bs []float64
 			for round := range uint64(rounds) {
-				drift := math.Exp(.03 * r.NormFloat64()) // of the machine: both targets have it
+				drift := math.Exp(.03 * r.NormFloat64()) // drift of the machine, which affects both targets
 				for i, x := range []knee{a, b} {
 					x.limit *= drift * math.Exp(.01*r.NormFloat64())
 					got := x.search(r, pilots[i], uint64(study)*rounds+round)
@@ -80,7 +81,7 @@ func TestSearchFindsTheKnee(t *testing.T) {
 				ratios++
 			}
 		}
-		// A sweep in steps as wide as half the interval, from the lower end of the search up to the pilot's rate.
+		// A sweep in steps of half the interval width, from the lower end of the search to the pilot's rate.
 		width /= float64(bounded)
 		sweep := math.Log(32) / width
 		t.Logf("%s: limit in its interval %.1f %% and %.1f %%, ratio %.1f %%, ± %.1f %%, worst estimate %.1f %% off, a sweep has %.0f steps", name,
@@ -88,13 +89,13 @@ func TestSearchFindsTheKnee(t *testing.T) {
 		if limits[0] < 940 || limits[1] < 940 || ratios < 940 {
 			t.Errorf("%s: limits in %d and %d of %d intervals, ratio in %d", name, limits[0], limits[1], studies, ratios)
 		}
-		if k.soft < .1 && SearchSteps > sweep/3 { // a softer knee has no such resolution
+		if k.soft < .1 && SearchSteps > sweep/3 { // a softer knee cannot be located that precisely
 			t.Errorf("%s: a search has %d steps, a sweep %.0f", name, SearchSteps, sweep)
 		}
 	}
 }
 
-// A search without a load that met the condition, or without one that missed it, has no limit between them.
+// If all loads met the condition or all missed it, Limit reports that.
 func TestSearchWithoutALimit(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		s, least, most := NewSearch(10, 640, 1), math.Inf(1), 0.

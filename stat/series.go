@@ -6,28 +6,28 @@ import (
 	"iotax"
 )
 
-// Limits of SNIA's Solid State Storage Performance Test Specification 2.0.2, and of other flags.
+// Limits from SNIA's Solid State Storage Performance Test Specification 2.0.2, and for other checks.
 const (
-	SteadyRange   = 0.20 // range of the sub-window means over their mean
-	SteadySlope   = 0.10 // excursion of the best-fit line over their mean
+	SteadyRange   = 0.20 // range of the sub-window means divided by their mean
+	SteadySlope   = 0.10 // excursion of the best-fit line divided by their mean
 	SteadyWindows = 5
-	StepSize      = 0.10 // least relative size of a throttle step
-	StepLength    = 3.0  // seconds that each side of a step lasts at least
+	StepSize      = 0.10 // minimum relative size of a throttle step
+	StepLength    = 3.0  // seconds; minimum length of each side of a step
 )
 
-// A Steady is whether a trial was in steady state over its measured window.
+// A Steady reports whether a trial was in steady state over its measured window.
 type Steady struct {
 	Reached bool
-	Enough  bool      // the series is long enough; else Reached is false
+	Enough  bool      // the series is long enough; if not, Reached is false
 	Range   float64   // (largest − smallest sub-window mean) / mean
 	Slope   float64   // |rise of the best-fit line from the first to the last sub-window| / mean
 	Means   []float64 // of the sub-windows, in order
 }
 
-// SteadyState applies SNIA's criterion to a per-second series: the means of five equal sub-windows range over at
-// most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of it (SNIA SSS
-// PTS 2.0.2, definition of steady state, with sub-windows instead of rounds). The means are weighted by time,
-// because fio's last interval has another length. A series needs at least five intervals and a positive mean.
+// SteadyState applies SNIA's criterion to a per-second series: the range of the means of five equal sub-windows is
+// at most 20 % of their mean, and the least-squares line through them rises or falls by at most 10 % of it (SNIA
+// SSS PTS 2.0.2, definition of steady state, with sub-windows instead of rounds). The means are weighted by time,
+// because fio's last interval has a different length. The series needs at least five intervals and a positive mean.
 func SteadyState(s iotax.Series) Steady {
 	st := Steady{Range: math.NaN(), Slope: math.NaN()}
 	iv := intervals(s)
@@ -54,7 +54,7 @@ func SteadyState(s iotax.Series) Steady {
 	st.Enough = true
 	st.Range = (hi - lo) / m
 	st.Slope = math.Abs(sxy/sxx) * (SteadyWindows - 1) / m
-	// A series exactly on the limit passes in spite of rounding.
+	// A series exactly at the limit passes despite rounding.
 	st.Reached = st.Range <= SteadyRange*(1+1e-9) && st.Slope <= SteadySlope*(1+1e-9)
 	return st
 }
@@ -68,14 +68,14 @@ type Step struct {
 	F             float64 // F statistic of two levels against one
 }
 
-// stepF is the least F statistic of a step. The split is chosen to make F large, so that Fisher's tables do not
-// apply. The asymptotic 1 % value for a break at an unknown time is 12.2 (Andrews 1993, table I, 15 % trimmed).
-// Twice that keeps false alarms near 1 % for windows of ten seconds with correlated seconds.
+// stepF is the minimum F statistic of a step. The split is chosen to maximize F, so Fisher's tables do not apply.
+// The asymptotic 1 % value for a break at an unknown time is 12.2 (Andrews 1993, table I, 15 % trimmed). Twice that
+// value keeps false alarms near 1 % for windows of ten seconds with correlated seconds.
 const stepF = 25
 
-// ThrottleStep searches for a lasting change of level: exhausted burst credit, a thermal limit. It divides the
-// series where two levels fit best (least squares). It reports a step if each side lasts at least 3 s, the levels
-// differ by at least 10 % of the first, and F is large enough.
+// ThrottleStep searches for a lasting change of level, such as exhausted burst credit or a thermal limit. It
+// divides the series where two levels fit best (least squares). It reports a step if each side lasts at least 3 s,
+// the levels differ by at least 10 % of the first level, and F is large enough.
 func ThrottleStep(s iotax.Series) Step {
 	iv := intervals(s)
 	var st Step
@@ -108,15 +108,15 @@ func ThrottleStep(s iotax.Series) Step {
 	return st
 }
 
-// Stalls are the intervals of a series without I/O.
+// Stalls describes the intervals of a series without I/O.
 type Stalls struct {
-	Count   int     // runs of such intervals
-	Seconds float64 // together
-	Longest float64 // seconds of the longest run
-	First   float64 // start of the first, seconds after the start of the window
+	Count   int     // number of runs of consecutive intervals without I/O
+	Seconds float64 // total length
+	Longest float64 // length of the longest run, in seconds
+	First   float64 // start of the first run, in seconds after the start of the window
 }
 
-// FindStalls finds the intervals whose value is zero or less.
+// FindStalls finds the intervals with a value of zero or less.
 func FindStalls(s iotax.Series) Stalls {
 	var st Stalls
 	run := 0.0
@@ -138,30 +138,31 @@ func FindStalls(s iotax.Series) Stalls {
 	return st
 }
 
-// A WarmUp is the beginning of a series that differs from the rest.
+// A WarmUp is a period at the start of a series that differs from the rest.
 type WarmUp struct {
 	Enough bool    // the series is long enough
 	Cut    float64 // seconds to cut from the start
-	Shift  float64 // mean after the cut over mean of all, − 1
+	Shift  float64 // mean after the cut / overall mean − 1
 	Over   bool    // the warm-up ended in the first half, or there was none
 }
 
-// minBatches is the least number of batches for MSER, and of batches at the end that are not cut, because the
-// statistic is erratic there.
+// minBatches is the minimum number of batches for MSER. It is also the number of batches at the end that are never
+// cut, because the statistic is erratic there.
 const minBatches = 5
 
-// warmShift is the least change of the mean by a late cut that counts: on steady noise the minimum of the
-// statistic is anywhere.
+// warmShift is the minimum change of the mean for a late cut to count. On steady noise, the minimum of the
+// statistic can be anywhere.
 const warmShift = 0.05
 
-// warmF is the least F statistic of the two sides of a late cut: the 1 % value for a break at an unknown time
-// (Andrews 1993, table I).
+// warmF is the minimum F statistic between the two sides of a late cut: the 1 % value for a break at an unknown
+// time (Andrews 1993, table I).
 const warmF = 12.2
 
-// MSER5 finds the warm-up by the marginal standard error rule (White, Cobb & Spratt 2000): over batches of five
-// values, the cut d that minimises Σ(y−ȳ)²/(n−d)² of the rest. Over is false, the trial never settled, if the cut
-// is in the second half, the mean shifts by more than 5 %, and the two sides differ by more than noise explains.
-// Fewer than 50 values use smaller batches, so that there are ten. Fewer than ten values are not enough.
+// MSER5 finds the warm-up with the marginal standard error rule (White, Cobb & Spratt 2000). Over batches of five
+// values it finds the cut d that minimizes Σ(y−ȳ)²/(n−d)² of the rest. Over is false (the trial never settled) if
+// the cut is in the second half, the mean shifts by more than 5 %, and the two sides differ by more than noise
+// explains. Series with fewer than 50 values use smaller batches, so that there are ten batches. A series needs at
+// least ten values.
 func MSER5(s iotax.Series) WarmUp {
 	iv := intervals(s)
 	size := min(5, len(iv)/(2*minBatches))
@@ -172,7 +173,7 @@ func MSER5(s iotax.Series) WarmUp {
 	for i := 0; i+size <= len(iv); i += size {
 		ys = append(ys, meanOver(iv, iv[i].from, iv[i+size-1].to))
 	}
-	// From the end, so that each cut takes one step.
+	// Go backwards from the end, so that each cut takes constant time.
 	bestD, best := 0, math.Inf(1)
 	var n, m, ss float64
 	for d := len(ys) - 1; d >= 0; d-- {
@@ -199,7 +200,7 @@ func MSER5(s iotax.Series) WarmUp {
 	return w
 }
 
-// splitF returns the F statistic of two levels, before and from ys[d], against one.
+// splitF returns the F statistic of two levels, before ys[d] and from ys[d] on, against one level.
 func splitF(ys []float64, d int) float64 {
 	if d == 0 {
 		return 0
@@ -217,11 +218,11 @@ func splitF(ys []float64, d int) float64 {
 
 type interval struct{ from, to, v float64 }
 
-// intervals leaves out NaN and intervals of no length.
+// intervals returns the intervals of a series. It omits NaN values and intervals of zero length.
 func intervals(s iotax.Series) []interval {
 	iv := make([]interval, 0, min(len(s.T), len(s.V)))
 	from := 0.0
-	// A part of a longer series does not start at 0. Its first interval is assumed to be as long as the second.
+	// A part of a longer series does not start at 0. Assume that its first interval is as long as the second.
 	if len(s.T) > 1 && s.T[0]-(s.T[1]-s.T[0]) > 1.5*(s.T[1]-s.T[0]) {
 		from = s.T[0] - (s.T[1] - s.T[0])
 	}
@@ -238,7 +239,7 @@ func intervals(s iotax.Series) []interval {
 	return iv
 }
 
-// meanOver returns the time-weighted mean of iv in [from, to].
+// meanOver returns the time-weighted mean of iv over [from, to].
 func meanOver(iv []interval, from, to float64) float64 {
 	var w, wv float64
 	for _, v := range iv {

@@ -21,7 +21,7 @@ func series(n int, f func(sec int) float64) iotax.Series {
 
 func flat(int) float64 { return 1000 }
 
-// noise is white noise of 3 %, the same in every run.
+// noise returns white noise of 3 %, the same in every test run.
 func noise() func(int) float64 {
 	r := rand.New(rand.NewPCG(7, 7))
 	return func(int) float64 { return 1000 * (1 + .03*r.NormFloat64()) }
@@ -59,7 +59,7 @@ func TestSteadyState(t *testing.T) {
 			t.Errorf("%d values say %+v", len(s.V), st)
 		}
 	}
-	// A last interval of 10 ms at a fantastic rate is a hundredth of a second, not a fifth of the trial.
+	// A last interval of 10 ms with an extreme rate counts as a hundredth of a second, not as a fifth of the trial.
 	odd := series(10, flat)
 	odd.T, odd.V = append(odd.T, 10.01), append(odd.V, 5000)
 	if st := SteadyState(odd); !st.Reached {
@@ -123,7 +123,7 @@ func TestThrottleStep(t *testing.T) {
 	}
 }
 
-// On steady noise the flags are rare; on a trial that is not steady they are the rule.
+// The flags are rare on steady noise and common on trials that are not steady.
 func TestFlagRates(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	const trials = 500
@@ -146,7 +146,7 @@ func TestFlagRates(t *testing.T) {
 				})).Found {
 					missStep++
 				}
-				// Still rising when the window ends.
+				// The rate is still rising when the window ends.
 				if MSER5(series(n, func(i int) float64 { return white(i) * (.3 + .7*float64(i)/float64(n)) })).Over {
 					missWarm++
 				}
@@ -195,7 +195,7 @@ func TestMSER5(t *testing.T) {
 	}
 }
 
-// Whatever a series holds, nothing panics.
+// No series causes a panic.
 func TestSeriesGarbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, -1}))
@@ -231,7 +231,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// Quantiles of the merged histogram are those of all observations together.
+// The quantiles of the merged histogram equal those of all observations together.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hs []iotax.Histogram

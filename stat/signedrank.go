@@ -7,11 +7,12 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// exactLimit is the largest sample with an exact signed-rank distribution. Beyond it the error of the normal
+// exactLimit is the largest sample size with an exact signed-rank distribution. Above it, the error of the normal
 // approximation is smaller than the steps of the distribution.
 const exactLimit = 200
 
-// signSums returns the probabilities of the sum of the ranks 1…n, each included with probability one half.
+// signSums returns the probability distribution of the sum of the ranks 1…n, each included with probability one
+// half.
 func signSums(n int) []float64 {
 	pmf := make([]float64, n*(n+1)/2+1)
 	pmf[0] = 1
@@ -33,9 +34,9 @@ type rankKey struct {
 	alpha float64
 }
 
-// rankDepth returns the largest k with P(T⁺ ≤ k−1) ≤ alpha/2: a 1−alpha interval is from the k-th smallest to the
-// k-th largest Walsh average. 0 means that n is too small for a bounded interval of that level, because the whole
-// range covers with probability 1−2^(1−n).
+// rankDepth returns the largest k with P(T⁺ ≤ k−1) ≤ alpha/2. The 1−alpha interval goes from the k-th smallest to
+// the k-th largest Walsh average. The whole range has a coverage of 1−2^(1−n). k is 0 if that is below 1−alpha, so
+// that no bounded interval has this level.
 func rankDepth(n int, alpha float64) int {
 	if n > exactLimit {
 		m := float64(n)
@@ -45,7 +46,7 @@ func rankDepth(n int, alpha float64) int {
 	return rankDepths.get(rankKey{n, alpha}, func() int {
 		k, cum := 0, 0.0
 		for _, m := range signSums(n) {
-			// Rounding must not decide at an alpha such as 1/32.
+			// Rounding must not affect the result for an alpha such as 1/32.
 			if cum += m; cum > alpha/2*(1+1e-12) {
 				break
 			}
@@ -57,7 +58,7 @@ func rankDepth(n int, alpha float64) int {
 
 var rankTails memo[int, []float64]
 
-// rankTail returns P(T⁺ ≤ c) for n values without ties, as in rankDepth.
+// rankTail returns P(T⁺ ≤ c) for n values without ties, consistently with rankDepth.
 func rankTail(n, c int) float64 {
 	if n > exactLimit {
 		m := float64(n)
@@ -73,22 +74,24 @@ func rankTail(n, c int) float64 {
 	return cdf[c]
 }
 
-// walshP returns the largest alpha at which signedRankInterval contains mu, which is inside the range of d. The
-// interval excludes mu if its depth exceeds the number of Walsh averages on one side of mu, including those at mu.
+// walshP returns the largest alpha at which signedRankInterval contains mu. mu must be within the range of d. The
+// interval excludes mu if its depth is larger than the number of Walsh averages on one side of mu, including those
+// at mu.
 func walshP(d []float64, mu float64) float64 {
 	w := walshOf(d)
 	return math.Min(1, 2*rankTail(len(d), min(w.atMost(mu), w.len()-w.atMost(math.Nextafter(mu, math.Inf(-1))))))
 }
 
-// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: the k-th smallest and
-// largest of the Walsh averages (dᵢ+dⱼ)/2, i ≤ j. With ties the closed interval has at least its level (Lehmann,
-// Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range, and exact is false.
+// signedRankInterval returns the interval that inverts the signed-rank test at level alpha: from the k-th smallest
+// to the k-th largest Walsh average (dᵢ+dⱼ)/2, i ≤ j. With ties, the closed interval has at least its level
+// (Lehmann, Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range and exact is
+// false.
 func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool) {
-	var small [32]float64 // on the stack, because an evaluation calls this a million times
+	var small [32]float64 // on the stack, because the evaluation calls this a million times
 	s := append(small[:0], d...)
 	slices.Sort(s)
 	k := rankDepth(len(s), alpha)
-	if k <= 1 { // the extreme averages are the extreme values
+	if k <= 1 { // the extreme averages equal the extreme values
 		return s[0], s[len(s)-1], k == 1
 	}
 	w := walsh(s)
@@ -101,16 +104,16 @@ func hodgesLehmann(d []float64) float64 {
 	return (w.kth((w.len()+1)/2) + w.kth(w.len()/2+1)) / 2
 }
 
-// walsh represents the Walsh averages of its sorted values without storing them: a thousand rounds have half a
-// million.
+// walsh represents the Walsh averages of its sorted values without storing them. A thousand rounds have half a
+// million averages.
 type walsh []float64
 
 func walshOf(d []float64) walsh { return slices.Sorted(slices.Values(d)) }
 
 func (w walsh) len() int { return len(w) * (len(w) + 1) / 2 }
 
-// atMost returns the number of averages that are at most v. Rounding does not change the order of averages, so
-// that the count agrees with the computed averages.
+// atMost returns the number of averages that are at most v. Rounding does not change the order of averages, so the
+// count agrees with the computed averages.
 func (w walsh) atMost(v float64) int {
 	n, j := 0, len(w)-1
 	for i := 0; i <= j; i++ {
@@ -122,7 +125,7 @@ func (w walsh) atMost(v float64) int {
 	return n
 }
 
-// kth returns the k-th smallest average, from 1.
+// kth returns the k-th smallest average. k starts at 1.
 func (w walsh) kth(k int) float64 {
 	return leastWith(k, w[0], w[len(w)-1], w.atMost)
 }

@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// A Sample is the sufficient statistic of log ratios: their number, their sum and the sum of their squares.
+// A Sample is the sufficient statistic of log ratios: their count, their sum and the sum of their squares.
 type Sample struct {
 	N            int
 	Sum, Squares float64
 }
 
-// SampleOf adds up log ratios.
+// SampleOf returns the Sample of d.
 func SampleOf(d []float64) (s Sample) {
 	for _, x := range d {
 		s = s.Plus(Sample{1, x, x * x})
@@ -22,16 +22,16 @@ func SampleOf(d []float64) (s Sample) {
 // Plus returns the union of two samples.
 func (s Sample) Plus(o Sample) Sample { return Sample{s.N + o.N, s.Sum + o.Sum, s.Squares + o.Squares} }
 
-// about returns the sum of squares about a level.
+// about returns the sum of squared deviations from a level.
 func (s Sample) about(level float64) float64 {
 	return s.Squares - 2*level*s.Sum + float64(s.N)*level*level
 }
 
-// A Slowdown weighs two hypotheses about a candidate: that it has the slowdown of the slow versions, and that it is as fast as the
-// reference. Both fields are log likelihood ratios; values above 0 support the slowdown.
+// A Slowdown compares two hypotheses about a candidate: that it has the slowdown of the slow versions, and that it
+// is as fast as the reference. Both fields are log likelihood ratios. Positive values support the slowdown.
 type Slowdown struct {
-	Odds float64 // averaged over sizes of the slowdown in geometric steps
-	Most float64 // for the most likely size
+	Odds float64 // averaged over slowdown sizes in geometric steps
+	Most float64 // at the most likely size
 }
 
 // MaxSlowdown is the largest slowdown that Slowed considers, as a ratio.
@@ -40,13 +40,14 @@ const MaxSlowdown = 16
 // slowdownSizes is the number of sizes in the average.
 const slowdownSizes = 64
 
-// Slowed tests a candidate by its log ratios to the reference. slow has the log ratios of versions with the slowdown, fast those of
-// versions without it; both may be empty. The slowdown is at least least, a ratio above 0 (0.05 is 5 %), and has the same size in
-// all slow versions. The noise is normal with one unknown σ in all rounds, with Jeffreys' prior 1/σ.
+// Slowed tests a candidate by its log ratios to the reference. slow contains the log ratios of versions with the
+// slowdown, and fast those of versions without it. Both may be empty. The slowdown is at least `least`, a ratio
+// above 0 (0.05 is 5 %), and has the same size in all slow versions. The noise is assumed to be normal with the
+// same unknown σ in all rounds, with Jeffreys' prior 1/σ.
 //
-// Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is computed (Ville's
-// inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α.
-// TestSlowed and internal/bisect simulate both.
+// Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is
+// computed (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α.
+// TestSlowed and internal/bisect verify both by simulation.
 func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	if !(least > 0 && least < MaxSlowdown-1) {
 		return Slowdown{}, errors.New("weigh a slowdown: the least slowdown must be above 0 and below 16-fold")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// NoisySpread is the Spread above which trials are called noisy.
+// NoisySpread is the Spread above which trials count as noisy.
 const NoisySpread = 0.10
 
-// Spread returns the sample standard deviation of logarithms. It is NaN for fewer than four: of three, noise of 5
-// % would show as 10 % or more in one of fifty cases.
+// Spread returns the sample standard deviation of logarithms. It is NaN for fewer than four values: with three
+// values, noise of 5 % would show as 10 % or more in one of fifty cases.
 func Spread(logs []float64) float64 {
 	if len(logs) < 4 {
 		return math.NaN()
@@ -20,14 +20,14 @@ func Spread(logs []float64) float64 {
 	return sd
 }
 
-// DepthReached is the share of the requested queue depth from which the depth counts as reached.
+// DepthReached is the minimum share of the requested queue depth at which the depth counts as reached.
 const DepthReached = 0.80
 
-// TooNoisy is printed instead of an interval that decides nothing and is too wide to be useful.
+// TooNoisy is printed instead of an inconclusive interval that is too wide to be useful.
 const TooNoisy = "too noisy"
 
-// PlusMinus formats the half width of the interval of a ratio, "± 3 %", with that number of digits and at least
-// 0.1 %, or that it is wider than ± 100 %.
+// PlusMinus formats the half width of the interval of a ratio with `digits` digits: "± 3 %". It prints at least 0.1
+// %. If the half width is above 100 %, it prints "wider than ± 100 %".
 func PlusMinus(half float64, digits int) string {
 	if !(half <= 1) {
 		return "wider than ± 100 %"
@@ -39,7 +39,7 @@ func PlusMinus(half float64, digits int) string {
 	return "± " + strconv.FormatFloat(x, 'g', digits, 64) + " %"
 }
 
-// A Timing is the total time of a number of operations.
+// A Timing is the total duration of a number of operations.
 type Timing struct {
 	N   int
 	Sum time.Duration
@@ -48,5 +48,5 @@ type Timing struct {
 // Add returns t with one more operation.
 func (t Timing) Add(d time.Duration) Timing { return Timing{t.N + 1, t.Sum + d} }
 
-// Mean returns the mean time of an operation. There must be one.
+// Mean returns the mean duration of an operation. N must not be 0.
 func (t Timing) Mean() time.Duration { return t.Sum / time.Duration(t.N) }

@@ -7,29 +7,30 @@ import (
 	"iotax"
 )
 
-// AboveBounds are the latencies, in seconds, of the shares in Stalled.Above.
+// AboveBounds contains the latency limits, in seconds, for Stalled.Above.
 var AboveBounds = []float64{0.01, 0.1, 1}
 
 const (
-	stallTimes  = 10   // a stall is this many times the median latency
-	browned     = 0.9  // share of the I/Os and of the time of an interval from which the whole interval is a stall
-	brownBound  = 0.1  // s, the least latency of an I/O in such an interval
-	nearby      = 1.05 // largest distance of a stall from its even place, in intervals, whose lengths differ a little
-	chanceStall = 0.05 // largest probability that stalls at random times look periodic
+	stallTimes  = 10   // minimum latency of a stall, in multiples of the median latency
+	browned     = 0.9  // if this share of the I/Os and of the time of an interval is slow, the whole interval is a stall
+	brownBound  = 0.1  // s; minimum latency of the slow I/Os in such an interval
+	nearby      = 1.05 // maximum distance of a periodic stall from its expected place, in intervals; their lengths differ slightly
+	chanceStall = 0.05 // maximum probability that stalls at random times look periodic
 )
 
 // Stalled describes the stalls in the latencies of a trial.
 type Stalled struct {
 	Longest float64   // s: the longest latency, or the longest time in which nearly all I/Os were stalled
-	Period  float64   // s from one stall to the next if they recur evenly, else 0
-	Above   []float64 // share of the total time of I/Os in those longer than each of AboveBounds
+	Period  float64   // s from one stall to the next if they recur regularly, or 0
+	Above   []float64 // share of the total I/O time that is in I/Os longer than each of AboveBounds
 }
 
-// StalledIn finds stalls in the intervals of one histogram, in order of time.
+// StalledIn finds stalls in the intervals of one histogram. The intervals must be in time order.
 //
-// For the period, a stall is an interval with a latency of at least half the longest and of ten times the median.
-// Stalls are periodic if each is within one interval of its place between the first and the last, and if the
-// probability of that for random times is at most 5 %: (n−2)! (2.1·length/span)^(n−2) for n stalls over a span.
+// For the period, a stall is an interval with a latency of at least half the longest latency and ten times the
+// median. Stalls are periodic if each one is within one interval of its expected place between the first and the
+// last, and if the probability of that for random times is at most 5 %. The probability is (n−2)!
+// (2.1·length/span)^(n−2) for n stalls over a span.
 func StalledIn(intervals []iotax.Interval) Stalled {
 	out := Stalled{Above: make([]float64, len(AboveBounds))}
 	var all []iotax.Bin
@@ -70,7 +71,7 @@ func StalledIn(intervals []iotax.Interval) Stalled {
 	return out
 }
 
-// medianOf is the median of sorted bins.
+// medianOf returns the median of sorted bins.
 func medianOf(bins []iotax.Bin) float64 {
 	total, sum := uint64(0), uint64(0)
 	for _, b := range bins {
@@ -84,8 +85,8 @@ func medianOf(bins []iotax.Bin) float64 {
 	return math.NaN()
 }
 
-// stallsAbove returns the beginnings of the intervals with a latency of at least least. Adjacent intervals are one
-// stall.
+// stallsAbove returns the start times of the intervals with a latency of at least `least`. It treats adjacent
+// intervals as one stall.
 func stallsAbove(intervals []iotax.Interval, least float64) (at []float64) {
 	last := math.Inf(-1)
 	for _, i := range intervals {
@@ -99,8 +100,9 @@ func stallsAbove(intervals []iotax.Interval, least float64) (at []float64) {
 	return at
 }
 
-// brownout returns the longest time in which nearly all I/Os took longer than bound, and at least one was in
-// flight. It includes a time without completed I/Os if an I/O that ended after it took longer.
+// brownout returns the length of the longest period in which nearly all I/Os took longer than bound and at least
+// one I/O was in flight. It includes time without completed I/Os if an I/O that ended afterwards took longer than
+// that time.
 func brownout(intervals []iotax.Interval, bound float64) (longest float64) {
 	run, last := 0.0, 0.0
 	for _, i := range intervals {

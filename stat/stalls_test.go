@@ -9,7 +9,7 @@ import (
 	"iotax"
 )
 
-// stalledAt are n seconds of 1000 I/Os of a millisecond each, with an I/O that is stalled at each of those times.
+// stalledAt returns n seconds with 1000 I/Os of 1 ms each, and a stalled I/O at each of the given times.
 func stalledAt(n int, length float64, at ...float64) []iotax.Interval {
 	var all []iotax.Interval
 	for k := range n {
@@ -45,7 +45,7 @@ func TestStalledIn(t *testing.T) {
 	near("the period of three stalls 25 s apart", StalledIn(stalledAt(60, .3, 5.5, 30.5, 55.5)).Period, 25, 0)
 	near("the period of latencies that differ little", StalledIn(stalledAt(60, .009, at...)).Period, 0, 0)
 	small := stalledAt(60, .3, at...)
-	small[3].Bins = append(small[3].Bins, iotax.Bin{Value: .05, Count: 1}) // less than half
+	small[3].Bins = append(small[3].Bins, iotax.Bin{Value: .05, Count: 1}) // less than half of the longest
 	near("the period beside a small stall", StalledIn(small).Period, 7.2, .15)
 	if s := StalledIn(nil); s.Longest != 0 || s.Period != 0 || len(s.Above) != len(AboveBounds) {
 		t.Errorf("of nothing: %+v", s)
@@ -60,7 +60,7 @@ func TestStalledIn(t *testing.T) {
 	slow[22].Bins[0].Value = .95
 	near("two seconds after one without I/Os", StalledIn(slices.Delete(slices.Clone(slow), 21, 22)).Longest, 3, 1e-9)
 	few := stalledAt(60, .3)
-	few[20].Bins = []iotax.Bin{{Value: .0001, Count: 300}, {Value: .3, Count: 32}} // at a fixed rate, so most of the waiting is in the stall
+	few[20].Bins = []iotax.Bin{{Value: .0001, Count: 300}, {Value: .3, Count: 32}} // fixed rate, so most of the waiting time is in the stall
 	near("a stall of 32 I/Os at once", StalledIn(few).Longest, .3, 0)
 	few[20].Bins = []iotax.Bin{{Value: .3, Count: 1}}
 	near("the only I/O of a second", StalledIn(few).Longest, .3, 0)
@@ -70,7 +70,7 @@ func TestStalledIn(t *testing.T) {
 	near("the stall of a place that is always slow", StalledIn(slow).Longest, .2, 0)
 }
 
-// Stalls at random times seldom look periodic.
+// Stalls at random times rarely look periodic.
 func TestRandomStalls(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const trials = 4000

@@ -7,20 +7,21 @@ import (
 	"iotax"
 )
 
-// A StartSpread has the standard deviations of the log ratios of a run by level, see SpreadByStart.
+// A StartSpread contains the standard deviations of a run's log ratios, between starts and within starts. See
+// SpreadByStart.
 type StartSpread struct {
 	Starts  int          `json:"starts"`         // number of starts
-	Between iotax.Number `json:"between_starts"` // not explained by the variation of rounds; 0 if that explains it
-	Within  iotax.Number `json:"between_rounds"` // of a start; NaN if no start has two
+	Between iotax.Number `json:"between_starts"` // between starts, beyond the variation of rounds; 0 if rounds explain all of it
+	Within  iotax.Number `json:"between_rounds"` // between the rounds of a start; NaN if no start has two rounds
 }
 
-// byStart are sums over the log ratios of each start.
+// byStart contains statistics of the log ratios, grouped by start.
 type byStart struct {
 	starts []int
 	n      []float64
 	mean   []float64
-	within float64 // sum of squares about the means of the starts
-	m, sd  float64 // of the means of the starts
+	within float64 // sum of squared deviations from the means of the starts
+	m, sd  float64 // mean and standard deviation of the means of the starts
 }
 
 // groupByStart returns nil if all log ratios have the same start.
@@ -58,15 +59,15 @@ func groupByStart(d []float64, starts []int) (*byStart, error) {
 	return g, nil
 }
 
-// se is the standard error of the mean of the starts' means. Its square is an unbiased estimate of the variance
-// of that mean under one-way random effects, for any number of rounds in each start: it has k − 1 degrees of
+// se returns the standard error of the mean of the starts' means. Its square is an unbiased estimate of the
+// variance of that mean under one-way random effects, for any number of rounds per start. It has k − 1 degrees of
 // freedom.
 func (g *byStart) se() float64 { return g.sd / math.Sqrt(float64(len(g.mean))) }
 
 func (g *byStart) df() float64 { return float64(len(g.mean) - 1) }
 
-// SpreadByStart splits the variance of the log ratios d, of which starts has the start of each, by the estimators
-// of the analysis of variance of one-way random effects. It returns nil if all have the same start.
+// SpreadByStart splits the variance of the log ratios d with the ANOVA estimators for one-way random effects.
+// starts contains the start of each element of d. It returns nil if all elements have the same start.
 func SpreadByStart(d []float64, starts []int) *StartSpread {
 	g, err := groupByStart(d, starts)
 	if g == nil || err != nil {
@@ -85,7 +86,8 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 	return s
 }
 
-// StartOf returns the start, from 1, of the round after n valid ones, if a run divides rounds between starts.
+// StartOf returns the start, from 1, of the round that follows n valid rounds, if a run divides its rounds between
+// starts.
 func StartOf(n, rounds, starts int) int {
 	return max(1, min(starts, 1+n*starts/max(1, rounds)))
 }

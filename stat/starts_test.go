@@ -10,7 +10,8 @@ import (
 	"iotax"
 )
 
-// startStudy draws log ratios about 0: of each start one effect, by draw, and noise of sd 0.02 in each round.
+// startStudy draws log ratios around 0: one effect per start, from draw, and noise with an SD of 0.02 in each
+// round.
 func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, starts []int) {
 	for s, n := range rounds {
 		effect := draw()
@@ -21,12 +22,13 @@ func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, s
 	return d, starts
 }
 
-// The interval holds over starts where that of the rounds alone does not, also if starts have unequal numbers of rounds.
+// The interval covers the variation between starts, which an interval from the rounds alone does not. This is also
+// true if starts have different numbers of rounds.
 func TestStartsCoverage(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(23, 1))
 	normal := func(sd float64) func() float64 { return func() float64 { return sd * r.NormFloat64() } }
-	both := func(p float64) func() float64 { // a mood of 15 % of either arm
+	both := func(p float64) func() float64 { // each side is 15 % slower in some starts
 		slow := math.Log(1 - .15)
 		return func() (x float64) {
 			if r.Float64() < p {
@@ -95,7 +97,7 @@ func TestStartsP(t *testing.T) {
 			p := EffectP(d, ratio, o)
 			for _, by := range []float64{.98, 1.02} {
 				if o.Alpha = p * by; p > .5 || p == 0 {
-					continue // narrow intervals by t and by rank need not meet: what is between them has no p value
+					continue // narrow t and rank intervals need not overlap, and ratios between them have no p value
 				}
 				i, err := Hull(d, o)
 				if err != nil {
@@ -110,7 +112,8 @@ func TestStartsP(t *testing.T) {
 }
 
 func TestSpreadByStart(t *testing.T) {
-	// Means 0.1 and 0.3; within each start the variance is 0.0002, so that the means share 0.0001 of their 0.02.
+	// Means 0.1 and 0.3. Within each start the variance is 0.0002, which explains 0.0001 of the 0.02 between the
+	// means.
 	s := SpreadByStart([]float64{.09, .11, .29, .31}, []int{1, 1, 2, 2})
 	if s == nil || s.Starts != 2 || math.Abs(float64(s.Between)-math.Sqrt(.02-.0001)) > 1e-12 || math.Abs(float64(s.Within)-math.Sqrt(.0002)) > 1e-12 {
 		t.Errorf("%+v", s)
@@ -135,7 +138,7 @@ func TestSpreadByStart(t *testing.T) {
 	}
 }
 
-// Rounds of a start that are pooled for a quantile are one group.
+// If rounds are pooled for a quantile, the rounds of a start form one group.
 func TestStartsPooled(t *testing.T) {
 	h := func(slow float64) iotax.Histogram {
 		return iotax.Histogram{Bins: []iotax.Bin{{Value: 1e-3, Count: 1950}, {Value: slow * .99, Count: 20}, {Value: slow, Count: 30}}}
@@ -159,7 +162,7 @@ func TestStartsPooled(t *testing.T) {
 	}
 }
 
-// Rounds are divided evenly between starts, and the last start has what comes on top.
+// Rounds are divided evenly between starts. The last start gets the extra rounds.
 func TestStartOf(t *testing.T) {
 	got := ""
 	for n := range 9 {

@@ -1,9 +1,9 @@
-// Package stat turns measured numbers into estimates with intervals, verdicts, and the decision to continue
-// measuring. It is pure: no I/O, no clock, no randomness.
+// Package stat computes estimates with intervals, verdicts, and the decision to continue measuring. It is pure: no
+// I/O, no clock, and no randomness apart from fixed seeds.
 //
-// The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They
-// only show whether the trial was steady. Two targets are compared round by round (a round is one trial of every
-// target), by the logarithm of their ratio, so that everything that the trials of a round share cancels.
+// The unit of evidence is the trial. The seconds of a trial are correlated and never count as replicates. They only
+// show whether the trial was steady. Two targets are compared round by round, by the logarithm of their ratio. (A
+// round is one trial of every target.) Effects that all trials of a round share therefore cancel.
 //
 // docs/dev/method.md explains the choices. Each function names the source of its formula.
 package stat
@@ -22,18 +22,18 @@ import (
 // Confidence is the level of every printed interval, 0.95.
 const Confidence = 0.95
 
-// LeastTrials is the number of trials from which there is an interval or a verdict. With fewer, no order-statistic
-// interval of the median has 95 %, and an interval of a ratio is valid only for normal noise.
+// LeastTrials is the minimum number of trials for an interval or a verdict. With fewer trials, no order-statistic
+// interval of the median reaches 95 %, and an interval of a ratio is valid only for normal noise.
 const LeastTrials = 6
 
-// An Interval is an estimate and the bounds of its confidence interval, in the unit of the sample. Lo and Hi are
-// NaN if the sample is too small for an interval. All three are NaN for an empty sample.
+// An Interval is an estimate and its confidence bounds, in the unit of the sample. Lo and Hi are NaN if the sample
+// is too small for an interval. All three are NaN for an empty sample.
 type Interval struct {
 	Estimate, Lo, Hi float64
 	N                int // number of observations: trials for a value, rounds for a ratio
 }
 
-// MarshalJSON writes {"estimate", "lo", "hi", "n"}. A missing number is null.
+// MarshalJSON encodes {"estimate", "lo", "hi", "n"}. A missing number is null.
 func (i Interval) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Estimate iotax.Number `json:"estimate"`
@@ -46,16 +46,16 @@ func (i Interval) MarshalJSON() ([]byte, error) {
 // Bounded reports whether the interval has bounds.
 func (i Interval) Bounded() bool { return !math.IsNaN(i.Lo) && !math.IsNaN(i.Hi) }
 
-// Contains reports whether x lies inside the interval, bounds included.
+// Contains reports whether x is within the interval, bounds included.
 func (i Interval) Contains(x float64) bool { return i.Lo <= x && x <= i.Hi }
 
-// HalfWidth returns the half width of a ratio's interval on the logarithmic scale, as a ratio: 0.05 is ± 5 %. It
+// HalfWidth returns the half width of a ratio's interval on the logarithmic scale, as a ratio: 0.05 means ± 5 %. It
 // is NaN without bounds.
 func (i Interval) HalfWidth() float64 { return math.Expm1((math.Log(i.Hi) - math.Log(i.Lo)) / 2) }
 
-// Apart reports whether two ratios differ by more than their noise: whether 0 is outside the interval of the difference of
-// their logarithms, whose half widths add as squares (MOVER; Zou and Donner, Statistics in Medicine 27, 2008). It treats them
-// as independent. It is false without bounds.
+// Apart reports whether two ratios differ by more than their noise. It computes the interval of the difference of
+// their logarithms, for which the squares of the half widths are added (MOVER; Zou and Donner, Statistics in
+// Medicine 27, 2008). It assumes that the ratios are independent. It returns false without bounds.
 func Apart(x, y Interval) bool {
 	if x.Estimate > y.Estimate {
 		x, y = y, x
@@ -64,20 +64,20 @@ func Apart(x, y Interval) bool {
 	return between(x.Estimate, y.Estimate) > math.Hypot(between(x.Estimate, x.Hi), between(y.Lo, y.Estimate))
 }
 
-// none returns the interval of a sample of n without an estimate.
+// none returns the interval of a sample of n values without an estimate.
 func none(n int) Interval { return Interval{math.NaN(), math.NaN(), math.NaN(), n} }
 
-// Median returns the sample median with its order-statistic interval of at least 95 %: from the k-th smallest to
-// the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025 (Conover, Practical
-// Nonparametric Statistics, 3.2). It assumes nothing about the distribution. With fewer than LeastTrials values
-// even the whole range contains the median in less than 95 % of samples, and Lo and Hi are NaN. xs is not
-// modified. A NaN in it makes the result NaN.
+// Median returns the sample median with its order-statistic interval of at least 95 %. The interval goes from the
+// k-th smallest to the k-th largest value, with the largest k for which P(Binomial(n, ½) < k) ≤ 0.025 (Conover,
+// Practical Nonparametric Statistics, 3.2). It makes no assumption about the distribution. For fewer than
+// LeastTrials values, even the whole range contains the median in less than 95 % of samples, so Lo and Hi are NaN.
+// Median does not modify xs. If xs contains NaN, the result is NaN.
 //
-// The tails are equal, so that the intervals of a rate and of its reciprocal agree. x/perf/benchmath has unequal
-// tails at some n.
+// The tails are equal, so the intervals of a rate and of its reciprocal agree. x/perf/benchmath has unequal tails
+// at some n.
 func Median(xs []float64) Interval { return MedianAt(xs, 1-Confidence) }
 
-// MedianAt is Median with an interval of level 1−alpha. It needs n values with 2·2⁻ⁿ ≤ alpha.
+// MedianAt is like Median with an interval of level 1−alpha. It needs n values with 2·2⁻ⁿ ≤ alpha.
 func MedianAt(xs []float64, alpha float64) Interval {
 	n := len(xs)
 	if n == 0 || slices.ContainsFunc(xs, math.IsNaN) {
@@ -99,7 +99,7 @@ type depthKey struct {
 	alpha float64
 }
 
-// medianDepth returns the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0.
+// medianDepth returns the largest k with P(Binomial(n, ½) ≤ k−1) ≤ alpha/2, or 0 if there is none.
 func medianDepth(n int, alpha float64) int {
 	return medianDepths.get(depthKey{n, alpha}, func() int {
 		b := distuv.Binomial{N: float64(n), P: 0.5}
@@ -111,8 +111,8 @@ func medianDepth(n int, alpha float64) int {
 	})
 }
 
-// Wilson returns the 1−alpha score interval of a proportion, k of n (Wilson 1927), for simulated coverages. k
-// outside 0…n or n < 1 gives NaN.
+// Wilson returns the 1−alpha score interval of the proportion k/n (Wilson 1927), for simulated coverages. It is NaN
+// if k is outside 0…n or n < 1.
 func Wilson(k, n int, alpha float64) Interval {
 	if n < 1 || k < 0 || k > n {
 		return none(n)
@@ -124,18 +124,18 @@ func Wilson(k, n int, alpha float64) Interval {
 	return Interval{p, math.Max(0, mid-half), math.Min(1, mid+half), n}
 }
 
-// A Tag marks a value that is far from the bulk of its sample.
+// A Tag marks a value that is far from most of its sample.
 type Tag string
 
 const (
 	Inside Tag = ""
 	Mild   Tag = "mild"   // beyond 1.5 interquartile ranges from the nearer quartile
-	Severe Tag = "severe" // beyond 3
+	Severe Tag = "severe" // beyond 3 interquartile ranges
 )
 
-// Tukey tags each of xs by Tukey's fences (Exploratory Data Analysis, 1977, 2D), with quartiles interpolated
-// linearly (Hyndman & Fan 1996, type 7). Tags are displayed; no value is deleted. Fewer than four values have no
-// tags.
+// Tukey tags each element of xs using Tukey's fences (Exploratory Data Analysis, 1977, 2D). Quartiles are
+// interpolated linearly (Hyndman & Fan 1996, type 7). Tags are only displayed. No value is removed. Samples with
+// fewer than four values have no tags.
 func Tukey(xs []float64) []Tag {
 	tags := make([]Tag, len(xs))
 	if len(xs) < 4 || slices.ContainsFunc(xs, math.IsNaN) {
@@ -165,8 +165,8 @@ func type7(sorted []float64, p float64) float64 {
 	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// Lag1 returns the lag-one autocorrelation of xs in their order, the moment estimator r₁ of Box & Jenkins. Its
-// bias is about −1/n. It is NaN for fewer than three values, or constant ones.
+// Lag1 returns the lag-one autocorrelation of xs, the moment estimator r₁ of Box & Jenkins. Its bias is about −1/n.
+// It is NaN for fewer than three values, or if all values are equal.
 func Lag1(xs []float64) float64 {
 	if len(xs) < 3 {
 		return math.NaN()
@@ -185,9 +185,9 @@ func Lag1(xs []float64) float64 {
 	return num / den
 }
 
-// Holm adjusts p values of several comparisons (Holm 1979, step down): if all comparisons with an adjusted value
-// of at most alpha are rejected, the chance of even one false rejection is at most alpha. The result has the order
-// of p. NaN stays NaN and is not a comparison.
+// Holm adjusts the p values of several comparisons (Holm 1979, step down). If all comparisons with an adjusted
+// value of at most alpha are rejected, the probability of even one false rejection is at most alpha. The result is
+// in the order of p. NaN stays NaN and does not count as a comparison.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Repeat([]float64{math.NaN()}, len(p))
 	order := make([]int, 0, len(p))
@@ -229,7 +229,7 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(ss / float64(len(xs)-1))
 }
 
-var tQuantiles memo[tKey, float64] // a quantile takes longer than the rest of an estimate
+var tQuantiles memo[tKey, float64] // computing a quantile takes longer than the rest of an estimate
 
 type tKey struct {
 	df int
@@ -239,7 +239,7 @@ type tKey struct {
 // tQuantile returns the p quantile of Student's t with df degrees of freedom.
 func tQuantile(df int, p float64) float64 {
 	quantile := func() float64 { return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(df)}.Quantile(p) }
-	if df > exactLimit { // these are rarely needed again, and a long run would need one for each round
+	if df > exactLimit { // such values are rarely reused, and a long run would store one per round
 		return quantile()
 	}
 	return tQuantiles.get(tKey{df, p}, quantile)

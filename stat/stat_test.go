@@ -36,8 +36,8 @@ func TestMedianNeedsSix(t *testing.T) {
 	}
 }
 
-// The bounds are the tightest symmetric pair of order statistics that covers with at least 95 %,
-// counted here in whole numbers.
+// The bounds are the tightest symmetric pair of order statistics with a coverage of at least 95 %. The test
+// computes the coverage in integers.
 func TestMedianCoverage(t *testing.T) {
 	for n := 6; n <= 60; n++ {
 		xs := make([]float64, n)
@@ -87,7 +87,7 @@ func TestMedianProperties(t *testing.T) {
 	})
 }
 
-// Wilson's interval for 81 of 263 as printed by Newcombe (1998), table I, method 3.
+// Wilson's interval for 81 of 263 from Newcombe (1998), table I, method 3.
 func TestWilson(t *testing.T) {
 	w := Wilson(81, 263, .05)
 	if !near(w.Lo, .2553, 5e-5) || !near(w.Hi, .3662, 5e-5) {
@@ -102,7 +102,7 @@ func TestWilson(t *testing.T) {
 }
 
 func TestTukey(t *testing.T) {
-	// Quartiles 3 and 5 (type 7), so fences at 0 and 8, and at −3 and 11.
+	// Quartiles 3 and 5 (type 7), so the fences are at 0 and 8, and at −3 and 11.
 	xs := []float64{4, 3, 5, 4, 3, 5, 4, 9, 20, 4, 3}
 	got := Tukey(xs)
 	want := slices.Repeat([]Tag{Inside}, len(xs))
@@ -128,7 +128,7 @@ func TestLag1(t *testing.T) {
 }
 
 func TestHolm(t *testing.T) {
-	// The example in R's documentation style: p.adjust(c(.01,.02,.03,.04), "holm").
+	// As in R: p.adjust(c(.01,.02,.03,.04), "holm").
 	got := Holm([]float64{.03, .01, math.NaN(), .04, .02})
 	for i, want := range []float64{.06, .04, math.NaN(), .06, .06} {
 		if !near(got[i], want, 1e-12) {
@@ -151,7 +151,8 @@ func TestHolm(t *testing.T) {
 	})
 }
 
-// Two ratios are apart if the interval of their difference excludes 0, in either order and also on both sides of 1.
+// Two ratios are apart if the interval of their difference excludes 0. This is true in either order and on both
+// sides of 1.
 func TestApart(t *testing.T) {
 	nan := math.NaN()
 	of := func(lo, estimate, hi float64) Interval { return Interval{estimate, lo, hi, 6} }
@@ -160,7 +161,7 @@ func TestApart(t *testing.T) {
 		want bool
 	}{
 		{of(1/48., 1/40., 1/36.), of(1/46., 1/38., 1/30.), false},
-		{of(1/53., 1/39., 1/24.), of(1/26., 1/17., 1/8.3), true}, // they overlap, and differ by more than their noise
+		{of(1/53., 1/39., 1/24.), of(1/26., 1/17., 1/8.3), true}, // the intervals overlap, but the ratios differ by more than their noise
 		{of(1/53., 1/39., 1/24.), of(1/30., 1/24., 1/16.), false},
 		{of(1/48., 1/40., 1/36.), of(1/28., 1/20., 1/16.), true},
 		{of(.9, .95, 1), of(1, 1.05, 1.1), true},

@@ -12,10 +12,10 @@ import (
 	"iotax"
 )
 
-// Unpaired returns the ratio of after to before: exp of the difference of the mean logarithms, within the hull of
-// Welch's t interval and the rank-sum interval at level 1−alpha. Each sample needs at least one positive number.
-// With fewer than LeastTrials values on a side there is an estimate without bounds. An empty side and a value
-// without a logarithm are errors.
+// Unpaired returns the ratio of after to before. The estimate is exp of the difference of the mean logarithms. The
+// bounds are the hull of Welch's t interval and the rank-sum interval at level 1−alpha. Each sample needs at least
+// one positive number. With fewer than LeastTrials values on a side, the result has an estimate without bounds. It
+// is an error if a side is empty or if a value has no logarithm.
 func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, error) {
 	x, err := logarithms("compare samples", "before", before)
 	if err != nil {
@@ -31,11 +31,11 @@ func Unpaired(before, after []float64, better iotax.Better, o Options) (Change, 
 	return EstimateChange(x, y, o)
 }
 
-// EstimateChange returns the Change from the logarithms x to the logarithms y. They may also be differences: if x
-// and y are the log ratios of two runs to the same baseline, as Pair returns them, the Change is the ratio of the
-// two ratios, in which a change of the host cancels.
+// EstimateChange returns the Change from the logarithms x to the logarithms y. x and y may also be differences: if
+// they are the log ratios of two runs to the same baseline (see Pair), the Change is the ratio of the two ratios,
+// and a change of the host cancels.
 //
-// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval is from the
+// The t interval is Welch's (1947), with Satterthwaite's degrees of freedom. The rank-sum interval goes from the
 // k-th smallest to the k-th largest difference y−x, with the largest k for which P(U ≤ k−1) ≤ alpha/2 (Hollander,
 // Wolfe & Chicken, Nonparametric Statistical Methods, 4.3). It assumes that the distributions differ only in
 // location. An autocorrelation widens the t interval as in Estimate.
@@ -62,12 +62,12 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 	return h.effect(d.median(), p), nil
 }
 
-// ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio, which is a two-sided p
-// value of the hypothesis that ratio is the true one (except for ties, which the interval treats more carefully).
-// Inside the range of all differences it is the larger p value of Welch's t test and of the rank-sum test. Outside
-// of it no rank-sum interval contains ratio, and only the t test counts: a rank-sum test of six trials against six
-// cannot go below 0.002, so that Holm's adjustment over many cells would find nothing. It is NaN with fewer than
-// two values on a side, or for a ratio that is not positive.
+// ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio. This is a two-sided p value
+// for the hypothesis that ratio is the true ratio (except for ties, where the interval is more careful). Inside the
+// range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside that
+// range, no rank-sum interval contains ratio, and ChangeP uses only the t test. A rank-sum test of six trials
+// against six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing.
+// ChangeP is NaN if a side has fewer than two values, or if ratio is not positive.
 func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
 	mu := math.Log(ratio)
 	if len(x) < 2 || len(y) < 2 || math.IsNaN(mu) || math.IsInf(mu, 0) || !(autocorrelation < 1) {
@@ -120,13 +120,13 @@ func (p pairs) atMost(v float64) int {
 	return n
 }
 
-// kth returns the k-th smallest difference, from 1.
+// kth returns the k-th smallest difference. k starts at 1.
 func (p pairs) kth(k int) float64 {
 	return leastWith(k, p.y[0]-p.x[len(p.x)-1], p.y[len(p.y)-1]-p.x[0], p.atMost)
 }
 
-// leastWith returns the smallest number between lo and hi for which atMost returns at least k. It bisects the
-// floating-point numbers in their order, so that the result is exact.
+// leastWith returns the smallest number between lo and hi for which atMost returns at least k. It bisects over the
+// floating-point numbers, so the result is exact.
 func leastWith(k int, lo, hi float64, atMost func(v float64) int) float64 {
 	from, to := ordered(lo), ordered(hi)
 	for from < to {
@@ -140,13 +140,13 @@ func leastWith(k int, lo, hi float64, atMost func(v float64) int) float64 {
 	return float(from)
 }
 
-// median returns the middle difference, or the mean of the two in the middle.
+// median returns the middle difference, or the mean of the two middle ones.
 func (p pairs) median() float64 {
 	n := p.len()
 	return (p.kth((n+1)/2) + p.kth(n/2+1)) / 2
 }
 
-// ordered maps floating-point numbers to whole ones of the same order; float is its inverse.
+// ordered maps floating-point numbers to integers in the same order. float is its inverse.
 func ordered(v float64) int64 {
 	b := int64(math.Float64bits(v + 0)) // −0 becomes 0
 	if b < 0 {
@@ -162,10 +162,10 @@ func float(o int64) float64 {
 	return math.Float64frombits(uint64(o))
 }
 
-// RankSum is the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y is mu above x. It
-// returns U, the number of pairs with y−mu above x (a tie counts as one half), and the two-sided p value. That is
-// exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1), for small samples; else it is
-// the normal approximation with tie and continuity correction. An empty sample or a NaN gives NaN.
+// RankSum performs the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y is mu above x.
+// It returns U, the number of pairs with y−mu above x (a tie counts as one half), and the two-sided p value. For
+// small samples the p value is exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1).
+// For others it is the normal approximation with tie and continuity correction. An empty sample or a NaN gives NaN.
 func RankSum(x, y []float64, mu float64) (u, p float64) {
 	type item struct {
 		v  float64
@@ -205,7 +205,7 @@ func RankSum(x, y []float64, mu float64) (u, p float64) {
 	case ties == 0:
 		_, p = rankSumTail(m, n, int(tail))
 	case rankSumWork(m, n) <= mostWork/2:
-		// With ties the distribution over the ranks is not symmetric: add up both tails.
+		// With ties, the distribution over the ranks is not symmetric. Add up both tails.
 		pmf := pickSums(twice, n)
 		far := math.Abs(float64(sum) - float64(n)*float64(all+1))
 		for s, w := range pmf {
@@ -221,7 +221,7 @@ func RankSum(x, y []float64, mu float64) (u, p float64) {
 	return u, math.Min(1, p)
 }
 
-// normalTail returns the two-sided p value of an integer at a distance from its mean, with variance v.
+// normalTail returns the two-sided p value of an integer that is `away` from its mean, with variance v.
 func normalTail(away, v float64) float64 {
 	if !(v > 0) {
 		return 1
@@ -229,7 +229,7 @@ func normalTail(away, v float64) float64 {
 	return math.Min(1, 2*distuv.UnitNormal.Survival((away-0.5)/math.Sqrt(v)))
 }
 
-// mostWork bounds the additions of an exact rank-sum distribution: about 10 ms.
+// mostWork limits the number of additions for an exact rank-sum distribution, to about 10 ms.
 const mostWork = 2e7
 
 func rankSumWork(m, n int) float64 {
@@ -238,7 +238,7 @@ func rankSumWork(m, n int) float64 {
 
 var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle
 
-// rankSumTail returns P(U ≤ u) for samples of m and n without ties, and the two-sided p value of u.
+// rankSumTail returns P(U ≤ u) for samples of m and n values without ties, and the two-sided p value of u.
 func rankSumTail(m, n, u int) (cum, p float64) {
 	if m > n {
 		m, n = n, m
@@ -269,14 +269,14 @@ func rankSumTail(m, n, u int) (cum, p float64) {
 	return cum, math.Min(1, 2*cum)
 }
 
-// pickSums returns the probabilities of the sum of k of the ranks, if every choice is equally likely.
+// pickSums returns the probability distribution of the sum of k of the ranks, if every choice is equally likely.
 func pickSums(ranks []int, k int) []float64 {
 	sorted := slices.Sorted(slices.Values(ranks))
 	most := 0
 	for _, r := range sorted[len(sorted)-k:] {
 		most += r
 	}
-	ways := make([][]float64, k+1) // ways[j][s]: choices of j ranks with sum s
+	ways := make([][]float64, k+1) // ways[j][s]: number of choices of j ranks with sum s
 	for j := range ways {
 		ways[j] = make([]float64, most+1)
 	}
@@ -299,7 +299,7 @@ func pickSums(ranks []int, k int) []float64 {
 	return ways[k]
 }
 
-// rankSumDepth returns the largest k with P(U ≤ k−1) ≤ alpha/2; 0 if no bounded interval has that level.
+// rankSumDepth returns the largest k with P(U ≤ k−1) ≤ alpha/2, or 0 if no bounded interval has that level.
 func rankSumDepth(m, n int, alpha float64) int {
 	return sort.Search(m*n/2, func(k int) bool {
 		cum, _ := rankSumTail(m, n, k)

@@ -26,7 +26,7 @@ func TestRankSumOfTextbook(t *testing.T) {
 	}
 }
 
-// Critical values of U, two-sided 5 %, as printed tables have them: the largest U that is significant.
+// Critical values of U, two-sided 5 %, from published tables: the largest significant U.
 func TestRankSumDepth(t *testing.T) {
 	for _, c := range []struct{ m, n, critical int }{
 		{3, 3, -1}, {3, 5, 0}, {4, 4, 0}, {5, 5, 2}, {6, 6, 5}, {5, 10, 8}, {8, 8, 13}, {10, 10, 23}, {12, 8, 22}, {20, 20, 127},
@@ -38,7 +38,7 @@ func TestRankSumDepth(t *testing.T) {
 			t.Errorf("%d, %d: %d, swapped %d", c.m, c.n, a, b)
 		}
 	}
-	// Where the exact distribution ends, the normal one goes on without a step.
+	// At the end of the exact distribution, the normal approximation continues without a step.
 	m := 50
 	for rankSumWork(m, m) <= mostWork {
 		m++
@@ -51,7 +51,7 @@ func TestRankSumDepth(t *testing.T) {
 }
 
 func TestRankSumTies(t *testing.T) {
-	// Two of each value: of C(4,2) = 6 choices, one has {2,2} as y, one {1,1}, four are in the middle.
+	// Two of each value: of C(4,2) = 6 choices, one has {2,2} as y, one has {1,1}, and four are in the middle.
 	if u, p := RankSum([]float64{1, 1}, []float64{2, 2}, 0); u != 4 || !near(p, 1./3, 1e-12) {
 		t.Errorf("U = %v, p = %v", u, p)
 	}
@@ -75,7 +75,7 @@ func TestUnpairedT(t *testing.T) {
 	if err != nil || !near(math.Log(c.T.Estimate), 1.58, 1e-9) || !near(math.Log(c.T.Lo), -.2054832, 1e-5) || !near(math.Log(c.T.Hi), 3.3654832, 1e-5) {
 		t.Errorf("%+v, %v", c.T, err)
 	}
-	if p := ChangeP(a, b, 1, 0); p < .0793 { // Welch's p is 0.07939; the rank-sum test's is larger or equal
+	if p := ChangeP(a, b, 1, 0); p < .0793 { // Welch's p is 0.07939; that of the rank-sum test is at least as large
 		t.Errorf("p = %v", p)
 	}
 	wide, err := EstimateChange(a, b, Options{Autocorrelation: .6})
@@ -90,7 +90,7 @@ func TestUnpaired(t *testing.T) {
 	if err != nil || !near(up.Estimate, .8, .01) || !(up.Hi < .85) || !up.Exact || up.N != 6 {
 		t.Fatalf("%+v, %v", up, err)
 	}
-	if !(up.P < 1e-6) { // and not 0.002, the least that six against six ranks can give
+	if !(up.P < 1e-6) { // the minimum for six against six ranks is 0.002
 		t.Errorf("p = %v", up.P)
 	}
 	down, err := Unpaired(before, after, iotax.Down, Options{})
@@ -119,7 +119,7 @@ func TestUnpaired(t *testing.T) {
 	}
 }
 
-// The p value and the interval are two views of one thing, and swapping the samples mirrors both.
+// The p value and the interval agree, and swapping the samples inverts both.
 func TestChangeAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -150,7 +150,7 @@ func TestChangeAgrees(t *testing.T) {
 	})
 }
 
-// The k-th difference is that of the sorted list of all.
+// kth returns the same difference as a sorted list of all differences.
 func TestKthDifference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(rapid.Float64Range(-1, 1), rapid.Map(rapid.IntRange(-2, 2), func(i int) float64 { return float64(i) }), rapid.Just(math.Copysign(0, -1)))
@@ -174,7 +174,7 @@ func TestKthDifference(t *testing.T) {
 	})
 }
 
-// A smoke test of the level: of normal and of skewed samples of unlike spread.
+// A smoke test of the level, for normal and skewed samples with different spreads.
 func TestChangeCovers(t *testing.T) {
 	const studies = 2000
 	r := rand.New(rand.NewPCG(3, 9))

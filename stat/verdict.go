@@ -8,25 +8,26 @@ const (
 	Better       Verdict = "better"                // by more than the margin
 	Equivalent   Verdict = "equivalent"            // inside the margin
 	BelowMargin  Verdict = "differs, below margin" // inside the margin, but not equal
-	Inconclusive Verdict = "inconclusive"          // the interval crosses the margin, or there is none
+	Inconclusive Verdict = "inconclusive"          // the interval crosses the margin, or there is no interval
 
-	// The following verdicts are not from an interval.
+	// The following verdicts do not come from an interval.
 
-	TooFew           Verdict = "too few trials" // fewer than LeastTrials are valid, without an interval
+	TooFew           Verdict = "too few trials" // fewer than LeastTrials trials are valid, so there is no interval
 	NotRanked        Verdict = "not ranked"     // different durability, or a metric without a better direction
-	NotComparable    Verdict = "not comparable" // a check found that the number is invalid
+	NotComparable    Verdict = "not comparable" // a check found that the result is invalid
 	TooManyDiscarded Verdict = "invalid"        // more than MaxDiscarded of the trials were discarded
 	NoResult         Verdict = "no result"      // the target could not be opened, or every trial failed
 	NoVerdict        Verdict = ""               // the baseline itself
 )
 
-// MaxDiscarded is the share of discarded trials above which a cell is invalid.
+// MaxDiscarded is the maximum share of discarded trials. With a larger share, the cell is invalid.
 const MaxDiscarded = 0.20
 
-// Judge returns the verdict for the interval of an oriented ratio and the margin δ, a ratio (0.05 is 5 %) that was
-// fixed before the run. With the bounds L and U: worse U < 1/(1+δ), better L > 1+δ, equivalent inside [1/(1+δ),
-// 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin" inside and not containing 1, else
-// inconclusive. Without bounds of fewer than LeastTrials it is too few. A negative margin counts as 0.
+// Judge returns the verdict for the interval of an oriented ratio and the margin δ. δ is a ratio (0.05 is 5 %) that
+// must be fixed before the run. With the bounds L and U, the verdict is worse if U < 1/(1+δ), better if L > 1+δ,
+// equivalent inside [1/(1+δ), 1+δ] (two one-sided tests, Schuirmann 1987), "differs, below margin" inside without
+// 1, and inconclusive otherwise. Without bounds and with fewer than LeastTrials observations, it is too few. A
+// negative margin counts as 0.
 func Judge(r Interval, margin float64) Verdict {
 	margin = max(margin, 0)
 	low, high := 1/(1+margin), 1+margin
