@@ -1,6 +1,6 @@
-// Package lab makes nodes on one Linux machine: network namespaces with shaped links between them and a
-// directory each, so that a study of a cluster can run anywhere. Namespaces, directories and loop devices are
-// all found again by name: what a dead process left is removed by Down.
+// Package lab creates nodes on one Linux machine: each has a network namespace, a shaped link, and a directory, so that a
+// study of a cluster can run anywhere. Down finds namespaces, directories and mounts by name, so it also removes those that
+// a crashed process left.
 package lab
 
 import (
@@ -18,25 +18,25 @@ import (
 	"iotax/internal/leftover"
 )
 
-// Config says what Up makes. The zero value of a field is its default.
+// Config configures Up. A zero field means its default.
 type Config struct {
-	Name  string // one of several labs: 1 to 12 of a-z and 0-9; "lab"
-	Nodes int    // 1 to 99; 5
-	Rate  Rate   // of every link, each way; 0 does not shape
-	Dir   string // directory in which the lab makes its own; /var/tmp
-	Size  int64  // bytes of a file system of each node's own, on a loop device; 0 gives each a plain directory
+	Name  string // name of the lab: 1 to 12 characters of a-z and 0-9; default "lab"
+	Nodes int    // 1 to 99; default 5
+	Rate  Rate   // of every link, in each direction; 0 disables shaping
+	Dir   string // directory in which the lab creates its own; default /var/tmp
+	Size  int64  // bytes of each node's own file system, on a loop device; 0 gives each node a plain directory
 
-	Label leftover.Label // of the run that it is made for; the zero value is a lab that stays until Down
+	Label leftover.Label // of the run that the lab is for; with the zero value, the lab stays until Down
 }
 
-// A Lab is a set of nodes that stands.
+// A Lab is a set of nodes that Up created.
 type Lab struct {
 	Name    string    `json:"name"`
 	Rate    Rate      `json:"rate"`
 	Size    int64     `json:"size,omitempty"`
-	Dir     string    `json:"dir"` // of the lab, with one directory for each node below
+	Dir     string    `json:"dir"` // directory of the lab; the nodes' directories are below it
 	Created time.Time `json:"created"`
-	Label   string    `json:"label,omitempty"` // of the run that it was made for, as leftover.Label writes it
+	Label   string    `json:"label,omitempty"` // label of the run that the lab is for, as leftover.Label writes it
 	Nodes   []Node    `json:"nodes"`
 }
 
@@ -44,11 +44,11 @@ type Lab struct {
 type Node struct {
 	Name      string `json:"name"`      // "node04"
 	Namespace string `json:"namespace"` // "iotax-lab-node04"
-	Address   string `json:"address"`   // "10.77.0.4"; namespaces keep the addresses of several labs apart
-	Dir       string `json:"dir"`       // where the node's files lie
+	Address   string `json:"address"`   // "10.77.0.4"; labs have separate namespaces, so they can use the same addresses
+	Dir       string `json:"dir"`       // where the node's files are
 }
 
-// Node returns the node of that name.
+// Node returns the node with this name.
 func (l *Lab) Node(name string) (Node, bool) {
 	for _, n := range l.Nodes {
 		if n.Name == name {
@@ -58,7 +58,7 @@ func (l *Lab) Node(name string) (Node, bool) {
 	return Node{}, false
 }
 
-// Names lists the nodes.
+// Names returns the names of the nodes.
 func (l *Lab) Names() []string {
 	var names []string
 	for _, n := range l.Nodes {
@@ -67,17 +67,17 @@ func (l *Lab) Names() []string {
 	return names
 }
 
-// NodeName is the name of the i-th node, from 1.
+// NodeName returns the name of node i. The first node is 1.
 func NodeName(i int) string { return fmt.Sprintf("node%02d", i) }
 
-// prefix begins the names of a lab's namespaces.
+// prefix returns the start of the names of a lab's namespaces.
 func prefix(lab string) string { return "iotax-" + lab + "-" }
 
-// A Rate is bits per second of a link; 0 is as fast as the machine goes.
+// A Rate is the rate of a link in bits per second; 0 means unlimited.
 type Rate uint64
 
-// BytesPerSecond is the rate in the unit of values. It counts what is on the wire: headers of Ethernet, IP and TCP
-// leave about 96 % of it to the payload.
+// BytesPerSecond returns the rate in the unit of values. The rate includes the headers of Ethernet, IP and TCP, which leave
+// about 96 % of it to the payload.
 func (r Rate) BytesPerSecond() float64 { return float64(r) / 8 }
 
 var rateUnits = []struct {
@@ -85,7 +85,7 @@ var rateUnits = []struct {
 	bits uint64
 }{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// String writes the rate as tc does: "384mbit".
+// String formats the rate as tc does, such as "384mbit". It formats 0 as "none".
 func (r Rate) String() string {
 	if r == 0 {
 		return "none"
@@ -98,7 +98,7 @@ func (r Rate) String() string {
 	return ""
 }
 
-// ParseRate reads "384mbit", "1gbit", or "none".
+// ParseRate parses a rate such as "384mbit" or "1gbit". It parses "none" as 0.
 func ParseRate(s string) (Rate, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	if text == "none" {
@@ -135,9 +135,9 @@ const (
 	maxNodes    = 99
 	defaultDir  = "/var/tmp"
 	DefaultName = "lab"
-	// DefaultNodes are the nodes of a lab that says nothing.
+	// DefaultNodes is the default number of nodes.
 	DefaultNodes = 5
-	// minSize is the least that makes an ext4 worth having.
+	// minSize is the minimum size in bytes of a node's ext4 file system.
 	minSize = 64 << 20
 )
 
@@ -167,7 +167,7 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// plan is the lab that c describes.
+// plan returns the lab that c describes.
 func (c Config) plan(now time.Time) *Lab {
 	l := &Lab{Name: c.Name, Rate: c.Rate, Size: c.Size, Dir: filepath.Join(c.Dir, "iotax-lab-"+c.Name), Created: now.UTC().Truncate(time.Second), Label: c.Label.String()}
 	for i := 1; i <= c.Nodes; i++ {
@@ -177,8 +177,7 @@ func (c Config) plan(now time.Time) *Lab {
 	return l
 }
 
-// state is where what stands is written down. Only root can write there, so what Down removes on its word is no
-// one else's choice.
+// state is the directory that records the labs. Only root can write there, so no other user can choose what Down removes.
 var state = "/run/iotax-lab"
 
 func (l *Lab) file() string { return filepath.Join(state, l.Name+".json") }
@@ -194,10 +193,10 @@ func (l *Lab) save() error {
 	return os.WriteFile(l.file(), append(b, '\n'), 0o600)
 }
 
-// ErrDown says that there is no lab of a name.
+// ErrDown reports that no lab with this name is up.
 var ErrDown = errors.New("it is not up")
 
-// Get returns the lab of that name, as far as it is written down; ErrDown when it is not.
+// Get returns the recorded lab with this name; "" means DefaultName. The error wraps ErrDown if no such lab is recorded.
 func Get(name string) (*Lab, error) {
 	if name == "" {
 		name = DefaultName
@@ -229,7 +228,7 @@ func nameFlag(name string) string {
 	return " --name " + name
 }
 
-// List returns the labs that are written down.
+// List returns the recorded labs.
 func List() ([]*Lab, error) {
 	files, err := filepath.Glob(filepath.Join(state, "*.json"))
 	if err != nil {

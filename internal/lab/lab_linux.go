@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	namespaces = "/run/netns" // where ip(8) names them
-	network    = "net"        // the namespace of the bridge
-	marker     = ".iotax-lab" // in every directory that is a lab's
+	namespaces = "/run/netns" // where ip(8) keeps named namespaces
+	network    = "net"        // suffix of the name of the bridge's namespace
+	marker     = ".iotax-lab" // file that marks the directory of a lab
 
-	// step bounds one command; mkfs of a large file system on a slow disk is the longest.
+	// step limits the time of one command. mkfs of a large file system on a slow disk takes longest.
 	step = 2 * time.Minute
-	// grace is how long the processes of a node may take to end.
+	// grace is how long the processes of a node may take to end before they are killed.
 	grace = 2 * time.Second
 )
 
-// Up makes the lab, or returns the one that stands if it is the same. What is broken about it (after a crash, a
-// reboot) is made anew. It needs root.
+// Up creates the lab, or returns the existing one if it has the same configuration. It recreates a lab that is damaged, for
+// example by a crash or a reboot. It needs root.
 func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 			return l, nil
 		}
 	}
-	// Also when nothing is written down: namespaces of the name may be left from a crash.
+	// Even if no lab is recorded, a crash may have left namespaces of this name.
 	if err := down(ctx, c.Name); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 			err = errors.Join(err, down(clean, c.Name))
 		}
 	}()
-	if err := l.save(); err != nil { // first: then Down finds what was made
+	if err := l.save(); err != nil { // first, so that Down finds what was made
 		return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: err}
 	}
 	for _, f := range []func(context.Context, *Lab) error{directories, links, shape} {
@@ -80,10 +80,10 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 	return l, nil
 }
 
-// euid is os.Geteuid; tests are root.
+// euid is os.Geteuid. A test replaces it, because the tests run as root.
 var euid = os.Geteuid
 
-// ready says what this process lacks to make or remove a lab.
+// ready returns an error if this process cannot create or remove a lab.
 func ready(op, name string) error {
 	if euid() != 0 {
 		return &iotax.Error{Op: op, On: name, Err: errors.New("network namespaces need root"), Hint: "sudo iotax …"}
@@ -96,7 +96,7 @@ func ready(op, name string) error {
 	return nil
 }
 
-// lock keeps two processes from making and removing at the same time.
+// lock prevents two processes from creating or removing labs at the same time.
 func lock(ctx context.Context) (func(), error) {
 	if err := os.MkdirAll(state, 0o700); err != nil {
 		return nil, &iotax.Error{Op: "lock", On: state, Err: err}
@@ -110,7 +110,7 @@ func lock(ctx context.Context) (func(), error) {
 	return func() { _ = f.Unlock() }, nil
 }
 
-// do runs one command with a deadline; its error has what the command said.
+// do runs one command with a time limit. Its error contains the output of the command.
 func do(ctx context.Context, stdin string, args ...string) error {
 	path, err := agent.Tool(args[0])
 	if err != nil {
@@ -132,7 +132,7 @@ func do(ctx context.Context, stdin string, args ...string) error {
 	return nil
 }
 
-// links makes a bridge in a namespace of its own and a node on each of its ports: nothing is added to the network of
+// links creates a bridge in its own namespace and connects each node to one of its ports. It does not change the network of
 // this machine.
 func links(ctx context.Context, l *Lab) error {
 	hub := prefix(l.Name) + network
@@ -160,13 +160,13 @@ func links(ctx context.Context, l *Lab) error {
 	return nil
 }
 
-// shape bounds what each node sends, at its own end, and what it gets, at the bridge's.
+// shape limits the rate of each node: its egress on the node's eth0, its ingress on the bridge port.
 func shape(ctx context.Context, l *Lab) error {
 	if l.Rate == 0 {
 		return nil
 	}
-	// The bucket holds what comes between two ticks of the kernel's clock, and a few of the packets that TCP hands over in
-	// one piece: with 64 KiB the receiver's CPU does fifteen times the work.
+	// The burst must cover the data between two ticks of the kernel's clock, and several of the large packets that TCP
+	// offload creates. With 64 KiB, the receiver uses fifteen times as much CPU time.
 	burst := max(256<<10, uint64(l.Rate)/8/200)
 	tbf := fmt.Sprintf("root tbf rate %dbit burst %d latency 50ms\n", uint64(l.Rate), burst)
 	var hub strings.Builder
@@ -179,18 +179,18 @@ func shape(ctx context.Context, l *Lab) error {
 	return do(ctx, hub.String(), "tc", "-n", prefix(l.Name)+network, "-batch", "-")
 }
 
-// directories makes the lab's directory and one for each node.
+// directories creates the lab's directory and one for each node.
 func directories(ctx context.Context, l *Lab) error {
 	if err := os.MkdirAll(filepath.Dir(l.Dir), 0o755); err != nil {
 		return err
 	}
 	if err := os.Mkdir(l.Dir, 0o700); err != nil {
-		return err // also when it is there: it may be anyone's
+		return err // even if the directory exists: it may belong to another user
 	}
 	if err := os.WriteFile(filepath.Join(l.Dir, marker), []byte(l.Name+"\n"), 0o600); err != nil {
 		return err
 	}
-	if l.Label != "" { // after a reboot the directory is all that is left, and nothing else tells whose it was
+	if l.Label != "" { // after a reboot, only the directory is left, and this marker identifies its run
 		if err := os.WriteFile(filepath.Join(l.Dir, leftover.Marker), []byte(l.Label+"\n"), 0o600); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func directories(ctx context.Context, l *Lab) error {
 	return nil
 }
 
-// Look finds what is missing of l: a namespace that is gone, a directory, a mount.
+// Look returns an error if a namespace, a directory or a mount of l is missing.
 func Look(l *Lab) error {
 	for _, n := range append([]Node{{Namespace: prefix(l.Name) + network, Dir: l.Dir}}, l.Nodes...) {
 		if _, err := inode(filepath.Join(namespaces, n.Namespace)); err != nil {
@@ -250,7 +250,7 @@ func Look(l *Lab) error {
 	return nil
 }
 
-// Enter is the command that runs args on n, with the files of this machine and the network of the node.
+// Enter returns the command that runs args on n, with the network of the node and the files of this machine.
 func Enter(n Node, args []string) ([]string, error) {
 	tool, err := agent.Tool("nsenter")
 	if err != nil {
@@ -259,7 +259,7 @@ func Enter(n Node, args []string) ([]string, error) {
 	return append([]string{tool, "--net=" + filepath.Join(namespaces, n.Namespace), "--"}, args...), nil
 }
 
-// inode identifies the namespace behind path.
+// inode returns the inode number of path, which identifies a namespace.
 func inode(path string) (uint64, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -268,7 +268,7 @@ func inode(path string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// Processes are the ids of the processes on each node, by its name.
+// Processes returns the ids of the processes on each node, by node name.
 func Processes(l *Lab) map[string][]int {
 	out := map[string][]int{}
 	for _, n := range l.Nodes {
@@ -299,8 +299,8 @@ func inside(namespace string) []int {
 	return pids
 }
 
-// Down removes the lab of that name with everything that runs or lies in it, however much of it there is; that
-// there is nothing is no error. It needs root.
+// Down removes the lab with this name, with its files, and ends its processes. It also removes the remains of an incomplete
+// lab. It succeeds if there is nothing to remove. It needs root.
 func Down(ctx context.Context, name string) error {
 	if name == "" {
 		name = DefaultName
@@ -326,7 +326,7 @@ func down(ctx context.Context, name string) error {
 			errs = append(errs, err)
 		}
 	}
-	dir := filepath.Join(defaultDir, "iotax-lab-"+name) // after a reboot nothing is written down
+	dir := filepath.Join(defaultDir, "iotax-lab-"+name) // used if the state was lost in a reboot
 	if l, err := Get(name); err == nil {
 		dir = l.Dir
 	}
@@ -340,7 +340,7 @@ func down(ctx context.Context, name string) error {
 		fail(do(ctx, "", "ip", "netns", "del", n))
 	}
 	for _, m := range slices.Backward(mounts(dir)) {
-		fail(do(ctx, "", "umount", m)) // the loop device was made by mount, and goes with it
+		fail(do(ctx, "", "umount", m)) // this also removes the loop device, which mount created
 	}
 	fail(remove(dir, name))
 	if len(errs) == 0 {
@@ -355,7 +355,7 @@ func down(ctx context.Context, name string) error {
 	return nil
 }
 
-// end ends the processes in the namespaces: a namespace lives as long as one of them.
+// end ends the processes in the namespaces, because a namespace exists as long as one of them runs.
 func end(ctx context.Context, names []string) error {
 	all := func() (pids []int) {
 		for _, n := range names {
@@ -384,9 +384,9 @@ func end(ctx context.Context, names []string) error {
 	}
 }
 
-// mounts lists what is mounted below dir, the outermost first.
+// mounts lists the mount points below dir, outermost first.
 func mounts(dir string) (out []string) {
-	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc nothing is known to be mounted
+	found, _ := mountinfo.GetMounts(mountinfo.PrefixFilter(dir)) // without /proc, it finds no mounts
 	for _, m := range found {
 		if m.Mountpoint != dir {
 			out = append(out, m.Mountpoint)
@@ -395,8 +395,8 @@ func mounts(dir string) (out []string) {
 	return out
 }
 
-// remove removes a directory of a lab, and nothing else: it must be root's own, carry the lab's mark, and have nothing
-// mounted below.
+// remove removes the directory of a lab. It refuses a directory that does not belong to root, or has mounts below it.
+// Without the lab's marker, it removes only an empty directory.
 func remove(dir, name string) error {
 	var st unix.Stat_t
 	switch err := unix.Lstat(dir, &st); {
@@ -411,7 +411,7 @@ func remove(dir, name string) error {
 		return fmt.Errorf("%s is still mounted", left[0])
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, marker)); err != nil || strings.TrimSpace(string(b)) != name {
-		if err := os.Remove(dir); err != nil { // an empty one: it was cut off right after mkdir
+		if err := os.Remove(dir); err != nil { // it is empty if Up was interrupted right after Mkdir
 			return fmt.Errorf("%s has no mark of a lab: %w", dir, err)
 		}
 		return nil

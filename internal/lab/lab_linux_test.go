@@ -20,7 +20,7 @@ import (
 	"iotax"
 )
 
-// up makes a lab of a name of the test's own, and removes it.
+// up creates a lab with a name of its own, and removes it when the test ends.
 func up(t *testing.T, c Config) *Lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -42,7 +42,7 @@ func up(t *testing.T, c Config) *Lab {
 	return l
 }
 
-// gone checks that nothing is left of l.
+// gone checks that nothing of l is left.
 func gone(t *testing.T, l *Lab) {
 	t.Helper()
 	left, _ := filepath.Glob(filepath.Join(namespaces, prefix(l.Name)+"*"))
@@ -70,14 +70,14 @@ func start(t *testing.T, n Node, args ...string) *exec.Cmd {
 	return c
 }
 
-// rate is what comes over from a to b in one stream: the mean rate of n bytes, by the receiver's clock, after as many have gone
-// ahead as stand in the buckets on the way and in both kernels.
+// rate returns the throughput of one TCP stream from a to b in bytes per second. The receiver discards a first part, as
+// large as the buffers on the way, and measures the mean rate of the next n bytes.
 func rate(t *testing.T, a, b Node, n int64) float64 {
 	t.Helper()
 	inNode := func(node Node, f func() error) error {
 		done := make(chan error, 1)
 		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine: nothing else runs in the namespace
+			runtime.LockOSThread() // the thread ends with the goroutine, so nothing else runs in the namespace
 			fd, err := unix.Open(filepath.Join(namespaces, node.Namespace), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			if err == nil {
 				err = unix.Setns(fd, unix.CLONE_NEWNET)
@@ -131,8 +131,8 @@ type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { return len(p), nil }
 
-// A shaped link carries what its rate says, each way, and no more; an unshaped one far more. Beside other work two of three tries
-// may fall short, or go beyond: a receiver that had to wait finds more in the buckets.
+// A shaped link carries its rate in each direction, and not more. An unshaped link carries far more. On a busy machine, two
+// of three attempts may be too slow or too fast: a receiver that had to wait finds more in the buckets.
 func TestRate(t *testing.T) {
 	const n = 12 << 20
 	l := up(t, Config{Nodes: 2, Rate: 80e6}) // 10 MB/s
@@ -170,7 +170,7 @@ func TestUpAgain(t *testing.T) {
 		t.Errorf("other nodes were taken for the same lab: %v", err)
 	}
 
-	// What a crash broke is made anew.
+	// Up recreates a lab that a crash damaged.
 	if out, err := exec.Command("ip", "netns", "del", l.Nodes[1].Namespace).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -185,7 +185,7 @@ func TestUpAgain(t *testing.T) {
 	}
 }
 
-// What nobody wrote down, and what still runs, is removed too.
+// Down also removes a lab that is not recorded, and processes that still run in it.
 func TestDownAfterCrash(t *testing.T) {
 	l := up(t, Config{Nodes: 2})
 	c := start(t, l.Nodes[1], "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
@@ -225,7 +225,7 @@ func TestOwnFileSystems(t *testing.T) {
 	gone(t, Config{Name: "tbig", Nodes: 2, Dir: defaultDir}.plan(time.Now()))
 }
 
-// What is not a lab's is never removed.
+// A directory that is not a lab's is never removed.
 func TestStrangeDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make network namespaces")
@@ -278,7 +278,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// Whoever is not root is told so before anything is made.
+// Without root, Up and Down fail before they change anything.
 func TestNeedsRoot(t *testing.T) {
 	defer func(f func() int) { euid = f }(euid)
 	euid = func() int { return 1000 }

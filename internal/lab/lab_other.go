@@ -11,17 +11,17 @@ import (
 
 var errLinux = &iotax.Error{Op: "make lab", Err: errors.New("it needs the network namespaces of Linux"), Hint: "run it on a Linux machine, or name real machines (ssh:) in the plan"}
 
-// Up makes the lab.
+// Up returns an error: labs need Linux.
 func Up(context.Context, Config) (*Lab, error) { return nil, errLinux }
 
-// Down removes the lab.
+// Down returns an error: labs need Linux.
 func Down(context.Context, string) error { return errLinux }
 
-// Look finds what is missing of l.
+// Look returns an error: labs need Linux.
 func Look(*Lab) error { return errLinux }
 
-// Processes are the ids of the processes on each node.
+// Processes returns nil: labs need Linux.
 func Processes(*Lab) map[string][]int { return nil }
 
-// Enter is the command that runs args on n.
+// Enter returns an error: labs need Linux.
 func Enter(Node, []string) ([]string, error) { return nil, errLinux }
