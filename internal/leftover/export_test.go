@@ -6,12 +6,12 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// EndProcess is for the tests outside the package: machine imports this one.
+// EndProcess ends a process. It is for the external tests; they are external because machine imports this package.
 func EndProcess(ctx context.Context, pid int, start uint64) error {
 	return proctable.End(ctx, pid, start, here.start)
 }
 
-// UseTable makes this program know processes as it does where there is no /proc, until back is called.
+// UseTable makes this program identify processes as on a system without /proc, until back is called.
 func UseTable() (back func()) {
 	was := here
 	here = table

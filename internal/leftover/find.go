@@ -13,49 +13,49 @@ import (
 	"iotax"
 )
 
-// An Item is one thing that carries the label of a run.
+// An Item is a resource that carries the label of a run.
 type Item struct {
-	Kind    string // "process", "mount", "loop device", "directory", or that of another finder
+	Kind    string // "process", "mount", "loop device", "NBD device", "directory", or the kind of another finder
 	Name    string // process id, device, path
 	Detail  string // command line, backing file
-	Machine string // where it is
+	Machine string // name of the machine with the item
 	Label   Label
-	State   State  // of the runner
-	Why     string // it is not known
+	State   State  // state of the runner
+	Why     string // why State is Unknown
 
-	// End removes it; that it is gone already is no error. Callers use Remove, which asks first whose it is.
+	// End removes the item. It succeeds if the item no longer exists. Callers use Remove, which first checks State.
 	End func(ctx context.Context) error
 }
 
-// Found is an item that another finder than those of this package has found: in a cluster, say, where no command
-// can be run. remove removes it; it is not called while the runner lives.
+// Found returns an item that was found by a finder outside this package, for example in a cluster, where commands cannot
+// run. remove removes the item. Item.Remove calls it only if the runner is dead.
 func Found(kind, name, detail, machine string, l Label, remove func(ctx context.Context) error) Item {
 	i := Item{Kind: kind, Name: name, Detail: strings.TrimSpace(detail), Machine: machine, Label: l, End: remove}
 	i.State, i.Why = l.Runner.look()
 	return i
 }
 
-// A Finder finds the items of one kind on a machine. Those of this package have no Find: they are found together.
+// A Finder finds the items of one kind on a machine. Find is nil for the kinds of this package, which are listed together.
 type Finder struct {
 	Kind   string
 	Plural string
 	Find   func(ctx context.Context, p Place) ([]Item, error)
 }
 
-// A Place is where finders look.
+// A Place is a machine, and where to search on it.
 type Place struct {
 	Machine iotax.Machine
-	Dirs    []string // in which runs make their iotax-… directories; those that are missing are passed over
-	Also    []Finder // of kinds that the machine's own system does not show: containers, labs. See machine.Leftovers
+	Dirs    []string // directories in which runs create their iotax-… directories; missing ones are skipped
+	Also    []Finder // for kinds that the machine's own system does not show, such as containers and labs; see machine.Leftovers
 }
 
-// Finders lists every kind, in the order in which items must go: who uses a thing before the thing.
+// Finders returns the finders of all kinds in the order of removal: the users of a resource before the resource.
 func (p Place) Finders() []Finder {
 	return append(slices.Clone(p.Also), Finder{Kind: process, Plural: "processes"}, Finder{Kind: mount, Plural: "mounts"}, Finder{Kind: loop, Plural: "loop devices"},
 		Finder{Kind: nbd, Plural: "NBD devices"}, Finder{Kind: directory, Plural: "directories"})
 }
 
-// Find asks all finders. What one of them cannot tell is in the error; the others are heard all the same.
+// Find runs all finders. If some fail, it still returns the items of the others. The error joins all failures.
 func Find(ctx context.Context, p Place) (all []Item, err error) {
 	add := func(kind string, items []Item, ferr error) {
 		for _, i := range items {
@@ -99,7 +99,7 @@ func (p Place) find(ctx context.Context) (items []Item, err error) {
 				return err
 			}
 		} else {
-			continue // made by this iotax outside of a run, or labelled by another program
+			continue // created outside a run, or labelled by another program
 		}
 		items = append(items, i)
 	}
@@ -109,12 +109,12 @@ func (p Place) find(ctx context.Context) (items []Item, err error) {
 	return items, err
 }
 
-// Left returns those of items whose runner is dead.
+// Left returns the items whose runner is dead.
 func Left(items []Item) []Item {
 	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return i.State != Dead })
 }
 
-// Remove removes i, unless its runner lives or nobody knows.
+// Remove removes i if its runner is dead. If the runner is alive or its state is unknown, Remove returns an error.
 func (i Item) Remove(ctx context.Context) error {
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: "remove " + i.Kind, On: i.Name + " on " + i.Machine, Err: err, Hint: hint}

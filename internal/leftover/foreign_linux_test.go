@@ -18,7 +18,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// another is a user who is not the one that runs the tests.
+// another runs a command as a user other than the one that runs the tests.
 var another = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 
 func needRoot(t *testing.T, why string) {
@@ -28,14 +28,14 @@ func needRoot(t *testing.T, why string) {
 	}
 }
 
-// dead is the label of a run that has ended.
+// dead returns the label of a run that has ended.
 func dead(t *testing.T) Label {
 	l := Label{Run: "run-" + filepath.Base(t.TempDir()), Runner: Self()}
 	l.Runner.Start++
 	return l
 }
 
-// sleeper starts a process with the arguments args behind the path of its program, which is new in dir.
+// sleeper starts a process that waits. The path of its program is new in dir. args are passed to it.
 func sleeper(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	program := filepath.Join(dir, "sleeper")
@@ -55,7 +55,7 @@ func sleeper(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return c
 }
 
-// marked makes a directory with a marker, and a file pid with the id of a process.
+// marked makes a directory with a marker. If pid is positive, it also writes pid to the file "pid" in it.
 func marked(t *testing.T, dir string, l Label, pid int) {
 	t.Helper()
 	err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, Marker), []byte(l.String()+"\n"), 0o644))
@@ -67,7 +67,7 @@ func marked(t *testing.T, dir string, l Label, pid int) {
 	}
 }
 
-// clean finds and removes what is in dir or of the run, and returns what was found.
+// clean finds the items that are in dir or belong to the run, and removes those of dead runners. It returns all of them.
 func clean(t *testing.T, dir string, l Label) (found []Item) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a FIFO must not block it
@@ -90,7 +90,7 @@ func clean(t *testing.T, dir string, l Label) (found []Item) {
 	return found
 }
 
-// A marker proves something only to the user who owns it and its directory.
+// A marker counts only for the user who owns it and its directory.
 func TestForgedMarkers(t *testing.T) {
 	needRoot(t, "give files to another user")
 	for name, forge := range map[string]func(made string) error{
@@ -132,7 +132,8 @@ func TestForgedMarkers(t *testing.T) {
 	}
 }
 
-// The process whose id is in a directory is ended if one of its arguments is a path in the directory, and not if one contains its name.
+// Removing a directory also ends the process whose id the directory contains, if one of its arguments is a path in the
+// directory. An argument that only contains the directory's name does not count.
 func TestProcessOfDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
@@ -163,7 +164,7 @@ func TestProcessOfDirectory(t *testing.T) {
 	}
 }
 
-// What stands in a variable's value is not another process's environment.
+// The value of a variable may imitate the environment of another process. It is not taken for that environment.
 func TestForgedEnvironment(t *testing.T) {
 	needRoot(t, "start a process of another user")
 	l, dir := dead(t), t.TempDir()
@@ -188,7 +189,7 @@ func TestForgedEnvironment(t *testing.T) {
 	}
 }
 
-// A run in another time namespace sees other starts of processes in /proc, its own included: it is not taken for one that has ended.
+// A run in another time namespace sees different start times in /proc, also for itself. It does not count as ended.
 func TestOtherTimeNamespace(t *testing.T) {
 	needRoot(t, "make a time namespace")
 	dir := t.TempDir()
@@ -231,7 +232,7 @@ func init() {
 	os.Exit(0)
 }
 
-// A process that /proc hides from this user may live.
+// A process that /proc hides from this user may be alive.
 func TestHiddenProcess(t *testing.T) {
 	needRoot(t, "mount /proc with hidepid")
 	ended := Self()

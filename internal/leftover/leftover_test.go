@@ -23,7 +23,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// TestMain lets this program be a runner: it labels itself, makes what a run makes, and waits; and a child of one, which waits.
+// TestMain lets this program act as a runner, which labels itself, makes a run's files and a child, and waits. It can also
+// act as that child, which waits.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {
@@ -55,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runner starts a runner in dir, and returns what it made.
+// runner starts a runner in dir. It returns the directory that the runner made, and the id of its child.
 func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
@@ -71,7 +72,7 @@ func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 	if _, err := fmt.Fscanf(out, "%q %s\n", &made, &child); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // where the test has failed to
+	t.Cleanup(func() { // ends the child if the test has not
 		if pid, err := strconv.Atoi(child); err == nil && runs(t, child) {
 			if p, err := os.FindProcess(pid); err == nil {
 				p.Kill()
@@ -81,7 +82,7 @@ func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 	return cmd, made, child
 }
 
-// runs reports whether a process runs, as neither system of this package's is asked.
+// runs reports whether a process runs, independently of both systems of this package.
 func runs(t *testing.T, pid string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(pid)
@@ -95,15 +96,15 @@ func runs(t *testing.T, pid string) bool {
 	return err == nil
 }
 
-// endOther ends a process if it is one that began long ago, which it is not.
+// endOther tries to end a process, but with a start time that is not its own.
 func endOther(t *testing.T, pid string) error {
 	t.Helper()
 	n, _ := strconv.Atoi(pid)
 	return EndProcess(t.Context(), n, 1)
 }
 
-// systems does a test with each way of listing processes: this host's own, and that of one without /proc and without a POSIX
-// shell, as Windows is.
+// systems runs a test with each way to list processes: that of this host, and that of a host without /proc and without a
+// POSIX shell, such as Windows.
 func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 	t.Run("here", func(t *testing.T) { test(t, host.Local()) })
 	t.Run("table", func(t *testing.T) {
@@ -117,7 +118,7 @@ func systems(t *testing.T, test func(t *testing.T, m iotax.Machine)) {
 func TestFindAndRemove(t *testing.T) { systems(t, testFindAndRemove) }
 
 func testFindAndRemove(t *testing.T, m iotax.Machine) {
-	dir, err := filepath.EvalSymlinks(t.TempDir()) // as scripts tell it
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // Find returns paths without symbolic links
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func testFindAndRemove(t *testing.T, m iotax.Machine) {
 		return slices.ContainsFunc(items, func(i Item) bool { return i.Kind == kind && i.Name == filepath.ToSlash(name) })
 	}
 
-	// While the runner lives nothing of it is a leftover, and nothing can be removed.
+	// While the runner is alive, its items are not leftovers and cannot be removed.
 	alive := mine()
 	if !has(alive, "process", child) || !has(alive, "directory", made) {
 		t.Fatalf("found %+v, want process %s and directory %s", alive, child, made)
@@ -154,7 +155,7 @@ func testFindAndRemove(t *testing.T, m iotax.Machine) {
 		}
 	}
 
-	// Others' directories of the same look.
+	// Similar directories that do not belong to the run.
 	for name, text := range map[string]string{"iotax-nobodys": "", "iotax-other": "run=a runner=1.2.3@elsewhere\n", "iotax-garbled": "run=a runner=x\n"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -189,7 +190,7 @@ func testFindAndRemove(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// What was listed may have become another's by the time it is removed.
+// By the time of its removal, the name of a listed item may refer to something else.
 func TestRemoveIsNotFooled(t *testing.T) { systems(t, testRemoveIsNotFooled) }
 
 func testRemoveIsNotFooled(t *testing.T, m iotax.Machine) {
@@ -276,7 +277,7 @@ func TestMountsAndLoops(t *testing.T) {
 	}
 }
 
-// A directory is one thing whatever way leads to it, and is not removed while something is mounted in it.
+// A directory is one item, whichever path leads to it. It is not removed while something is mounted in it.
 func TestMountedBehindLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")
@@ -327,7 +328,7 @@ func TestMountedBehindLinks(t *testing.T) {
 	if n["directory"] != 1 || n["mount"] != 1 {
 		t.Errorf("found %v, want one directory and one mount", n)
 	}
-	// The guard itself is not led astray by a link, either.
+	// A link does not mislead Busy either.
 	if err := Busy(link + "/" + filepath.Base(made)); err == nil {
 		t.Error("a directory reached by a link passes as one in which nothing is mounted")
 	}
@@ -342,7 +343,7 @@ func TestMountedBehindLinks(t *testing.T) {
 	}
 }
 
-// The working directory of a run goes, but for what is noted in it.
+// Remove removes the working directory of a run, except for the marker and the notes.
 func TestRemoveKeepsNotes(t *testing.T) {
 	dir, err := MkdirTemp(t.TempDir())
 	if err != nil {
@@ -440,7 +441,7 @@ func testRunner(t *testing.T, _ iotax.Machine) {
 		r := self
 		r.Machine = cmp.Or(self.Machine, "0123456789abcdef")
 		if c.change(&r); self.Machine == "" && r.Machine != "" && c.want != Unknown {
-			continue // this host has no id of its own
+			continue // this host has no machine id
 		}
 		if got := r.State(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -451,7 +452,8 @@ func testRunner(t *testing.T, _ iotax.Machine) {
 	}
 }
 
-// Anybody may put a marker of any length, or what is no file, into a directory for temporary files: what else lies there is still found.
+// Any user may put a marker of any size, or one that is not a file, into a directory for temporary files. The other items in
+// that directory are still found.
 func TestMarkersOfAnySize(t *testing.T) {
 	dir := t.TempDir()
 	_, made, _ := runner(t, dir)

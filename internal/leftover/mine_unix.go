@@ -10,7 +10,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// mine reports whether a file belongs to this user, or to the one for whom sudo started this agent.
+// mine reports whether a file belongs to this user, or to the user for whom sudo started this agent.
 func mine(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	caller, called := agent.Caller()

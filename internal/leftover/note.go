@@ -9,19 +9,19 @@ import (
 	"iotax"
 )
 
-// A Noted is what a run has written down in its working directory before it made it: a thing that cannot bear a label.
+// A Noted is a resource that cannot carry a label. The run recorded it in its working directory before creating it.
 type Noted struct {
 	Name  string
-	How   []string // what the run has written down about its making
-	File  string   // the note
-	Label Label    // of the directory
+	How   []string // lines that help to find it
+	File  string   // path of the note
+	Label Label    // label of the directory
 }
 
-// noteName begins the names of notes. What is noted goes before the directory does; see removeDir.
+// noteName is the prefix of the names of notes. Noted resources are removed before the directory: see removeMarked.
 const noteName = "made-"
 
-// Note writes down in the working directory of a run that a thing of a kind is about to be made. forget is called when it is no
-// more; how are lines that help to find it. Without a directory nothing is written.
+// Note records in dir, the working directory of a run, that a resource is about to be created. how contains lines that help
+// to find it. Call forget when the resource no longer exists. If dir is "", Note does nothing.
 func Note(dir, kind, name string, how ...string) (forget func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil
@@ -33,7 +33,7 @@ func Note(dir, kind, name string, how ...string) (forget func() error, err error
 	return Noted{File: file}.Forget, nil
 }
 
-// Forget removes the note; that it is gone already is no error.
+// Forget removes the note. It succeeds if the note no longer exists.
 func (n Noted) Forget() error {
 	if err := os.Remove(n.File); err != nil && !os.IsNotExist(err) {
 		return err
@@ -41,7 +41,7 @@ func (n Noted) Forget() error {
 	return nil
 }
 
-// Notes lists what runs have noted as a kind in their directories in dirs on this host.
+// Notes lists the notes of one kind in the working directories of runs below dirs, on this host.
 func Notes(dirs []string, kind string) (notes []Noted, err error) {
 	for _, dir := range marked(dirs) {
 		l, ok := ParseLabel(dir.Label)
@@ -51,12 +51,12 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 		prefix := filepath.Join(dir.Name, noteName+kind+"-")
 		files, gerr := filepath.Glob(prefix + "iotax-*")
 		if gerr != nil {
-			continue // a directory with a name like a pattern is none of iotax's making
+			continue // the name of the directory is not a valid pattern, so iotax did not create it
 		}
 		for _, f := range files {
 			how, rerr := os.ReadFile(f)
 			if os.IsNotExist(rerr) {
-				continue // forgotten since
+				continue // removed since
 			}
 			err = errors.Join(err, rerr)
 			notes = append(notes, Noted{Name: strings.TrimPrefix(f, prefix), How: strings.Split(string(how), "\n"), File: f, Label: l})
@@ -65,13 +65,13 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 	return notes, err
 }
 
-// Remove removes the working directory of a run on this host. What is noted in it, as it could not be removed, stays noted, and
-// nothing at all goes while something is mounted in it.
+// Remove removes the working directory of a run on this host. If it contains notes, Remove keeps them and the marker,
+// because the noted resources still exist. It removes nothing while something is mounted in dir.
 func Remove(dir string) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "remove working directory", On: dir, Err: err, Hint: "iotax clean lists what is left"}
 	}
-	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // there is no /proc, or no directory
+	if err := Busy(dir); err != nil && !errors.Is(err, os.ErrNotExist) { // ErrNotExist: /proc or the directory does not exist
 		return fail(err)
 	}
 	notes, err := filepath.Glob(filepath.Join(dir, noteName+"*"))

@@ -1,5 +1,5 @@
-// Package leftover marks what a run makes with who made it, finds what runs that died have left
-// behind, and removes it. What belongs to a run that lives is never touched.
+// Package leftover labels the resources that a run creates, finds the leftovers of crashed runs, and removes them. It never
+// touches the resources of a live run.
 package leftover
 
 import (
@@ -13,25 +13,24 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// The environment variables that every process of a run carries, also over SSH: a child inherits
-// them, whoever starts it.
+// Environment variables that every process of a run has, also over SSH. Child processes inherit them.
 const (
 	RunVariable    = "IOTAX_RUN"    // id of the run
-	RunnerVariable = "IOTAX_RUNNER" // the process that carries it out, as Runner.String writes it
+	RunnerVariable = "IOTAX_RUNNER" // the process that executes the run, as Runner.String formats it
 )
 
-// A Runner is one process of one boot of one host. A process id alone is used again sooner or later;
-// with the time at which it started, and the boot that this time counts from, it is not.
+// A Runner identifies one process of one boot of one host. The system reuses process ids, but not with the same start time
+// in the same boot.
 type Runner struct {
 	PID     int
-	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 where there is no /proc
-	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" where there is no /proc, "" from an iotax that could not tell
-	Space   string // of PID and Start: the namespaces that they count in; "" where there is none, and from an iotax that wrote none
-	Machine string // of the installation, which a boot leaves as it is; "" where there is none
-	Host    string // name of the host, for people
+	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 if there is no /proc
+	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" if there is no /proc; "" if unknown
+	Space   string // namespaces in which PID and Start count; "" if there are none, and from an older iotax
+	Machine string // id of the installation, which survives a reboot; "" if there is none
+	Host    string // name of the host, for display
 }
 
-// Self is this process.
+// Self returns the runner of this process.
 func Self() Runner {
 	r := Runner{PID: os.Getpid(), Boot: here.boot(), Space: here.space(), Machine: here.machine()}
 	r.Start, _ = here.start(r.PID)
@@ -39,7 +38,7 @@ func Self() Runner {
 	return r
 }
 
-// String writes r as one word: "4711.823641.5e1f…-4026531836-9c20…@db1".
+// String formats r as one word: "4711.823641.5e1f…-4026531836-9c20…@db1".
 func (r Runner) String() string {
 	boot := r.Boot
 	if r.Space != "" || r.Machine != "" {
@@ -48,7 +47,7 @@ func (r Runner) String() string {
 	return fmt.Sprintf("%d.%d.%s@%s", r.PID, r.Start, boot, r.Host)
 }
 
-// ParseRunner reads what String wrote.
+// ParseRunner parses the output of String.
 func ParseRunner(s string) (Runner, error) {
 	var r Runner
 	who, host, ok := strings.Cut(s, "@")
@@ -69,24 +68,25 @@ func ParseRunner(s string) (Runner, error) {
 	return r, nil
 }
 
-// State says whether a runner still runs.
+// State is the state of a runner or of its item.
 type State string
 
 const (
 	Alive   State = "alive"
 	Dead    State = "dead"
-	Unknown State = "unknown" // another host's, or this system cannot tell
-	Foreign State = "foreign" // what another user made, whose marker proves nothing to this one
+	Unknown State = "unknown" // on another host, or this system cannot determine it
+	Foreign State = "foreign" // another user made the item, so its marker does not count
 )
 
-// State looks r up among the processes of this host. Hosts share names (debian, localhost), and containers the name and the boot of
-// their host: who is not known to be of this installation, or counts its processes elsewhere, may live.
+// State looks r up among the processes of this host. Hosts may have the same name (debian, localhost), and containers have
+// the name and the boot of their host. A runner that may be of another installation or namespace may be alive, so it is
+// Unknown.
 func (r Runner) State() State {
 	s, _ := r.look()
 	return s
 }
 
-// look is State, and why it is unknown.
+// look returns State, and the reason if it is Unknown.
 func (r Runner) look() (s State, why string) {
 	self := Self()
 	switch {
@@ -106,7 +106,7 @@ func (r Runner) look() (s State, why string) {
 		if r.Machine == "" {
 			return Unknown, "it is of an earlier boot, or of another machine without an id"
 		}
-		return Dead, "" // the host was started anew since
+		return Dead, "" // the host has rebooted since
 	case r.Space != self.Space:
 		return Unknown, "its process counts in another PID or time namespace"
 	}
@@ -117,25 +117,24 @@ func (r Runner) look() (s State, why string) {
 	case err != nil:
 		return Unknown, err.Error()
 	case start != r.Start:
-		return Dead, "" // the id is another's now
+		return Dead, "" // another process has the id now
 	}
 	return Alive, ""
 }
 
-// A Label is what a run writes on what it makes: its id and its runner.
+// A Label is the mark on the resources of a run: the run's id and its runner.
 type Label struct {
 	Run    string
 	Runner Runner
 }
 
-// Begin puts the label of run into the environment of this process, from which every command that is
-// started inherits it.
+// Begin puts the label of run into the environment of this process. The commands that it starts inherit the label.
 func Begin(run string) (Label, error) {
 	l := Label{Run: run, Runner: Self()}
 	return l, errors.Join(os.Setenv(RunVariable, l.Run), os.Setenv(RunnerVariable, l.Runner.String()))
 }
 
-// String writes l as words of one line, for marker files: "run=ID runner=RUNNER". It is "" for no label.
+// String formats l as words of one line, for marker files: "run=ID runner=RUNNER". It returns "" if l is empty.
 func (l Label) String() string {
 	if l.Run == "" {
 		return ""
@@ -143,7 +142,7 @@ func (l Label) String() string {
 	return "run=" + l.Run + " runner=" + l.Runner.String()
 }
 
-// ParseLabel finds a label among the words of a marker file.
+// ParseLabel finds a label in the text of a marker file.
 func ParseLabel(text string) (l Label, found bool) {
 	for _, w := range strings.Fields(text) {
 		if v, ok := strings.CutPrefix(w, "run="); ok {
@@ -157,8 +156,8 @@ func ParseLabel(text string) (l Label, found bool) {
 	return l, found && l.Run != ""
 }
 
-// Current is the label that Begin put into the environment of this process, or that it inherited; its
-// Run is "" when there is none.
+// Current returns the label that Begin put into the environment of this process, or that the process inherited. Its Run is
+// "" if there is none.
 func Current() Label {
 	l := Label{Run: os.Getenv(RunVariable)}
 	r, err := ParseRunner(os.Getenv(RunnerVariable))
@@ -169,7 +168,7 @@ func Current() Label {
 	return l
 }
 
-// Environ is the label of this process as environment variables, for a command that does not inherit them.
+// Environ returns the label of this process as environment variables, for a command that does not inherit them.
 func Environ() (env []string) {
 	for _, name := range []string{RunVariable, RunnerVariable} {
 		if v := os.Getenv(name); v != "" {
@@ -179,13 +178,13 @@ func Environ() (env []string) {
 	return env
 }
 
-// Mark writes the marker of this run into a directory that it has made, so that the directory is known
-// for what it is when the run cannot remove it.
+// Mark writes the marker of this run into a directory that the run made. It identifies the directory if the run cannot
+// remove it.
 func Mark(dir string) error {
 	return os.WriteFile(filepath.Join(dir, Marker), []byte(Current().String()+"\n"), 0o600)
 }
 
-// MkdirTemp is os.MkdirTemp for a directory of a run: its name begins with iotax-, and it is marked.
+// MkdirTemp creates a directory of a run, as os.MkdirTemp does. Its name starts with iotax-, and it contains the marker.
 func MkdirTemp(in string) (string, error) {
 	dir, err := os.MkdirTemp(in, "iotax-")
 	if err != nil {
@@ -197,5 +196,5 @@ func MkdirTemp(in string) (string, error) {
 	return dir, nil
 }
 
-// Marker is the file in every directory that a run makes for itself. Its line ends with the label.
+// Marker is the file in every directory that a run makes for itself. Its first line ends with the label.
 const Marker = ".iotax"

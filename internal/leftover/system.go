@@ -14,19 +14,19 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// A system tells of this host what the name of a runner holds. here is that of this program: /proc on Linux, package
-// proctable elsewhere.
+// A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux, table
+// elsewhere.
 type system struct {
-	boot    func() string                 // what starts count from
-	space   func() string                 // in which process ids and starts count
-	machine func() string                 // its id, "" for none
-	start   func(pid int) (uint64, error) // proctable.ErrGone or os.ErrNotExist of one that has ended
+	boot    func() string                 // the boot from which start times count
+	space   func() string                 // the namespaces in which process ids and start times count
+	machine func() string                 // the id of the installation; "" if there is none
+	start   func(pid int) (uint64, error) // start time; the error is proctable.ErrGone or os.ErrNotExist if the process has ended
 }
 
-// sinceEpoch is the boot of runners whose start counts milliseconds since 1970.
+// sinceEpoch is the boot of runners whose start time is in milliseconds since 1970.
 const sinceEpoch = "epoch"
 
-// proc is a system with /proc.
+// proc is the system of hosts with /proc.
 var proc = system{boot: bootID, space: spaces, machine: machineID, start: startOf}
 
 func bootID() string {
@@ -37,8 +37,8 @@ func bootID() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
 }
 
-// spaces is the number of this process's PID namespace, followed by that of its time namespace, which shifts what /proc shows as the start
-// of every process, unless that is the first one (PROC_TIME_INIT_INO in the kernel).
+// spaces returns the number of this process's PID namespace. A time namespace shifts the start times in /proc, so spaces
+// appends its number unless it is the initial one (PROC_TIME_INIT_INO in the kernel).
 func spaces() string {
 	number := func(kind string) string {
 		s, _ := os.Readlink("/proc/self/ns/" + kind) // pid:[4026531836]
@@ -50,7 +50,7 @@ func spaces() string {
 	return number("pid")
 }
 
-// machineID tells installations apart.
+// machineID returns an id that differs between installations, or "" if there is none.
 func machineID() string {
 	b, err := os.ReadFile("/etc/machine-id")
 	if err != nil {
@@ -59,20 +59,22 @@ func machineID() string {
 	return hashed(strings.TrimSpace(string(b)))
 }
 
-// hashed is what is told of a machine's id: the id itself is not for strangers, who may read a label; see machine-id(5).
+// hashed returns a hash of a machine's id. Labels are visible to other users, who must not see the id itself: see
+// machine-id(5).
 func hashed(id string) string {
-	if len(id) < 32 { // "" in the images of containers, "uninitialized" while the first boot goes on
+	if len(id) < 32 { // "" in container images, "uninitialized" during the first boot
 		return ""
 	}
 	sum := sha256.Sum256([]byte("iotax " + id))
 	return hex.EncodeToString(sum[:8])
 }
 
-// startOf reads when the process pid started. One that has ended and waits to be reaped counts as gone.
+// startOf reads the start time of the process pid. A zombie counts as ended.
 func startOf(pid int) (uint64, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if errors.Is(err, os.ErrNotExist) {
-		// With the option hidepid, /proc shows a user no processes of others. A signal 0 still distinguishes them from ended ones.
+		// With the option hidepid, /proc hides the processes of other users. Signal 0 still distinguishes them from
+		// processes that have ended.
 		if p, perr := os.FindProcess(pid); perr == nil && errors.Is(p.Signal(syscall.Signal(0)), os.ErrPermission) {
 			return 0, fmt.Errorf("/proc does not show process %d of another user", pid)
 		}
@@ -80,8 +82,8 @@ func startOf(pid int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// "pid (name) state ppid …"; the name may hold anything, so count from its end. The start is
-	// field 22 of all, 20 behind the name.
+	// "pid (name) state ppid …": the name may contain any character, so parse from its end. The start time is field 22, the
+	// 20th after the name.
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 20 {
 		return 0, fmt.Errorf("/proc/%d/stat is not understood", pid)

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// table is a system without /proc.
+// table is the system of hosts without /proc.
 var table = system{
 	boot:    func() string { return sinceEpoch },
 	space:   func() string { return "" },

@@ -21,7 +21,7 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// The kinds of items that every machine may have.
+// Kinds of items that any machine may have.
 const (
 	process   = "process"
 	mount     = "mount"
@@ -30,15 +30,15 @@ const (
 	directory = "directory"
 )
 
-// A remnant is an item on the machine that has it.
+// A remnant describes an item on its own machine.
 type remnant struct {
 	Kind, Name, Detail string
-	Label              string // the first line of the marker of the directory that it is, or lies in
+	Label              string // label of a process; otherwise the first line of the marker of the directory
 	Foreign            bool
-	Start              uint64 // of a process
+	Start              uint64 // start time of a process
 }
 
-// ofRoot reports whether root must remove it.
+// ofRoot reports whether only root can remove the item.
 func (r remnant) ofRoot() bool {
 	switch r.Kind {
 	case process:
@@ -50,13 +50,13 @@ func (r remnant) ofRoot() bool {
 	return true
 }
 
-// A listing is what is on a machine, in the order in which items must go.
+// A listing contains the items of a machine, in the order of removal.
 type listing struct {
 	Items  []remnant
-	Failed []string // why kinds are missing
+	Failed []string // errors of the kinds that could not be listed
 }
 
-// These run on the machine that has the items.
+// These functions run on the machine that has the items.
 var (
 	list = agent.New("leftover.list", listAll)
 	end  = agent.New("leftover.end", endOne)
@@ -117,7 +117,7 @@ func processes(ctx context.Context) (found []remnant, err error) {
 	for _, p := range all {
 		start, err := here.start(p.PID)
 		if err != nil {
-			continue // it has ended since, or cannot be known again when it is to be ended
+			continue // it has ended, or End could not identify it later
 		}
 		detail := strings.ReplaceAll(p.Command, "\n", " ")
 		found = append(found, remnant{Kind: process, Name: strconv.Itoa(p.PID), Detail: detail[:min(200, len(detail))], Start: start,
@@ -126,8 +126,9 @@ func processes(ctx context.Context) (found []remnant, err error) {
 	return found, nil
 }
 
-// marked lists the iotax-… directories in dirs, and where this machine itself keeps what is temporary: those with a marker of this user,
-// and those of others. Their paths are real, as the kernel writes those of mounts and backing files.
+// marked lists the iotax-… directories in dirs and in this machine's directory for temporary files: those with a marker of
+// this user, and those of other users. The paths contain no symbolic links, like the kernel's paths of mounts and backing
+// files.
 func marked(dirs []string) (found []remnant) {
 	seen := map[string]bool{}
 	for _, dir := range append(slices.Clone(dirs), os.TempDir()) {
@@ -158,8 +159,9 @@ func marked(dirs []string) (found []remnant) {
 	return found
 }
 
-// markerOf returns the first line of what this user marked the directory name of root with, at most 4 KiB of it. Any user can make such a
-// directory in /tmp, name any run in it, and put a FIFO there.
+// markerOf returns the first line of the marker in the directory name of root, up to 4 KiB. It returns "" unless this user
+// owns the directory and the marker, and the marker is a regular file. Any user can make such a directory in /tmp, name any
+// run in it, and put a FIFO there.
 func markerOf(root *os.Root, name string) string {
 	for _, at := range []string{name, name + "/" + Marker} {
 		info, err := root.Lstat(at)
@@ -177,7 +179,7 @@ func markerOf(root *os.Root, name string) string {
 	return line
 }
 
-// inside returns the line of the marked directory that p lies in, of the innermost where one lies in another.
+// inside returns the label of the innermost marked directory that contains p.
 func inside(found map[string]string, p string) (label string, ok bool) {
 	in := ""
 	for dir := range maps.Keys(found) {
@@ -188,7 +190,7 @@ func inside(found map[string]string, p string) (label string, ok bool) {
 	return found[in], in != ""
 }
 
-// mounts lists the mounts of this namespace in marked directories, the last first.
+// mounts lists the mounts of this namespace that are in marked directories, latest first.
 func mounts(found map[string]string) (all []remnant, err error) {
 	mounted, err := mountinfo.GetMounts(nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -202,7 +204,7 @@ func mounts(found map[string]string) (all []remnant, err error) {
 	return all, nil
 }
 
-// backing returns the file of a loop device.
+// backing returns the backing file of a loop device.
 func backing(device string) (file string, ok bool) {
 	text, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/loop/backing_file")
 	return strings.TrimSuffix(string(text), "\n"), err == nil
@@ -221,13 +223,13 @@ func loops(found map[string]string) (all []remnant) {
 	return all
 }
 
-// NBDFile is the file in a marked directory that names a device of the kernel which an export was attached to: the device,
-// the number of the process that attached it, as the kernel has it, and the boot that this counts from.
+// NBDFile is the file in a marked directory that records an attached kernel NBD device: the device, the id of the process
+// that attached it, as the kernel shows it, and the boot id.
 const NBDFile = "nbd"
 
 var nbdDevice = regexp.MustCompile(`^/dev/nbd[0-9]+$`)
 
-// NBDNote is the text of an NBDFile for a device, "" while the kernel does not show what attached it.
+// NBDNote returns the text of an NBDFile for a device, or "" while the kernel does not show the process that attached it.
 func NBDNote(device string) string {
 	pid, err := os.ReadFile("/sys/block/" + filepath.Base(device) + "/pid")
 	boot, berr := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -237,8 +239,8 @@ func NBDNote(device string) string {
 	return device + " " + strings.TrimSpace(string(pid)) + " " + strings.TrimSpace(string(boot)) + "\n"
 }
 
-// Attached returns the device that is noted in dir, if it still is what was attached then: when its server has gone, the kernel gives the
-// device to whoever asks next.
+// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached. After a
+// server ends, the kernel may give the device to another process.
 func Attached(dir string) (device string, ok bool) {
 	info, err := os.Lstat(dir + "/" + NBDFile)
 	if err != nil || !info.Mode().IsRegular() {
@@ -252,7 +254,7 @@ func Attached(dir string) (device string, ok bool) {
 	return device, nbdDevice.MatchString(device) && strings.TrimSpace(NBDNote(device)) == strings.TrimSpace(string(text))
 }
 
-// nbds lists the devices that are noted where only root makes directories.
+// nbds lists the devices that are recorded below /run, where only root can create directories.
 func nbds(dirs []remnant) (all []remnant) {
 	for _, d := range dirs {
 		if device, ok := Attached(d.Name); ok && strings.HasPrefix(d.Name, "/run/iotax-") {
@@ -262,8 +264,8 @@ func nbds(dirs []remnant) (all []remnant) {
 	return all
 }
 
-// Busy returns why the directory dir must not be removed: something is mounted in it, or a device is attached as its NBDFile records.
-// It does not follow dir itself if that is a link.
+// Busy returns an error if the directory dir must not be removed: something is mounted in it, or the device in its NBDFile
+// is still attached. If dir is a link, Busy does not follow it.
 func Busy(dir string) error {
 	if device, ok := Attached(dir); ok {
 		return fmt.Errorf("%s, which is noted in it, is still attached: nbd-client -d %s", device, device)
@@ -282,8 +284,9 @@ func Busy(dir string) error {
 	return nil
 }
 
-// removeMarked removes a directory if its marker is still the same and nothing is mounted below it, and ends the server whose it is. It stays
-// in the parent directory, so that another user who owns a directory above cannot lead it elsewhere.
+// removeMarked ends the server of a directory and removes the directory, if its marker is unchanged and nothing is mounted
+// in it. It removes the directory relative to its parent, so that another user who owns a directory above cannot redirect
+// it.
 func removeMarked(ctx context.Context, r remnant) error {
 	name := filepath.Base(r.Name)
 	if !strings.HasPrefix(name, "iotax-") {
@@ -319,8 +322,9 @@ func removeMarked(ctx context.Context, r remnant) error {
 	return root.RemoveAll(name)
 }
 
-// endServer ends the process whose id is in the file pid of a directory: nginx overwrites its environment, and the label in it, with its
-// title. The process is this user's, and one of its arguments, which the title separates by blanks, is a path in the directory.
+// endServer ends the process whose id is in the file "pid" of a directory. It finds servers such as nginx, which overwrites
+// its environment, and the label in it, with its title. The process must belong to this user, and one of its arguments,
+// which the title separates by blanks, must be a path in the directory.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
 		return nil //nolint:nilerr // no server was started there

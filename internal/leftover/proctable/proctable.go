@@ -1,4 +1,4 @@
-// Package proctable lists processes of any system, and ends them.
+// Package proctable lists and ends the processes of any system.
 package proctable
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// ErrGone is the error of a process that has ended.
+// ErrGone reports that a process has ended.
 var ErrGone = errors.New("it has ended")
 
-// Start returns when the process pid began, in milliseconds since 1970 by the clock of that time: it stays what it is when the
-// clock is set, and tells processes of one id apart also across boots. The error is ErrGone where the process has ended, though
-// nobody may have waited for it yet; any other means that the system does not tell.
+// Start returns the start time of the process pid in milliseconds since 1970, by the clock of that time. The value does not
+// change when the clock is set. It distinguishes processes with the same id, even across boots. The error is ErrGone if the
+// process has ended, even if it is still a zombie. Any other error means that the start time is unknown.
 func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	p, err := process.NewProcessWithContext(ctx, int32(pid))
 	if errors.Is(err, process.ErrorProcessNotRunning) {
@@ -35,7 +35,7 @@ func Start(ctx context.Context, pid int) (ms uint64, err error) {
 		}
 		return 0, err
 	}
-	if state, err := p.StatusWithContext(ctx); err == nil && slices.Contains(state, process.Zombie) { // Windows has none and no state
+	if state, err := p.StatusWithContext(ctx); err == nil && slices.Contains(state, process.Zombie) { // Windows has no zombies and reports no state
 		return 0, ErrGone
 	}
 	if began <= 0 {
@@ -44,7 +44,7 @@ func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	return uint64(began), nil
 }
 
-// Machine is the id of this installation, "" where there is none.
+// Machine returns the id of this installation, or "" if it has none.
 func Machine() string {
 	id, err := host.HostID()
 	if err != nil {
@@ -53,15 +53,15 @@ func Machine() string {
 	return id
 }
 
-// A Process is one whose environment could be read.
+// A Process is a process whose environment could be read.
 type Process struct {
 	PID     int
 	Command string            // its command line
-	Env     map[string]string // those variables that were asked for
+	Env     map[string]string // the requested variables
 }
 
-// With lists the processes that have all variables names, but for this one. Processes whose environment the system does
-// not show to this user are passed over.
+// With lists the processes that have all the variables in names, except this process. It skips processes whose environment
+// this user cannot read.
 func With(ctx context.Context, names ...string) (found []Process, err error) {
 	all, err := process.PidsWithContext(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func With(ctx context.Context, names ...string) (found []Process, err error) {
 		if len(has) < len(names) {
 			continue
 		}
-		command, _ := p.CmdlineWithContext(ctx) // for people only
+		command, _ := p.CmdlineWithContext(ctx) // only for display
 		found = append(found, Process{PID: int(pid), Command: command, Env: has})
 	}
 	return found, ctx.Err()
@@ -93,21 +93,22 @@ func With(ctx context.Context, names ...string) (found []Process, err error) {
 
 const (
 	pause    = 100 * time.Millisecond
-	grace    = 20  // pauses from asking to killing; Windows asks nothing, and kills
-	patience = 120 // pauses until it is given up
+	grace    = 20  // pauses before the process is killed; on Windows, Terminate already kills it
+	patience = 120 // pauses before End gives up
 )
 
-// Command returns the command line of a process, and the id of its user, -1 where the system has none. They are empty and -1 if it has ended.
+// Command returns the command line of a process and the id of its user. The id is -1 if the system has no user ids. If the
+// process has ended, Command returns "" and -1.
 func Command(ctx context.Context, pid int) (line string, owner int) {
 	p := &process.Process{Pid: int32(pid)}
 	line, _ = p.CmdlineWithContext(ctx)
 	if ids, err := p.UidsWithContext(ctx); err == nil && len(ids) > 0 {
-		return line, int(ids[min(1, len(ids)-1)]) // Linux: the effective one is the second
+		return line, int(ids[min(1, len(ids)-1)]) // on Linux, the second is the effective id
 	}
 	return line, -1
 }
 
-// End ends the process pid if it is still the one that began at start, as began returns it, and returns once it is gone.
+// End ends the process pid if its start time, as began returns it, is still start. It returns when the process has ended.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
 		now, err := began(pid)
