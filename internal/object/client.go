@@ -17,14 +17,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// DefaultTimeout bounds a request that does not say: a store that lost too many of its nodes hangs.
+// DefaultTimeout limits a request if the endpoint sets no timeout: a store that lost too many of its nodes hangs.
 const DefaultTimeout = time.Minute
 
 // A client is a connection pool to one endpoint.
 type client struct {
 	*minio.Client
 	e       Endpoint
-	close   func()       // ends the connections that are idle
+	close   func()       // closes idle connections
 	sent    atomic.Value // how the payload of the first upload was signed
 	options minio.PutObjectOptions
 }
@@ -72,7 +72,7 @@ func newClient(e Endpoint) (*client, error) {
 	return c, nil
 }
 
-// limited gives every request, its body included, a deadline, and notes how uploads are signed.
+// limited sets a deadline for every request, including its body, and records how uploads are signed.
 type limited struct {
 	c *client
 	t http.RoundTripper
@@ -95,7 +95,7 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// endsBody lets a request's deadline go with its body.
+// endsBody releases the deadline of a request when its body is closed.
 type endsBody struct {
 	io.ReadCloser
 	ctx    context.Context
@@ -116,7 +116,7 @@ func (b *endsBody) Close() error {
 	return err
 }
 
-// payload says in words how the first upload was signed.
+// payload describes how the first upload was signed. It returns "" before the first upload.
 func (c *client) payload() string {
 	s, _ := c.sent.Load().(string)
 	switch {
@@ -134,10 +134,10 @@ func (c *client) payload() string {
 	return "signed whole (SHA-256)"
 }
 
-// hints are what to do about the codes that users meet.
+// hints maps error codes to what the user can do.
 var hints = map[string]string{
 	"AccessDenied":          "use a key that may list, read and write in the bucket",
-	"XAdminUserNotFound":    "check the access key: AWS_ACCESS_KEY_ID, or the file of credentials:", // versitygw says so
+	"XAdminUserNotFound":    "check the access key: AWS_ACCESS_KEY_ID, or the file of credentials:", // the code that versitygw returns
 	"InvalidAccessKeyId":    "check the access key: AWS_ACCESS_KEY_ID, or the file of credentials:",
 	"SignatureDoesNotMatch": "check the secret key: AWS_SECRET_ACCESS_KEY, or the file of credentials:; and the region",
 	"RequestTimeTooSkewed":  "set the clocks of this machine and of the server (chronyc tracking)",
@@ -147,7 +147,7 @@ var hints = map[string]string{
 	"SlowDown":              "the store refuses the load: fewer clients",
 }
 
-// failure puts an error of the library into words.
+// failure converts an error of the library to a Failure with a hint.
 func failure(op string, err error) error {
 	var f *Failure
 	if err == nil || errors.As(err, &f) {

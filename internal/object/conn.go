@@ -7,25 +7,25 @@ import (
 	"sync"
 )
 
-// A conn is a TCP connection that takes what is uploaded in large pieces. net/http copies a body to a connection by 32 KiB, and the
-// reader that signs chunk by chunk makes 64 KiB and a header at once: a piece then takes two system calls and more, each with its own
-// way through TCP. The connections of TLS make records of their own, and call Write.
+// A conn is a TCP connection that writes uploads in large pieces. net/http copies a body in pieces of 32 KiB, and the reader
+// that signs chunk by chunk returns 64 KiB and a header at once. Without conn, each chunk would take several system calls,
+// each with its own pass through TCP. TLS connections make their own records and call Write.
 type conn struct{ *net.TCPConn }
 
-// piece is how much of a body is written at once: two chunks as they are signed. More gains nothing, and the pieces of eight clients no
-// longer fit into the second cache of two cores.
+// piece is the number of bytes of a body that are written at once: two signed chunks. Larger pieces gain nothing, and those
+// of eight clients no longer fit into the second-level caches of two cores.
 const piece = 128 << 10
 
 var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
 
-// ReadFrom is what net/http hands a body to.
+// ReadFrom implements io.ReaderFrom. net/http passes a body to it.
 func (c conn) ReadFrom(r io.Reader) (int64, error) {
 	buf := pieces.Get().(*[piece]byte)
 	defer pieces.Put(buf)
 	return io.CopyBuffer(struct{ io.Writer }{c.TCPConn}, struct{ io.Reader }{r}, buf[:])
 }
 
-// dial makes such connections.
+// dial returns a dialer whose TCP connections are conns.
 func dial(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := d.DialContext(ctx, network, address)

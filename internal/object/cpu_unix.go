@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is what this process has used.
+// CPUTime returns the CPU time that this process has used, or 0 if it is unknown.
 func CPUTime() time.Duration {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/minio/crc64nvme"
 )
 
-// Stores find blocks that they have already, and keep them once. So every block of every object is unlike all others:
-// random bytes, with a stamp of the object and the place in each 4 KiB.
+// Stores may deduplicate blocks. So each block of each object differs from all others: it is random, with a stamp in each 4
+// KiB that depends on the object and the offset.
 
 const (
-	pool  = 1 << 20 // random bytes that are used again and again
+	pool  = 1 << 20 // bytes of random data that all objects share
 	stamp = 4096
 )
 
-// content is the bytes of one object. It can be read at any place, by several at once.
+// content is the data of one object. It can be read at any offset, also concurrently.
 type content struct {
 	pool []byte
 	seed uint64
@@ -31,12 +31,12 @@ func newPool(seed uint64) []byte {
 	return b
 }
 
-// objectContent is the i-th object of a batch.
+// objectContent returns the content of object i of a batch.
 func objectContent(pool []byte, seed uint64, i int, size int64) *content {
 	return &content{pool: pool, seed: seed*0x9e3779b97f4a7c15 + uint64(i)*0xbf58476d1ce4e5b9 + 1, size: size}
 }
 
-// reader reads all of it.
+// reader returns a reader of the whole content.
 func (c *content) reader() *io.SectionReader { return io.NewSectionReader(c, 0, c.size) }
 
 func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
@@ -61,7 +61,7 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 	return len(p), err
 }
 
-// sum is the checksum of the whole content.
+// sum returns the checksum of the whole content.
 func (c *content) sum() uint64 {
 	h := crc64nvme.New()
 	_, _ = io.CopyBuffer(h, c.reader(), make([]byte, buffer)) // neither fails

@@ -17,9 +17,9 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Do does j. What it had found until an error is in the result.
+// Do performs j. After an error, the result, if not nil, contains what Do found before.
 func Do(ctx context.Context, j Job) (*Result, error) {
-	// Nothing outside its own prefix is ever written or removed.
+	// Do never writes or removes objects outside the prefix of the job.
 	if !strings.HasPrefix(j.Prefix, "iotax-") || !strings.HasSuffix(j.Prefix, "/") || strings.Contains(j.Prefix, "..") {
 		return nil, &Failure{Op: j.Op, Text: fmt.Sprintf("%q is not a prefix of iotax", j.Prefix)}
 	}
@@ -51,9 +51,10 @@ func Do(ctx context.Context, j Job) (*Result, error) {
 	return nil, &Failure{Op: j.Op, Text: "there is no such operation"}
 }
 
-// look refuses buckets in which a removed object would stay.
+// look checks that the bucket can be used, and creates it if Create is set. It reports versioning and object lock, which
+// would keep removed objects.
 func (c *client) look(ctx context.Context, r *Result) error {
-	// A listing, for the answer to a HEAD has no body that says what is wrong.
+	// List objects: the answer to a HEAD request has no body that describes an error.
 	_, err := minio.Core{Client: c.Client}.ListObjectsV2(c.e.Bucket, "iotax-", "", "", "/", 1)
 	there := minio.ToErrorResponse(err).Code != "NoSuchBucket"
 	if err != nil && there {
@@ -66,7 +67,7 @@ func (c *client) look(ctx context.Context, r *Result) error {
 	} else if !there {
 		return &Failure{Op: "look at bucket " + c.e.Bucket, Code: "NoSuchBucket", Text: "there is no such bucket", Hint: hints["NoSuchBucket"]}
 	}
-	// A store that knows no versions says that it does not implement them. After any other error it is not known.
+	// A store without versioning answers that it is not implemented. After any other error, versioning is unknown.
 	v, err := c.GetBucketVersioning(ctx, c.e.Bucket)
 	switch status := minio.ToErrorResponse(err).StatusCode; {
 	case err == nil && v.Status != "":
@@ -80,7 +81,7 @@ func (c *client) look(ctx context.Context, r *Result) error {
 	return nil
 }
 
-// put uploads one content.
+// put uploads one object.
 func (c *client) put(ctx context.Context, key string, body io.Reader, size, part int64, concurrency int) error {
 	o := c.options
 	o.PartSize, o.NumThreads = uint64(max(part, 5<<20)), uint(max(concurrency, 1))
@@ -90,8 +91,8 @@ func (c *client) put(ctx context.Context, key string, body io.Reader, size, part
 	return failure("upload "+key, err)
 }
 
-// get downloads one object. take gets it piece by piece, each as large as buf but for the last: a checksum of many small
-// pieces, just after each came, costs more than one of a full buffer. first is when the first byte had come.
+// get downloads one object. It passes the data to take in pieces as large as buf, except for the last. Checksums of many
+// small pieces, each right after it arrives, cost more than one of a full buffer. first is the time until the first byte.
 func (c *client) get(ctx context.Context, key string, size int64, buf []byte, take func([]byte)) (first time.Duration, err error) {
 	begun := time.Now()
 	body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, key, minio.GetObjectOptions{})
@@ -122,7 +123,7 @@ func (c *client) get(ctx context.Context, key string, size int64, buf []byte, ta
 	return first, nil
 }
 
-// batch uploads and downloads the objects, and removes them. Only the requests are timed.
+// batch uploads, downloads and removes the objects. It times only uploads and downloads.
 func (c *client) batch(ctx context.Context, j Job, r *Result) (err error) {
 	b := j.Batch
 	pool := newPool(b.Seed)
@@ -170,15 +171,15 @@ func (c *client) download(ctx context.Context, b Batch, key func(int) string, su
 	})
 }
 
-// Checksum is what a verified download is compared by: one that S3 knows, too. Where the CPU has wide carry-less multiplication it
-// takes half the time of CRC-32C, which shows where the store is as fast as memory (BenchmarkAgainstOthers).
+// Checksum verifies downloads. It is one that S3 also supports. On CPUs with wide carry-less multiplication it takes half
+// the time of CRC-32C, which matters if the store is as fast as memory (BenchmarkAgainstOthers).
 const Checksum = "CRC-64/NVME"
 
-// A checker makes the checksum of what one client downloads, and knows what that costs.
+// A checker computes the checksum of one client's downloads and measures its cost.
 type checker struct {
 	sum   uint64
 	bytes int64
-	costs []float64 // seconds a byte, of the first pieces
+	costs []float64 // seconds per byte, of the first pieces
 }
 
 func (k *checker) add(p []byte) {
@@ -193,8 +194,8 @@ func (k *checker) add(p []byte) {
 	k.bytes += int64(len(p))
 }
 
-// cost is the CPU time in seconds of all checksums: the bytes at what most pieces took. The sum of the times that passed would be
-// more where the machine is busy, for a client that waits for a core in the middle of a piece is no cost.
+// cost returns the CPU time of all checksums in seconds: the number of bytes times the median time per byte. On a busy
+// machine, the sum of the elapsed times would be too large, because it includes the time that a client waits for a core.
 func cost(all []*checker) float64 {
 	var costs []float64
 	var bytes int64
@@ -208,17 +209,18 @@ func cost(all []*checker) float64 {
 	return costs[len(costs)/2] * float64(bytes)
 }
 
-// buffer is how much of a download is read before it is looked at. Where the next buffer begins, what has come is taken by two calls in place
-// of one: with 128 KiB a download takes a tenth more CPU time than with 512, its checksum included, although the smaller ones of
-// eight clients fit into the caches.
+// buffer is the number of bytes of a download that are read before they are checked. At the end of a buffer, two calls read
+// the data that one could. So 128 KiB costs a tenth more CPU time than 512 KiB, checksum included, although the smaller
+// buffers of eight clients fit into the caches.
 const buffer = 512 << 10
 
-// gcPercent is how much the heap, a few megabytes with the buffers of eight clients, may grow until it is collected. It saves a
-// twentieth of an upload's CPU time where the payload is signed or summed by chunks; with 1600 it is no more, for memory then comes cold.
+// gcPercent is the GC percentage while requests are timed. The heap is a few megabytes, including the buffers of eight
+// clients. 400 saves a twentieth of an upload's CPU time if the payload is signed or checksummed in chunks. 1600 saves no
+// more, because new memory is then not in the cache.
 const gcPercent = 400
 
-// time runs f for every object, by as many clients as the batch has, until one fails. Each has a buffer of its own of so many bytes,
-// which is there before the time begins.
+// time calls f for every object until a call fails. It uses the batch's number of clients. Each client has its own buffer of
+// `buffer` bytes, allocated before the time starts.
 func (p *Phase) time(ctx context.Context, b Batch, buffer int, f func(ctx context.Context, i int, buf []byte, check *checker) (first time.Duration, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -230,7 +232,7 @@ func (p *Phase) time(ctx context.Context, b Batch, buffer int, f func(ctx contex
 	for i := range buffers {
 		buffers[i] = make([]byte, buffer)
 	}
-	// What an upload is signed with is new memory for each object. As the heap is small, the collector would run each few megabytes.
+	// Signing allocates memory for each object. The heap is small, so the collector would otherwise run every few megabytes.
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	cpu, begun := CPUTime(), time.Now()
 	for _, buf := range buffers {
@@ -275,22 +277,22 @@ func (c *client) remove(ctx context.Context, n int, key func(int) string) error 
 		if err := c.RemoveObject(ctx, c.e.Bucket, key(i), minio.RemoveObjectOptions{}); err != nil {
 			errs = append(errs, failure("remove "+key(i), err))
 			if len(errs) == 3 {
-				break // they all fail alike
+				break // more errors would be alike
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// clean removes what is left under the prefix: objects, and uploads that were cut off.
+// clean removes objects and unfinished uploads under the prefix. If keep is true, it keeps the marker.
 func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
-	ctx, cancel := context.WithCancel(ctx) // ends a listing that is not read to its end
+	ctx, cancel := context.WithCancel(ctx) // stops a listing that is not read to its end
 	defer cancel()
 	var errs []error
 	marked := false
 	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		err := o.Err
-		if err == nil && o.Key == prefix+Marker { // the last to go: what is cut off here is found by it
+		if err == nil && o.Key == prefix+Marker { // removed last, so that an interrupted cleanup can still be found
 			marked = true
 			continue
 		}
@@ -318,16 +320,16 @@ func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 	return errors.Join(errs...)
 }
 
-// Marker is the object under each prefix of a run that holds the run's label.
+// Marker is the object under each prefix of a run that contains the run's label.
 const Marker = ".iotax"
 
-// marks returns the labels under the prefixes that iotax makes, by prefix. What bears none is not told of; a label that cannot be
-// read, somebody else's perhaps, is in the error and hides no other.
+// marks returns the labels under iotax's prefixes, by prefix. It skips prefixes without a label. If it cannot read a label,
+// perhaps another user's, it reports that in the error and still returns the others.
 func (c *client) marks(ctx context.Context) (map[string]string, error) {
 	found := map[string]string{}
 	var errs []error
 	unread := 0
-	ctx, cancel := context.WithCancel(ctx) // ends a listing that is not read to its end
+	ctx, cancel := context.WithCancel(ctx) // stops a listing that is not read to its end
 	defer cancel()
 	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: "iotax-"}) {
 		if o.Err != nil {
@@ -335,7 +337,7 @@ func (c *client) marks(ctx context.Context) (map[string]string, error) {
 			break
 		}
 		if !strings.HasSuffix(o.Key, "/") {
-			continue // an object of somebody's
+			continue // an object that is not under a prefix
 		}
 		label, err := c.mark(ctx, o.Key)
 		answer := minio.ToErrorResponse(err)
@@ -343,10 +345,10 @@ func (c *client) marks(ctx context.Context) (map[string]string, error) {
 		case err == nil:
 			found[o.Key] = label
 		case answer.Code == "NoSuchKey":
-		case answer.StatusCode == 0: // who does not answer does not answer the next time
+		case answer.StatusCode == 0: // the store does not answer, so more requests would only time out
 			return found, errors.Join(append(errs, failure("read "+o.Key+Marker, err))...)
 		default:
-			if unread++; unread <= 3 { // they fail alike
+			if unread++; unread <= 3 { // report three, because they are alike
 				errs = append(errs, failure("read "+o.Key+Marker, err))
 			}
 		}
@@ -368,10 +370,10 @@ func (c *client) mark(ctx context.Context, prefix string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// maxLabel bounds what is read of a marker.
+// maxLabel limits the bytes that are read of a marker.
 const maxLabel = 4 << 10
 
-// Marks returns the labels that runs have left in a bucket, by the prefix under which their objects are.
+// Marks returns the labels that runs left in a bucket, by the prefix of their objects.
 func Marks(ctx context.Context, e Endpoint) (map[string]string, error) {
 	c, err := newClient(e)
 	if err != nil {

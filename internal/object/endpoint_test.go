@@ -19,14 +19,14 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also does jobs in processes of their own.
+// This program also does jobs in separate processes.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	os.Exit(m.Run())
 }
 
-// nameServer is a proxy for which every name is the store at address, so that names can be used that nobody serves. hosts are
-// those that it was asked for.
+// nameServer returns a proxy that sends requests for any name to the store at address, so that tests can use names that do
+// not resolve. hosts returns the requested names.
 func nameServer(t *testing.T, address string) (hosts func() []string, proxy string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -59,9 +59,9 @@ func nameServer(t *testing.T, address string) (hosts func() []string, proxy stri
 	return func() []string { mu.Lock(); defer mu.Unlock(); return slices.Clone(asked) }, s.URL
 }
 
-// A real store is reached by path and by name, over http and over https with an authority of one's own.
+// A real store is reached with path-style and virtual-hosted-style requests, over HTTP, and over HTTPS with a private CA.
 func TestEndpoints(t *testing.T) {
-	withCertificate := httptest.NewTLSServer(nil) // for example.com and all names in it
+	withCertificate := httptest.NewTLSServer(nil) // valid for example.com and its subdomains
 	withCertificate.Close()
 	made := withCertificate.TLS.Certificates[0]
 	key, err := x509.MarshalPKCS8PrivateKey(made.PrivateKey)
@@ -90,7 +90,7 @@ func TestEndpoints(t *testing.T) {
 			if secure {
 				x.CA = ca
 			}
-			// What an environment says of proxies is read once in a process.
+			// A process reads the proxy variables only once, so each job runs in a new process.
 			for variable, value := range map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": ""} {
 				t.Setenv(variable, value)
 			}

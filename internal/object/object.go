@@ -1,5 +1,5 @@
-// Package object does work at an S3 endpoint and measures it: it runs where the load is to come from, as a function of the
-// agent there. The keys are in its input, never in an argument or an environment.
+// Package object does work at an S3 endpoint and measures it. It runs on the machine that generates the load, as a function
+// of the agent there. The keys are in its input, never in an argument or an environment variable.
 package object
 
 import (
@@ -10,37 +10,38 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Job is what one process does.
+// A Job describes the work of one process.
 type Job struct {
-	Op       string // one of Ops
+	Op       string // one of the Op constants
 	Endpoint Endpoint
 	Prefix   string // of every object that is written, read or removed: "iotax-…/"
 	Batch    Batch
-	Label    string // of OpMark: the run's, one line
-	Keep     bool   // of OpClean: what OpMark wrote stays
-	File     string // of OpPutFile and OpGetFile
+	Label    string // for OpMark: the label of the run, one line
+	Keep     bool   // for OpClean: keep the marker
+	File     string // for OpPutFile and OpGetFile
 	Object   string
 }
 
-// What a process can do.
+// Operations of a Job.
 const (
-	OpLook    = "look"    // whether the bucket is there, may be used, and is not versioned
-	OpMark    = "mark"    // write the label of the run under the prefix, for those who find what it left
-	OpBatch   = "batch"   // upload and download a batch, and remove it
+	OpLook    = "look"    // check that the bucket exists and can be used, and whether it keeps versions
+	OpMark    = "mark"    // write the label of the run under the prefix, so that its leftovers can be found
+	OpBatch   = "batch"   // upload, download and remove a batch
 	OpClean   = "clean"   // remove every object and unfinished upload under the prefix
 	OpPutFile = "putfile" // upload File as Object
 	OpGetFile = "getfile" // download Object to File
 )
 
-// Unknown is the fact "versioning" of a bucket that does not say, or not to this key, whether it keeps versions.
+// Unknown is the fact "versioning" if the store does not report, at least not to this key, whether the bucket keeps
+// versions.
 const Unknown = "unknown"
 
-// An Endpoint is a bucket and how it is reached.
+// An Endpoint is a bucket and how to reach it.
 type Endpoint struct {
-	Host   string // with the port
+	Host   string // including the port
 	Bucket string
 	TLS    bool
-	CA     string // certificates in PEM that are trusted besides the system's
+	CA     string // PEM certificates that are trusted in addition to the system's
 	Region string
 	Style  string // auto, path, virtual
 
@@ -48,45 +49,45 @@ type Endpoint struct {
 	Secret string
 	Token  string
 
-	Create  bool          // the bucket is iotax's own: make it if it is missing
+	Create  bool          // the bucket belongs to iotax: create it if it is missing
 	Payload string        // default, unsigned, checksum
-	Timeout time.Duration // of every request, its body included
+	Timeout time.Duration // of every request, including its body; 0 means DefaultTimeout
 }
 
-// A Batch is objects of one size.
+// A Batch is a set of objects of one size.
 type Batch struct {
 	Size        int64
 	Count       int
 	Clients     int
-	Part        int64 // size of a part of a multipart upload
+	Part        int64 // bytes of a part of a multipart upload
 	Concurrency int
 	Seed        uint64
 	Verify      bool
 }
 
-// A Result is what came of a Job.
+// A Result is the result of a Job.
 type Result struct {
 	Upload, Download Phase
 	Facts            map[string]string `json:"facts,omitempty"`
-	Duration         float64           `json:"duration"` // s, of OpPutFile and OpGetFile
+	Duration         float64           `json:"duration"` // s, for OpPutFile and OpGetFile
 	Bytes            int64             `json:"bytes"`
 	Error            *Failure          `json:"error,omitempty"`
 }
 
-// A Phase is the uploads or the downloads of a batch.
+// A Phase contains the results of the uploads or of the downloads of a batch.
 type Phase struct {
 	Duration  float64   `json:"duration"` // s, from the first request to the end of the last
 	Bytes     int64     `json:"bytes"`
-	CPU       float64   `json:"cpu"`        // s, of the process, without Checking
-	Checking  float64   `json:"checking"`   // s of CPU for checksums of what arrived
-	Latencies []float64 `json:"latencies"`  // s, of each object
-	FirstByte []float64 `json:"first_byte"` // s, of each download
+	CPU       float64   `json:"cpu"`        // s, of the process, excluding Checking
+	Checking  float64   `json:"checking"`   // s of CPU time for the checksums of downloads
+	Latencies []float64 `json:"latencies"`  // s, for each object
+	FirstByte []float64 `json:"first_byte"` // s, for each download
 }
 
-// A Failure is an error that crosses the process's end.
+// A Failure is an error that one process can return to another.
 type Failure struct {
 	Op   string `json:"op"`
-	Code string `json:"code,omitempty"` // of S3: "NoSuchBucket"
+	Code string `json:"code,omitempty"` // S3 error code, such as "NoSuchBucket"
 	Text string `json:"text"`
 	Hint string `json:"hint,omitempty"`
 }
@@ -99,8 +100,8 @@ func (f *Failure) Error() string {
 	return s
 }
 
-// Work does a job. It is called in a process of its own (Alone), whose CPU time it measures. Failures at the endpoint are in
-// the result.
+// Work does a job. Call it with Alone, because it measures the CPU time of its process. The result contains failures at the
+// endpoint.
 var Work = agent.New("object", func(ctx context.Context, j Job) (*Result, error) {
 	r, err := Do(ctx, j)
 	if r == nil {

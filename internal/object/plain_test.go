@@ -22,14 +22,14 @@ import (
 	"iotax/stat"
 )
 
-// A loop is what moves a batch: iotax, or what anyone would write.
+// A loop transfers a batch, either with iotax's code or with a plain client.
 type loop struct {
-	put, get func() Phase // the objects stay for more of get
+	put, get func() Phase // put keeps the objects, so that get can run several times
 	end      func()
 }
 
-// plainLoop is what anyone would write: clients that put and get with minio-go as it comes, in the payload mode of e, and make the
-// checksum of what they get where the batch is verified. The content is made as iotax makes it, so that the loops are all that differs.
+// plainLoop is a straightforward client of minio-go with its default settings, in the payload mode of e. It computes the
+// checksum of downloads if the batch is verified. It makes the content as iotax does, so that only the loops differ.
 func plainLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	b.Helper()
 	options := minio.PutObjectOptions{PartSize: uint64(batch.Part), NumThreads: uint(batch.Concurrency), DisableContentSha256: e.Payload != "default"}
@@ -93,7 +93,7 @@ func plainLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	}
 }
 
-// ourLoop is what Do does with a batch.
+// ourLoop transfers a batch as Do does.
 func ourLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	b.Helper()
 	c, err := newClient(e)
@@ -129,7 +129,7 @@ func ourLoop(b *testing.B, e Endpoint, batch Batch) loop {
 	}
 }
 
-// rcloneCopy copies the same objects up and down by rclone.
+// rcloneCopy uploads and downloads the same objects with rclone.
 func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Phase) {
 	b.Helper()
 	pool := newPool(batch.Seed)
@@ -162,12 +162,13 @@ func rcloneCopy(b *testing.B, e Endpoint, batch Batch, dir string) (put, get Pha
 	return put, get
 }
 
-// BenchmarkAgainstOthers prints the throughput of batches under iotax over that of a plain loop of minio-go in the same payload mode,
-// and the CPU time of iotax over that of the loop: both without comparing what came, both with a checksum of it ("verified", where the
-// CPU time holds the checksums on both sides), and iotax with it over the loop without ("verified over none"); in the default mode also over
-// rclone, whose CPU time holds its start. They are medians of alternated transfers with their 95 % intervals; in each round the objects go
-// up and come down several times.
-// go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./object
+// BenchmarkAgainstOthers compares iotax with a plain loop of minio-go in the same payload mode. It prints two ratios: the
+// throughput of iotax over that of the loop, and the CPU time of iotax over that of the loop. It does so without checksums,
+// with checksums on both sides ("verified", CPU time includes them), and for iotax with and the loop without them ("verified
+// over none"). In the default mode it also compares iotax with rclone, whose CPU time includes its start. The ratios are
+// medians of alternated transfers with 95 % intervals. Each round transfers the objects several times.
+//
+// go test -run xxx -bench AgainstOthers -benchtime 1x -timeout 30m ./internal/object
 func BenchmarkAgainstOthers(b *testing.B) {
 	const rclones = 6
 	for _, size := range []struct {
@@ -214,7 +215,7 @@ func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, up
 			slices.Reverse(order)
 			got := map[string]Phase{}
 			for _, name := range order {
-				runtime.GC() // none pays for what another one left
+				runtime.GC() // so that no side collects another's garbage
 				got[name] = do(sides[name])
 			}
 			return got
@@ -223,7 +224,7 @@ func againstOthers(b *testing.B, e Endpoint, batch Batch, dir string, rounds, up
 		for range uploads {
 			put = each(func(l loop) Phase { return l.put() })
 			note("put", "plain", put["iotax"], put["plain"])
-			note("put", "plain", put["iotax verified"], put["plain verified"]) // the same: what goes up is not verified
+			note("put", "plain", put["iotax verified"], put["plain verified"]) // another sample of the same ratio: uploads are not verified
 		}
 		for range downloads {
 			get = each(func(l loop) Phase { return l.get() })

@@ -27,7 +27,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// versitygw is a real S3 server: it checks signatures. `make need` builds it.
+// versitygw returns the path of versitygw, a real S3 server that checks signatures. scripts/need builds it.
 func versitygw(t testing.TB) string {
 	t.Helper()
 	for _, p := range []string{"../../bin/versitygw", "versitygw"} {
@@ -45,10 +45,10 @@ func versitygw(t testing.TB) string {
 
 const access, secret = "testaccess", "testsecret-not-to-be-told"
 
-// serve starts a store with an empty bucket; args are of its backend.
+// serve starts a store with an empty bucket. args are for its backend.
 func serve(t testing.TB, dir string, args ...string) Endpoint { return serveAs(t, dir, nil, args...) }
 
-// serveAs is serve for a store that has arguments of its own.
+// serveAs is serve with the additional store arguments own.
 func serveAs(t testing.TB, dir string, own []string, args ...string) Endpoint {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,7 @@ func serveAs(t testing.TB, dir string, own []string, args ...string) Endpoint {
 	return Endpoint{Host: addr, Bucket: "bench", Region: "us-east-1", Style: "path", Access: access, Secret: secret, Timeout: 20 * time.Second}
 }
 
-// A batch comes back as it was sent in every mode, the report says what was sent, and nothing stays.
+// In every payload mode, a batch is downloaded as it was uploaded, the result records the mode, and no object remains.
 func TestBatch(t *testing.T) {
 	dir := t.TempDir()
 	e := serve(t, dir)
@@ -90,7 +90,7 @@ func TestBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for payload, want := range map[string]string{"default": "signed chunk by chunk", "unsigned": "unsigned", "checksum": "unsigned, with a checksum behind it"} {
-		for _, size := range []int64{1, 4 << 20, 12<<20 + 5} { // the last in three parts
+		for _, size := range []int64{1, 4 << 20, 12<<20 + 5} { // the last size takes three parts
 			e := e
 			e.Payload = payload
 			r, err := Do(t.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-test/", Batch: Batch{Size: size, Count: 3, Clients: 2, Part: 5 << 20, Concurrency: 2, Seed: 7, Verify: true}})
@@ -111,7 +111,7 @@ func TestBatch(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 
-	// clean removes what a dead process left under the prefix, unfinished uploads too, and nothing else.
+	// clean removes the objects and unfinished uploads that a crashed process left under the prefix, and nothing else.
 	c, err := newClient(e)
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestBatch(t *testing.T) {
 		}
 	}
 
-	// Files go up and come down whole.
+	// Files are uploaded and downloaded completely.
 	up, down := filepath.Join(dir, "up"), filepath.Join(dir, "down")
 	want := bytes.Repeat([]byte("0123456789abcdef"), 400<<10)
 	if err := os.WriteFile(up, want, 0o600); err != nil {
@@ -159,7 +159,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// wantFailure checks an error's code or words, its hint, and that it tells no key.
+// wantFailure checks the code or text of an error and its hint. It also checks that the error does not contain a key.
 func wantFailure(t *testing.T, err error, what, hint string) {
 	t.Helper()
 	var f *Failure
@@ -212,8 +212,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A real server refuses a request that was signed by a clock which is years behind its own: in the bubble of synctest it is the
-// year 2000.
+// A real server refuses a request that was signed by a clock years behind its own. In the bubble of synctest it is the year
+// 2000.
 func TestSkewedClock(t *testing.T) {
 	e := serve(t, t.TempDir())
 	job := func(op string) Job {
@@ -230,7 +230,7 @@ func TestSkewedClock(t *testing.T) {
 	})
 }
 
-// What real servers rarely do: answers that never end, content that changed, a store that is full.
+// Faults that are rare in real servers: answers that never end, changed content, a full store.
 func TestFaultyStores(t *testing.T) {
 	wrong := func(w http.ResponseWriter, code string, status int) {
 		w.Header().Set("Content-Type", "application/xml")
@@ -280,10 +280,10 @@ func TestFaultyStores(t *testing.T) {
 			s := httptest.NewServer(c.answer)
 			defer s.Close()
 			e := Endpoint{Host: strings.TrimPrefix(s.URL, "http://"), Bucket: "bench", Region: "us-east-1", Style: "path", Access: access, Secret: secret, Timeout: 20 * time.Second}
-			switch c.name { // the others must have their time on a busy machine
+			switch c.name { // the other cases need a long timeout on a busy machine
 			case "hangs":
 				e.Timeout = 300 * time.Millisecond
-			case "hangs within an object": // its upload must come through
+			case "hangs within an object": // its upload must succeed
 				e.Timeout = 2 * time.Second
 			}
 			_, err := Do(t.Context(), Job{Op: OpBatch, Endpoint: e, Prefix: "iotax-test/", Batch: Batch{Size: 1000, Count: 1, Clients: 1, Part: 5 << 20, Concurrency: 1, Verify: true}})
@@ -302,7 +302,7 @@ func TestFaultyStores(t *testing.T) {
 	})
 }
 
-// Labels that this user may not read hide no other.
+// Labels that this user may not read do not hide the others.
 func TestMarksThatCannotBeRead(t *testing.T) {
 	var all strings.Builder
 	for i := range 6 {
@@ -335,7 +335,7 @@ func TestMarksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// No two blocks of a batch are alike, whatever the store's block size, and a place in an object always reads the same.
+// All blocks of a batch differ, whatever the store's block size. An offset in an object always reads the same.
 func TestContentIsUnique(t *testing.T) {
 	pool := newPool(3)
 	seen := map[string]string{}
@@ -364,7 +364,7 @@ func TestContentIsUnique(t *testing.T) {
 	}
 }
 
-// A client that had to wait for a core in the middle of a piece has not needed the core for so long.
+// The cost does not include the time that a client waits for a core in the middle of a piece.
 func TestCostOfChecksums(t *testing.T) {
 	busy := []*checker{{bytes: 3000, costs: []float64{2e-9, 2e-9, 5e-6}}, {bytes: 1000, costs: []float64{2e-9, 1e-9}}, {}}
 	if got := cost(busy); math.Abs(got-8e-6) > 1e-9 {
@@ -382,7 +382,7 @@ func TestCostOfChecksums(t *testing.T) {
 	}
 }
 
-// The collector runs less often while requests are timed, and as before afterwards, also where they fail.
+// The collector runs less often while requests are timed. The previous setting is restored, even if they fail.
 func TestCollectorWhileTimed(t *testing.T) {
 	percent := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
@@ -403,7 +403,7 @@ func TestCollectorWhileTimed(t *testing.T) {
 	}
 }
 
-// A failure comes back in the result, from a process of its own too, without the keys.
+// The result contains a failure without the keys, also from a separate process.
 func TestWorkFails(t *testing.T) {
 	r, err := Work.Alone(t.Context(), host.Local(), Job{Op: "dance", Prefix: "iotax-x/", Endpoint: Endpoint{Host: "h:1", Access: "a", Secret: secret}})
 	if err != nil || r.Error == nil || strings.Contains(r.Error.Error(), secret) {
