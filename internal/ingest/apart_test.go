@@ -12,7 +12,7 @@ import (
 	"iotax"
 )
 
-// Workloads are told apart by each option that differs between any two results, whatever their order.
+// The names of workloads include each option that differs between any two results, in whatever order the results come.
 func TestApartInAnyOrder(t *testing.T) {
 	text := func(bs string) string {
 		head := ""
@@ -56,12 +56,12 @@ func TestApartInAnyOrder(t *testing.T) {
 	}
 }
 
-// later is a document of an hour later.
+// later returns the document with a time that is one hour later.
 func later(s string) string {
 	return strings.Replace(s, fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.Add(time.Hour).UnixMilli()), 1)
 }
 
-// Of a row that sums several sections the jobs are counted, and the depth of one section is not that of all.
+// For a row that sums several sections, the jobs are counted, and the depth of one section is not used for all.
 func TestJobsOfARow(t *testing.T) {
 	const row = "a: (groupid=0, jobs=2): err= 0: pid=%d: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n"
 	head := func(name string, depth int) string {
@@ -88,7 +88,7 @@ func TestJobsOfARow(t *testing.T) {
 	}
 }
 
-// Of a row that sums several sections only the common options are known, and no default is filled in.
+// For a row that sums several sections, only the common options are known, and defaults are not filled in.
 func TestWorkOfSections(t *testing.T) {
 	for _, ran := range []int{1000, 2000} {
 		var b Batch

@@ -41,7 +41,7 @@ type Row struct {
 	Kind     fio.Kind `json:"kind"` // "" for a part without a result
 	Target   string   `json:"target,omitempty"`
 	Workload string   `json:"workload,omitempty"`
-	Trial    int      `json:"trial"` // its Seq; -1 for none
+	Trial    int      `json:"trial"` // Seq of the trial; -1 if there is none
 	Note     string   `json:"note,omitempty"`
 	Reason   string   `json:"reason,omitempty"` // why it is not a trial, or not a complete one
 }
@@ -51,16 +51,16 @@ type Batch struct {
 	rows  []Row
 	items []item
 	logs  []logFile
-	kept  int // bytes of raw output
+	kept  int // bytes of raw output that were kept
 }
 
-// Limits of the kept raw output: one input, and all together. Of larger ones only the values are kept.
+// Limits in bytes of the raw output that is kept: of one input, and of all together. Beyond them, only the values are kept.
 const (
 	keepOne = 4 << 20
 	keepAll = 128 << 20
 )
 
-// A capture keeps the beginning of what is written to it.
+// A capture keeps the first bytes that are written to it, up to keepOne.
 type capture struct{ bytes []byte }
 
 func (c *capture) Write(p []byte) (int, error) {
@@ -85,7 +85,7 @@ type logFile struct {
 	log *fio.Log
 }
 
-// Add reads an input to its end. After an error of r it keeps what was read before.
+// Add reads an input to its end. If r fails, Add keeps what it read before the error.
 func (b *Batch) Add(src Source, r io.Reader) error {
 	var input capture
 	parts, err := fio.ReadFrom(io.TeeReader(r, &input), src.Name)
@@ -165,7 +165,7 @@ func TargetOf(file string) string {
 	return cmp.Or(s, base)
 }
 
-// workloadOf names a workload by its jobs, or else by their directions.
+// workloadOf names a workload after its jobs, or after its directions if the jobs have no names.
 func workloadOf(r *fio.Result) string {
 	var names []string
 	for _, j := range r.Jobs {
@@ -192,12 +192,12 @@ func directions(values []iotax.Value) []string {
 	return out
 }
 
-// ErrNothing reports that no input had a result.
+// ErrNothing reports that no input contains a result.
 var ErrNothing = errors.New("no result of fio was recognised")
 
-// Run makes a run of the added inputs, with its trials and a row for each part of the inputs, in order. The first
-// target is the baseline. The caller sets the run's ID. The run starts now, so that it is the latest. A trial
-// starts at the time that fio recorded, or else now. The error is ErrNothing if there is no trial.
+// Run makes a run of the added inputs, with its trials and a row for each part of the inputs, in order. The first target is
+// the baseline. The caller sets the run's ID. The run starts now, so that it is the latest. A trial starts at the time that
+// fio recorded, or now if fio recorded none. The error is ErrNothing if there is no trial.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -209,7 +209,7 @@ func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, 
 	return run, trials, rows, nil
 }
 
-// Extend adds the added inputs to an imported run with the trials have, and returns the new trials.
+// Extend adds the inputs of b to an imported run that has the trials `have`. It returns the new trials.
 func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
 	b.nameFolders()
 	b.attachLogs()
@@ -222,7 +222,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	for i := range b.items {
 		it := &b.items[i]
 		t := it.trial(now)
-		// Each trial is a round of its own, because none was measured next to another.
+		// Each trial is a separate round, because no two trials were measured together.
 		t.Run, t.Seq, t.Round = run.ID, next, next
 		next++
 		t.Facts["file"] = fmt.Sprintf("%s:%d", it.src.Name, max(1, b.rows[it.row].Line))
@@ -284,11 +284,11 @@ func (b *Batch) nameFolders() {
 	}
 }
 
-// anonymous matches file names that contain nothing but a number.
+// anonymous matches file names that contain only a generic word, a number, or both.
 var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
-// attachLogs attaches logs to the result that names their prefix, or else to the only result of their directory
-// and target. The remaining logs with the same prefix are a trial.
+// attachLogs attaches logs to the result that names their prefix, or otherwise to the only result of their directory.
+// Remaining logs with the same prefix become one trial.
 func (b *Batch) attachLogs() {
 	for _, l := range b.logs {
 		i := b.ownerOf(l)
@@ -384,7 +384,7 @@ func (b *Batch) tellApart() {
 	}
 }
 
-// work has the known options of a result's job.
+// work contains the known options of a result's jobs.
 type work struct {
 	options map[string]string
 	all     bool // a missing option has its default
@@ -399,7 +399,7 @@ func (w work) value(key string) (string, bool) {
 // done is a pseudo-option of tellApart: the directions in which a job did I/O.
 const done = "done"
 
-// first are the options that distinguish workloads of one name before all others.
+// first lists the options that distinguish workloads of one name before all others.
 var first = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
 
 // workOf returns the work of a result's jobs, with sizes in short form.
@@ -426,7 +426,7 @@ func workOf(r *fio.Result) work {
 	return w
 }
 
-// trial makes the trial of an item.
+// trial returns the trial of an item.
 func (it *item) trial(now time.Time) *iotax.Trial {
 	t := &iotax.Trial{Target: it.src.Target, Workload: it.src.Workload, Start: now, Raw: it.raw, Facts: map[string]string{}}
 	r := it.result
@@ -462,7 +462,7 @@ func (it *item) trial(now time.Time) *iotax.Trial {
 		t.Histograms = hists
 	}
 	if h := r.Histograms(); len(h) > 0 {
-		t.Histograms = h // of every I/O, while the log may lack the last interval
+		t.Histograms = h // includes every I/O; the log may lack the last interval
 	}
 	if err := r.Err(); err != nil {
 		t.Err = err.Error()
@@ -560,7 +560,7 @@ func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio
 // ofSections reports whether j is a JSON row that sums several sections: only their common options are known.
 func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members > 0 }
 
-// normal returns the work of the jobs of r in the form of the fio workload. Only JSON has all options.
+// normal returns the options of the jobs of r in the form of the fio workload. Only JSON contains all options.
 func normal(r *fio.Result) map[string]string {
 	settings := func(all, own map[string]string) (out []fio.Setting) {
 		base := 1024

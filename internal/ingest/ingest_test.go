@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// doc is a JSON document as fio 3.33 writes it, synthetic: one group a job, each of one direction.
+// doc returns a synthetic JSON document in the form of fio 3.33. Each job has one direction.
 func doc(at time.Time, options string, jobs ...string) string {
 	return fmt.Sprintf(`{"fio version" : "fio-3.33", "timestamp_ms" : %d, "global options" : {%s}, "jobs" : [%s]}`+"\n", at.UnixMilli(), options, strings.Join(jobs, ","))
 }
@@ -64,7 +64,7 @@ func TestTargetOf(t *testing.T) {
 	}
 }
 
-// Groups are workloads, results of one job are repetitions, each in a round of its own.
+// Groups are workloads. Results of the same job are repetitions, each in its own round.
 func TestRepetitionsAndGroups(t *testing.T) {
 	var b Batch
 	two := func(i int) string {
@@ -109,7 +109,7 @@ func TestRepetitionsAndGroups(t *testing.T) {
 	}
 }
 
-// One job name with other options on one target is another workload; on another target it is not.
+// Results of one job with different options are different workloads on one target, but not on different targets.
 func TestTellApart(t *testing.T) {
 	var b Batch
 	for _, c := range []struct{ target, options string }{
@@ -144,7 +144,7 @@ func TestTellApart(t *testing.T) {
 	}
 }
 
-// A failed job and a document that was cut off are failed rows; nothing at all is an error.
+// A failed job and a truncated document become failed rows. Without any result, Run returns an error.
 func TestFailures(t *testing.T) {
 	var b Batch
 	add(t, &b, Source{Name: "a.json"}, strings.Replace(doc(now, "", job("a", 0, 10, 1000, "")), `"error" : 0`, `"error" : 5`, 1))
@@ -176,7 +176,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// Logs of a real run belong to its result; alone they are a trial that says the same.
+// The logs of a real run belong to its result. Without the result, they become a trial with the same values.
 func TestLogsOfARealRun(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command("fio", "--name=a", "--rw=randread", "--bs=4k", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=1000", "--runtime=3s", "--time_based", "--group_reporting",
@@ -223,7 +223,7 @@ func TestLogsOfARealRun(t *testing.T) {
 	}
 }
 
-// Text that rounds says so in the trial's facts.
+// If the text output of fio rounds a value, the trial's facts record it.
 func TestSources(t *testing.T) {
 	var b Batch
 	add(t, &b, Source{Name: "-"}, "  read: IOPS=37.6k, BW=147MiB/s (154MB/s)(8812MiB/60001msec)\n")
