@@ -327,3 +327,20 @@ func TestLacking(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// fio gets the soft limit of open files, whatever this process has raised its own to.
+func TestOpenFiles(t *testing.T) {
+	e := &examiner{Options: Options{Host: host.Local()}}
+	if c := e.openFiles(t.Context()); c.Status == "" || c.Detail == "" {
+		t.Errorf("this host: %+v", c)
+	}
+	for limits, status := range map[string]Status{
+		"Max open files            1024                 524288               files": OK,
+		"Max open files            unlimited            unlimited            files": OK,
+		"Max open files            256                  524288               files": Warn,
+		"": "",
+	} {
+		e.Host = scripted{"cat /proc/self/limits": {out: "Limit Soft Hard Units\n" + limits + "\n"}}
+		want(t, limits, e.openFiles(t.Context()), status)
+	}
+}

@@ -4,13 +4,11 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-func openFilesLimit() (soft, hard uint64, ok bool)    { return limit(unix.RLIMIT_NOFILE) }
-func lockedMemoryLimit() (soft, hard uint64, ok bool) { return limit(unix.RLIMIT_MEMLOCK) }
-
-func limit(which int) (soft, hard uint64, ok bool) {
+// lockedMemoryLimit returns the soft limit in bytes.
+func lockedMemoryLimit() (soft uint64, ok bool) {
 	var l unix.Rlimit
-	err := unix.Getrlimit(which, &l)
-	return uint64(l.Cur), uint64(l.Max), err == nil
+	err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l)
+	return uint64(l.Cur), err == nil
 }
 
 // freeBytes returns the space that an unprivileged user can still write.

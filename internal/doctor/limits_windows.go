@@ -2,8 +2,7 @@ package doctor
 
 import "golang.org/x/sys/windows"
 
-func openFilesLimit() (soft, hard uint64, ok bool)    { return 0, 0, false }
-func lockedMemoryLimit() (soft, hard uint64, ok bool) { return 0, 0, false }
+func lockedMemoryLimit() (soft uint64, ok bool) { return 0, false }
 
 func freeBytes(dir string) (uint64, error) {
 	path, err := windows.UTF16PtrFromString(dir)
