@@ -18,16 +18,16 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// swap waits in $1 until fio writes a test file of 68 KiB, after the last check. Then it puts another directory in the place of iotax's,
-// with links of the names $3… to the file $2.
+// swap waits in $1 until fio writes a test file of 68 KiB, which is after the last check. Then it replaces iotax's directory with
+// another one, which contains links named $3… to the file $2.
 const swap = `
 cd "$1" && victim=$2 && shift 2 && mkdir evil && for f; do ln -s "$victim" "evil/$f"; done
 echo ready
 until grep -aqs 'filename=.*iotax-68Ki[B]' /proc/[0-9]*/cmdline; do :; done
 for d in iotax-*; do mv -T "$d" away && mv -T evil "$d"; done`
 
-// The owner of a directory cannot make root's fio write to a file of root, by putting another directory in the place of iotax's
-// between a check and fio's start.
+// The owner of a directory cannot make root's fio write to a file of root by replacing iotax's directory between a check and the
+// start of fio.
 func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -35,7 +35,7 @@ func TestSwappedBetweenCheckAndUse(t *testing.T) {
 	}
 	top := worktest.OnDisk(t)
 	victim, theirs := filepath.Join(top, "victim"), filepath.Join(top, "theirs")
-	secret := bytes.Repeat([]byte("of root\n"), 17<<9) // as long as the test file: fio would replace a link to a shorter one
+	secret := bytes.Repeat([]byte("of root\n"), 17<<9) // as long as the test file, because fio would replace a link to a shorter file
 	for _, err := range []error{os.Chmod(top, 0o755), os.WriteFile(victim, secret, 0o600), os.Mkdir(theirs, 0o755), os.Chown(theirs, 65534, 65534)} {
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func TestFairness(t *testing.T) {
 	}{
 		{[]float64{5}, 1, 1},
 		{[]float64{5, 5, 5}, 1, 1},
-		{[]float64{0, 0, 0, 8}, 0, .25}, // one has all
+		{[]float64{0, 0, 0, 8}, 0, .25}, // one client gets everything
 		{[]float64{1, 3}, 1. / 3, 16. / 20},
 		{[]float64{0, 0}, 1, 1},
 	} {
@@ -42,7 +42,7 @@ func TestServersSaid(t *testing.T) {
 	}
 }
 
-// A job file holds what the command line would.
+// A job file contains the same options as the command line.
 func TestJobFileOfClients(t *testing.T) {
 	text := jobFile([]fio.JobSpec{{Name: "iotax.a", Settings: []fio.Setting{{Key: "rw", Value: "randread"}, {Key: "size", Value: "1m", KBBase: 1000}, {Key: "fsync_on_close", Bare: true}}}})
 	f, err := fio.ParseJob(text)
@@ -58,7 +58,7 @@ func TestJobFileOfClients(t *testing.T) {
 	}
 }
 
-// A server of fio is reached from here wherever it is, ends with its context and leaves nothing.
+// This host reaches a fio server on any machine. The server ends with its context and leaves nothing behind.
 func TestServe(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, m := range []iotax.Machine{host.Local(), &worktest.Elsewhere{Machine: host.Local(), Name: "far"}} {

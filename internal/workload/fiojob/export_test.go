@@ -7,7 +7,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// SmallFiles counts the jobs of w, and describes those whose files hold less than scaledBlocks blocks.
+// SmallFiles returns the number of jobs of w, and describes those with files of less than scaledBlocks blocks.
 func SmallFiles(w iotax.Workload) (jobs int, small []string, err error) {
 	r, err := w.(*fioJob).resolve(task.Vars())
 	if err != nil {

@@ -39,21 +39,21 @@ func finding(t testing.TB, while string) *fioJob {
 	return w.(*fioJob)
 }
 
-// bucket serves reads of 4 KiB at that rate. Its token bucket holds those of bucketTime.
+// bucket serves reads of 4 KiB at the given rate. Its token bucket has room for the tokens of bucketTime.
 func bucket(t testing.TB, rate float64) *iotax.Target {
 	return export(t, "--filter=rate", "memory", "32M", fmt.Sprintf("rate=%.0f", rate*4096*8), fmt.Sprintf("burstiness=%v", bucketTime.Seconds()))
 }
 
 const bucketTime = 20 * time.Millisecond
 
-// knee is the offered load at which half of the steps meet a limit of the 95th percentile, by simulation of the bucket and of
-// fio's sources: each begins with an arrival, and its window with another.
+// knee returns the offered load at which half of the steps meet a limit for the 95th percentile. It simulates the bucket and fio's
+// sources. A source begins with an arrival, and its window begins with another.
 func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	type arrival struct {
 		at     float64
 		counts bool
 	}
-	const service = 150e-6 // s, of a read that has its token
+	const service = 150e-6 // s, for a read that has its token
 	r, window := rand.New(rand.NewPCG(1, 1)), step.Seconds()
 	met := func(load float64) (share float64) {
 		const steps = 300
@@ -73,7 +73,7 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 			}
 			slices.SortFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 			full := rate * bucketTime.Seconds()
-			tokens, last, sum := full, 0., 0. // tokens below 0 are owed
+			tokens, last, sum := full, 0., 0. // a negative number of tokens is owed
 			var waits []float64
 			for _, a := range arrivals {
 				tokens, last = min(tokens+(a.at-last)*rate, full)-1, a.at
@@ -100,17 +100,18 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	return math.Sqrt(lo * hi)
 }
 
-// aside is how far an interval may be from the simulated knee, which has neither nbdkit's order of reads nor stalls of this machine.
+// aside is how far an interval may be from the simulated knee, relative to it. The simulation ignores nbdkit's order of reads and
+// stalls of this machine.
 const aside = .03
 
 const kneeLimit = 20 * time.Millisecond
 
-// kneeTrial is a trial of these studies.
+// kneeTrial returns a trial for these studies.
 func kneeTrial(t *iotax.Target, seed uint64) *iotax.Trial {
 	return &iotax.Trial{Target: t.Name, Length: 5 * time.Second, Ramp: time.Second, Seed: seed}
 }
 
-// knees are servers of token buckets with these rates, with a job that searches for their limits, and the limits.
+// knees returns targets with token buckets of these rates, a job that searches for their limits, and the simulated limits.
 func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target, limits []float64) {
 	j = finding(tb, fmt.Sprintf("read.latency.p95 < %v", kneeLimit))
 	for i, rate := range rates {
@@ -128,7 +129,7 @@ func knees(tb testing.TB, rates ...float64) (j *fioJob, targets []*iotax.Target,
 
 const kneeRounds = 6
 
-// kneeStudy returns what each target's searches found. As in a run, a search that failed does not count.
+// kneeStudy returns the limits that the searches found, by target. As in a run, failed searches do not count.
 func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [][]float64 {
 	limits := make([][]float64, len(targets))
 	failed := 0
@@ -155,7 +156,7 @@ func kneeStudy(tb testing.TB, j *fioJob, targets []*iotax.Target, seed uint64) [
 	return limits
 }
 
-// The limits of two servers with token buckets, and their ratio, are in the intervals of a study.
+// The intervals of a study contain the limits of two servers with token buckets, and their ratio.
 func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 	long.Test(t)
 	j, targets, limits := knees(t, 1000, 1500)
@@ -174,13 +175,14 @@ func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 		near := func(i stat.Interval, x float64) bool { return i.Lo*(1-aside) < x && x < i.Hi*(1+aside) }
 		return near(a, limits[0]) && near(b, limits[1]) && near(ratio, limits[1]/limits[0])
 	}
-	if !study(1) && !study(1+kneeRounds) { // one of twenty may miss
+	if !study(1) && !study(1+kneeRounds) { // one study in twenty may miss
 		t.Error("neither study has the knees and their ratio in its intervals")
 	}
 }
 
-// BenchmarkKnee is one study of a server with a token bucket, and counts those whose interval contains the knee. A linear sweep with
-// the resolution of half the interval has knee/half steps up to the knee. Other work of the machine must not delay the server.
+// BenchmarkKnee runs a study of a server with a token bucket, and reports the share of studies whose interval contains the knee. A
+// linear sweep with the resolution of half the interval takes knee/half steps to reach the knee. Other work on the machine must
+// not delay the server.
 //
 //	go test -exec 'chrt -f 20' -run xxx -bench Knee -benchtime 20x -timeout 90m ./internal/workload/fiojob
 func BenchmarkKnee(b *testing.B) {
@@ -201,7 +203,7 @@ func BenchmarkKnee(b *testing.B) {
 	b.ReportMetric(stat.Median(shares).Estimate, "of-sweep")
 }
 
-// A search that cannot have a result reports why, and what helps.
+// A search without a result reports the reason, and a hint.
 func TestSearchesThatFindNothing(t *testing.T) {
 	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
 	for _, x := range []struct {

@@ -44,7 +44,7 @@ func open(t testing.TB, options ...string) *fioJob {
 	return w.(*fioJob)
 }
 
-// small is a file system of 16 MiB of its own.
+// small mounts a separate file system of 16 MiB and returns its directory.
 func small(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 			var series []string
 			for _, s := range out.Series {
 				series = append(series, s.Name)
-				// Half a second of noise is the bound: one sample of a machine that others use too.
+				// Allow a factor of two, because this is one sample on a machine that other processes use too.
 				if v, _ := out.Value(s.Name); len(s.V) == 0 || s.V[0] < v.Value/2 || s.V[0] > v.Value*2 {
 					t.Errorf("%s: %v, the whole %v", s.Name, s.V, v.Value)
 				}
@@ -149,7 +149,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The command that is shown can be pasted into a shell and does the same.
+// The displayed command can be pasted into a shell, and does the same.
 func TestCommandCanBePasted(t *testing.T) {
 	w := open(t, "size", "4MiB")
 	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
@@ -168,7 +168,7 @@ func TestCommandCanBePasted(t *testing.T) {
 	}
 }
 
-// One seed gives the same offsets on every target, another seed others.
+// A seed gives the same offsets on every target, and another seed gives different ones.
 func TestSeed(t *testing.T) {
 	w := open(t, "size", "64MiB", "ioengine", "null", "number_ios", "16")
 	tg := worktest.Target(host.Local(), t.TempDir())
@@ -205,7 +205,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// The test file is whole, incompressible, written once, shared, and gone when its last user is.
+// The test file is complete, incompressible, written once and shared. It is gone after its last user's cleanup.
 func TestFiles(t *testing.T) {
 	ctx := worktest.CtxFor(t)
 	dir := worktest.OnDisk(t)
@@ -236,7 +236,7 @@ func TestFiles(t *testing.T) {
 	zw := gzip.NewWriter(&z)
 	_, _ = zw.Write(text)
 	_ = zw.Close()
-	// fio's random words have three bits that are always 0.
+	// In fio's random words, three bits are always 0.
 	if len(text) != 4<<20 || z.Len() < len(text)*95/100 {
 		t.Errorf("%d bytes, compressed %d", len(text), z.Len())
 	}
@@ -263,7 +263,7 @@ func TestFiles(t *testing.T) {
 	if got := names(t, dir); len(got) != 0 {
 		t.Errorf("left behind: %v", got)
 	}
-	// A file of the right name and another size is not whole.
+	// A file with the right name and another size is incomplete.
 	if err := os.WriteFile(file, []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestManyFiles(t *testing.T) {
 	}
 }
 
-// What is missing is an error of Check, with the hint, and nothing is left behind.
+// Check returns an error with a hint if something is missing, and leaves nothing behind.
 func TestCheckRefuses(t *testing.T) {
 	tiny := small(t)
 	ro := t.TempDir()
@@ -357,7 +357,7 @@ func TestPlaceFillsUpMeanwhile(t *testing.T) {
 	}
 }
 
-// A read-only place works if the file is there: a share of a directory that was prepared.
+// A read-only place works if it contains the file, as a share of a prepared directory does.
 func TestReadOnlyPlace(t *testing.T) {
 	dir := worktest.OnDisk(t)
 	tg := worktest.Target(host.Local(), dir)
@@ -372,7 +372,7 @@ func TestReadOnlyPlace(t *testing.T) {
 	if err := w.Run(worktest.CtxFor(t), ro, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	// The file is the place's own: it stays, whoever else still holds it.
+	// The file belongs to the place, so it stays, whoever else uses it.
 	alone := worktest.Target(host.Local(), worktest.OnDisk(t))
 	alone.Place.ReadOnly = true
 	if err := os.WriteFile(filepath.Join(alone.Place.Path, "iotax-4MiB.0.0.dat"), make([]byte, 4<<20), 0o600); err != nil {
@@ -393,7 +393,8 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
-// Where something else was put in the directory's place, nothing is written: neither by a fill nor by a trial, which makes what is missing even to read it.
+// If another directory has replaced the place, nothing is written to it: neither by a fill nor by a trial, because fio creates
+// missing files even to read them.
 func TestPlaceIsAnother(t *testing.T) {
 	another := errors.New("it is another")
 	for _, rw := range []string{"randread", "randwrite"} {
@@ -444,7 +445,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// What gives a device up is what run --destroy takes: the plan's name of it, with the machine.
+// The hint for --destroy contains the plan's name of the device, with its machine.
 func TestDeviceIsOnlyRead(t *testing.T) {
 	w := open(t, "rw", "randwrite", "size", "1MiB")
 	for device, want := range map[string]string{"": "iotax run --destroy /dev/null", "guest:/dev/by-id/x": "iotax run --destroy guest:/dev/by-id/x", "a b:/dev/x": "iotax run --destroy 'a b:/dev/x'"} {
@@ -456,7 +457,7 @@ func TestDeviceIsOnlyRead(t *testing.T) {
 	}
 }
 
-// What blocks io_uring is told with the key that the kind of machine has.
+// The error about a blocked io_uring names the key that the kind of machine has.
 func TestUnavailable(t *testing.T) {
 	const docker, pod = "security: [seccomp=unconfined]", "seccomp: Unconfined"
 	for _, c := range []struct {
@@ -479,7 +480,7 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// A failed trial says what fio said, and keeps its output.
+// The error of a failed trial contains fio's message, and the trial keeps fio's output.
 func TestRunFails(t *testing.T) {
 	dir := worktest.OnDisk(t)
 	w := open(t, "size", "4MiB")
@@ -502,7 +503,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// Output without end fails the trial, and what is kept of it has a limit.
+// Endless output fails the trial, and only a limited part of it is kept.
 func TestOutputLimit(t *testing.T) {
 	defer func(limit int) { outputLimit = limit }(outputLimit)
 	outputLimit = 1000
@@ -519,7 +520,7 @@ func TestOutputLimit(t *testing.T) {
 	}
 }
 
-// The lines of fio's logs are further apart where they would not fit.
+// The interval between the lines of fio's logs grows if the logs would be too large.
 func TestLogStep(t *testing.T) {
 	step := func(trial time.Duration, bySize bool, options ...string) int {
 		j := open(t, append(options, "ioengine", "null")...)
@@ -571,7 +572,7 @@ func TestLogStep(t *testing.T) {
 	}
 }
 
-// A name of a workload is nothing to fio, also where fio would see more in it.
+// The name of a workload has no effect on fio, even if it has a meaning there.
 func TestJobNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("data", 0o755); err != nil {
@@ -614,7 +615,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// One engine for all, the best that works everywhere, and the report hears of it.
+// All targets use the best engine that works on each of them, and a finding reports it.
 func TestSettle(t *testing.T) {
 	ctx := worktest.CtxFor(t)
 	here := worktest.Target(host.Local(), worktest.OnDisk(t))
@@ -649,7 +650,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Nothing in common: each takes its own, with a warning.
+	// Without a common engine, each target uses its own, and a finding reports it.
 	odd := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "odd", Without: []string{"io_uring", "posixaio", "psync"}}, worktest.OnDisk(t))
 	other := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "other", Without: []string{"libaio", "posixaio", "psync"}}, worktest.OnDisk(t))
 	odd.Name, other.Name = "odd", "other"
@@ -658,7 +659,7 @@ func TestSettle(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Rule != "engine-differs" || !strings.Contains(found[0].Evidence, "libaio on odd, io_uring on other") {
 		t.Errorf("%+v, %v", found, err)
 	}
-	// None at all: an error of Check that says why.
+	// If no engine works, Check returns an error with the reasons.
 	none := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "none", Without: candidates("linux")}, worktest.OnDisk(t))
 	w = open(t, "size", "1MiB")
 	if _, err := w.Settle(ctx, []*iotax.Target{none}); err != nil {
@@ -672,7 +673,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A probe of this host is remembered until it boots.
+// The result of a probe of this host is kept until it reboots.
 func TestProbeIsRemembered(t *testing.T) {
 	cache := t.TempDir()
 	for i := range 2 {
@@ -686,7 +687,7 @@ func TestProbeIsRemembered(t *testing.T) {
 		if len(marks) != 1 {
 			t.Fatalf("run %d: %v", i, marks)
 		}
-		if i == 0 { // what is remembered is believed, and not written again
+		if i == 0 { // a cached result is used, and not written again
 			if err := os.WriteFile(marks[0], []byte("kept"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -713,7 +714,7 @@ func TestPush(t *testing.T) {
 	if got := names(t, home); len(got) != 2 || !strings.HasPrefix(got[0], "fio-") || !strings.HasPrefix(got[1], "iotax-") {
 		t.Errorf("in the cache over there: %v", got)
 	}
-	// Another run finds it there.
+	// Another run finds the copy there.
 	again := &worktest.Elsewhere{Machine: host.Local(), Name: "bare", Env: m.Env}
 	w = open(t, "size", "4MiB")
 	w.env.Log = func(format string, args ...any) {
@@ -747,7 +748,7 @@ func TestPushFails(t *testing.T) {
 	}
 }
 
-// The plan may allow the package manager; here one that installs by making a link.
+// The plan may allow the package manager. This one installs fio by creating a link.
 func TestInstall(t *testing.T) {
 	fioPath, err := exec.LookPath("fio")
 	if err != nil {
@@ -775,7 +776,7 @@ func TestInstall(t *testing.T) {
 	if tg.Facts["fio.pushed"] != "" || w.states[tg].tool.Argv[0] != filepath.Join(bin, "fio") {
 		t.Errorf("%v %v", tg.Facts, w.states[tg].tool)
 	}
-	// One that fails: what it said is in the error when nothing else helps.
+	// If the package manager fails and nothing else helps, the error contains its message.
 	m = worktest.Bare(t, "fails")
 	bin = strings.TrimPrefix(m.Env[0], "PATH=")
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio' >&2\nexit 100\n"), 0o700); err != nil {

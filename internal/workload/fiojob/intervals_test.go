@@ -11,7 +11,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// added sums the intervals of a name.
+// added returns the sum of the intervals' histograms with this name.
 func added(t *iotax.Trial, name string) map[float64]uint64 {
 	sum := map[float64]uint64{}
 	for _, i := range t.Intervals {
@@ -24,8 +24,8 @@ func added(t *iotax.Trial, name string) map[float64]uint64 {
 	return sum
 }
 
-// The histograms of the intervals add up to the trial's: the same I/Os, in the same bins. They follow each other without a gap, and
-// each has as many I/Os as the rate makes in that time.
+// The histograms of the intervals add up to that of the trial: the same I/Os in the same bins. The intervals follow each other
+// without a gap, and each contains as many I/Os as the rate gives for its length.
 func TestIntervals(t *testing.T) {
 	for name, options := range map[string][]string{
 		"one process":    {"rw", "randrw", "fdatasync", "64", "rate_iops", "2000,1000"},
@@ -86,7 +86,7 @@ func testIntervals(t *testing.T, options []string) {
 	}
 }
 
-// fio reports each second unless its output would get too large, or a report could end the trial.
+// fio reports every second, unless its output would be too large or a report could abort the trial.
 func TestReportStep(t *testing.T) {
 	for _, c := range []struct {
 		version string

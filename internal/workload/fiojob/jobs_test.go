@@ -75,7 +75,7 @@ one map[]`
 		t.Error(j.settings)
 	}
 
-	// The resolved plan says all of it, without the file.
+	// The resolved plan contains the whole job, and does not need the file.
 	text, err := p.YAML()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.bs != 4096 || r.layout.bytes != 8192 { // 4000 and 8000, in whole pages
+	if r.bs != 4096 || r.layout.bytes != 8192 { // size=8k is 8000 bytes with kb_base=1000, rounded up to whole pages
 		t.Errorf("%+v", r)
 	}
 	got := strings.Join((line{fio: []string{"fio"}, job: r, name: "w", place: "/d", engine: "psync", runtime: 1}).args(), " ")
@@ -183,7 +183,7 @@ func TestJobErrorsInPlans(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", spec, err, want)
 		}
 	}
-	// The caret stands under the word.
+	// The caret points at the word.
 	_, err := plan.Parse("p.yaml", []byte("targets: {a: {dir: /tmp}}\nworkloads:\n  w: {fio: {command: 'fio --name=a --direct --rw=w'}}\n"), allKinds())
 	var es plan.Errors
 	if !errors.As(err, &es) || es[0].Column != 36 {
@@ -199,7 +199,7 @@ func TestJobErrorsInPlans(t *testing.T) {
 	}
 }
 
-// Nothing that is told of a job with a secret holds it.
+// The errors for a job with a secret do not contain the secret.
 func TestJobsWithSecrets(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "j.fio")
 	if err := os.WriteFile(file, []byte("[a]\nrw=read\nhttp_s3_key=MARKED\n"), 0o600); err != nil {
@@ -245,8 +245,7 @@ func TestJobsAsWords(t *testing.T) {
 	}
 }
 
-// An option that the fio of a target does not have is found before anything is measured, and told with
-// its place.
+// An option that a target's fio does not have is reported with its position before anything is measured.
 func TestUnknownOptions(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil {
@@ -279,7 +278,7 @@ func TestUnknownOptions(t *testing.T) {
 	}
 }
 
-// Jobs that fio would run at the same time are one workload where the plan says so.
+// Jobs that fio would run at the same time form one workload if the plan asks for it.
 func TestJointly(t *testing.T) {
 	dir := t.TempDir()
 	text := "[global]\nioengine=psync\nsize=1m\n[reader]\nrw=randread\n[writer]\nrw=write\nbs=64k\nsize=2m\nioengine=sync\n[reader]\nstonewall\nrw=randread\nfilename=x\n[writer]\nrw=randwrite\nfilename=x\nsize=2m\n"
@@ -363,7 +362,7 @@ func TestJointly(t *testing.T) {
 	}
 }
 
-// A job by its size writes that once, however long its trials would be, and is cut off by no time.
+// A job by size writes its size once, whatever the length of the plan's trials, and no runtime cuts it off.
 func TestFioBySize(t *testing.T) {
 	spec := &Fio{Command: "fio --name=sync-test --rw=write --ioengine=sync --fdatasync=1 --size=64k --bs=2300", BySize: true}
 	if err := spec.Validate(); err != nil {
@@ -384,7 +383,7 @@ func TestFioBySize(t *testing.T) {
 	if v, ok := out.Value("write.bytes"); !ok || v.Value < whole || v.Value > 64<<10 {
 		t.Errorf("%g bytes were written (%v), %d are its size", v.Value, ok, 64<<10)
 	}
-	// Each block is flushed, and how long that takes is told, whatever fio says of their number.
+	// Each block is flushed. The time of a flush is reported, whatever number of flushes fio reports.
 	if v, ok := out.Value("sync.latency.mean"); !ok || v.Value <= 0 {
 		t.Errorf("the mean latency of a flush is %g (%v)", v.Value, ok)
 	}

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// openLoop makes an open loop from options, as open does a closed one.
+// openLoop makes an open loop from options, as open makes a closed one.
 func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
 	t.Helper()
 	spec := &Fio{Load: load}
@@ -79,7 +79,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// However many sources there may be, together they offer the rate.
+// Whatever their number, the sources together offer the rate.
 func TestSourcesOfferTheRate(t *testing.T) {
 	for _, rate := range []float64{10, 33, 100, 999, 1000, 5000, 33333, 250e3, 1e6} {
 		for _, most := range []int{1, 16, 128, 500} {
@@ -90,7 +90,7 @@ func TestSourcesOfferTheRate(t *testing.T) {
 				}
 				jobs, each := l.sources()
 				limit := .01
-				if rate < 100 || rate/float64(most) > mostEach/2 { // of whole I/Os per second, and whole microseconds
+				if rate < 100 || rate/float64(most) > mostEach/2 { // rates are whole numbers, and gaps whole microseconds
 					limit = .06
 				}
 				if first := float64(jobs) / (float64(l.starts(jobs)) / 1000); jobs > 1 && first > .11*rate {
@@ -140,7 +140,7 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 		t.Errorf("%v offered of %v", offered, slow)
 	}
 
-	// Gently, so that a busy machine carries it: what is done is what is offered, at random times.
+	// At a low rate, which a busy machine can serve too, fio does the offered I/Os at random times.
 	for _, x := range targets {
 		j.rate = 800
 		out := &iotax.Trial{Length: time.Second, Ramp: 200 * time.Millisecond, Seed: 5}
@@ -158,7 +158,7 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 		}
 	}
 
-	// A resumed run offers what it offered before, without another look.
+	// A resumed run offers the same load as before, without another pilot.
 	again, err := j.Pilot(ctx, targets, time.Second, map[string]string{"load.offered": "1232"})
 	if err != nil || j.rate != 1232 || again["load.offered"] != "1232" {
 		t.Errorf("rate %v, %v, %v", j.rate, again, err)

@@ -9,8 +9,8 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// BenchmarkNBDByHand is BenchmarkAgainstByHand for fio's engine of NBD. fio and the server have a CPU each, on both sides alike: where the
-// scheduler puts them differs from one run to the next by more than what is sought.
+// BenchmarkNBDByHand is BenchmarkAgainstByHand for fio's nbd engine. fio and the server have one CPU each, under iotax and by hand
+// alike. Otherwise, placement by the scheduler would change the results by more than the expected difference.
 // go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkNBDByHand(b *testing.B) {
 	target, server := worktest.AnExport(b)

@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// rates are of one run of fio: I/Os a second, and I/Os a second of fio's own CPU time. The second is
-// the steadier where other processes share the cores.
+// rates holds the results of one fio run: I/Os per second, and I/Os per second of fio's own CPU time. The second varies less if
+// other processes share the cores.
 type rates struct{ wall, cpu float64 }
 
 func measured(t testing.TB, raw []byte) rates {
@@ -32,8 +32,8 @@ func measured(t testing.TB, raw []byte) rates {
 	return rates{v["read.iops"], v["read.ios"] / v["cpu.client"]}
 }
 
-// alternate runs the job under iotax and by hand (the options a user would type: no logs, and the
-// percentiles given), in mirrored order, and returns both series.
+// alternate runs the job under iotax and by hand in mirrored order, and returns both series. By hand means with the options that a
+// user would type: no logs, and the given percentile options.
 func alternate(t testing.TB, pairs int, length time.Duration, dir string, percentiles []string, options ...string) (hand, ours []rates) {
 	t.Helper()
 	w := open(t, options...)
@@ -83,7 +83,7 @@ func alternate(t testing.TB, pairs int, length time.Duration, dir string, percen
 	return hand, ours
 }
 
-// total are the percentiles that iotax asks for: of the whole latency, submission included.
+// total lists the percentile options that iotax sets: for the total latency, submission included.
 var total = []string{"--lat_percentiles=1", "--clat_percentiles=0"}
 
 func ratio(t testing.TB, hand, ours []rates, of func(rates) float64) stat.Interval {
@@ -99,9 +99,9 @@ func ratio(t testing.TB, hand, ours []rates, of func(rates) float64) stat.Interv
 	return r
 }
 
-// medianRatio is the median of the pairs' ratios with its order-statistic interval. Where single
-// runs fall into two groups, whichever side they are on (a busy neighbour on the same core does
-// that), most pairs lie in the same group and the median sees them; a mean sees the groups.
+// medianRatio returns the median of the pairs' ratios, with its order-statistic interval. Single runs on either side may fall into
+// two groups, as with a busy neighbour on the same core. Most pairs are then in the same group, which the median reflects. A mean
+// would mix the groups.
 func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	var q []float64
 	for i := range hand {
@@ -110,8 +110,7 @@ func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	return stat.Median(q)
 }
 
-// The bound is wide because the test is short and the machine may be busy; BenchmarkAgainstByHand
-// has the figure.
+// The limit is wide because the test is short and the machine may be busy. BenchmarkAgainstByHand measures the exact ratio.
 func TestCostsNothing(t *testing.T) {
 	hand, ours := alternate(t, 6, 300*time.Millisecond, t.TempDir(), total, "size", "64MiB", "ioengine", "null", "iodepth", "4")
 	r := ratio(t, hand, ours, func(r rates) float64 { return r.cpu })
@@ -121,8 +120,8 @@ func TestCostsNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand: the median of the pairs
-// and the ends of its 95 % interval. Run it alone, and on a quiet machine:
+// BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand: the median of the pairs and its 95 % interval. Run it
+// alone, on a quiet machine:
 // go test -run xxx -bench ByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkAgainstByHand(b *testing.B) {
 	for _, c := range []struct {
@@ -132,7 +131,7 @@ func BenchmarkAgainstByHand(b *testing.B) {
 		percentiles []string
 		options     []string
 	}{
-		// Pinned, because a process that changes CPUs differs from the next by more than what is sought.
+		// Pinned, because a process that changes CPUs varies by more than the expected difference.
 		{"null", "/dev/shm", 200, total, []string{"size", "64MiB", "ioengine", "null", "iodepth", "4", "cpus_allowed", "1"}},
 		{"null, clat by hand", "/dev/shm", 200, nil, []string{"size", "64MiB", "ioengine", "null", "iodepth", "4", "cpus_allowed", "1"}},
 		{"tmpfs", "/dev/shm", 200, total, []string{"size", "64MiB", "ioengine", "psync", "cpus_allowed", "1"}},
@@ -155,8 +154,8 @@ func BenchmarkAgainstByHand(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck is what a local target costs before its first trial, apart from the test file. The
-// probe of the engine is known from the run before.
+// BenchmarkCheck measures what a local target costs before its first trial, without the test file. The result of the engine's
+// probe is cached.
 func BenchmarkCheck(b *testing.B) {
 	dir := worktest.TempIn(b, "/var/tmp")
 	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{worktest.Target(host.Local(), dir)}); err != nil {

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// allBytes are the bytes that a file name may have, each once.
+// allBytes returns the bytes that a file name may contain, each once.
 func allBytes() []byte {
 	var b []byte
 	for c := 1; c < 256; c++ {
@@ -29,7 +29,7 @@ func allBytes() []byte {
 	return b
 }
 
-// contents are the files below dir.
+// contents returns the contents of the files below dir, by path.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -47,7 +47,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// decoys makes files and directories of all names that a part of the path below root may be read as.
+// decoys creates files and directories with all names that a part of the path below root may be read as.
 func decoys(t *testing.T, root, dir string) {
 	t.Helper()
 	for p := dir; p != root; p = filepath.Dir(p) {
@@ -65,7 +65,7 @@ func decoys(t *testing.T, root, dir string) {
 	}
 }
 
-// No byte of a directory's path changes which files fio opens: all that it writes is in the directory.
+// No byte of a directory's path changes which files fio opens: fio writes only in the directory.
 func TestFioInAnyDirectory(t *testing.T) {
 	t.Parallel()
 	up := allBytes()
@@ -119,7 +119,8 @@ func TestFioInAnyDirectory(t *testing.T) {
 	}
 }
 
-// A path of a device is refused, or fio opens the file of this very name: on its command line, and in the job file of a group.
+// A device's path is refused, or fio opens the file with exactly this name, both on its command line and in the job file of a
+// group.
 func TestExactPaths(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("fio")
@@ -193,7 +194,7 @@ func TestExactPaths(t *testing.T) {
 	}
 }
 
-// fio is not started at a device of a name that it cannot be given.
+// fio is not started for a device whose path cannot be passed to it.
 func TestInexactDevice(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -205,7 +206,7 @@ func TestInexactDevice(t *testing.T) {
 	}
 }
 
-// What fio would cut from a value is refused.
+// A value that fio would cut is refused.
 func TestCommentInValue(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"psync#x", "psync;x", "exec\nfilename=/x"} {

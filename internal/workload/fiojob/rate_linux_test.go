@@ -22,14 +22,14 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// The rate of a plan is what fio does, on a target that carries it; on one that does not, the arrivals are counted as late.
+// On a target that can serve the plan's rate, fio offers and completes that rate.
 func TestRateIsOffered(t *testing.T) {
 	long.Test(t)
 	j := rated(t, "3000/s")
 	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
 	ready(ctx, t, j, target)
-	// The number of Poisson arrivals varies: that of 60,000 by 0.8 %, 19 times of 20. A machine whose CPUs are busy wakes
-	// sources late, so that the last arrivals miss the window.
+	// The number of Poisson arrivals varies: with 60,000 arrivals, by 0.8 % in 19 of 20 runs. If the CPUs are busy, sources wake
+	// late and the last arrivals miss the window.
 	var got []float64
 	for seed := range uint64(4) {
 		out := &iotax.Trial{Length: 20 * time.Second, Ramp: time.Second, Seed: 2 + seed}
@@ -50,7 +50,7 @@ func TestRateIsOffered(t *testing.T) {
 	t.Errorf("%.0f/s in place of 3000/s", got)
 }
 
-// A server that needs 5 ms for each I/O, one at a time, carries 200/s.
+// A server that needs 5 ms for each I/O, one at a time, can serve 200/s.
 func TestOverloadIsToldAndLate(t *testing.T) {
 	long.Test(t)
 	j := rated(t, "1000/s", "numjobs", "32", "direct", "0")
@@ -75,7 +75,7 @@ func TestOverloadIsToldAndLate(t *testing.T) {
 	}
 }
 
-// The sources of an open loop do not begin together: in no tenth of a second are twice as many arrivals as in others.
+// The sources of an open loop do not begin together: no tenth of a second has twice as many arrivals as others.
 func TestOpenLoopHasNoBurst(t *testing.T) {
 	j := rated(t, "400/s", "direct", "0")
 	ctx, log := worktest.CtxFor(t), filepath.Join(t.TempDir(), "log")
@@ -84,7 +84,7 @@ func TestOpenLoopHasNoBurst(t *testing.T) {
 	arrival := regexp.MustCompile(`(?m)^\S+ (\S+\.\d)\d+ connection=\d+ Read`)
 	var perTenth map[string]float64
 	read := 0
-	for seed := range uint64(4) { // a machine that stops for a moment has a burst after it
+	for seed := range uint64(4) { // repeated, because a pause of the machine is followed by a burst
 		if err := j.Run(ctx, target, &iotax.Trial{Length: 2 * time.Second, Ramp: 300 * time.Millisecond, Seed: 1 + seed}); err != nil {
 			t.Fatal(err)
 		}
@@ -133,10 +133,10 @@ func ready(ctx context.Context, t testing.TB, j *fioJob, target *iotax.Target) {
 	t.Cleanup(func() { _ = j.Cleanup(context.WithoutCancel(ctx), target) })
 }
 
-// export serves what the arguments of nbdkit describe, until the test ends.
+// export runs nbdkit with these arguments until the test ends, and returns a target for its export.
 func export(t testing.TB, args ...string) *iotax.Target {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "nbd") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "nbd") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// sums are those of the files of a directory.
+// sums returns the checksums of the files of a directory.
 func sums(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -32,8 +32,9 @@ func sums(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// Whatever stands in a job file, nothing beside its target is touched: each line is refused with its place and a hint, and where
-// it were not, fio would show what it does. DIR is the neighbour's directory, FILE a file there, CMD makes another one.
+// A job file cannot change anything outside of its target: each line is refused with its position and a hint. If a line were
+// accepted, the test would run fio and detect the change. DIR is the neighbour's directory, FILE is a file in it, and CMD creates
+// another one.
 func TestJobsStayInTheirTarget(t *testing.T) {
 	neighbour := worktest.OnDisk(t)
 	file := filepath.Join(neighbour, "large")
@@ -48,7 +49,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 		"opendi=DIR|rw=randwrite":                `"opendir"`,
 		"opendir=DIR|rw=randwrite":               "the target says where",
 		"output=FILE":                            "option of fio itself",
-		"outp=FILE":                              "", // several begin so
+		"outp=FILE":                              "", // several options begin with it
 		"latency-log=FILE":                       "option of fio itself",
 		"trigger=CMD|trigger-timeout=1":          "option of fio itself",
 		"aux-path=DIR":                           "option of fio itself",
@@ -96,7 +97,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 				return err
 			}
 			if strings.Contains(want, "machine") || strings.Contains(want, "network") {
-				return nil // were it not refused, a test is no place for it
+				return nil // if it were accepted, the test must not run it
 			}
 			tg := worktest.Target(host.Local(), dir)
 			if err := w.Check(worktest.CtxFor(t), tg); err != nil {
@@ -114,7 +115,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 			t.Errorf("%s: the neighbour had\n%sand has\n%s", lines, before, after)
 			before = after
 		}
-		// A plan's own keys are refused alike.
+		// A plan's own keys are refused in the same way.
 		key, value, _ := strings.Cut(strings.Split(fill.Replace(lines), "\n")[0], "=")
 		if strings.Contains(lines, "$") || strings.HasPrefix(lines, "rw=") {
 			continue
@@ -125,8 +126,8 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	}
 }
 
-// What fio has and iotax knows either passes or is refused with a hint, and no name that passes is the beginning of one that
-// reaches beyond the target: a fio without it would take it for that.
+// Each option of fio that iotax knows either passes or is refused with a hint. No name that passes is a prefix of one that reaches
+// beyond the target: a fio without the shorter option would take it for the longer one.
 func TestEveryOptionIsDecided(t *testing.T) {
 	passes := func(name string) bool {
 		_, ours := decided[fio.Canonical(name)]

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Targets on one file system get what it has between them, and leave its reserve, also those whose image lies there.
+// Targets on one file system share its free space and leave its reserve, even targets whose image is there.
 func TestJobsShareTheSpace(t *testing.T) {
 	tiny := small(t)
 	image := filepath.Join(tiny, "image")
@@ -63,7 +63,7 @@ func TestJobsShareTheSpace(t *testing.T) {
 	}
 }
 
-// What a cell that is left out would have taken is there for others.
+// The space of a cell that is left out is available to other cells.
 func TestLeftOutTakesNoSpace(t *testing.T) {
 	tiny := small(t)
 	in := func(name string) *iotax.Target {
@@ -75,7 +75,7 @@ func TestLeftOutTakesNoSpace(t *testing.T) {
 	}
 	refused, other := open(t, "size", "10MiB", "rwmixread", "200"), open(t, "size", "10MiB")
 	a, b, c := in("a"), in("b"), in("c")
-	for w, tg := range map[*fioJob]*iotax.Target{refused: a, other: b} { // of all workloads before any Check
+	for w, tg := range map[*fioJob]*iotax.Target{refused: a, other: b} { // for all workloads before any Check
 		if _, err := w.Settle(worktest.CtxFor(t), []*iotax.Target{tg}); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestLeftOutTakesNoSpace(t *testing.T) {
 	if err := other.Check(worktest.CtxFor(t), both); err == nil || !strings.Contains(err.Error(), "20MiB needed") {
 		t.Errorf("got %v", err)
 	}
-	if err := other.Check(worktest.CtxFor(t), b); err == nil || !strings.Contains(err.Error(), "20MiB needed") { // c's stays
+	if err := other.Check(worktest.CtxFor(t), b); err == nil || !strings.Contains(err.Error(), "20MiB needed") { // c's claim stays
 		t.Errorf("got %v", err)
 	}
 	if err := other.Cleanup(worktest.CtxFor(t), c); err != nil {
@@ -101,7 +101,7 @@ func TestLeftOutTakesNoSpace(t *testing.T) {
 	}
 }
 
-// filling is this host where somebody else writes 8 MiB to the file right before fio writes test files.
+// filling is this host, where another process writes 8 MiB to the file right before fio writes test files.
 type filling struct {
 	iotax.Machine
 	*agent.Link
@@ -119,7 +119,7 @@ func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
 	return f.Machine.Run(ctx, c)
 }
 
-// The last look at the space may be too early.
+// The place may fill up after the last check of its space.
 func TestPlaceFillsUpUnderFio(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")
@@ -140,7 +140,7 @@ func TestPlaceFillsUpUnderFio(t *testing.T) {
 	}
 }
 
-// What fio leaves where it is started does not stay in the user's directory.
+// Files that fio leaves in its working directory do not end up in the user's directory.
 func TestJobsLeaveNothingWhereTheyRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	w := open(t, "rw", "write", "size", "1MiB", "verify", "crc32c", "do_verify", "0")
@@ -154,7 +154,7 @@ func TestJobsLeaveNothingWhereTheyRun(t *testing.T) {
 	}
 }
 
-// A look that hangs ends soon, however long the step may take of which it is part.
+// A check that hangs ends soon, however long the step that it is part of may take.
 func TestEveryLookEnds(t *testing.T) {
 	before := support.GlanceTime
 	support.GlanceTime = 300 * time.Millisecond
@@ -164,7 +164,7 @@ func TestEveryLookEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &worktest.Elsewhere{Machine: host.Local(), Name: "hangs", Env: []string{"PATH=" + bin + ":" + os.Getenv("PATH")}}
-	if _, err := agent.System(worktest.CtxFor(t), m); err != nil { // the agent is there
+	if _, err := agent.System(worktest.CtxFor(t), m); err != nil { // copies the agent there
 		t.Fatal(err)
 	}
 	begun := time.Now()

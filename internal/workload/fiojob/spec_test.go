@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 		if bad {
 			continue
 		}
-		for range 2 { // a plan that was resolved resolves to itself
+		for range 2 { // a resolved plan resolves to itself
 			if err := spec.Validate(); err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Sizes in a plan are standard; what reaches fio must not be read by its own rules.
+// Sizes in a plan are in standard units. fio must not read them by its own rules.
 func TestStandardSizes(t *testing.T) {
 	for in, want := range map[string]string{
 		"4k": "4k", "64KiB": "65536", "1MB": "1000000", "1GiB": "1073741824", "1.5GiB": "1610612736", "1.5k": "1536", "512B": "512",
@@ -166,7 +166,7 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: got %s, %d", c.set, got, j.Space())
 		}
 	}
-	// Files with special data have names of their own, but only for those who write them.
+	// Files with special data have separate names, but only for jobs that write them.
 	name := func(kv ...string) string {
 		r, err := open(t, kv...).resolve(nil)
 		if err != nil {
@@ -226,7 +226,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// A plan with fio workloads reads, resolves, and its resolved form reads back as the same.
+// A plan with fio workloads parses and resolves, and its resolved form parses to the same plan.
 func TestInAPlan(t *testing.T) {
 	k := plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 	src := "targets:\n  here: {dir: {path: /tmp}}\nworkloads:\n  a: {fio: {rw: randwrite, bs: [4k, 64KiB], direct: true, time: 1}}\n"
@@ -261,7 +261,7 @@ func TestInAPlan(t *testing.T) {
 	}
 }
 
-// fio's null engine is meant by a bare null too, which YAML takes for nothing.
+// A null without quotes also selects fio's null engine, although YAML reads it as no value.
 func TestNullEngine(t *testing.T) {
 	k := plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 	for _, word := range []string{"null", `"null"`} {
@@ -322,7 +322,7 @@ size=1MiB
 		t.Errorf("%+v", f)
 	}
 
-	// Options beside the file win over it. In the file sizes are fio's: its MiB is 10⁶ bytes.
+	// Options next to the file override it. Sizes in the file follow fio's rules: its MiB is 10⁶ bytes.
 	spec := &Fio{File: filepath.Join(dir, "j.fio"), Section: "one-file"}
 	if err := spec.SetOption("bs", "64KiB"); err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ size=1MiB
 	}
 }
 
-// A scaled job is the same job on smaller files: whole blocks, of every job alike.
+// A scaled job is the same job on smaller files. They hold whole blocks, and small block sizes give the same files.
 func TestScale(t *testing.T) {
 	for _, c := range []struct {
 		command string
@@ -410,7 +410,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A job beyond the limits, or with files of less than a block, is refused when the plan is read, before its files have names.
+// A job beyond the limits, or with files smaller than a block, is refused when the plan is read, before its files get names.
 func TestTooManyFiles(t *testing.T) {
 	t.Parallel()
 	file := func(text string) *Fio {
@@ -452,7 +452,7 @@ func TestTooManyFiles(t *testing.T) {
 		{file: "[a]\nnumjobs=100000\nsize=1m\n", want: "a: numjobs: 100000 is too many"},
 		{file: "[a]\nsize=1m\n[b]\nnrfiles=2000\nsize=1g\n", want: "b: nrfiles: 2000 files are too many"},
 		{file: "[a]\nnumjobs=${JOBS}\nsize=1m\n"},
-		{file: "[a]\nsize=9999${mb_memory}g\nnumjobs=4096\n"}, // of the target, not of this host
+		{file: "[a]\nsize=9999${mb_memory}g\nnumjobs=4096\n"}, // depends on the target, not on this host
 		{file: "[a]\nsize=${mb_memory}g\nnumjobs=4096\n", env: map[string]string{"mb_memory": "100000"}, want: "a: size: the test files would be too large"},
 		{file: sections.String()},
 		{file: sections.String(), jointly: true, want: "numjobs: 5000 processes are too many"},

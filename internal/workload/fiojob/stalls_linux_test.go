@@ -21,8 +21,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// paused serves 16 MiB of memory over NBD. A byte p at the control socket pauses it, once the requests under way are done, and r lets
-// it go on.
+// paused serves 16 MiB of memory over NBD. The byte p on the control socket pauses the server after the requests in flight, and r
+// resumes it.
 func paused(t *testing.T) (target *iotax.Target, control string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func paused(t *testing.T) (target *iotax.Target, control string) {
 	return worktest.Serves(t, exec.Command("nbdkit", "--foreground", "--unix="+socket, "--pidfile="+pid, "--filter=pause", "memory", "16M", "pause-control="+control), socket, pid), control
 }
 
-// lateness returns a function that ends the watch and returns by how much the machine let a timer of 5 ms wait at most.
+// lateness starts to watch a timer of 5 ms. The returned function ends the watch, and returns the timer's longest delay.
 func lateness() (end func() time.Duration) {
 	quit, worst := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -49,8 +49,8 @@ func lateness() (end func() time.Duration) {
 	return func() time.Duration { close(quit); return <-worst }
 }
 
-// A server that stalls for 300 ms every 7 s is found, with its period and the length of the stalls. If that is not so because the
-// machine of the test stalled too, the test measures again.
+// A server's stalls of 300 ms every 7 s are found, with their period and length. If they are not, and this machine stalled too,
+// the test measures again.
 func TestPeriodicStalls(t *testing.T) {
 	long.Test(t)
 	const period, length = 7 * time.Second, 300 * time.Millisecond
@@ -84,7 +84,7 @@ func TestPeriodicStalls(t *testing.T) {
 				case <-tick.C:
 				}
 				err = order('p')
-				time.Sleep(length) // this long is what the server stalls
+				time.Sleep(length) // length of the server's stall
 				err = errors.Join(err, order('r'))
 			}
 			<-end
@@ -117,8 +117,8 @@ func TestPeriodicStalls(t *testing.T) {
 	t.Error("the machine stalled each time")
 }
 
-// With an old fio, a process that ends can give up because a report waits for an I/O of another. The trial's error explains it, and the
-// next trial runs without reports.
+// With an old fio, a process that ends can give up because a report waits for an I/O of another process. The trial's error
+// explains that, and the next trial runs without reports.
 func TestBlockedReport(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()

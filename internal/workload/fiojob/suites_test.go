@@ -14,7 +14,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// At every scale each file of each suite holds some blocks: fio completes nothing in less than one.
+// At every scale, each file of each suite holds several blocks, because fio completes no I/O in a file smaller than one block.
 func TestScaledSuites(t *testing.T) {
 	kinds := plan.Kinds{Workloads: workload.PlanKinds(), Volumes: volume.PlanKinds(), Machines: machine.PlanKinds(), Layouts: iotax.Layouts, Published: published.Names()}
 	seen := 0
