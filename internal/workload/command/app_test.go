@@ -22,10 +22,10 @@ func appOf(run string, spec func(*App)) *App {
 	return s
 }
 
-// slowServer is a web server that takes its time before it listens.
+// slowServer is a web server that waits before it listens.
 const slowServer = `sleep 0.5; exec python3 -u -m http.server --bind {address} {port}`
 
-// The time is that until the first answer, and the program is gone after it.
+// The duration ends with the first answer, and the program is gone afterwards.
 func TestApp(t *testing.T) {
 	dir := t.TempDir()
 	w := worktest.Made(t, AppKind, appOf(slowServer, func(s *App) { s.Shell = true }))
@@ -68,7 +68,7 @@ func TestAppThatFails(t *testing.T) {
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
 		t.Errorf("a machine without a way to its ports: %v", err)
 	}
-	// A container with a network of its own is told apart from a machine, and what gives it another.
+	// A container with its own network gets a different hint: the option that gives it another network.
 	var refused *iotax.Error
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
 		t.Errorf("a container without a way to its ports: %v", err)
@@ -81,7 +81,7 @@ func TestAppThatFails(t *testing.T) {
 	}
 }
 
-// boxed is a container on this host that does not share its network.
+// boxed is a container on this host with its own network.
 type boxed struct{ far }
 
 func (boxed) Caps() iotax.MachineCaps { return iotax.MachineCaps{Outside: host.Local()} }

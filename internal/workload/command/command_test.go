@@ -77,7 +77,7 @@ func TestCommandJSONAndShell(t *testing.T) {
 	}
 }
 
-// Warm-up runs are all that a trial is, and are not told; an exit status that the plan allows is no failure.
+// Warm-up runs do everything that a trial does, and are not reported. An exit status that the plan allows is not a failure.
 func TestCommandWarmupAndStatus(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'echo run >>log; exit 3'`)
@@ -101,7 +101,8 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 	}
 }
 
-// Each warm-up has the time of a trial, and the preparation the time of them all; one that fails is concluded as a trial is.
+// Each warm-up run has the time limit of a trial, and the preparation has the limits of all of them. A failed warm-up run is
+// concluded like a trial.
 func TestCommandWarmupTime(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'echo run >>log; sleep 1'`)
@@ -127,7 +128,7 @@ func TestCommandWarmupTime(t *testing.T) {
 	}
 }
 
-// What a command did wrong is in the error, with its status and its standard error.
+// The error of a failed command contains its status and its standard error.
 func TestCommandThatFails(t *testing.T) {
 	here := worktest.Target(host.Local(), t.TempDir())
 	for _, tt := range []struct {
@@ -155,7 +156,7 @@ func TestCommandThatFails(t *testing.T) {
 	}
 }
 
-// The commands at a device run in an empty directory, where a relative path leads to nothing.
+// The commands at a device run in an empty directory, where a relative path does not exist.
 func TestRelativeProgramAtDevice(t *testing.T) {
 	here := t.TempDir()
 	if err := os.WriteFile(here+"/bench.sh", []byte("#!/bin/sh\n"), 0o755); err != nil {
@@ -181,7 +182,7 @@ func TestRelativeProgramAtDevice(t *testing.T) {
 	}
 }
 
-// A device is handed to a command only when the command line has named it, and its guard is asked each time.
+// A command gets a device only if the command line has named it. The guard is called each time.
 func TestCommandsAtDevices(t *testing.T) {
 	texts := map[string]func(*Command){
 		"run":     func(s *Command) { s.Run = "true {device}" },
@@ -226,7 +227,7 @@ func TestCommandsAtDevices(t *testing.T) {
 	}
 }
 
-// A secret comes from the environment of iotax, and no plan holds one.
+// A secret comes from the environment of iotax, and a plan that contains one is refused.
 func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	t.Setenv("APP_TOKEN", "tok-12345678")
 	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")
@@ -244,7 +245,7 @@ func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	}
 }
 
-// A plan keeps settings that only resemble secrets, paths, and values that are too short to be hidden.
+// A plan may contain settings that only resemble secrets, paths, and values that are too short to be hidden.
 func TestCommandKeepsSettings(t *testing.T) {
 	s := commandOf("true")
 	s.Env = map[string]string{"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "100000000", "NUM_PASSES": "100000000", "SORT_KEY": "customer_id", "YCSB_KEYS": "100000000",
@@ -260,7 +261,7 @@ func TestCommandKeepsSettings(t *testing.T) {
 	}
 }
 
-// No command of a plan runs where iotax was started, or before the guard of the place has agreed.
+// Commands of a plan do not run in the directory in which iotax was started, or before the place's guard has agreed.
 func TestWhereCommandsRun(t *testing.T) {
 	elsewhere := t.TempDir()
 	t.Chdir(elsewhere)
@@ -283,7 +284,7 @@ func TestWhereCommandsRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if asked != 8 { // set up, warm up and trial with prepare and conclude, clean up
+			if asked != 8 { // setup, warm-up and trial with prepare and conclude, cleanup
 				t.Errorf("the guard was asked %d times for 8 commands", asked)
 			}
 			at, log, _ := strings.Cut(string(out.Raw), "\n")
@@ -363,7 +364,7 @@ func TestCommandSpec(t *testing.T) {
 	}
 }
 
-// Nothing but a shell that is asked for expands anything.
+// Only a shell that the plan asks for expands words.
 func TestCommandWords(t *testing.T) {
 	args, err := SplitWords(`echo '$HOME' '*' * "a  b" c\ d {dir} ""`)
 	if err != nil || strings.Join(args, "|") != "echo|$HOME|*|*|a  b|c d|{dir}|" {
@@ -376,7 +377,7 @@ func TestCommandWords(t *testing.T) {
 	}
 }
 
-// far is this host as a machine that takes its time to answer.
+// far is this host as a machine that delays each command.
 type far struct {
 	iotax.Machine
 	delay time.Duration
@@ -389,7 +390,7 @@ func (f far) Run(ctx context.Context, c *iotax.Cmd) error {
 	return f.Machine.Run(ctx, c)
 }
 
-// A machine that is far away puts its distance into the time of a short command; a long one bears it.
+// The delay of a distant machine dominates the time of a short command, but not that of a long one.
 func TestStartDominates(t *testing.T) {
 	m := far{host.Local(), 50 * time.Millisecond}
 	for run, found := range map[string]int{"true": 1, "sleep 3": 0} {

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// bootable are the parts of a micro-guest: kernel, initial RAM disk, and the disk with its tools.
+// bootable returns the parts of a micro-guest: kernel, initial RAM disk, and the disk with its tools.
 func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) {
 	t.Helper()
 	cache := guesttest.CacheDir(t)
@@ -38,9 +38,9 @@ func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) 
 	return k.Image, initrd, tools
 }
 
-// A unikernel has no shell to log into: its command stands on its kernel's command line, and what it has to
-// say comes over the serial port. To the kind command it is a program of this host like any other. The
-// micro-guest plays the part: a boot line with its time, a command, its output, and the end.
+// A unikernel has no shell. Its command is on its kernel's command line, and its output comes over the serial port. For the kind
+// command, it is a program of this host like any other. A micro-guest takes its place in this test: it prints a boot line with its
+// time, runs a command, prints the output, and ends.
 func TestUnikernel(t *testing.T) {
 	long.Test(t)
 	const qemu = "qemu-system-x86_64"
@@ -71,15 +71,15 @@ func TestUnikernel(t *testing.T) {
 	worktest.Want(t, out, "read.iops", 1, 1e7)
 	worktest.Want(t, out, "exit", 0, 0)
 
-	// One that fails prints no result: the trial says what is missing.
+	// A command that fails prints no result, so the trial fails.
 	s.Run = boots("fio --no-such-option")
 	if out, err := worktest.Attempt(t, worktest.Made(t, Kind, s), worktest.Target(host.Local(), t.TempDir())); err == nil {
 		t.Errorf("a command that fails has values %v", out.Values)
 	}
 }
 
-// The same as a machine of its own: the kind qemu with console:, a place that is its own, and the workload
-// command. The boot line, the results between two lines, and the status come from the console.
+// The same as a machine: the kind qemu with console:, its own place, and the workload command. The boot line, the results between
+// two lines, and the status come from the console.
 func TestConsole(t *testing.T) {
 	long.Test(t)
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
@@ -133,7 +133,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("what stands around the results is among them:\n%s", out.Raw)
 	}
 
-	// A status other than 0 fails the trial; so does a console that lacks what is looked for.
+	// A status other than 0 fails the trial, and so does a console without an expected line.
 	var exit *iotax.ExitError
 	if out, err := worktest.Attempt(t, worktest.Made(t, Kind, commandOf("fio --no-such-option")), tgt); !errors.As(err, &exit) || exit.Code == 0 {
 		t.Errorf("a command that fails: %v, %v", out.Values, err)
@@ -143,7 +143,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("a console without the line: %v", err)
 	}
 
-	// Nothing but one command can be had there, which is said before anything is booted.
+	// The guest can run only one command. Check reports that before anything is booted.
 	for _, change := range []func(*Command){func(c *Command) { c.Shell = true }, func(c *Command) { c.Setup = "true" }} {
 		c := commandOf("true")
 		change(c)
