@@ -21,7 +21,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// The archive has the shape that was asked for, and its bytes are the same each time.
+// The archive has the requested shape, and its bytes are the same each time.
 func TestArchiveTree(t *testing.T) {
 	for _, tt := range []struct {
 		files, dirs int
@@ -46,7 +46,7 @@ func TestArchiveTree(t *testing.T) {
 	}
 }
 
-// An archive that unpacks to more than fits into memory is refused while it is read.
+// An archive that unpacks to more than the limit is refused while it is read.
 func TestArchiveBomb(t *testing.T) {
 	defer func(n int64, entries int) { maxUnpacked, maxEntries = n, entries }(maxUnpacked, maxEntries)
 	maxUnpacked, maxEntries = 1<<20, 1000
@@ -120,7 +120,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// Two workloads that use the same archive bring it once, and the last removes it.
+// Two workloads that use the same archive copy it once, and the last one removes it.
 func TestArchiveIsShared(t *testing.T) {
 	dir := t.TempDir()
 	here, ctx := worktest.Target(host.Local(), dir), worktest.CtxFor(t)
@@ -147,7 +147,7 @@ func TestArchiveIsShared(t *testing.T) {
 	}
 }
 
-// losing is this host, on which each extraction loses something.
+// losing is this host with extractions that lose data.
 type losing struct {
 	iotax.Machine
 	*agent.Link
@@ -164,7 +164,7 @@ func (l losing) Run(ctx context.Context, c *iotax.Cmd) error {
 	return err
 }
 
-// A share that loses a file, a directory or a byte is found, and a whole tree is not.
+// A share that loses a file, a directory or a byte is detected. A complete tree passes.
 func TestArchiveThatLosesData(t *testing.T) {
 	for script, why := range map[string]string{
 		"true": "",
@@ -197,7 +197,7 @@ func TestArchiveThatLosesData(t *testing.T) {
 	}
 }
 
-// A named archive is taken as it is, compressed or not.
+// A named archive is used as it is, compressed or not.
 func TestArchiveOfAFile(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "a.tar")
 	var packed bytes.Buffer
@@ -210,7 +210,7 @@ func TestArchiveOfAFile(t *testing.T) {
 		w := tar.NewWriter(to)
 		for i := range 20 {
 			body := strings.Repeat("x", 100*i)
-			name := fmt.Sprintf("top/d%d/file %d", i%3, i) // the directories stand only in the names
+			name := fmt.Sprintf("top/d%d/file %d", i%3, i) // the directories only occur in the names
 			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(body)), Mode: 0o644}); err != nil {
 				t.Fatal(err)
 			}
@@ -263,7 +263,7 @@ func TestArchiveOfAFile(t *testing.T) {
 	}
 }
 
-// busyboxed is this host with no other programs than those of busybox.
+// busyboxed is this host with only the programs of busybox.
 type busyboxed struct {
 	iotax.Machine
 	env []string

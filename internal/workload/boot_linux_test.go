@@ -18,7 +18,7 @@ import (
 	"iotax/internal/workload/command"
 )
 
-// A real guest boots again beside itself, mounts its share, and starts a program there.
+// A second instance of a real guest boots, mounts the share, and starts a program there.
 func TestBoot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -76,8 +76,8 @@ func TestBoot(t *testing.T) {
 	}
 	worktest.Want(t, out, "duration", 0.001, 60)
 
-	// The same in a container of the guest's files, which has the guest's network; one with a network of its own is
-	// refused before anything is measured.
+	// The same in a container on the guest that uses the guest's network. A container with its own network is refused before
+	// anything is measured.
 	box, err := inside.Kind.Open(ctx, inside.Kind.New(), machine.Options{Name: "box", On: g, Place: tgt.Place})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestBoot(t *testing.T) {
 		t.Error(err)
 	}
 
-	// What is no share, and what cannot be booted, is said before anything is measured.
+	// A place that is not a share and a machine that cannot boot are refused before anything is measured.
 	tgt.Place.Facts["filesystem"] = "ext4"
 	var e *iotax.Error
 	if err := w.Check(ctx, tgt); !errors.As(err, &e) || !strings.Contains(e.Err.Error(), "ext4") {
@@ -130,8 +130,7 @@ func TestBootSpec(t *testing.T) {
 	}
 }
 
-// What a second guest is told of a place: the mount as the first has it, the disk by its serial number, the
-// directory inside.
+// A second guest finds a place by the mount of the first guest, the serial number of its disk, and the directory inside.
 func TestRootOn(t *testing.T) {
 	dir := t.TempDir()
 	r := &rootTree{from: dir, run: "/bin/app --port={port}", frozen: map[*iotax.Target]bool{}}

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// The work of applications leaves nothing behind, and has all the values that it announces.
+// Generated workloads leave nothing behind, and have all the values that their specs list.
 func TestGenerated(t *testing.T) {
 	small := newMetadata().(*Metadata)
 	small.Scale(0.05)
@@ -45,7 +45,7 @@ func TestGenerated(t *testing.T) {
 					has[v.Name] = true
 				}
 				for _, m := range spec.Traits().Metrics() {
-					if strings.HasPrefix(m.Name, "checkpoint.") { // of longer trials
+					if strings.HasPrefix(m.Name, "checkpoint.") { // only in longer trials
 						continue
 					}
 					if strings.HasSuffix(m.Name, ".mean") || !strings.Contains(m.Name, ".latency.") {

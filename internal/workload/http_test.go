@@ -51,7 +51,7 @@ func foundRules(out *iotax.Trial) (ids []string) {
 	return ids
 }
 
-// nginx serves the files of the place, all of them, and leaves nothing.
+// nginx serves all files of the place, and leaves nothing behind.
 func TestHTTP(t *testing.T) {
 	dir := t.TempDir()
 	before, _ := os.ReadDir("/tmp")
@@ -64,14 +64,14 @@ func TestHTTP(t *testing.T) {
 	worktest.Want(t, out, "duration", 0.9, 60)
 	worktest.Want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
 	worktest.Want(t, out, "http.errors", 0, 0)
-	// On few CPUs the generator may be the limit, which is then said.
+	// On few CPUs the generator may be the limit. A finding then reports it.
 	if n.Value < 20 || slices.ContainsFunc(foundRules(out), func(id string) bool { return id != "generator-bound" }) {
 		t.Errorf("%v requests, %v", n.Value, out.Findings)
 	}
 	if cpu, _ := out.Value("cpu.generator"); !(cpu.Value > 0) || cpu.Unit != iotax.RatioUnit {
 		t.Errorf("the generator's CPU is %v", cpu)
 	}
-	// Ten files from 2 KiB to 1 MiB, all fetched equally often: 0.2 MiB each in the mean.
+	// Ten files from 2 KiB to 1 MiB are fetched equally often. Their mean size is 0.2 MiB.
 	b, _ := out.Value("http.bandwidth")
 	if mean := b.Value * d.Value / n.Value; n.Value > 500 && (mean < 180e3 || mean > 240e3) {
 		t.Errorf("%.0f bytes a request", mean)
@@ -100,7 +100,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// An open loop offers its rate, and one that is not carried is told.
+// An open loop offers its rate. A finding reports a server that does not reach the rate.
 func TestHTTPOpenLoop(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { time.Sleep(50 * time.Millisecond) }))
 	defer slow.Close()
@@ -127,7 +127,7 @@ func TestHTTPOpenLoop(t *testing.T) {
 	}
 }
 
-// Answers that are errors are counted apart; a server that answers all has none.
+// Error responses are counted separately. A server without errors has none of them.
 func TestHTTPErrors(t *testing.T) {
 	for _, every := range []int64{0, 4} {
 		var n atomic.Int64
@@ -182,7 +182,7 @@ func TestHTTPThatFails(t *testing.T) {
 	}
 }
 
-// isolated is a container on this host that does not share its network.
+// isolated is a container on this host with its own network.
 type isolated struct{ iotax.Machine }
 
 func (isolated) Caps() iotax.MachineCaps { return iotax.MachineCaps{Outside: host.Local()} }

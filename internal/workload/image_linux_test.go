@@ -16,7 +16,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// ran makes a workload, takes it through one trial on target, and cleans up.
+// ran makes a workload, runs one trial of it on target, and cleans up.
 func ran(t *testing.T, kind string, spec plan.Spec, target *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
 	w, err := New(plan.Workload{Name: "test", Kind: kind, Spec: spec}, support.Env{Lodge: worktest.Lodge})
@@ -44,7 +44,7 @@ func ran(t *testing.T, kind string, spec plan.Spec, target *iotax.Target) (*iota
 	return out, err
 }
 
-// scratches are the directories that workloads left in /var/tmp.
+// scratches returns the raw images that workloads have left in /var/tmp.
 func scratches(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob("/var/tmp/iotax-??????/source.raw")
@@ -88,7 +88,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, scratches(t))
 	}
 
-	// A VM manager of the plan, one that clones and one that copies.
+	// VM managers of the plan: one that clones, and one that copies.
 	store := t.TempDir()
 	manager := func(second string) *Image {
 		s := *spec
@@ -104,7 +104,8 @@ func TestImage(t *testing.T) {
 		}
 		first, _ := out.Value("first.duration")
 		clone, _ := out.Value("second.duration")
-		// A link may take longer than a twentieth of a second on a busy machine: then it is not fast, and said to be so.
+		// On a busy machine, a link may take longer than a twentieth of a second. Then it is not fast, and the finding must report
+		// it.
 		if got := found(out, "clone-not-fast"); got != (clone.Value*fastClone > first.Value) || slow && !got {
 			t.Errorf("%s: first %v s, second %v s, finding %v", second, first.Value, clone.Value, got)
 		}
@@ -122,8 +123,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// mute serves 16 MiB and answers no read. Each client needs a server of its own: nbdkit 1.32 may fail an assertion
-// (connections.c: sock >= 0) when one is killed that it owes answers.
+// mute serves 16 MiB and never answers a read. Each client needs its own server: nbdkit 1.32 may fail an assertion (connections.c:
+// sock >= 0) if a client is killed while it waits for answers.
 func mute(t *testing.T) *iotax.Target {
 	t.Helper()
 	socket, pid := t.TempDir()+"/s", t.TempDir()+"/pid"
@@ -157,7 +158,7 @@ func TestMaterialise(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	}
-	// A node out of space, an export that is gone, and no export at all.
+	// A node without enough space, an export that is gone, and a place that is not an export.
 	if os.Geteuid() == 0 {
 		small := t.TempDir()
 		if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", small).CombinedOutput(); err == nil {
@@ -173,7 +174,7 @@ func TestMaterialise(t *testing.T) {
 			t.Logf("no tmpfs can be mounted: %s", out)
 		}
 	}
-	// A directory that nobody means: that of all users, and what a link to it hides.
+	// Directories that are never used: the root directory, even through a link, and a home directory.
 	root := t.TempDir() + "/link"
 	if err := os.Symlink("/", root); err != nil {
 		t.Fatal(err)
@@ -188,7 +189,7 @@ func TestMaterialise(t *testing.T) {
 	if err := spec("nbdcopy", false, "/tmp/..").Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
 		t.Errorf("got %v", err)
 	}
-	// An export that answers no read: the copy is given up, and what served the overlay is gone.
+	// If an export does not answer reads, the copy is aborted, and the server of the overlay is gone.
 	for _, lazy := range []bool{false, true} {
 		spec := spec("nbdcopy", lazy, path)
 		spec.Stall = plan.Duration(2 * time.Second)

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// The headline values of every kind are among those that its spec lists.
+// The main metrics of every kind are among those that its spec lists.
 func TestHeadlinesAreListed(t *testing.T) {
 	specs := map[string][]plan.Spec{}
 	for _, k := range PlanKinds() {

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// What lies in a bucket beside the run's own prefix stays, under prefixes that begin alike, too; and a bucket that keeps
-// versions, or of which nobody may know whether it does, is refused unless the plan says that it may be used.
+// Objects outside the run's own prefix stay, even under prefixes with the same beginning. A bucket that keeps versions, or that
+// may keep them, is refused unless the plan allows it.
 func TestObjectsOfOthers(t *testing.T) {
 	target, _ := aStore(t)
 	u, err := url.Parse(target.Place.Path)
@@ -50,7 +50,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	if err := w.Run(t.Context(), target, &iotax.Trial{Seed: 5, Facts: map[string]string{}}); err != nil {
 		t.Fatal(err)
 	}
-	// One that a trial which was cut off would leave.
+	// An object that an interrupted trial would leave.
 	if _, err := c.PutObject(t.Context(), "bench", "iotax-test/left", strings.NewReader("x"), 1, minio.PutObjectOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +68,8 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("the bucket holds %q, want %q", got, want)
 	}
 
-	// A key that may not ask whether versions are kept: nobody knows whether what is removed goes.
-	// Nor is it known where the store, or what stands before it, only fails.
+	// If the key must not query versioning, it is unknown whether removed objects are gone. The same holds if the store, or a
+	// proxy before it, fails.
 	status := http.StatusForbidden
 	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// aStore starts a real S3 server with the bucket bench, and returns a target at it.
+// aStore starts a real S3 server with the bucket bench, and returns a target at it and the server's directory.
 func aStore(t testing.TB) (*iotax.Target, string) {
 	t.Helper()
 	program := "../../bin/versitygw"
@@ -33,7 +33,7 @@ func aStore(t testing.TB) (*iotax.Target, string) {
 	addr := l.Addr().String()
 	l.Close()
 	dir := t.TempDir()
-	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() { // what is measured is the client
+	if st, err := os.Stat("/dev/shm"); err == nil && st.IsDir() { // memory, because the test measures the client
 		if dir, err = os.MkdirTemp("/dev/shm", "iotax-store-"); err != nil {
 			t.Fatal(err)
 		}

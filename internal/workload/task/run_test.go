@@ -17,7 +17,7 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fio is a command line of a stand-in for fio, which writes a log.
+// fio returns the command line of a stand-in for fio, which writes a log.
 func fio(script string) []string {
 	return []string{"sh", "-c", `for a; do case $a in --write_bw_log=*) at=${a#*=};; esac; done; ` + script, "sh"}
 }
@@ -76,7 +76,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// What lies outside of the directory is not written, and permissions and links are kept.
+// unpack writes no files outside of the directory, and keeps permissions and links.
 func TestUnpack(t *testing.T) {
 	pack := func(headers ...tar.Header) *bytes.Buffer {
 		var b bytes.Buffer
@@ -130,7 +130,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// programs puts stand-ins into the PATH.
+// programs puts scripts into the PATH in place of programs.
 func programs(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	bin := t.TempDir()
