@@ -146,7 +146,7 @@ func TestSSHCutSilently(t *testing.T) {
 	gone(t, append(ids, pid)...)
 }
 
-// Open fails with the reason if the host has no directory for the agent.
+// If the host has no directory from which the agent can run, Open fails and the error contains the reason.
 func TestSSHNoPlaceForTheAgent(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to mount")
