@@ -178,8 +178,8 @@ func TestExecNoShell(t *testing.T) {
 	}
 }
 
-// An agent runs through a command of another machine. The failure of that command is distinct from an exit status of
-// the agent.
+// An agent runs through a command of another machine. If that command fails, the error contains the reason from
+// `lost`, the signal or the exit status.
 func TestThrough(t *testing.T) {
 	t.Parallel()
 	alive := func(context.Context) error { return nil }
