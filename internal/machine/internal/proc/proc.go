@@ -99,8 +99,8 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the kept bytes without secrets. If earlier bytes were dropped, the text starts at the start of
-// a character.
+// String returns the kept bytes without secrets. If earlier bytes were dropped, the text begins with a whole
+// character.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
