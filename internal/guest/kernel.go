@@ -416,7 +416,7 @@ func keep(name string) bool {
 	return false
 }
 
-// unpackDeb unpacks the files of a package for which keep returns true below root.
+// unpackDeb unpacks the files for which keep returns true from a package into root.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()

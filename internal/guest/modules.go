@@ -64,7 +64,7 @@ func (m *modules) has(name string) bool {
 	return m.builtin[name] || m.path[name] != ""
 }
 
-// A module is one module of a closure.
+// A module is a kernel module in a closure.
 type module struct {
 	name    string
 	path    string // relative to the module tree, without a compression suffix
