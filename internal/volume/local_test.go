@@ -412,7 +412,7 @@ func TestReserve(t *testing.T) {
 func TestOwnDirOnNearlyFull(t *testing.T) {
 	ofKernel(t)
 	for _, c := range []struct {
-		free int64 // KiB of 1000 KiB
+		free int64 // free space in KiB, of 1000 KiB
 		in   string
 		need int64
 		fits bool
