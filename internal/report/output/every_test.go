@@ -22,7 +22,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// Any two runs can be compared, whatever their names and numbers are, and every format can be written.
+// Any two runs can be compared and written in every format, whatever their names and numbers are.
 func TestCompareAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.OneOf(rapid.Float64Range(1, 2), rapid.Just(0.), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)), rapid.Just(-1.))
@@ -50,7 +50,7 @@ func TestCompareAnything(t *testing.T) {
 	})
 }
 
-// What is taken back is told at its row, in the summary and in the JSON.
+// A verdict that Holm's adjustment withdraws is reported at its row, in the summary and in the JSON.
 func TestHolmIsTold(t *testing.T) {
 	rep := report.New(reporttest.OneOfMany())
 	var plain, js bytes.Buffer
@@ -107,7 +107,7 @@ func TestCurveIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// Whatever went wrong in a run, each format can be written.
+// Every format can be written, whatever failed in the run.
 func TestFormatsOfWhatWentWrong(t *testing.T) {
 	for name, change := range map[string]func(*iotax.Run, []*iotax.Trial){
 		"all failed": func(_ *iotax.Run, ts []*iotax.Trial) {
@@ -155,7 +155,7 @@ func TestObservationsBeyondAreTold(t *testing.T) {
 
 const evil = "<script>alert(1)</script>|`x`\x1b[31mred\x1b]0;title\x07\u202eoverride\u0085[a](javascript:b)\nnew line <img src=x onerror=y>"
 
-// Strings of a target are text, in every format.
+// Strings from the plan and the targets are escaped in every format.
 func TestHostileStrings(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 	name := evil
@@ -211,7 +211,7 @@ func TestHostileStrings(t *testing.T) {
 					t.Errorf("a cell broke out of its table: %q", l)
 				}
 			}
-			// In what a hint has in backticks nothing is markup.
+			// Code in backquotes in a hint needs no escaping.
 			plain := regexp.MustCompile("(?m)([*]Hint:[*].*?|^- [A-Z][a-z]+: )`[^`\n]*`").ReplaceAllString(s, "$1")
 			for _, raw := range []string{"<script", "<img", "](javascript", "`x`"} {
 				if strings.Contains(strings.NewReplacer("\\`", "", `\]`, "").Replace(plain), raw) {
@@ -258,7 +258,7 @@ func TestScalingIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// That there was none of what is counted is a figure; a speed of 0 is one that was not measured, on either side.
+// A count of 0 is a measurement. A speed of 0 is not, neither in the run nor in the publication.
 func TestReferenceCounts(t *testing.T) {
 	run, trials := reporttest.RunOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
 		reporttest.CellSpec{Target: "a to b", Workload: "network", Values: map[string]float64{"bandwidth": 100, "retransmits": 0}},

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// factsOf are the texts of rounds: sentences, heads and cells of tables, notes and their hints, commands.
+// factsOf returns the texts of blocks: sentences, table headers and cells, notes with their hints, and commands.
 func factsOf(all []block.Block) (out []string) {
 	for _, b := range all {
 		switch b := b.(type) {
@@ -58,7 +58,7 @@ func factsOf(all []block.Block) (out []string) {
 	return out
 }
 
-// packed is a text without spaces and marks, in which a wrapped and escaped fact is still found.
+// packed returns a text without spaces and markup, so that wrapped or escaped facts can be found in it.
 func packed(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || strings.ContainsRune(format.NBSP+"\u2060\\`*", r) {
@@ -70,7 +70,7 @@ func packed(s string) string {
 
 var tag = regexp.MustCompile(`</?(details|summary|sup)>`)
 
-// The terminal's text, Markdown and the page show the whole document. Only the page lacks the step that opens it.
+// Terminal text, Markdown and the page contain the whole document. Only the page omits the step that opens it.
 func TestSameFactsInEachFormat(t *testing.T) {
 	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "layers": report.New(reporttest.Layered()),
 		"load": report.New(reporttest.Loaded()), "clients": report.New(reporttest.Clients(.005)), "beside": report.New(reporttest.Mounts()), "detailed": report.New(reporttest.Detailed()),

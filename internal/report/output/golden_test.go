@@ -70,12 +70,12 @@ func TestGoldenSections(t *testing.T) {
 	}
 }
 
-// inText is the report at a width, for golden.
+// inText returns a writer of the report with all details at the given width.
 func inText(r *report.Report, width int) func(io.Writer) error {
 	return func(w io.Writer) error { return Text(w, r, true, text.Options{Width: width}) }
 }
 
-// shortIn is the short form at a width.
+// shortIn returns a writer of the short report at the given width.
 func shortIn(r *report.Report, width int) func(io.Writer) error {
 	return func(w io.Writer) error { return Text(w, r, false, text.Options{Width: width}) }
 }
@@ -122,7 +122,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The short form of runs of every kind.
+// TestGoldenShort checks the short report for many kinds of runs.
 func TestGoldenShort(t *testing.T) {
 	alone, trials := reporttest.Small(iotax.Up, reporttest.Flat100, nil)
 	alone.Targets = alone.Targets[:1]
@@ -148,7 +148,7 @@ func TestGoldenShort(t *testing.T) {
 	}
 }
 
-// twoBlocks are the trials of two rounds, failed and discarded ones among them, as --format csv writes them.
+// twoBlocks writes the trials of two rounds, some of them failed or discarded, as --format csv does.
 func twoBlocks(w io.Writer) error {
 	run, trials := reporttest.Fixture()
 	return store.WriteCSV(w, run, func(yield func(*iotax.Trial, error) bool) {
@@ -160,7 +160,7 @@ func twoBlocks(w io.Writer) error {
 	})
 }
 
-// bare leaves out the page's style and script, which have files of their own.
+// bare replaces the page's style, script and policy with short names, because they have their own files.
 func bare(write func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		var b bytes.Buffer

@@ -55,7 +55,7 @@ func output(t *testing.T, write func(io.Writer) error) string {
 	return b.String()
 }
 
-// How the bytes of objects were kept from harm stands in every format, with its targets where they differ.
+// Every format reports how object data was protected, and names the targets if they differ.
 func TestObjectsAreToldInEveryFormat(t *testing.T) {
 	up := func(target, payload, verified string) reporttest.CellSpec {
 		return reporttest.CellSpec{Target: target, Workload: "put", Values: map[string]float64{"upload.bandwidth": 1000}, Facts: map[string]string{"payload": payload, "verified": verified}}

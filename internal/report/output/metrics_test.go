@@ -10,11 +10,11 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// Every format shows the metrics that were asked for: also a quantile of pooled trials, which has no value in each, and one for which
-// there are too few I/Os.
+// Every format shows the requested metrics. These include a quantile of pooled trials, which single trials do not
+// have, and a quantile for which there are too few I/Os.
 func TestFormatsOfChosenMetrics(t *testing.T) {
 	run, trials := reporttest.Detailed()
-	run.Presentation = &iotax.Presentation{Expect: []iotax.Expectation{{Text: run.Workloads[0].Name + ": iops > 1"}}} // some formats are of these alone
+	run.Presentation = &iotax.Presentation{Expect: []iotax.Expectation{{Text: run.Workloads[0].Name + ": iops > 1"}}} // some formats contain only expectations
 	for _, metrics := range [][]string{{"latency.p99"}, {"iops", "latency.p99.9", "cpu.per-io"}, {"latency.p99.99"}, {"latency.max", "memory.serving"}} {
 		r, err := report.From(run, report.Held(trials), metrics...)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/report/text"
 )
 
-// TextWidth is the number of columns of a text report in a file.
+// TextWidth is the width in columns of a text report that is written to a file.
 const TextWidth = 100
 
 var formats = map[string]func(io.Writer, *report.Report, bool) error{
@@ -39,7 +39,7 @@ var formats = map[string]func(io.Writer, *report.Report, bool) error{
 	"github":   whole(export.GitHub),
 }
 
-// whole adapts a format that always has all details.
+// whole adapts a format that always contains all details.
 func whole(write func(io.Writer, *report.Report) error) func(io.Writer, *report.Report, bool) error {
 	return func(w io.Writer, r *report.Report, _ bool) error { return write(w, r) }
 }
@@ -53,7 +53,7 @@ func HTML(w io.Writer, r *report.Report) error {
 	return html.Write(w, d, html.Frame{})
 }
 
-// picture adapts a writer of the plot of all ratios.
+// picture adapts a function that writes the plot of all ratios.
 func picture(write func(io.Writer, chart.File) error) func(io.Writer, *report.Report) error {
 	return func(w io.Writer, r *report.Report) error {
 		f, err := document.Picture(r)
@@ -74,13 +74,13 @@ var comparisons = map[string]func(io.Writer, *compare.Comparison) error{
 	"json": export.JSONComparison,
 }
 
-// Formats returns the formats of a report, which are also the endings of files.
+// Formats returns the formats of a report. They are also file extensions.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// ComparisonFormats returns the formats of a comparison other than text.
+// ComparisonFormats returns the formats of a comparison, except text.
 func ComparisonFormats() []string { return slices.Sorted(maps.Keys(comparisons)) }
 
-// Write writes a report in one of Formats. details applies to text and Markdown.
+// Write writes a report in one of the formats that Formats returns. details applies only to text and Markdown.
 func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	write, ok := formats[format]
 	if !ok {
@@ -94,7 +94,7 @@ func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 	return text.Write(w, document.Of(r, details), o)
 }
 
-// Comparison writes a comparison as md, html or json. ComparisonText writes text.
+// Comparison writes a comparison in one of the formats that ComparisonFormats returns. ComparisonText writes text.
 func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	write, ok := comparisons[format]
 	if !ok {

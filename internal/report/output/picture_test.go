@@ -40,7 +40,7 @@ func isColour(img image.Image, x, y float64, want color.NRGBA) bool {
 	return d(r, want.R)+d(g, want.G)+d(b, want.B) < 12
 }
 
-// The PNG is the SVG, drawn: of its size, and with marks, the band and letters where the SVG has them.
+// The PNG shows the same as the SVG: it has the same size, and marks, the band and letters in the same places.
 func TestPicture(t *testing.T) {
 	r := report.New(reporttest.Fixture())
 	svg, img := pictures(t, r)
@@ -88,7 +88,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// pictures are the report's as SVG and as PNG.
+// pictures returns the picture of the report as SVG and as PNG.
 func pictures(t *testing.T, r *report.Report) (string, image.Image) {
 	t.Helper()
 	var svg, picture bytes.Buffer
@@ -110,7 +110,7 @@ func pictures(t *testing.T, r *report.Report) (string, image.Image) {
 	return svg.String(), img
 }
 
-// dark counts the pixels of letters.
+// dark counts the dark pixels, which belong to letters.
 func dark(img image.Image, in image.Rectangle) (n int) {
 	in = in.Intersect(img.Bounds())
 	for y := in.Min.Y; y < in.Max.Y; y++ {
@@ -123,7 +123,7 @@ func dark(img image.Image, in image.Rectangle) (n int) {
 	return n
 }
 
-// A picture travels without its report: the caveat of emulated guests is in it.
+// A picture may be shared without its report, so it contains the warning about emulated guests.
 func TestPictureOfEmulatedGuests(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat50)
 	_, plain := pictures(t, report.New(run, trials))

@@ -19,8 +19,8 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// However large the run and whatever went wrong in it, the short form of up to three workloads is one screen, no line is too wide,
-// and its first line is the answer.
+// For up to three workloads, the short report fits on one screen, no line is too wide, and the first line is the
+// answer, however large the run is and whatever failed.
 func TestShortFitsAScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cells []reporttest.CellSpec
@@ -62,7 +62,8 @@ func shortText(t interface{ Fatal(...any) }, r *report.Report, width int) string
 	return out.String()
 }
 
-// Of a hundred cells each row is one line of 80 columns, and a comparison of too few rounds has its ratio, with a note.
+// With a hundred cells, each row fits on one line of 80 columns. A comparison with too few rounds shows its ratio
+// with a note.
 func TestManyAndFew(t *testing.T) {
 	s := shortText(t, report.New(reporttest.Hundred()), 80)
 	_, rows, _ := strings.Cut(s, "-----\n")
@@ -79,7 +80,8 @@ func TestManyAndFew(t *testing.T) {
 	}
 }
 
-// The suite quick on an emulating, busy machine: everything that a reader needs is on a screen of 24 lines and 80 columns.
+// For the suite quick on a busy machine without KVM, everything that a reader needs fits on a screen of 24 lines and
+// 80 columns.
 func TestQuickFitsAScreen(t *testing.T) {
 	s := shortText(t, report.New(reporttest.Quick()), 80)
 	if n := strings.Count(s, "\n"); n > 24 {
@@ -94,7 +96,7 @@ func TestQuickFitsAScreen(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, s)
 		}
 	}
-	// From the least loss to the largest.
+	// Rows are ordered from the smallest loss to the largest.
 	last := 0
 	for _, name := range []string{"\n  host disk", "\n  guest virtio-fs", "\n  guest virtio-blk", "\n  guest 9p"} {
 		at := strings.Index(s, name)
@@ -105,7 +107,7 @@ func TestQuickFitsAScreen(t *testing.T) {
 	}
 }
 
-// Where the run failed, the short form shows why.
+// If the run failed, the short report shows the reason.
 func TestShortOfFailures(t *testing.T) {
 	run := &iotax.Run{ID: "r", Status: iotax.Failed, Targets: []iotax.TargetInfo{{Name: "a"}}, Findings: []iotax.Finding{{Rule: "run-failed", Severity: iotax.Warning, Evidence: "check w on a: /no/such/program is not there", Hint: "install it"}}}
 	s := shortText(t, report.New(run, nil), 80)
@@ -140,7 +142,7 @@ func TestCompareFits(t *testing.T) {
 	}
 }
 
-// No word of a target's name is cut, also where the name does not fit into its column.
+// Names of targets are never cut inside a word, even if they do not fit into their column.
 func TestCompareKeepsNames(t *testing.T) {
 	c := comparedAsText(compare.Options{})
 	for _, width := range []int{80, 100, 120} {
@@ -181,7 +183,7 @@ func TestWaterfallText(t *testing.T) {
 	}
 }
 
-// A page by sections tells each path as a share of its right baseline.
+// In the layout "generated", each path is a share of its own baseline.
 func TestGeneratedShares(t *testing.T) {
 	run, trials := reporttest.RunOf(8, map[string][]string{"network": {"bandwidth"}},
 		reporttest.CellSpec{Target: "disk", Workload: "read", Values: map[string]float64{"read.bandwidth": 1000}},
@@ -227,7 +229,7 @@ func TestLayoutsFit(t *testing.T) {
 	}
 }
 
-// Whatever the width and the names, no line is wider than the terminal.
+// For any width and any names, no line is wider than the terminal.
 func TestTextFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run, trials := reporttest.Fixture()

@@ -20,8 +20,8 @@ import (
 	"iotax/internal/report/text"
 )
 
-// study is a run of that shape whose trials have what real ones have: a dozen values, a histogram, facts, and
-// a finding in one of twenty.
+// study returns a run of the given size. Like real trials, its trials have a dozen values, a histogram and facts, and
+// every twentieth has a finding.
 func study(targets, workloads, rounds int) (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(1, 1))
 	run := &iotax.Run{ID: "r", Baseline: "t0", Margin: .05, Precision: .05, Alpha: .028}
@@ -62,7 +62,7 @@ func study(targets, workloads, rounds int) (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// grid puts a time on fio's grid of 64 bins an octave.
+// grid rounds a time down to fio's histogram grid of 64 bins per octave.
 func grid(x float64) float64 {
 	f, e := math.Frexp(x)
 	return math.Ldexp(math.Floor(f*128)/128, e)
@@ -72,7 +72,7 @@ var beside = []string{"cpu.client", "cpu.serving", "cpu.host.busy", "device.read
 
 var peakLine = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peak is the largest resident memory of this process since resetPeak, in MiB.
+// peak returns the peak resident memory of this process since resetPeak, in MiB.
 func peak(tb testing.TB) float64 {
 	b, err := os.ReadFile("/proc/self/status")
 	m := peakLine.FindSubmatch(b)
@@ -90,7 +90,8 @@ func resetPeak(tb testing.TB) {
 	}
 }
 
-// cpu is the CPU time of this process, its collector's included: what the clock shows on a quiet machine.
+// cpu returns the CPU time of this process, including garbage collection. On an idle machine, it is close to wall
+// time.
 func cpu(tb testing.TB) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
@@ -108,8 +109,8 @@ var shapes = []struct {
 	{"both", 50, 20, 100},
 }
 
-// BenchmarkNew100kTrials makes the report of 100,000 trials and its text. MiB is the peak memory of the
-// process, the trials included.
+// BenchmarkNew100kTrials computes the report of 100,000 trials and its text. The metric MiB is the peak memory of the
+// process, including the trials.
 func BenchmarkNew100kTrials(b *testing.B) {
 	for _, s := range shapes {
 		b.Run(s.name, func(b *testing.B) {
@@ -133,8 +134,8 @@ func BenchmarkNew100kTrials(b *testing.B) {
 	}
 }
 
-// Ten times as many targets cost ten times as much, not a hundred times. It is CPU time, so that it holds on a busy
-// machine too, of the least of three, since collecting garbage falls to one and not to another.
+// Ten times as many targets need about ten times as much CPU time, not a hundred times. CPU time is stable on a busy
+// machine. The minimum of three runs excludes most of the garbage collection.
 func TestCostGrowsWithTrials(t *testing.T) {
 	cost := func(targets int) time.Duration {
 		run, trials := study(targets, 1, 20)

@@ -14,7 +14,8 @@ import (
 	"iotax/stat"
 )
 
-// Moods that last from start to start leave no verdict, in the table, the layers and the expectations, and the details name the levels.
+// If values differ between starts of the machines, there is no verdict in the table, the layers or the expectations.
+// The details report the variation at both levels.
 func TestStarts(t *testing.T) {
 	made := func(starts int) *report.Report {
 		run, trials := reporttest.RunOf(12, nil,
@@ -26,7 +27,7 @@ func TestStarts(t *testing.T) {
 			if starts > 0 {
 				x.StartIndex = stat.StartOf(x.Round, 12, starts)
 			}
-			if x.Target == "guest" && x.Round%12 >= 8 { // the last starts are in another mood
+			if x.Target == "guest" && x.Round%12 >= 8 { // the values of the last starts differ
 				x.Values[0].Value *= math.Exp(.25)
 			}
 		}
