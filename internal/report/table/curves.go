@@ -13,7 +13,7 @@ import (
 	"iotax/stat"
 )
 
-// Waterfall returns a table of the first target, the hops and the total, with a bar for the remaining speed.
+// Waterfall returns a table with the first target, the hops and the total, with a bar for the remaining speed.
 func Waterfall(w report.Waterfall) block.Table {
 	levels, top := []float64{1}, 1.0
 	for _, h := range w.Hops {
@@ -47,7 +47,7 @@ func Waterfall(w report.Waterfall) block.Table {
 	return t
 }
 
-// WaterfallFoot returns the number of rounds and the missing targets.
+// WaterfallFoot returns a sentence with the number of rounds and the missing targets.
 func WaterfallFoot(w report.Waterfall, counted string) string {
 	s := fmt.Sprintf("The hops multiply to the whole; %s in which all of them have a number", format.Plural(w.Rounds, counted))
 	if len(w.Missing) > 0 {
@@ -56,7 +56,7 @@ func WaterfallFoot(w report.Waterfall, counted string) string {
 	return s + "."
 }
 
-// Curve returns a table of latency by load, without rows if nothing was done.
+// Curve returns a table of latency by load. It has no rows if no I/O was done.
 func Curve(c report.Curve) block.Table {
 	var job []string
 	for w := range strings.FieldsSeq(format.Clean(c.Job)) {
@@ -89,7 +89,8 @@ func Curve(c report.Curve) block.Table {
 	return out
 }
 
-// Scaling returns a table of a number by clients. The column "each" is the share that a client has of a single client's speed.
+// Scaling returns a table of a number by clients. The column "each" is the speed of a client relative to the first
+// row.
 func Scaling(c report.Scaling) block.Table {
 	share := func(i stat.Interval) string {
 		if math.IsNaN(i.Estimate) {
@@ -105,7 +106,7 @@ func Scaling(c report.Scaling) block.Table {
 		ratio, each := "1", "100 %"
 		if i > 0 {
 			f := float64(c.Points[0].Clients) / float64(p.Clients)
-			if c.Better == iotax.Down { // a time is that of each client
+			if c.Better == iotax.Down { // a time applies to each client
 				f = 1
 			}
 			ratio = format.Ratio(p.Ratio)

@@ -15,7 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// Layout returns the tables of the report's layout, nil if it has none. The last column has the notes of each row.
+// Layout returns the tables of the report's layout, or nil if it has no layout. The last column contains the notes of
+// each row.
 func Layout(r *report.Report) []block.Table {
 	make, ok := map[string]func(*report.Report) []block.Table{"tart": tartTables, "repetitions": repetitionTables,
 		"generated": sectionTables, "directions": directionTables}[r.Layout]
@@ -29,8 +30,8 @@ func Layout(r *report.Report) []block.Table {
 	return out
 }
 
-// Worst keeps the rows with the largest losses, in at most lines lines, without references to notes. more is the number of
-// omitted rows.
+// Worst keeps the rows with the largest losses that fit into the given number of lines. It removes references to
+// notes. more is the number of omitted rows.
 func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 	type place struct{ table, row int }
 	var order []place
@@ -43,7 +44,7 @@ func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 		return cmp.Compare(all[y.table].Rows[y.row].Weight, all[x.table].Rows[x.row].Weight)
 	})
 	kept := map[place]bool{}
-	parts := map[string]bool{} // each takes a heading, a head and an empty line
+	parts := map[string]bool{} // each part needs a heading, a header and an empty line
 	for _, p := range order {
 		name := all[p.table].Title
 		if all[p.table].Grouped {
@@ -73,7 +74,7 @@ func Worst(all []block.Table, lines int) (out []block.Table, more int) {
 	return out, len(order) - len(kept)
 }
 
-// first returns the sections of the first metrics, one for each workload.
+// first returns the section of the first metric of each workload.
 func first(r *report.Report) []*report.Section {
 	var out []*report.Section
 	for i := range r.Sections {
@@ -84,7 +85,7 @@ func first(r *report.Report) []*report.Section {
 	return out
 }
 
-// result returns a row of a table without verdicts. Its last cell marks invalid numbers and has the notes.
+// result returns a row of a table without verdicts. Its last cell marks invalid results and refers to the notes.
 func result(s *report.Section, row *report.Row, cells ...string) block.Row {
 	out := block.Words(cells...)
 	last := block.Cell{Notes: row.Notes}
@@ -96,7 +97,8 @@ func result(s *report.Section, row *report.Row, cells ...string) block.Row {
 	return out
 }
 
-// weight returns the factor of the loss. The baseline comes right after the largest loss, so that both are shown.
+// weight returns the loss as a factor. The baseline's weight is just below that of the largest loss, so that both are
+// shown.
 func weight(s *report.Section, row *report.Row) float64 {
 	most := 0.0
 	for i := range s.Rows {
@@ -110,9 +112,9 @@ func weight(s *report.Section, row *report.Row) float64 {
 	return most
 }
 
-// tartTables returns the wide table of the benchmark that ships with Tart: a line for each workload and executor, bandwidth and
-// I/Os in each direction, and latencies as mean ± standard deviation. The numbers are medians over the trials. The deviation is
-// that inside a trial.
+// tartTables returns the table of the benchmark that ships with Tart: a line for each workload and executor,
+// bandwidth and IOPS in each direction, and latencies as mean ± standard deviation. The numbers are medians over the
+// trials. The deviation is within a trial.
 func tartTables(r *report.Report) []block.Table {
 	t := block.Table{Title: "Medians over the trials; latencies are mean ± standard deviation inside a trial",
 		Head: []string{"name", "executor", "B/W (read)", "B/W (write)", "I/O (read)", "I/O (write)", "latency (read)",
@@ -144,7 +146,7 @@ func tartTables(r *report.Report) []block.Table {
 	return []block.Table{t}
 }
 
-// meanSD prints "203 ± 156 µs".
+// meanSD formats a mean with its standard deviation: "203 ± 156 µs".
 func meanSD(mean, sd float64, unit string) string {
 	sc := format.ScaleOf(unit, mean)
 	m := format.Three(mean/sc.Factor) + sc.Prefix
@@ -154,11 +156,11 @@ func meanSD(mean, sd float64, unit string) string {
 	return format.WithUnit(m+" ± "+format.Fixed(sd/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1)+sc.Prefix, sc.Unit)
 }
 
-// repetitionTables returns a table for each workload and metric with a column for each repetition: machine × target × round. It
-// marks failed and discarded trials.
+// repetitionTables returns a table for each workload and metric, with a column for each repetition: machine × target
+// × round. It marks failed and discarded trials.
 func repetitionTables(r *report.Report) []block.Table {
 	failed := map[report.Cell]map[int]bool{}
-	rounds := map[string][]int{} // of each workload, ascending: a round has the same column in all rows
+	rounds := map[string][]int{} // by workload, ascending: a round has the same column in all rows
 	for _, t := range r.Trials {
 		if !slices.Contains(rounds[t.Workload], t.Round) {
 			rounds[t.Workload] = append(rounds[t.Workload], t.Round)
@@ -211,7 +213,7 @@ func repetitionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// repetition prints one trial with three digits, in brackets if it is discarded.
+// repetition formats the value of one trial with three digits. It adds parentheses if the trial is discarded.
 func repetition(d report.Dot, unit string) string {
 	sc := format.ScaleOf(unit, d.Value)
 	s := format.WithUnit("0", sc.Unit)
@@ -224,8 +226,8 @@ func repetition(d report.Dot, unit string) string {
 	return s
 }
 
-// sectionTables returns a table for each section of the plan: the value, its share of its own baseline, and the verdict.
-// Workloads without a section are under "Results".
+// sectionTables returns a table for each section of the plan: the value, its share of the row's own baseline, and the
+// verdict. Workloads without a section are under "Results".
 func sectionTables(r *report.Report) []block.Table {
 	var out []block.Table
 	for i := range r.Sections {
@@ -269,8 +271,9 @@ func sectionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// directionTables returns a table for each workload with reads, writes and their sum in separate rows, and with bandwidths in
-// MB/s and MiB/s, which fio prints side by side and readers confuse. The sum is that of each trial, not of the medians.
+// directionTables returns a table for each workload, with rows for reads, writes and their sum. Bandwidths are in
+// both MB/s and MiB/s, because fio prints both and readers confuse them. The sum is computed per trial, not from the
+// medians.
 func directionTables(r *report.Report) []block.Table {
 	var out []block.Table
 	for _, s := range first(r) {
@@ -299,7 +302,7 @@ func directionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// inUnits prints an interval in multiples of unit bytes per second. The column's head names the unit.
+// inUnits formats an interval in multiples of `unit` bytes per second. The column's header names the unit.
 func inUnits(i stat.Interval, unit float64) string {
 	if math.IsNaN(i.Estimate) || math.IsInf(i.Estimate, 0) {
 		return format.Dash

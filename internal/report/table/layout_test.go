@@ -13,7 +13,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// What is under one heading stands together, whatever the order of what was published, and deviations are no speed.
+// Rows with the same heading are adjacent, whatever the published order is. Standard deviations are omitted.
 func TestBesideTogether(t *testing.T) {
 	b := report.Reference{}
 	for _, target := range []string{"disk", "share"} {
@@ -33,7 +33,7 @@ func TestBesideTogether(t *testing.T) {
 	}
 }
 
-// texts are the cells of the rows, without their notes.
+// texts returns the texts of the rows' cells, without their notes.
 func texts(t block.Table) (out [][]string) {
 	for _, r := range t.Rows {
 		var cells []string
@@ -88,8 +88,8 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// Of a layout that is longer than a screen the rows of the largest losses stay, with the baseline that they are held against,
-// and without marks of notes that are not printed.
+// If a layout is longer than a screen, the rows with the largest losses remain, with their baselines and without
+// references to notes that are not printed.
 func TestWorst(t *testing.T) {
 	for _, name := range iotax.Layouts {
 		all := Layout(report.New(reporttest.LaidOut(name, reporttest.Hundred)))
@@ -131,7 +131,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// Reads, writes and the sums of the single trials stand below each other, in both units; one MB is less than a MiB.
+// Rows for reads, writes and per-trial sums follow each other, in both units. A MB is smaller than a MiB.
 func TestDirections(t *testing.T) {
 	values := map[string]float64{"read.iops": 1000, "read.bandwidth": 4096000, "write.iops": 500, "write.bandwidth": 2048000, "mixed.iops": 1500, "mixed.bandwidth": 6144000}
 	run, trials := reporttest.RunOf(8, map[string][]string{"4k random read/write": {"read.iops", "write.iops"}},
