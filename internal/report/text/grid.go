@@ -12,36 +12,36 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A grid is a table at one level of detail. Its cells are text, including drawings. A row with one cell is a heading of the rows
-// below it.
+// A grid is a table at one level of detail. Its cells are text, including drawings. A row with a single cell is a
+// heading for the rows below.
 type grid struct {
 	head         []string
 	rows         [][]string
-	tones        [][]block.Tone // nil if the table has none
-	heads        map[int]bool   // rows that are heads of the rows below them
+	tones        [][]block.Tone // nil if the table has no tones
+	heads        map[int]bool   // rows that are headers of the rows below them
 	right, wraps []int
-	least, names int // columns that are always shown, and the least width of a column of names
-	keys         int // if not 0, columns of names; the heads of all others wrap
+	least, names int // columns that are always shown; minimum width of a column of names
+	keys         int // number of leading columns of names; the headers of the other columns wrap; 0 if the table is not split
 }
 
 // A level is the amount of detail of a table.
 type level struct {
-	short bool // Cell.Short
-	plot  int  // least width of the spans, 0 leaves them out
+	short bool // use Cell.Short
+	plot  int  // minimum width of spans; 0 omits them
 	names int  // longer names may wrap
 }
 
-// levels in order of detail. The first that fits is used.
+// levels lists the levels in decreasing detail. The first that fits is used.
 var levels = []level{{plot: 24, names: 60}, {plot: 20, names: 24}, {short: true, plot: 17, names: 24}, {short: true, names: 20}, {short: true, names: 13}, {short: true, names: 10}}
 
 const (
 	mostPlot     = 44
-	widestBar    = 40 // of a bar in its own column
-	besideText   = 12 // of a bar next to a number
+	widestBar    = 40 // maximum width of a bar in its own column
+	besideText   = 12 // maximum width of a bar next to a number
 	narrowestBar = 4
 )
 
-// gridOf lays out a table. plot and bar are the widths of each span and bar, 0 leaves them out.
+// gridOf lays out a table. plot and bar are the widths of each span and bar. 0 omits them.
 func gridOf(t block.Table, l level, plot, bar int) grid {
 	if t.Plot > 0 && plot == 0 {
 		t = t.Columns(without(len(t.Head), t.Plot)...)
@@ -83,7 +83,7 @@ func gridOf(t block.Table, l level, plot, bar int) grid {
 	return g
 }
 
-// without returns n columns except k.
+// without returns the numbers 0 to n-1 except k.
 func without(n, k int) (out []int) {
 	for i := range n {
 		if i != k {
@@ -93,7 +93,7 @@ func without(n, k int) (out []int) {
 	return out
 }
 
-// barText returns the width of the text next to the bars of a column, -1 if it has none.
+// barText returns the width of the text next to the bars of a column, or -1 if the column has no bars.
 func barText(t block.Table, k int, short bool) int {
 	w := -1
 	for _, r := range t.Rows {
@@ -115,7 +115,7 @@ func cellText(c block.Cell, short bool) string {
 	return strings.TrimRight(clean(s)+" "+format.Marks(c.Notes), " ")
 }
 
-// clean is format.Clean for a cell, which may be indented.
+// clean is like format.Clean, but keeps the indentation of a cell.
 func clean(s string) string {
 	return s[:len(s)-len(strings.TrimLeft(s, " "))] + format.Clean(s)
 }
@@ -130,7 +130,7 @@ func cleaned(all []string) []string {
 
 var shades = map[block.Shade]string{block.Full: "█", block.Lost: "░", block.Gained: "▒"}
 
-// drawBar draws parts on a bar of that width. The first part has at least one column.
+// drawBar draws parts on a bar of the given width. The first part gets at least one column.
 func drawBar(parts []block.Part, width int) string {
 	s, at := "", 0.0
 	for _, p := range parts {
@@ -170,7 +170,7 @@ func scale(t block.Table, width int) string {
 	return string(cells)
 }
 
-// drawSpan draws one interval on the axis, ━━●━━, with the line of no difference.
+// drawSpan draws one interval on the axis, ━━●━━, with a line at t.Zero, where there is no difference.
 func drawSpan(t block.Table, s *block.Span, width int) string {
 	if width == 0 {
 		return ""
@@ -198,7 +198,7 @@ func drawSpan(t block.Table, s *block.Span, width int) string {
 	return string(cells)
 }
 
-// widths returns the widths of the columns, and their sum.
+// widths returns the widths of the columns, and the total width of the grid.
 func (g grid) widths() (ws []int, total int) {
 	ws = make([]int, len(g.head))
 	for _, r := range append([][]string{g.head}, g.rows...) {
@@ -216,11 +216,12 @@ func (g grid) widths() (ws []int, total int) {
 }
 
 const (
-	narrowest = 12 // least width of a name
-	leastHead = 10 // least width of a column of a matrix
+	narrowest = 12 // minimum width of a name
+	leastHead = 10 // minimum width of a column of a matrix
 )
 
-// fit returns the widths of as many columns as fit into width, nil if even the least do not.
+// fit returns the widths of as many columns as fit into width. It returns nil if even the required columns do not
+// fit.
 func (g grid) fit(width int) []int {
 	ws, total := g.widths()
 	least := map[int]int{}
@@ -233,19 +234,19 @@ func (g grid) fit(width int) []int {
 			}
 			continue
 		}
-		for _, r := range g.rows { // a number stays with its interval
+		for _, r := range g.rows { // keep a number and its interval together
 			if i >= len(r) {
 				continue
 			}
 			for _, m := range format.Figures.FindAllString(r[i], -1) {
-				least[i] = max(least[i], ansi.StringWidth(m)+1) // and a comma
+				least[i] = max(least[i], ansi.StringWidth(m)+1) // room for a comma
 			}
 		}
 	}
 	for n := len(ws); n >= g.least; n-- {
 		out, over := slices.Clone(ws[:n]), total-width
 		for over > 0 {
-			// Shrink the widest of the columns that may wrap, one column at a time, until they are equal.
+			// Shrink the widest of the columns that may wrap, one character at a time, until they are equal.
 			widest := -1
 			for _, i := range g.wraps {
 				if i < n && out[i] > least[i] && (widest < 0 || out[i] > out[widest]) {
@@ -266,13 +267,13 @@ func (g grid) fit(width int) []int {
 	return nil
 }
 
-// table writes a table with as much detail as fits. A table that does not fit is split or stacked.
+// table writes a table with as much detail as fits. It splits or stacks a table that does not fit.
 func (t *writer) table(b block.Table) {
 	if b.Grouped {
 		t.inGroups(b)
 		return
 	}
-	bars := 0 // columns with bars
+	bars := 0 // number of columns with bars
 	for k := range b.Head {
 		if slices.ContainsFunc(b.Rows, func(r block.Row) bool { return k < len(r.Cells) && len(r.Cells[k].Bar) > 0 }) {
 			bars++
@@ -289,7 +290,7 @@ func (t *writer) table(b block.Table) {
 			break // a split table is easier to read than names on many lines
 		}
 		g := gridOf(b, l, l.plot, 0)
-		if alone && !l.short { // bars are worth more than the words of the last column
+		if alone && !l.short { // bars are more useful than the text in the last column
 			g = gridOf(b, l, l.plot, narrowestBar)
 		}
 		ws := g.fit(t.width)
@@ -307,7 +308,7 @@ func (t *writer) table(b block.Table) {
 			}
 		}
 		if bars > 0 && !alone && !l.short && bar < narrowestBar {
-			continue // bars are worth more than intervals
+			continue // bars are more useful than intervals
 		}
 		switch {
 		case l.plot > 0:
@@ -328,7 +329,7 @@ func (t *writer) table(b block.Table) {
 		t.stacked(gridOf(b, l, 0, 0))
 		return
 	}
-	for from, to := b.Keys, 0; from < len(b.Head); from = to { // as many columns as fit next to the first ones, then the next ones
+	for from, to := b.Keys, 0; from < len(b.Head); from = to { // repeat the key columns, followed by as many of the remaining columns as fit
 		if from > b.Keys {
 			t.line("")
 		}
@@ -343,12 +344,12 @@ func (t *writer) table(b block.Table) {
 	}
 }
 
-// breaks reports whether s would break inside a word in a column of that width. Such a name gets a line of its own.
+// breaks reports whether s would break inside a word in a column of the given width. Such a name gets its own line.
 func breaks(s string, width int) bool {
 	return slices.ContainsFunc(strings.Fields(s), func(word string) bool { return ansi.StringWidth(word) > width })
 }
 
-// fitted writes g as a grid if it fits, else stacked.
+// fitted writes g as a grid if it fits, otherwise stacked.
 func (t *writer) fitted(g grid, ruled bool) {
 	if ws := g.fit(t.width); ws != nil {
 		t.grid(g, ws, ruled)
@@ -357,7 +358,7 @@ func (t *writer) fitted(g grid, ruled bool) {
 	}
 }
 
-// grid writes g in columns of those widths.
+// grid writes g in columns of the given widths.
 func (t *writer) grid(g grid, ws []int, ruled bool) {
 	total := 0
 	for _, w := range ws {
@@ -371,7 +372,7 @@ func (t *writer) grid(g grid, ws []int, ruled bool) {
 	for i, r := range append([][]string{g.head}, g.rows...) {
 		head := i == 0 || g.heads[i-1]
 		if i == 0 && (len(g.rows) > 0 && (g.heads[0] || g.heads[1]) || strings.Join(r, "") == "") {
-			continue // the rows have their own heads
+			continue // the rows have their own headers
 		}
 		if len(r) < len(g.head) {
 			if i > 0 && (g.heads[i]) {

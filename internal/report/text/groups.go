@@ -12,7 +12,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// inGroups writes the rows of each value of the first column below that value as a heading. Values with one row each share a
+// inGroups writes each value of the first column as a heading above its rows. Values with a single row each share a
 // heading if their second column is the same.
 func (t *writer) inGroups(b block.Table) {
 	var groups [][]block.Row
@@ -29,7 +29,7 @@ func (t *writer) inGroups(b block.Table) {
 		if !first {
 			t.line("")
 		}
-		n, heading := 0, 0 // the column of the heading
+		n, heading := 0, 0 // heading is the column that contains the heading
 		for n < len(groups) && len(groups[n]) == 1 && name(n, 1) == name(0, 1) {
 			n++
 		}
@@ -54,7 +54,7 @@ func (t *writer) inGroups(b block.Table) {
 	}
 }
 
-// stacked writes the cells of a row below its first one, each with its heading.
+// stacked writes the first cell of each row on its own line, and the other cells below it, each with its header.
 func (t *writer) stacked(g grid) {
 	head := g.head
 	for i, r := range g.rows {
@@ -95,5 +95,5 @@ func (t *writer) stacked(g grid) {
 	}
 }
 
-// onlyMarks reports whether a cell has only references to notes.
+// onlyMarks reports whether a cell has no letters, for example only references to notes.
 func onlyMarks(cell string) bool { return !strings.ContainsFunc(cell, unicode.IsLetter) }

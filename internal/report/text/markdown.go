@@ -13,7 +13,7 @@ import (
 
 var inCode = regexp.MustCompile("`[^`]+`")
 
-// withCode is escapeMarkdown for sentences with commands in backticks, which stay code.
+// withCode is like escapeMarkdown, but keeps commands in backquotes as code.
 func withCode(s string) string {
 	out := escapeMarkdown(s)
 	for _, code := range inCode.FindAllString(format.Clean(s), -1) {
@@ -22,7 +22,7 @@ func withCode(s string) string {
 	return out
 }
 
-// escapeMarkdown escapes markup in a string, including the border of a table's cell.
+// escapeMarkdown escapes markup in a string, including the border of table cells.
 func escapeMarkdown(s string) string {
 	var b strings.Builder
 	text := []rune(format.Clean(s))
@@ -33,7 +33,7 @@ func escapeMarkdown(s string) string {
 		}
 		switch {
 		case r == '<' && (next >= '0' && next <= '9' || next == ' '), r == '>' && i > 0, r == '&' && next == ' ':
-			b.WriteRune(r) // opens neither a tag nor an entity, and begins no quotation
+			b.WriteRune(r) // cannot start a tag, an entity or a quotation
 		case strings.ContainsRune("\\`*_{}[]|~$", r):
 			b.WriteByte('\\')
 			b.WriteRune(r)
@@ -46,7 +46,7 @@ func escapeMarkdown(s string) string {
 	return b.String()
 }
 
-// Markdown writes a document as GitHub flavoured Markdown, for an issue or a pull request.
+// Markdown writes a document as GitHub Flavored Markdown, for an issue or a pull request.
 func Markdown(w io.Writer, d block.Document) error {
 	var b strings.Builder
 	title := escapeMarkdown(d.Title)
@@ -125,7 +125,7 @@ func markdownNote(b *strings.Builder, n block.Note) {
 	b.WriteByte('\n')
 }
 
-// markdownTable writes a table, or one for each part with its own head. It leaves out drawings.
+// markdownTable writes a table, or several if parts of it have their own header. It omits drawings.
 func markdownTable(b *strings.Builder, t block.Table) {
 	shown := func(k int) bool { return k == 0 || k != t.Plot }
 	line := func(cells []string) {

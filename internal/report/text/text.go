@@ -14,13 +14,13 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Options describe the terminal.
+// Options describes the terminal.
 type Options struct {
-	Width int  // columns; 0 means 80, less than 40 counts as 40
-	Color bool // set by the caller, from the terminal and NO_COLOR
+	Width int  // in columns; 0 means 80, and the minimum is 40
+	Color bool // the caller sets it, depending on the terminal and NO_COLOR
 }
 
-// palette styles text, or leaves it unchanged. The 16 base colours follow the user's theme.
+// A palette styles text, or leaves it unchanged. It uses the 16 base colours, which follow the user's theme.
 type palette struct{ bold, dim, good, bad, unsure, accent lipgloss.Style }
 
 func newPalette(color bool) palette {
@@ -50,7 +50,7 @@ func (p palette) of(t block.Tone) lipgloss.Style {
 	return lipgloss.NewStyle()
 }
 
-// Write writes a document for a terminal. No line is wider than the width.
+// Write writes a document for a terminal. No line is wider than o.Width, if that is at least 40.
 func Write(w io.Writer, d block.Document, o Options) error {
 	if o.Width == 0 {
 		o.Width = 80
@@ -72,7 +72,7 @@ func (t *writer) line(s string) {
 	t.out.WriteByte('\n')
 }
 
-// para writes s wrapped, with first before the first line and rest before the others.
+// para writes s wrapped. It prefixes the first line with `first` and the others with `rest`.
 func (t *writer) para(s, first, rest string, style lipgloss.Style) {
 	indent := first
 	for _, l := range format.Break(format.Bind(format.Clean(s)), t.width-max(ansi.StringWidth(first), ansi.StringWidth(rest))) {
@@ -83,7 +83,7 @@ func (t *writer) para(s, first, rest string, style lipgloss.Style) {
 
 func (t *writer) heading(s string) { t.para(s, "", "  ", t.pal.accent) }
 
-// blocks writes blocks with empty lines between them, except for joined blocks and blocks below a heading.
+// blocks writes blocks separated by empty lines, except before joined blocks and after headings.
 func (t *writer) blocks(all []block.Block) {
 	joined := t.out.Len() == 0
 	for _, b := range all {
