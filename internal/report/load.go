@@ -12,30 +12,31 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Curve is latency over offered load: workloads of an open loop that differ only in their load.
+// A Curve shows latency against offered load: open-loop workloads that differ only in their load.
 type Curve struct {
-	Job    string       // the job in fio's options
-	Points []CurvePoint // by offered load
+	Job    string       // the common job, as fio options
+	Points []CurvePoint // ordered by offered load
 }
 
-// A CurvePoint is one offered load, the same on every target.
+// A CurvePoint is one offered load, which is the same on every target.
 type CurvePoint struct {
 	Workload string
-	Load     string  // share of the slowest target's capacity: "60 %"; "" for an absolute rate
-	Offered  float64 // 1/s
+	Load     string  // share of the slowest target's capacity, for example "60 %"; "" for an absolute rate
+	Offered  float64 // in I/Os per second
 	Cells    []CurveCell
 }
 
-// A CurveCell is one target at that load. Unknown numbers, and quantiles with fewer than 100 observations beyond them, are NaN.
+// A CurveCell is one target at a load. Unknown numbers are NaN, and so are quantiles with fewer than 100 observations
+// beyond them.
 type CurveCell struct {
 	Target          string
-	Done            float64 // 1/s
-	Latency         float64 // mean, s
-	P50, P99, P99d9 float64 // of the merged histograms, s
-	Late            float64 // share of the arrivals whose source was busy
+	Done            float64 // in I/Os per second
+	Latency         float64 // mean, in seconds
+	P50, P99, P99d9 float64 // of the merged histograms, in seconds
+	Late            float64 // share of the arrivals that found their source busy
 }
 
-// curves collects the workloads of open loops.
+// curves collects the curves of open-loop workloads.
 func (b *builder) curves() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -83,12 +84,12 @@ func (b *builder) curves() {
 
 // An openLoad describes the loop of a workload's trials.
 type openLoad struct {
-	job, load string  // the job of an open loop and its load; job is "" for a closed one
-	offered   float64 // 1/s
-	depth     int     // queue depth of a closed loop, 0 if it is unknown
+	job, load string  // the job and the load of an open loop; job is "" for a closed loop
+	offered   float64 // in I/Os per second
+	depth     int     // queue depth of a closed loop; 0 if unknown
 }
 
-// load looks through the trials of a workload, once.
+// load returns the loop of a workload's trials. It caches the result.
 func (b *builder) load(workload string) openLoad {
 	if l, ok := b.loads[workload]; ok {
 		return l
@@ -117,8 +118,8 @@ func (b *builder) load(workload string) openLoad {
 	return l
 }
 
-// latencyLabel returns the label of a latency. In a closed loop, where the next I/O waits for the last one, it is the service
-// latency at a queue depth.
+// latencyLabel returns the label of a latency metric. In a closed loop, in which the next I/O waits for the previous
+// one, the label is "service latency" with the queue depth.
 func (b *builder) latencyLabel(workload, metric string) string {
 	label := format.Label(metric)
 	if !strings.Contains(metric, ".latency") || strings.HasPrefix(metric, "sync.") {

@@ -13,8 +13,8 @@ import (
 	"iotax/stat"
 )
 
-// tails are rounds of a target and a baseline whose median is the same and whose p99 is that many times as long, with so many I/Os
-// in a trial.
+// tails returns a run with a target and a baseline that have the same median latency. The target's p99 is longer by
+// the factor `longer`. Each trial has the given number of I/Os.
 func tails(rounds int, ios uint64, longer float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "a", Precision: .05, Margin: .05, Alpha: stat.AlphaFixed, Targets: []iotax.TargetInfo{{Name: "a"}, {Name: "b"}},
 		Workloads: []iotax.WorkloadInfo{{Name: "w", Kind: "fio", Metrics: []string{"read.iops"}}, {Name: "v", Kind: "fio", Metrics: []string{"write.iops"}}}}
@@ -76,7 +76,8 @@ func TestChosenMetrics(t *testing.T) {
 	}
 }
 
-// Where trials are too short for a quantile, rounds are pooled; where all of them together are, nothing is claimed.
+// If single trials are too short for a quantile, rounds are pooled. If all trials together are too short, there is no
+// ratio.
 func TestPooledQuantile(t *testing.T) {
 	run, trials := tails(30, 4000, 3)
 	r, err := From(run, Held(trials), "read.latency.p99")

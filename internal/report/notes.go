@@ -9,7 +9,7 @@ import (
 	"iotax/stat"
 )
 
-// findings adds the findings about a cell and its target as notes.
+// findings adds notes for the findings about a cell and its target.
 func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	for _, f := range b.Run.Findings {
 		if f.Subject == iotax.AboutCell(r.Target, s.Workload) {
@@ -28,8 +28,8 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 	}
 }
 
-// general adds the findings about the whole run as notes. The same rule about several workloads is one note. Findings about
-// cells with rows are notes of these rows.
+// general adds notes for the findings about the whole run. Findings with the same rule, hint and severity share a
+// note. It skips findings about cells that have rows: they become notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
 		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
@@ -50,8 +50,9 @@ func (b *builder) hasRow(of iotax.Subject) bool {
 	return slices.ContainsFunc(b.Sections, func(s Section) bool { return s.Workload == of.Workload && s.Row(of.Target) != nil })
 }
 
-// note attaches a finding to r. Findings of one rule, severity and hint share a note, and equal evidence shares an item. The
-// sections of a row repeat the findings of its cell, so an item counts a cell's trials once.
+// note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. Equal evidence
+// shares an item. The rows of a cell in several sections repeat its findings, so number counts the trials of a cell
+// only once.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]
@@ -74,7 +75,7 @@ func (b *builder) refer(n *Note, r *Row) {
 	b.refs[n][r] = true
 }
 
-// blame lets r refer to the notes that made the baseline invalid.
+// blame adds references from r to the notes that make the baseline invalid.
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
@@ -83,13 +84,13 @@ func (b *builder) blame(base, r *Row) {
 	}
 }
 
-// rawItem is an item before equal ones are merged.
+// A rawItem is an item before equal items are merged.
 type rawItem struct {
 	Item
 	row *Row
 }
 
-// number numbers the notes in the order of the rows, and merges their items.
+// number numbers the notes in the order of the rows and merges their items.
 func (b *builder) number() {
 	first := map[*Note]bool{}
 	rows := 0
@@ -97,7 +98,7 @@ func (b *builder) number() {
 		rows += len(b.Sections[i].Rows)
 	}
 	for _, n := range b.found {
-		// Errors stay with their rows: they explain a missing verdict.
+		// Notes about invalid results stay with their rows, because they explain a missing verdict.
 		if rows > 1 && len(b.refs[n]) == rows && n.Severity != iotax.Invalid {
 			first[n] = true
 			n.gather()
@@ -140,8 +141,8 @@ func (n *Note) gather() {
 		shape string
 		cell  Cell
 	}
-	counted := map[key]*Row{}     // the row whose trials were counted for that evidence and cell
-	shapes := map[string]string{} // by evidence, which thousands of trials share
+	counted := map[key]*Row{}     // the row whose trials were counted for this evidence and cell
+	shapes := map[string]string{} // keys are evidence, which thousands of trials share
 	shaped := func(evidence string) string {
 		s, ok := shapes[evidence]
 		if !ok {
@@ -174,10 +175,10 @@ func (n *Note) gather() {
 	}
 }
 
-// scales replaces units with prefixes.
+// scales replaces units that have prefixes with their base units.
 var scales = strings.NewReplacer("KiB", "B", "MiB", "B", "GiB", "B", "TiB", "B", "ms", "s", "µs", "s")
 
-// shape removes numbers and prefixes of units from evidence: "the device read # %".
+// shape returns evidence without its numbers and unit prefixes, to compare evidence.
 func shape(evidence string) string {
 	return scales.Replace(strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '.' {
@@ -196,7 +197,7 @@ func (n Note) Count() int {
 	return sum
 }
 
-// Findings returns the notes of a row as findings, evidence of its own cell first.
+// Findings returns the notes of a row as findings. If a note has evidence about the row's own cell, it uses that.
 func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	fs := []iotax.Finding{}
 	notes := slices.Clone(r.Common)
@@ -206,7 +207,7 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	for _, n := range notes {
 		target := row.Target
 		i := n.about(target, s.Workload)
-		if i < 0 { // the note is about the reference of the row
+		if i < 0 { // the note is about the row's reference
 			target = row.Against
 			i = n.about(target, s.Workload)
 		}
@@ -218,7 +219,7 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	return fs
 }
 
-// about returns the index of the first item about a cell, or -1.
+// about returns the index of the first item about a cell, or -1 if there is none.
 func (n Note) about(target, workload string) int {
 	return slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
 }
@@ -233,7 +234,7 @@ func (n Note) finding(it Item, target, workload string) iotax.Finding {
 	return f
 }
 
-// FindingAbout returns the note as a finding about a cell. ok is false if it is not about the cell.
+// FindingAbout returns the note as a finding about a cell. ok is false if the note is not about the cell.
 func (n Note) FindingAbout(target, workload string) (f iotax.Finding, ok bool) {
 	i := n.about(target, workload)
 	if i < 0 {
@@ -242,14 +243,14 @@ func (n Note) FindingAbout(target, workload string) (f iotax.Finding, ok bool) {
 	return n.finding(n.Items[i], target, workload), true
 }
 
-// About reports whether the item concerns a cell or its target.
+// About reports whether the item concerns the cell, or its target as a whole.
 func (it Item) About(target, workload string) bool {
 	return slices.ContainsFunc(it.Cells, func(c Cell) bool {
 		return c.Target == target && (c.Workload == "" || c.Workload == workload)
 	})
 }
 
-// Conclusive reports whether a verdict decides which target is better, or that neither is.
+// Conclusive reports whether a verdict decides which target is better, or that they are equivalent.
 func Conclusive(v stat.Verdict) bool {
 	return v == stat.Worse || v == stat.Better || v == stat.Equivalent || v == stat.BelowMargin
 }
@@ -257,10 +258,10 @@ func Conclusive(v stat.Verdict) bool {
 // Unsure reports whether more trials could lead to a verdict.
 func Unsure(v stat.Verdict) bool { return v == stat.Inconclusive || v == stat.TooFew }
 
-// ShownItems is the number of a note's items in formats with little room.
+// ShownItems is the number of a note's items that formats with little space show.
 const ShownItems = 3
 
-// alike merges items of different cells that differ only in their numbers.
+// alike merges items of different cells whose evidence differs only in its numbers.
 func alike(items []Item) []Item {
 	var out []Item
 	for _, it := range items {
@@ -284,7 +285,8 @@ func alike(items []Item) []Item {
 	return out
 }
 
-// Sentences returns the items of a note as text, at most limit of them (0 is all). Items with the same lead share a sentence.
+// Sentences returns the items of a note as sentences. limit is the maximum number of sentences; 0 means no limit.
+// Items with the same lead share a sentence.
 func (n Note) Sentences(limit int) []string {
 	var out []string
 	if limit > 0 {
@@ -343,7 +345,7 @@ func (n Note) Sentences(limit int) []string {
 	return out
 }
 
-// String returns the name of the cell: "guest disk / 4k random read".
+// String returns the name of the cell, for example "guest disk / 4k random read".
 func (c Cell) String() string {
 	if c.Workload == "" {
 		return c.Target
@@ -351,7 +353,8 @@ func (c Cell) String() string {
 	return c.Target + " / " + c.Workload
 }
 
-// where lists the cells of an item (at most limit of them; 0 is all) and its number of trials.
+// where lists the cells of an item, with the number of its trials. limit is the maximum number of cells; 0 means no
+// limit.
 func (it Item) where(limit int) string {
 	var names []string
 	cells := it.Cells

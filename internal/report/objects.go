@@ -6,14 +6,14 @@ import (
 	"iotax"
 )
 
-// An ObjectFact is a fact about the protection of objects in transit, with its targets.
+// An ObjectFact is a fact about how object data was protected or verified, with the targets for which it is true.
 type ObjectFact struct {
 	Fact    string   `json:"fact"`
 	Value   string   `json:"value"`
 	Targets []string `json:"targets"`
 }
 
-// ObjectFacts returns the facts in the order of the trials, grouped by fact.
+// ObjectFacts returns the facts, grouped by fact, in the order of the trials.
 func (r *Report) ObjectFacts() []ObjectFact {
 	var out []ObjectFact
 	for _, fact := range []string{iotax.FactPayload, iotax.FactVerified} {

@@ -40,7 +40,7 @@ func (b *builder) choose() error {
 	return nil
 }
 
-// measured returns the metrics of a workload's trials.
+// measured returns the metrics that a workload's trials have.
 func (b *builder) measured(workload string) (all []metric.Metric) {
 	seen, known := map[*outline]bool{}, map[*quantile]bool{}
 	for _, t := range b.byWorkload[workload] {
@@ -63,7 +63,7 @@ func (b *builder) measured(workload string) (all []metric.Metric) {
 	return all
 }
 
-// Logs returns the natural logarithms.
+// Logs returns the natural logarithms of xs.
 func Logs(xs []float64) []float64 {
 	out := make([]float64, len(xs))
 	for i, x := range xs {
@@ -72,9 +72,9 @@ func Logs(xs []float64) []float64 {
 	return out
 }
 
-// PairDots are the values of two rows, paired by round: what stat.Pairs gives, without a walk through all
-// trials of a run for each of its cells. Rows have their dots in the order of the rounds. Those of discarded
-// rounds are in it only with discarded.
+// PairDots returns the values of two rows, paired by round. It returns the same as stat.Pairs, but does not scan all
+// trials of a run for each cell. Both slices must be ordered by round. Discarded rounds are included only if
+// discarded is set.
 func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	pairs := pairDots(base, target, discarded)
 	bs, xs = make([]float64, len(pairs)), make([]float64, len(pairs))
@@ -95,7 +95,7 @@ func RatioOf(base, target []Dot, better iotax.Better, o stat.Options) (stat.Inte
 	return stat.Hull(d, o)
 }
 
-// startsOf returns the start of each pair.
+// startsOf returns the start index of each pair.
 func startsOf(pairs [][2]*Dot) []int {
 	out := make([]int, len(pairs))
 	for i, p := range pairs {

@@ -7,7 +7,7 @@ import (
 	"iotax/stat"
 )
 
-// RatioRange returns the range of a plot of all ratios, including 1 and the margin.
+// RatioRange returns the axis range for a plot of all ratios. It includes 1 and the margin.
 func (r *Report) RatioRange() (lo, hi float64) {
 	var ratios []stat.Interval
 	for _, s := range r.Sections {
@@ -20,15 +20,15 @@ func (r *Report) RatioRange() (lo, hi float64) {
 	return RangeOf(ratios, r.Margin)
 }
 
-// RangeOf returns the range of a plot of ratios, including 1 and the margin. It ignores ratios that are too noisy to print,
-// which would compress all others.
+// RangeOf returns the axis range for a plot of ratios. It includes 1 and the margin. It ignores ratios that are too
+// noisy to print, because they would compress all the others.
 func RangeOf(ratios []stat.Interval, margin float64) (lo, hi float64) {
 	lo, hi = 1/(1+math.Max(margin, .02))/1.05, (1+math.Max(margin, .02))*1.05
 	for _, e := range ratios {
 		if e.Estimate > 0 && !math.IsInf(e.Estimate, 0) && !format.Noisy(e) {
 			l, h := e.Estimate, e.Estimate
 			if format.Finite(e) {
-				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, 10*e.Estimate) // a wide interval would compress all others
+				l, h = math.Max(e.Lo, e.Estimate/10), math.Min(e.Hi, 10*e.Estimate) // a wide interval would compress all the others
 			}
 			lo, hi = math.Min(lo, l/1.03), math.Max(hi, h*1.03)
 		}

@@ -7,13 +7,13 @@ import (
 	"iotax/stat"
 )
 
-// A wide interval with a verdict is printed and is in the range of a plot, with a limit on how far it reaches.
+// A wide interval with a verdict is printed and included in the range of a plot, up to a limit.
 func TestRangeOfWideVerdicts(t *testing.T) {
 	for _, c := range []struct {
 		lo, estimate, hi float64
 		verdict          stat.Verdict
 		ratio            string
-		least, most      float64 // of the range
+		least, most      float64 // bounds of the range
 	}{
 		{.004, .01, .02, stat.Worse, "≤ 0.020×", .003, 1.2},
 		{8, 20, 45, stat.Better, "≥ 8.0×", .9, 50},

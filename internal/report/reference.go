@@ -13,28 +13,29 @@ import (
 	"iotax/stat"
 )
 
-// A Reference compares a run with published figures. Machines differ, so only ratios are compared. Values are for information.
+// A Reference compares a run with published figures. Because the machines differ, only ratios are compared. Values
+// are shown for information.
 type Reference struct {
-	Name      string         `json:"name"`                          // of the data set: "lima-mounts"
-	Source    string         `json:"source"`                        // where the figures are from
-	Reference string         `json:"reference,omitempty"`           // this run's target that all ratios are to; "" where no two targets match
-	Theirs    string         `json:"published_reference,omitempty"` // what the publication calls it
+	Name      string         `json:"name"`                          // name of the data set, for example "lima-mounts"
+	Source    string         `json:"source"`                        // origin of the figures
+	Reference string         `json:"reference,omitempty"`           // this run's target that all ratios are relative to; "" if no two targets match
+	Theirs    string         `json:"published_reference,omitempty"` // name of that target in the publication
 	Rows      []ReferenceRow `json:"rows"`
-	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run that the publication has nothing for
-	Unused    []string       `json:"unused,omitempty"`    // published cells that this run has nothing for
-	Notes     []string       `json:"notes,omitempty"`     // limits of the comparison
+	Unmatched []string       `json:"unmatched,omitempty"` // cells of this run without a published counterpart
+	Unused    []string       `json:"unused,omitempty"`    // published cells without a counterpart in this run
+	Notes     []string       `json:"notes,omitempty"`     // limitations of the comparison
 }
 
-// A ReferenceRow is one metric of one cell with its published counterpart.
+// A ReferenceRow is one metric of one cell, with its published counterpart.
 type ReferenceRow struct {
-	Target    string         `json:"target"` // of this run
+	Target    string         `json:"target"` // target of this run
 	Workload  string         `json:"workload"`
 	Metric    string         `json:"metric"`
 	Label     string         `json:"-"`
 	Unit      string         `json:"unit"`
 	Better    iotax.Better   `json:"-"`
 	Value     stat.Interval  `json:"value"` // median over the trials
-	Ratio     *stat.Interval `json:"ratio"` // to the reference, higher is better, or nil
+	Ratio     *stat.Interval `json:"ratio"` // to the reference; higher is better; may be nil
 	Published PublishedCell  `json:"published"`
 	Agree     Agreement      `json:"agree,omitempty"`
 }
@@ -47,17 +48,17 @@ type PublishedCell struct {
 	Ratio    *stat.Interval `json:"ratio"`
 }
 
-// An Agreement describes how a ratio relates to a published one.
+// An Agreement describes how this run's ratio relates to the published one.
 type Agreement string
 
 const (
-	Overlap   Agreement = "agrees"     // the published ratio or its interval overlaps this run's interval
+	Overlap   Agreement = "agrees"     // this run's interval overlaps the published ratio or its interval
 	Above     Agreement = "loses less" // this run's ratio is better
 	Below     Agreement = "loses more" // this run's ratio is worse
-	Undecided Agreement = ""           // one of the two has no ratio, or this run's has no interval
+	Undecided Agreement = ""           // one of the two has no ratio, or this run's ratio has no interval
 )
 
-// holdPlanned compares the run with the reference that its plan names, if it is available.
+// holdPlanned compares the run with the reference that its plan names, if the reference is available.
 func (r *Report) holdPlanned() {
 	p := r.Run.Presentation
 	if p == nil || p.Reference == nil {
@@ -68,8 +69,8 @@ func (r *Report) holdPlanned() {
 	}
 }
 
-// HoldReference compares the run with published figures. names maps this run's names to published ones. Other names match
-// regardless of case, hyphens and spaces. caveat is printed with the figures.
+// HoldReference compares the run with published figures. names maps this run's names to the published ones. Other
+// names match regardless of case, hyphens and spaces. caveat is printed with the figures.
 func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
 	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
@@ -100,13 +101,13 @@ type referencePair struct {
 type referrer struct {
 	*Report
 	names     iotax.Reference
-	theirs    map[referenceKey][]float64 // by published names
-	order     []referenceKey             // as published
-	cells     []Cell                     // published, in order
+	theirs    map[referenceKey][]float64 // keys are published names
+	order     []referenceKey             // in the order of publication
+	cells     []Cell                     // published cells, in order
 	ours      map[Cell][]*Trial
 	discarded map[string]map[int]bool
 	pair      []referencePair
-	single    map[Cell]bool // published cells with figures that the plan names one by one
+	single    map[Cell]bool // published cells with figures that the plan maps one by one
 	unmatched []string
 }
 
@@ -136,8 +137,8 @@ func (b *referrer) index(fs []published.Figure) {
 	}
 }
 
-// figures reports whether a published value was measured: a direction that was not measured is printed as 0. A count of 0, as of
-// retransmits, is a measurement.
+// figures reports whether a value was measured. In publications, 0 stands for a direction that was not measured. A
+// count of 0, for example of retransmits, is a measurement.
 func figures(v float64, unit string) bool {
 	return v > 0 && !math.IsInf(v, 0) || v == 0 && unit == iotax.Count
 }
@@ -149,7 +150,7 @@ func calls(names map[string]string, ours, theirs string) bool {
 	return format.Fold(ours) == format.Fold(theirs)
 }
 
-// pairs finds the published counterpart of each cell. Sections with different metrics are one cell.
+// pairs finds the published counterpart of each cell. It treats sections with different metrics as one cell.
 func (b *referrer) pairs() {
 	seen := map[Cell]bool{}
 	for _, s := range b.Sections {
@@ -171,7 +172,8 @@ func (b *referrer) pairs() {
 	}
 }
 
-// reference sets the target that ratios are relative to: the baseline if it is published, else the first published target.
+// reference sets the target that ratios are relative to: the baseline if it is published, otherwise the first
+// published target.
 func (b *referrer) reference() {
 	for _, p := range b.pair {
 		if p.cell.Target == b.Baseline || b.Reference.Reference == "" {
@@ -183,7 +185,7 @@ func (b *referrer) reference() {
 	}
 }
 
-// values returns the values of a cell's valid trials, by round.
+// values returns the measured values of a cell, by round. It omits failed trials and marks discarded rounds.
 func (b *referrer) values(c Cell, metric string) (dots []Dot, unit string, better iotax.Better) {
 	for _, t := range b.ours[c] {
 		if v, ok := t.Value(metric); ok && t.Err == "" && figures(v.Value, v.Unit) {
@@ -200,7 +202,7 @@ func counted(dots []Dot) []float64 {
 	return r.Values()
 }
 
-// metricsOf returns the published metrics of a cell, by this run's names and by the published ones.
+// metricsOf returns the published metrics of a cell: the names in this run, and the published names.
 func (b *referrer) metricsOf(their Cell) (ours, theirs []string) {
 	for _, k := range b.order {
 		if k.workload != their.Workload || k.target != their.Target {
@@ -245,7 +247,8 @@ func (b *referrer) rows() {
 	}
 }
 
-// singles adds the figures that the plan names one by one. Without a counterpart of the reference they have no ratio.
+// singles adds rows for the figures that the plan maps one by one. They have no ratio, because the reference has no
+// counterpart of them.
 func (b *referrer) singles() {
 	b.single = map[Cell]bool{}
 	for _, k := range b.order {
@@ -283,7 +286,8 @@ func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 	return &i
 }
 
-// theirRatio returns the ratio of two published samples. If both have two repetitions, its interval is that of unpaired samples.
+// theirRatio returns the ratio of two published samples, or nil if there is none. If both have at least two
+// repetitions, it has an interval for unpaired samples.
 func theirRatio(base, xs []float64, better iotax.Better) *stat.Interval {
 	c, err := stat.Unpaired(base, xs, better, stat.Options{Least: 2})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package report turns a run and its trials into a Report, which is plain data. The packages below it describe and draw it. They
-// do not compute.
+// Package report turns a run and its trials into a Report, which is plain data. The packages below it compare,
+// describe and draw reports.
 package report
 
 import (
@@ -20,7 +20,8 @@ import (
 	"iotax/stat"
 )
 
-// Counted returns the unit of a workload's repetitions. Imported trials have no rounds.
+// Counted returns the unit in which repetitions are counted: "round", or "trial" for imported trials, which have no
+// rounds.
 func (r *Report) Counted() string {
 	if r.Run.Imported() {
 		return "trial"
@@ -28,77 +29,77 @@ func (r *Report) Counted() string {
 	return "round"
 }
 
-// A Report is the result of a run: a section for each workload and headline metric, a row in it for each target, and numbered
-// notes that the rows refer to.
+// A Report is the result of a run. It has a section for each workload and headline metric, with a row for each
+// target. The rows refer to numbered notes.
 type Report struct {
 	Run      *iotax.Run
 	Baseline string
-	Margin   float64 // δ of the verdicts, a ratio
-	Alpha    float64 // of each ratio's interval; smaller than 0.05 if the run had interim analyses
+	Margin   float64 // margin of the verdicts, as a ratio
+	Alpha    float64 // significance level of each ratio's interval; smaller than 0.05 if the run had interim analyses
 	Sections []Section
 	Expected []Expected
-	Curves   []Curve // of workloads in an open loop, by load
+	Curves   []Curve // of open-loop workloads, by load
 	Scalings []Scaling
 	Notes    []Note // Notes[i] has number i+1
-	General  []Note // about the run as a whole; no row refers to them
-	Common   []Note // about every row, with number 0
+	General  []Note // about the whole run; rows do not refer to them
+	Common   []Note // about every row; their number is 0
 	Protocol Protocol
 	Trials   []*Trial // in the order in which they ran
 
-	Explanations []Explanation // of each workload with explained trials
+	Explanations []Explanation // one for each workload with explained trials
 
-	Waterfalls []Waterfall // of each chain of layers, one for each section that measured it
+	Waterfalls []Waterfall // one for each chain of layers and each section that measured it
 	Reference  *Reference  // comparison with published figures, or nil
-	Layout     string      // the classic table that the plan names, one of iotax.Layouts, or ""
+	Layout     string      // the classic layout that the plan names, one of iotax.Layouts, or ""
 
-	Page string // file with this report as HTML, or ""
+	Page string // HTML file with this report, or ""
 
 	source     Source
 	histograms map[Cell][]*merged
 	index
 }
 
-// A Section is one headline metric of one workload. Rows are in the run's order, the baseline first.
+// A Section is one headline metric of one workload. Its rows are in the run's order, baseline first.
 type Section struct {
 	Workload string
-	Metric   string // "read.iops"
-	Label    string // "read IOPS"
-	Short    string // "IOPS", if the workload's name has the other words
+	Metric   string // for example "read.iops"
+	Label    string // for example "read IOPS"
+	Short    string // the label without the words in the workload's name, for example "IOPS"
 	Unit     string // base unit of the values
 	Better   iotax.Better
 	Cold     bool
-	Open     string // the load of an open loop: "open loop at 60 %, 12k/s offered"; "" for a closed one
-	First    bool   // the metric is the workload's most important one
-	Decides  bool   // it decided when to stop: it is the first, or all were requested
+	Open     string // load of an open loop, for example "open loop at 60 %, 12k/s offered"; "" for a closed loop
+	First    bool   // the metric is the first, or the metrics were requested; other metrics are not assessed
+	Decides  bool   // the metric is the first, or the metrics were requested; assessments and stopping rules use it
 	Rows     []Row
 
-	histogram string // whose quantile the metric is, or ""
+	histogram string // the histogram of which the metric is a quantile, or ""
 	quantile  float64
 }
 
-// A Row is one target in a Section.
+// A Row is one target in a section.
 type Row struct {
 	Target   string
 	Baseline bool
 	Value    stat.Interval // median over the valid trials, in the section's unit
-	Ratio    *stat.Effect  // to Against, paired by round, higher is better, or nil
-	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" without one
-	Shares   []Share       // of other targets that the plan compares it with
+	Ratio    *stat.Effect  // ratio to Against, paired by round; higher is better; may be nil
+	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if there is none
+	Shares   []Share       // ratios to other targets that the plan compares the row with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened
-	Notes    []int              // numbers of the notes that concern it, ascending
+	Notes    []int              // numbers of the notes about the row, ascending
 	Few      *stat.TooFewBeyond // why a quantile has no ratio, if the trials are too short
 
-	Ran, Failed, Discarded int            // trials of this target under this workload; discarded: those in discarded rounds
-	Counted                int            // trials that neither failed nor are in a discarded round
-	WithDiscarded          *stat.Interval // the ratio with discarded rounds included, nil if no round is discarded
-	Holm                   *Adjustment    // of a verdict from the ratio, else nil
+	Ran, Failed, Discarded int            // trials of this target under this workload; Discarded counts those in discarded rounds
+	Counted                int            // trials that did not fail and are not in a discarded round
+	WithDiscarded          *stat.Interval // the ratio including discarded rounds; nil if no round is discarded
+	Holm                   *Adjustment    // set if the verdict comes from the ratio's interval
 	Dots                   []Dot
-	tails                  []Dot    // of a quantile: the trials with a histogram
-	Secondary              []Figure // other metrics, the same in each section of a workload
+	tails                  []Dot    // for a quantile: the trials with a histogram
+	Secondary              []Figure // other metrics; the same in each section of a workload
 }
 
-// A Dot is one trial's value.
+// A Dot is the value of one trial.
 type Dot struct {
 	Round, Seq int
 	Start      int // iotax.Trial.StartIndex
@@ -109,66 +110,67 @@ type Dot struct {
 	tail *stat.Tail
 }
 
-// A Figure is a secondary value of a cell.
+// A Figure is the value of a secondary metric.
 type Figure struct {
 	Name   string
 	Label  string
 	Unit   string
 	Better iotax.Better
-	Value  stat.Interval // without bounds if Merged
-	Merged bool          // quantile of the merged histograms of all trials, not a median over trials
-	Beyond int           // of a Merged figure: observations beyond it
-	Short  bool          // too few observations are beyond it: Value has no estimate
+	Value  stat.Interval // has no bounds if Merged is set
+	Merged bool          // a quantile of the merged histograms of all trials, not a median over trials
+	Beyond int           // number of observations beyond the quantile, if Merged is set
+	Short  bool          // too few observations are beyond the quantile, so Value has no estimate
 }
 
-// A Note is a finding and where it was made. Findings of one rule share a note.
+// A Note describes a finding and the cells that it concerns. Findings with the same rule, hint and severity share a
+// note.
 type Note struct {
-	iotax.Finding     // the first of them
-	Number        int // 0 for a note about the run, or about every row
+	iotax.Finding     // the first of the findings
+	Number        int // 0 for a note about the run or about every row
 	Items         []Item
 
 	raw []rawItem
 }
 
-// An Item is one piece of evidence of a note. If Detail is set, Evidence is Lead and Detail joined, and items with the same Lead
-// can share a sentence.
+// An Item is one piece of evidence in a note. If Lead is set, Evidence consists of Lead and Detail, and items with
+// the same Lead share a sentence.
 type Item struct {
 	Evidence, Lead, Detail string
 
-	All    bool   // seen in every cell
-	Varies bool   // trials of the cell have different numbers
-	Cells  []Cell // where it was seen; none for the whole run
-	Trials int    // number of trials with it, 0 if it is not from trials
+	All    bool   // found in every cell
+	Varies bool   // the numbers differ between the trials of the cell
+	Cells  []Cell // where it was found; nil for the whole run
+	Trials int    // number of trials with the finding; 0 if it did not come from trials
 }
 
-// A Cell is a target with a workload, or only a target.
+// A Cell is a target with a workload. If Workload is "", it is the target with all workloads.
 type Cell struct{ Target, Workload string }
 
 // Protocol describes how the run measured.
 type Protocol struct {
 	Fixed                   bool           // the number of rounds was fixed before the run
-	Rounds                  map[string]int // valid rounds by workload
-	Discarded               map[string]int // discarded rounds by workload
+	Rounds                  map[string]int // number of valid rounds by workload
+	Discarded               map[string]int // number of discarded rounds by workload
 	Trial, Ramp             time.Duration  // zero if trials differ
 	Seed                    uint64
-	Cold, Warm              bool // both if cells differ
-	Comparisons             int  // ratios with an interval
-	LeastRounds, MostRounds int  // valid rounds of any workload
+	Cold, Warm              bool // both are set if trials differ
+	Comparisons             int  // number of ratios with an interval
+	LeastRounds, MostRounds int  // minimum and maximum number of valid rounds over the workloads
 }
 
-// New returns the report of a run from its trials. It accepts incomplete runs and trials in any order. Missing results are left
-// out or reported in a note.
+// New returns the report of a run. It accepts incomplete runs and trials in any order. It omits missing results or
+// reports them in a note.
 func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 	r, err := From(run, Held(trials))
 	if err != nil {
-		panic(err) // trials in memory can be read
+		panic(err) // cannot happen: the trials are in memory
 	}
 	return r
 }
 
-// From is New for trials that need not be in memory. The named metrics, if any, take the place of the headline metrics of all
-// workloads that have them. The error is the source's, or that no workload has such a metric; the formats that need series later
-// return the source's errors, too.
+// From is like New, but reads the trials from src. If metrics are named, they replace the headline metrics of all
+// workloads that have them. From returns an error if src does, or if no workload has a named metric. Methods that
+// read series or intervals later also return errors of src.
 func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	if run == nil {
 		run = &iotax.Run{}
@@ -216,10 +218,10 @@ func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 type builder struct {
 	*Report
 	byWorkload map[string][]*Trial
-	explained  map[string][]*Trial // explained trials, which are in no other list
+	explained  map[string][]*Trial // explained trials, which other lists omit
 	notes      map[noteKey]*Note
 	loads      map[string]openLoad
-	metrics    []string // requested ones
+	metrics    []string // requested metrics
 }
 
 type noteKey struct {
@@ -227,7 +229,8 @@ type noteKey struct {
 	severity   iotax.Severity
 }
 
-// names returns the targets and workloads of the run and of its trials. An incomplete run may lack them.
+// names returns the targets and workloads of the run and of its trials, baseline first. An incomplete run may not
+// list all of them itself.
 func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 	targets, workloads := slices.Clone(b.Run.Targets), slices.Clone(b.Run.Workloads)
 	known, at := map[string]bool{}, map[string]int{}
@@ -292,7 +295,7 @@ func (b *builder) protocol() {
 		}
 		p.MostRounds = max(p.MostRounds, len(rounds))
 	}
-	// A run without a level gets the stricter one.
+	// A run without a significance level gets the stricter one.
 	b.Alpha = stat.AlphaPerLook
 	if a := b.Run.Alpha; a > 0 && a < 1 {
 		b.Alpha = a
@@ -324,7 +327,7 @@ func (b *builder) workload(w iotax.WorkloadInfo) error {
 		b.Sections = append(b.Sections, s)
 		sec := &b.Sections[len(b.Sections)-1]
 		failed := make([]failures, len(sec.Rows))
-		for j := range sec.Rows { // a row may be compared with one below it
+		for j := range sec.Rows { // first compute all rows, because a row may be compared with a later one
 			failed[j] = b.values(sec, &sec.Rows[j])
 		}
 		for j := range sec.Rows {
@@ -337,13 +340,13 @@ func (b *builder) workload(w iotax.WorkloadInfo) error {
 	}
 	for _, t := range b.byWorkload[w.Name] {
 		for i := range t.tails {
-			t.tails[i].Bins = nil // those of all workloads would not fit into memory
+			t.tails[i].Bins = nil // the bins of all workloads would not fit into memory
 		}
 	}
 	return nil
 }
 
-// unit returns the unit and direction of a metric from the first trial that has it.
+// unit returns the unit and direction of a metric from the first trial that has the metric.
 func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 	for _, t := range b.byWorkload[workload] {
 		if v, ok := t.Value(metric); ok {
@@ -360,13 +363,13 @@ func (b *builder) unit(workload, metric string) (string, iotax.Better) {
 	return "", iotax.Neither
 }
 
-// failures counts the failed and discarded trials of a cell, by reason.
+// failures counts the failed and the discarded trials of a cell, by reason.
 type failures struct {
 	errs, discards map[string]int
-	ownDiscarded   int // trials that are discarded themselves, not by their round
+	ownDiscarded   int // trials that are discarded themselves, not only because of their round
 }
 
-// values computes r from its own trials.
+// values fills in the fields of r that depend only on its own trials.
 func (b *builder) values(s *Section, r *Row) failures {
 	f := failures{map[string]int{}, map[string]int{}, 0}
 	var xs []float64
@@ -403,7 +406,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 			}
 		}
 	}
-	pooled := len(r.tails) > len(r.Dots) // single trials are too short for the quantile, and the longer ones are not representative
+	pooled := len(r.tails) > len(r.Dots) // most trials are too short for the quantile, and the longer ones are not representative
 	if pooled {
 		r.Dots, xs = nil, nil
 	}
@@ -425,7 +428,7 @@ func (b *builder) values(s *Section, r *Row) failures {
 	return f
 }
 
-// row computes notes, ratio and verdict of r, except for faults of the baseline (see spreadBaseline).
+// row computes the notes, the ratio and the verdict of r, except for problems of the baseline (see spreadBaseline).
 func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
 	about := iotax.AboutCell(r.Target, s.Workload)
@@ -454,7 +457,7 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	}
 	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
 		flags := fmt.Sprintf("--rounds %d", stat.LeastTrials)
-		if fixedProtocol.Match(b.Run.Plan) { // a fixed protocol refuses another number
+		if fixedProtocol.Match(b.Run.Plan) { // a fixed protocol rejects --rounds
 			flags += " --protocol adaptive"
 		}
 		b.note(r, b.moreTrials(s.Workload, rules.FewTrials.With(fmt.Sprintf("--rounds %d", stat.LeastTrials), flags)).Found(about, ""),
@@ -465,8 +468,8 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 // fixedProtocol matches a protocol with a fixed number of rounds in a resolved plan.
 var fixedProtocol = regexp.MustCompile(`(?m)^\s+protocol: "?fixed:`)
 
-// moreTrials returns a rule about too few trials with the hint that the run gave when it stopped, else with the part of its own
-// hint that applies.
+// moreTrials returns a rule about too few trials with a suitable hint: the hint that the run printed when it stopped,
+// otherwise the applicable part of the rule's own hint.
 func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, f := range b.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID && f.Subject.Workload == workload {
@@ -493,7 +496,7 @@ func (b *builder) tooManyDiscarded(c Cell) bool {
 	return discarded > 0 && float64(discarded) > stat.MaxDiscarded*float64(len(trials))
 }
 
-// Values returns the valid values, in the order of Dots.
+// Values returns the values of rounds that are not discarded, in the order of Dots.
 func (r *Row) Values() []float64 {
 	var xs []float64
 	for _, d := range r.Dots {
@@ -504,7 +507,7 @@ func (r *Row) Values() []float64 {
 	return xs
 }
 
-// compare computes r's ratio and a first verdict.
+// compare computes r's ratio and a preliminary verdict.
 func (b *builder) compare(s *Section, r *Row) {
 	base := b.reference(s, r)
 	if base == nil {
@@ -549,7 +552,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	case errors.As(err, &r.Few):
 		b.note(r, rules.FewTrials.Hinting(r.Few.Hint(b.Protocol.Trial)).Found(iotax.AboutCell(r.Target, s.Workload), ""), Item{Lead: s.Label + " has", Detail: err.Error(), Cells: []Cell{cell}})
 		e, r.Verdict = nil, cmp.Or(r.Verdict, stat.TooFew)
-	case err != nil && s.Better == iotax.Neither: // a count of 0 is not a fault
+	case err != nil && s.Better == iotax.Neither: // a count of 0 is not an error
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
 	case err != nil:
@@ -587,7 +590,8 @@ func (b *builder) compare(s *Section, r *Row) {
 	}
 }
 
-// change returns the ratio of unpaired trials (imported ones) and its p value, by Welch's t and rank sums.
+// change returns the ratio of unpaired (imported) trials, and a function that computes its p value by Welch's t-test
+// and rank sums.
 func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
 	x, y := base.Values(), r.Values()
 	if len(x) == 0 || len(y) == 0 {
@@ -614,7 +618,8 @@ func (s *Section) Baseline() *Row {
 	return nil
 }
 
-// spreadBaseline replaces verdicts whose row or baseline is invalid.
+// spreadBaseline replaces the verdicts of rows if the row or its reference is invalid, or if their durabilities
+// differ.
 func (b *builder) spreadBaseline(s *Section) {
 	info := func(name string) iotax.TargetInfo {
 		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })
@@ -647,8 +652,8 @@ func (b *builder) spreadBaseline(s *Section) {
 	}
 }
 
-// Brief returns the first line of an error and its hint. The lines between them, such as the console of a guest, differ from
-// trial to trial.
+// Brief returns the first line of an error, and its hint. The lines between them, for example console output of a
+// guest, differ from trial to trial.
 func Brief(err string) string {
 	rest, hint, found := strings.Cut(err, "\n  hint: ")
 	line, _, _ := strings.Cut(rest, "\n")

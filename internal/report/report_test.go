@@ -12,7 +12,7 @@ import (
 	"iotax/stat"
 )
 
-// row finds a row of the fixture's report.
+// row returns a row of a report.
 func row(t *testing.T, r *Report, workload, metric, target string) Row {
 	t.Helper()
 	for _, s := range r.Sections {
@@ -63,7 +63,7 @@ func TestVerdictsOfFixture(t *testing.T) {
 			t.Errorf("%s / %s: notes %q, want %s among them", c.workload, c.target, ruleIDs(r, got), c.rule)
 		}
 	}
-	// The fixture was made with these ratios; the intervals know.
+	// The fixture was generated with these ratios, and the intervals contain them.
 	for target, want := range map[string]float64{reporttest.VirtioBlk: .71, reporttest.VirtioFS: .31, reporttest.Ninep: .052} {
 		if e := row(t, r, "4k random read", "read.iops", target).Ratio; !e.Contains(want) {
 			t.Errorf("%s: %v does not contain %v", target, e.Interval, want)
@@ -180,9 +180,7 @@ func TestVerdictRules(t *testing.T) {
 	}
 }
 
-// One trial that a cache served is left out with its pair: the ratio is that of the others, and the note
-// tells both.
-// A finding about one workload at a target leaves the target's other cells as they are, even when it is an error.
+// A finding about one workload on a target does not affect the target's other cells, even if it is an error.
 func TestFindingOfOneCell(t *testing.T) {
 	run, trials := reporttest.RunOf(8, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil),
 		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}},
@@ -206,6 +204,7 @@ func TestFindingOfOneCell(t *testing.T) {
 	}
 }
 
+// A trial that a cache served is discarded with its pair. The ratio uses the other trials, and a note reports the trial.
 func TestOneErrorIsLeftOut(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, append(slices.Clone(reporttest.Flat100), 100), []float64{50, 200, 49.6, 50.1, 50.9, 49.1, 50.2})
 	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[8:9])
@@ -224,7 +223,7 @@ func TestOneErrorIsLeftOut(t *testing.T) {
 	}
 }
 
-// More than half of what the generator can do with an engine that does nothing is a number of the CPU.
+// A cell with more than half of the IOPS that fio's null engine reaches is CPU-bound.
 func TestCPUBound(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -265,7 +264,7 @@ func TestCPUBound(t *testing.T) {
 	}
 }
 
-// A quantile is one of all trials together, and is quoted only with 100 observations beyond it.
+// A quantile is computed over all trials together. It is reported only if at least 100 observations lie beyond it.
 func TestQuantilesAreMerged(t *testing.T) {
 	r := New(reporttest.FewSlow())
 	for _, c := range []struct {
@@ -288,8 +287,8 @@ func TestQuantilesAreMerged(t *testing.T) {
 	}
 }
 
-// A run with a fixed number of rounds looks once, so its intervals are narrower, and it was not asked
-// for a precision.
+// A run with a fixed number of rounds has a single analysis, so its intervals are narrower. It has no precision
+// target.
 func TestAlphaOfRun(t *testing.T) {
 	target := []float64{50, 58, 46, 53, 60, 44}
 	width := map[float64]float64{}
@@ -323,7 +322,7 @@ func TestSecondary(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	// 11.2 to 12.2 s of CPU over 12 s at 34k operations a second.
+	// 11.2 to 12.2 s of CPU time over 12 s at 34k operations per second.
 	if f := figures["cpu.serving.per-io"]; f.Value.Estimate < 25e-6 || f.Value.Estimate > 32e-6 {
 		t.Errorf("CPU per I/O: %v", f.Value)
 	}
@@ -332,14 +331,14 @@ func TestSecondary(t *testing.T) {
 	}
 }
 
-// What is true of every row is told once and marks none; the JSON still has it at every cell.
+// A note about every row is printed once, without references in the rows. The JSON contains it in every cell.
 func TestCommonNote(t *testing.T) {
 	run, trials := reporttest.Fixture()
 	plain := New(run, trials)
 	for _, tr := range trials {
 		tr.Findings = append(tr.Findings, iotax.Finding{Rule: "short-trial", Severity: iotax.Warning, Evidence: "a window of 1 s"})
 	}
-	// A target that could not be opened has rows and no trials.
+	// A target that could not be opened has rows but no trials, so the note would not be about every row.
 	run.Targets = slices.DeleteFunc(run.Targets, func(ti iotax.TargetInfo) bool { return ti.Err != "" })
 	r := New(run, trials)
 	if len(r.Common) != 1 || r.Common[0].Rule != "short-trial" || !strings.Contains(r.Common[0].Sentences(3)[0], "all cells") {
@@ -373,7 +372,7 @@ func TestBrief(t *testing.T) {
 	}
 }
 
-// The hint of few-trials works for the plan: a fixed protocol refuses another number of rounds.
+// The hint of few-trials fits the plan: a fixed protocol rejects another number of rounds.
 func TestHintOfFewTrials(t *testing.T) {
 	for plan, want := range map[string]string{
 		"measure:\n  protocol: \"fixed:5x60s\" # or\n":                                         "(`--rounds 6 --protocol adaptive`)",
@@ -394,7 +393,7 @@ func TestHintOfFewTrials(t *testing.T) {
 		if got := hint(five); !strings.Contains(got, want) {
 			t.Errorf("%q: %q lacks %s", plan, got, want)
 		}
-		// There were as many rounds as the hint asks for: what is left to do is to see why one does not count.
+		// All requested rounds ran, so the hint is to check why one does not count.
 		trials[7].Err, trials[7].Values = "boom", nil
 		if got := hint(trials); got != "see why trials failed or are discarded (`iotax show`)" {
 			t.Errorf("%q: %q", plan, got)
@@ -402,7 +401,7 @@ func TestHintOfFewTrials(t *testing.T) {
 	}
 }
 
-// What a check of the run found of a cell is a note of the rows of that cell, and of no other.
+// A finding of the run about one cell becomes a note of that cell's rows only.
 func TestRunFindingOfOneCell(t *testing.T) {
 	run, trials := reporttest.SomeTargets()
 	run.Findings = []iotax.Finding{

@@ -14,22 +14,22 @@ import (
 
 // A Scaling shows how a workload scales with the number of concurrent clients.
 type Scaling struct {
-	Target   string         `json:"target"` // without the number of clients
+	Target   string         `json:"target"` // name without the number of clients
 	Workload string         `json:"workload"`
 	Label    string         `json:"label"`
 	Unit     string         `json:"unit"`
 	Better   iotax.Better   `json:"-"`
-	Points   []ScalingPoint `json:"points"` // by clients; two at least
+	Points   []ScalingPoint `json:"points"` // ordered by clients; at least two
 }
 
-// A ScalingPoint is one number of clients.
+// A ScalingPoint is the result for one number of clients.
 type ScalingPoint struct {
 	Target  string        `json:"target"`
 	Clients int           `json:"clients"`
-	Value   stat.Interval `json:"value"`   // of all together
-	Ratio   stat.Interval `json:"ratio"`   // to the first point, paired by round; the first point's is NaN
-	MinMax  stat.Interval `json:"min_max"` // the slowest client's rate over the fastest one's; NaN for one client
-	Jain    stat.Interval `json:"jain"`    // (Σx)² ÷ (n·Σx²) of their rates; NaN for one client
+	Value   stat.Interval `json:"value"`   // of all clients together
+	Ratio   stat.Interval `json:"ratio"`   // to the first point, paired by round; NaN for the first point
+	MinMax  stat.Interval `json:"min_max"` // ratio of the slowest client's rate to the fastest one's; NaN for one client
+	Jain    stat.Interval `json:"jain"`    // Jain's index, (Σx)² ÷ (n·Σx²) of the clients' rates; NaN for one client
 }
 
 // scalings collects the targets that differ only in their number of clients.

@@ -8,15 +8,15 @@ import (
 	"iotax/stat"
 )
 
-// quantiles are taken from merged histograms.
+// quantiles lists the quantiles that are computed from merged histograms.
 var quantiles = []struct {
 	q    float64
 	name string
 }{{.5, "p50"}, {.99, "p99"}, {.999, "p99.9"}}
 
-// secondary returns the other metrics of a cell's valid trials. Latency quantiles come from merged histograms, if there are any:
-// a percentile of several trials is never averaged. A quantile with fewer than 100 observations beyond it is listed without a
-// value.
+// secondary returns the other metrics of a cell's valid trials. Latency quantiles are computed from merged histograms
+// if there are any, because percentiles of several trials must not be averaged. A quantile with fewer than 100
+// observations beyond it is listed without a value.
 func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 	trials := make([]*Trial, 0, len(b.byCell[Cell{target, w.Name}]))
 	for _, t := range b.byCell[Cell{target, w.Name}] {
@@ -40,11 +40,11 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 	}
 
-	// The numbers of each name, in the order of their first appearance.
+	// Collect the values of each name, in the order of first appearance.
 	var order []iotax.Value
 	var values [][]float64
 	column := func(v iotax.Value) int {
-		// Totals repeat the only direction, or are under mixed.
+		// Totals repeat the only direction, or appear under "mixed".
 		if fromHistograms[v.Name] || slices.Contains(w.Metrics, v.Name) || v.Name == "iops" || v.Name == "bandwidth" || v.Name == iotax.ValueWatchCost {
 			return -1
 		}
@@ -55,7 +55,7 @@ func (b *builder) secondary(w iotax.WorkloadInfo, target string) []Figure {
 		}
 		return i
 	}
-	var of *outline // the outline that columns belongs to
+	var of *outline // the outline for which columns was computed
 	var columns []int
 	for _, t := range trials {
 		if t.shape != of {

@@ -11,18 +11,20 @@ import (
 	"iotax/stat"
 )
 
-// A Source yields the trials of a run in parts, because those of a large run do not fit into memory. Each part may be read
+// A Source yields the trials of a run in parts, because a large run does not fit into memory. Each part may be read
 // several times.
 type Source interface {
 	// Trials yields every trial. Values, Histograms and Series may be missing.
 	Trials() iter.Seq2[*iotax.Trial, error]
-	// Measured yields every trial again, in any order, with Seq, Values and Histograms. They are valid until the next step.
+	// Measured yields every trial with Seq, Values and Histograms, in any order. They are valid only until the next
+	// step of the iteration.
 	Measured() iter.Seq2[*iotax.Trial, error]
-	// Histograms yields the trials of these Seq with Seq and Histograms. They are valid until the next step.
+	// Histograms yields the trials with the given Seq numbers, with Seq and Histograms. They are valid only until the
+	// next step of the iteration.
 	Histograms(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Series yields the trials of these Seq with Seq and Series.
+	// Series yields the trials with the given Seq numbers, with Seq and Series.
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
-	// Intervals yields the trials of these Seq with Seq and Intervals.
+	// Intervals yields the trials with the given Seq numbers, with Seq and Intervals.
 	Intervals(seqs []int) iter.Seq2[*iotax.Trial, error]
 }
 
@@ -59,8 +61,8 @@ func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 
 func (h Held) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
-// A Trial is the part of a trial that a report keeps in memory: no series, only tails of histograms, and compact values. Use
-// Value and All for values. The fields of that name are empty.
+// A Trial is the part of a trial that a report keeps in memory. It has no series, only the tails of histograms, and
+// its values are in a compact form. Use Value and All instead of the field Values, which is empty.
 type Trial struct {
 	*iotax.Trial
 	shape *outline
@@ -68,25 +70,25 @@ type Trial struct {
 	tails []tail
 }
 
-// A tail belongs to a quantile that is a headline metric or expected.
+// A tail is the tail of a trial's histogram, for a quantile that is a headline metric or expected.
 type tail struct {
 	*quantile
 	stat.Tail
 }
 
-// A quantile is a metric by which targets are compared.
+// A quantile is a quantile metric for comparing targets.
 type quantile struct {
-	metric, of, unit string // of is the name of the histogram
+	metric, of, unit string // `of` is the name of the histogram
 	q                float64
 }
 
-// An outline is what the values of many trials share: everything but the numbers.
+// An outline contains what the values of many trials have in common: everything except the numbers.
 type outline struct {
 	values []iotax.Value
-	at     map[string]int // first index of a name
+	at     map[string]int // index of the first value with a name
 }
 
-// Value returns the value of that name, and whether the trial has it.
+// Value returns the value with the given name, and whether the trial has it.
 func (t *Trial) Value(name string) (iotax.Value, bool) {
 	if t.shape == nil {
 		return iotax.Value{}, false
@@ -119,13 +121,13 @@ func (t *Trial) All() iter.Seq[iotax.Value] {
 type reader struct {
 	*builder
 	bySeq  map[int]*Trial
-	shapes map[string][]*outline // by the first name
+	shapes map[string][]*outline // by the name of the first value
 	last   *outline
-	room   []float64 // for values: one allocation for many trials
+	room   []float64 // memory for values, so that many trials share one allocation
 }
 
-// read reads the trials of a source, decides which are valid, and then reads their values. The last trial of a round can discard
-// it, and histograms must not contain discarded rounds.
+// read reads the trials of a source, determines which are valid, and then reads their values. It needs two passes,
+// because the last trial of a round may discard the round, and histograms must not include discarded rounds.
 func (b *builder) read(src Source) error {
 	var trials []*iotax.Trial
 	for t, err := range src.Trials() {
@@ -139,7 +141,7 @@ func (b *builder) read(src Source) error {
 	kept := make([]Trial, len(trials))
 	b.Trials = make([]*Trial, 0, len(trials))
 	r := reader{builder: b, bySeq: make(map[int]*Trial, len(trials)), shapes: map[string][]*outline{}}
-	var twice map[int][]*Trial // imported results may share a number
+	var twice map[int][]*Trial // imported results may share a Seq
 	for i, t := range trials {
 		kept[i].Trial = t
 		if r.bySeq[t.Seq] != nil {
@@ -167,7 +169,7 @@ func (b *builder) read(src Source) error {
 			b.discarded[t.Workload][t.Round] = true
 		}
 	}
-	headlines := map[[2]string][]*quantile{} // by workload and name of the histogram
+	headlines := map[[2]string][]*quantile{} // keys are the workload and the name of the histogram
 	for m, err := range src.Measured() {
 		if err != nil {
 			return err
@@ -192,7 +194,7 @@ func (b *builder) read(src Source) error {
 			}
 			for _, q := range quantiles {
 				x := tail{q, stat.TailOf(h.Bins, q.q)}
-				x.Bins = nil // read again if trials are pooled
+				x.Bins = nil // pool reads the bins again if it needs them
 				t.tails = append(t.tails, x)
 			}
 		}
@@ -206,7 +208,7 @@ func (b *builder) read(src Source) error {
 	return nil
 }
 
-// pool reads the bins of quantiles that need more I/Os than one trial of the workload has.
+// pool reads the bins for quantiles that need more I/Os than a single trial has.
 func (b *builder) pool(workload string) error {
 	type key struct {
 		*quantile
@@ -244,7 +246,7 @@ func (b *builder) pool(workload string) error {
 	return nil
 }
 
-// quantiles returns the headline and expected metrics of a workload that are quantiles of the histogram.
+// quantiles returns the headline and expected metrics of a workload that are quantiles of the histogram h.
 func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile) {
 	metrics := b.metrics
 	for _, w := range b.Run.Workloads {
@@ -254,7 +256,7 @@ func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile
 	}
 	if b.Run.Presentation != nil {
 		for _, planned := range b.Run.Presentation.Expect {
-			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // else expected reports it
+			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // expected reports the error
 				metrics = append(slices.Clip(metrics), e.Metric)
 			}
 		}
@@ -315,7 +317,7 @@ func (r *reader) shape(values []iotax.Value) *outline {
 	return s
 }
 
-// A merged histogram is the sum of those of one name over a cell's valid trials.
+// A merged histogram is the sum of the histograms with one name over a cell's valid trials.
 type merged struct {
 	iotax.Histogram
 	trials int
