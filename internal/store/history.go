@@ -15,11 +15,11 @@ import (
 
 // A Query selects runs. The zero value selects all, newest first.
 type Query struct {
-	// Text is split at spaces. Each word must occur in the run's id, name, baseline or host, in the name, machine
-	// or place of a target, or in the name of a workload, in any case.
+	// Text is split at spaces. Each word must occur, in any case, in the run's id, name, baseline or host, in the
+	// name, machine or place of a target, or in the name of a workload.
 	Text   string
 	Name   string       // of the run, exactly
-	Status iotax.Status // "" is any
+	Status iotax.Status // "" selects any status
 
 	Since, Before time.Time // of the run's start; zero means no bound
 
@@ -33,13 +33,13 @@ type Query struct {
 type Order string
 
 const (
-	ByStart  Order = ""       // the newest first
+	ByStart  Order = ""       // newest first
 	ByName   Order = "name"   // from a to z
 	ByStatus Order = "status" // from a to z
-	ByTook   Order = "took"   // longest first, after those that have not ended
+	ByTook   Order = "took"   // longest first, after runs that have not ended
 )
 
-// A Summary is a run in a list.
+// A Summary describes a run in a list.
 type Summary struct {
 	ID        string       `json:"id"`
 	Name      string       `json:"name"`
@@ -54,7 +54,7 @@ type Summary struct {
 	Tally     Tally        `json:"tally"`
 }
 
-// Took returns the duration of the run, 0 while it has not ended.
+// Took returns the duration of the run, or 0 if it has not ended.
 func (s *Summary) Took() time.Duration {
 	if s.End.IsZero() || s.Start.IsZero() {
 		return 0
@@ -62,7 +62,7 @@ func (s *Summary) Took() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
-// searched returns the text that searches examine.
+// searched returns the text that searches are matched against.
 func searched(r *iotax.Run) string {
 	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {
@@ -76,7 +76,8 @@ func searched(r *iotax.Run) string {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// where returns the condition of q and its arguments. settled has the runs whose status differs from their row.
+// where returns the SQL condition of q and its arguments. settled maps the runs whose status differs from the stored
+// status.
 func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	var conds []string
 	var args []any
@@ -115,8 +116,8 @@ func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	return " WHERE " + strings.Join(conds, " AND "), args
 }
 
-// order returns the ORDER BY of q. Find sorts by status and duration itself: a status may differ from that in the row, and the time
-// functions of SQLite and PostgreSQL differ.
+// order returns the ORDER BY clause of q. Find sorts by status and duration in Go, because a status may differ from
+// the stored one, and because SQLite and PostgreSQL have different time functions.
 func (q *Query) order() (string, error) {
 	down, up := "DESC", "ASC"
 	if q.Reverse {
@@ -133,7 +134,7 @@ func (q *Query) order() (string, error) {
 	return "", fmt.Errorf("runs are not ordered by %q", q.Order)
 }
 
-// Find returns the runs that q selects, and their number without Offset and Limit.
+// Find returns the runs that q selects, and their number before Offset and Limit apply.
 func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, err error) {
 	order, err := q.order()
 	if err != nil {
@@ -162,7 +163,7 @@ func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, e
 	return runs, total, err
 }
 
-// settled returns the final status of runs that are saved as running but do not run any more.
+// settled returns the final status of runs that are stored as running but no longer run.
 func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Status, error) {
 	if s.settle == nil {
 		return nil, nil
@@ -179,10 +180,11 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	return out, err
 }
 
-// chosen returns the ids that q selects, in its order. Reading ten thousand ids is faster than a second query that counts them.
+// chosen returns the ids that q selects, in its order, before Offset and Limit apply. Reading ten thousand ids is
+// faster than a second query that counts them.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
-	columns := "id" // the index has it
+	columns := "id" // the index covers it
 	if q.Order == ByStatus || q.Order == ByTook {
 		columns = "id, status, started, ended"
 	}
@@ -217,11 +219,11 @@ func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[
 	return ids, err
 }
 
-// summaries reads the runs with these ids, in this order.
+// summaries reads the runs with the given ids, in the same order.
 func (s *Store) summaries(ctx context.Context, tx *sql.Tx, ids []string) ([]Summary, error) {
 	out := make([]Summary, 0, len(ids))
 	at := make(map[string]int, len(ids))
-	for len(ids) > 0 { // in portions, because the number of parameters is limited
+	for len(ids) > 0 { // in batches, because the number of parameters is limited
 		part := ids[:min(500, len(ids))]
 		ids = ids[len(part):]
 		list, args := marks(part)
@@ -284,7 +286,7 @@ func scanSummary(row interface{ Scan(...any) error }) (s Summary, err error) {
 	return s, nil
 }
 
-// marks returns the placeholders $1, $2… for values.
+// marks returns the placeholders "$1, $2, …" and the values as arguments.
 func marks(values []string) (string, []any) {
 	var b strings.Builder
 	args := make([]any, len(values))
@@ -298,15 +300,15 @@ func marks(values []string) (string, []any) {
 	return b.String(), args
 }
 
-// A State changes when a run has something new to read.
+// A State changes when a run gets a new trial, a new status or an end.
 type State struct {
 	Status iotax.Status
-	Last   int // Seq of the newest trial, −1 without trials
+	Last   int // Seq of the newest trial, or −1 if there are none
 	Ended  time.Time
 }
 
-// State returns the state of the run of that id. It needs few index look-ups, so that it can be called every
-// second while another process measures.
+// State returns the state of the run `id`. It needs only a few index lookups, so callers can poll it every second
+// while another process measures.
 func (s *Store) State(ctx context.Context, id string) (State, error) {
 	var st State
 	err := s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {
@@ -330,19 +332,18 @@ func (s *Store) State(ctx context.Context, id string) (State, error) {
 	return st, err
 }
 
-// A Cell names a target under a workload.
+// A Cell is a pair of workload and target.
 type Cell struct {
 	Workload string `json:"workload"`
 	Target   string `json:"target"`
 }
 
-// Cells returns every cell with trials, sorted by workload and target.
+// Cells returns every cell that has trials, sorted by workload and target.
 func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	var cells []Cell
 	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
-		// Step from one cell to the next through the index. DISTINCT would read every trial, and so would a
-		// comparison of rows, (workload, target) > ($1, $2), for which SQLite uses only the first column of the
-		// index.
+		// Step from one cell to the next through the index. DISTINCT would read every trial. A row comparison,
+		// (workload, target) > ($1, $2), would too, because SQLite uses only the first column of the index for it.
 		return forEach(ctx, tx, `WITH RECURSIVE cell (workload, target) AS (
 				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
 			UNION ALL
@@ -359,7 +360,7 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	return cells, err
 }
 
-// With returns the newest runs that have a trial of cell c, at most limit, newest first. A name selects runs of
+// With returns up to limit runs that have a trial of cell c, newest first. A name other than "" selects runs with
 // that name.
 func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
 	return s.list(ctx, "list runs of a cell", s.selectRuns()+` WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)

@@ -49,7 +49,7 @@ type Plot struct {
 	Title         string // the accessible name of the drawing
 	Desc          string // a description for readers who cannot see the drawing
 	Width, Height float64
-	X, Y          Axis // Height is that of the frame; Width is Width where 0
+	X, Y          Axis // Plot.Height is the height of the frame; a Width of 0 means the constant Width
 	Bands         []Band
 	Patches       []Patch // drawn in the hue of the first line
 	Lines         []Line
