@@ -1,4 +1,4 @@
-// Package fiojob is the workload of fio jobs: their options, files, trials, and jobs at several targets at the same time.
+// Package fiojob implements the workload fio: the options, files and trials of jobs, and jobs at several targets at the same time.
 package fiojob
 
 import (

@@ -137,7 +137,7 @@ func (l line) starts(jobs int) int64 {
 	return min(l.runtime*startGaps/leastEach, max(1000, int64(1000*startGaps*float64(jobs)/l.rate)))
 }
 
-// rateError is the relative error of the rate that sources accepts without trying fewer sources.
+// rateError is the relative error of the rate at which `sources` stops trying fewer sources.
 const rateError = 0.002
 
 // fillOpen sets the defaults of an open loop.

@@ -140,7 +140,7 @@ func TestOpenLoopOffersWhatTheSlowestCarries(t *testing.T) {
 		t.Errorf("%v offered of %v", offered, slow)
 	}
 
-	// At a low rate, which a busy machine can serve too, fio does the offered I/Os at random times.
+	// At a low rate, which even a busy machine can serve, fio completes the offered I/Os, at random times.
 	for _, x := range targets {
 		j.rate = 800
 		out := &iotax.Trial{Length: time.Second, Ramp: 200 * time.Millisecond, Seed: 5}

@@ -624,8 +624,8 @@ func (j *fioJob) Cleanup(ctx context.Context, t *iotax.Target) error {
 }
 
 var (
-	outputLimit = 60 << 20 // for fio's output with its logs, bytes; an answer of the agent has at most 64 MiB
-	logLimit    = 48 << 20 // for fio's logs, bytes
+	outputLimit = 60 << 20 // limit for fio's output with its logs, bytes; an answer of the agent has at most 64 MiB
+	logLimit    = 48 << 20 // limit for fio's logs, bytes
 )
 
 // seconds returns the maximum length of the measured window, in seconds.
@@ -861,7 +861,7 @@ func fioMessage(text string) string {
 		switch {
 		case line == "" || slices.Contains(said, line):
 		case strings.HasPrefix(line, "pid="):
-			// "pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
+			// For example "pid=1, err=28/file:io_u.c:1846, func=io_u error, error=No space left on device"
 			if _, w, ok := strings.Cut(line, "error="); ok && why == "" {
 				why = w
 			}

@@ -67,7 +67,7 @@ func (j *fioJob) needs(ctx context.Context, t *iotax.Target, own room, missing m
 // before. Otherwise it records them until settle is called, when they are written or no longer needed. After an error it records
 // no new files.
 func claimAll(parties []party) error {
-	var fresh []party // without the parties whose needs another target has already claimed
+	var fresh []party // parties that had no claim before this call
 	for _, p := range parties {
 		st := p.job.states[p.target]
 		if st.claimed {
