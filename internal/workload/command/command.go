@@ -362,7 +362,7 @@ func (c *command) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return errors.Join(err, s.Remove(ctx))
 }
 
-// words returns the arguments of the command at t. `more` replaces the placeholders of the workload itself.
+// words returns the arguments of the command at t. `more` replaces additional placeholders before those of the target.
 func (c *command) words(ctx context.Context, t *iotax.Target, seed uint64, more *strings.Replacer) ([]string, error) {
 	goos, err := support.System(ctx, t.Machine)
 	if err != nil {
