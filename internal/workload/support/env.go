@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	RawLimit     = 4 << 20  // limit for the kept output of a command, bytes
-	MessageLimit = 64 << 10 // limit for the kept messages of fio, bytes
+	RawLimit     = 4 << 20  // maximum kept output of a command, bytes
+	MessageLimit = 64 << 10 // maximum kept messages of fio, bytes
 )
 
 // A Kind is a kind of workload in a plan, with the function that makes workloads of it.
@@ -51,7 +51,7 @@ func (e Env) Logf(format string, args ...any) {
 	}
 }
 
-// KindOf returns the kind k whose workloads `open` makes. New fails if the spec's type is not *S.
+// KindOf returns the kind k with a New that calls `open`. New fails if the spec's type is not *S.
 func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.Workload, error)) Kind {
 	return Kind{k, func(w plan.Workload, e Env) (iotax.Workload, error) {
 		s, ok := any(w.Spec).(*S)

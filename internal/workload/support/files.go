@@ -68,7 +68,7 @@ func (h *HeldFiles) Release(t *iotax.Target, names []string) (unused []string) {
 
 const Partial = ".part"
 
-// IsNBD reports whether p is an NBD export. fio has a separate engine for these.
+// IsNBD reports whether p is an NBD export. fio has a separate engine for exports.
 func IsNBD(p iotax.Place) bool {
 	return p.Kind == iotax.PlaceURL && (strings.HasPrefix(p.Path, "nbd:") || strings.HasPrefix(p.Path, "nbd+unix:") || strings.HasPrefix(p.Path, "nbds:") || strings.HasPrefix(p.Path, "nbds+unix:"))
 }

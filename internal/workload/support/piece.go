@@ -129,7 +129,7 @@ func WorkDir(t *iotax.Target) string {
 	return ""
 }
 
-// Failed wraps err in an *iotax.Error. It drops `hint` if err has one already.
+// Failed wraps err in an *iotax.Error. It drops `hint` if err already has one.
 func Failed(op, on string, err error, hint string) error {
 	var already *iotax.Error
 	if errors.As(err, &already) && already.Hint != "" {

@@ -35,7 +35,7 @@ func NewScratch(ctx context.Context, env Env, m iotax.Machine, l Lodging) (*Scra
 	return &Scratch{m, path, undo}, nil
 }
 
-// Limited calls `do` with a deadline of `limit` from now. If the deadline ends the call, the error says so.
+// Limited calls `do` with a deadline of `limit` from now. If the deadline ends the call, the error reports that.
 func Limited(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %v", limit))
 	defer cancel()
@@ -54,7 +54,7 @@ func Bounded(ctx context.Context, m iotax.Machine, limit time.Duration, c *iotax
 	return out.String(), err
 }
 
-// GlanceTime limits a check of a machine that does no other work there.
+// GlanceTime limits a short check of a machine.
 var GlanceTime = 30 * time.Second
 
 // Run runs a command in the directory with a deadline of `limit` from now. It returns how long the command took by this host's
@@ -86,7 +86,7 @@ func MissingTool(ctx context.Context, m iotax.Machine, tools map[string]string) 
 	return nil
 }
 
-// Longest returns the time limit for one step of an image or a copy: 3 minutes, plus the time that 4 MiB/s take.
+// Longest returns the time limit for one step of an image or a copy: 3 minutes, plus the time for `bytes` at 4 MiB/s.
 func Longest(bytes int64) time.Duration {
 	return 3*time.Minute + time.Duration(bytes/(4<<20))*time.Second
 }

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// Files are files of one directory.
+// Files names files of one directory.
 type Files struct {
 	Dir   string
 	Names []string
@@ -63,7 +63,7 @@ var (
 	Rename = quick("rename files", func(r Renaming) (nothing, error) {
 		return nothing{}, r.each(func(path string) error { return os.Rename(path, path[:len(path)-len(r.Ending)]) })
 	})
-	// CheckPlace returns the problem of a directory, its room, and the sizes of files in it.
+	// CheckPlace returns the problem of a directory, if any, its room, and the sizes of files in it.
 	CheckPlace = quick("check place", checkPlace)
 	// RoomOf returns the room of a directory.
 	RoomOf = quick("room of directory", func(dir string) (Room, error) {

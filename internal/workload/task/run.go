@@ -133,7 +133,7 @@ type FioRun struct {
 	Label     string // label of the run
 	Step      int    // averaging interval of the logs, ms
 	Report    int    // interval between reports, s; 0 prints only the final report
-	Limit     int    // for the output and the logs together, bytes
+	Limit     int    // limit for the output and the logs together, bytes
 	Messages  int    // limit for standard error, bytes
 }
 
