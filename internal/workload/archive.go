@@ -109,7 +109,7 @@ func (a *archive) Caps() iotax.WorkloadCaps {
 	return iotax.WorkloadCaps{Space: a.Space, Look: a.Look, Limit: time.Duration(a.spec.Timeout), Stage: a.Stage, Unstage: a.Unstage}
 }
 
-// Space estimates the size of the archive and twice its files, with two blocks of 4 KiB for each file and directory.
+// Space estimates the bytes of the archive and, twice, of its files, with two blocks of 4 KiB for each file and directory.
 func (a *archive) Space() int64 {
 	if st, err := os.Stat(a.path); a.path != "" && err == nil {
 		return 12 * st.Size() // text is four to six times as large as its compressed archive

@@ -70,7 +70,7 @@ func (r *rootTree) file() (iotax.File, error) {
 	return r.known, nil
 }
 
-// on returns how a second guest mounts and starts the tree at t's place.
+// on returns the mount and the command with which a second guest starts from the tree at t's place.
 func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	f := t.Place.Facts
 	root := &iotax.Root{Type: f["filesystem"], Source: f[iotax.FactFilesystemSource], Options: mountOptions(f), Port: rootPort}
@@ -125,7 +125,7 @@ func (r *rootTree) freeze(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// thaw ends what freeze began.
+// thaw unfreezes the file system if freeze froze it.
 func (r *rootTree) thaw(ctx context.Context, t *iotax.Target) error {
 	if !r.frozen[t] {
 		return nil

@@ -298,7 +298,7 @@ const (
 	mostHeld    = 256 << 20
 )
 
-// held returns an error if that many threads, with `each` bytes of memory, hold more than mostHeld.
+// held returns an error if `threads` threads with `each` bytes of memory hold more than mostHeld in total.
 func held(field string, threads int, each plan.Size) error {
 	if int64(threads)*int64(each) > mostHeld {
 		return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%d threads with %v each hold more than %v in memory", threads, each, plan.Size(mostHeld))}

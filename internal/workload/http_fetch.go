@@ -34,7 +34,7 @@ type fetcher struct {
 	pages    []page
 	next     int
 	bins     map[int]uint64 // successful requests, by binOf
-	sum      float64        // of their times, s
+	sum      float64        // sum of their times, s
 	bytes    int64
 	requests int64
 	errors   map[string]int64
@@ -141,7 +141,7 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 	return out, nil
 }
 
-// generatorLimit is the share of its CPUs from which on the load generator counts as the limit. It is below 1, because the threads
+// generatorLimit is the share of its CPUs above which the load generator counts as the limit. It is below 1, because the threads
 // of the garbage collector leave some CPU time idle.
 const generatorLimit = 0.9
 

@@ -68,7 +68,7 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("the bucket holds %q, want %q", got, want)
 	}
 
-	// If the key must not query versioning, it is unknown whether removed objects are gone. The same holds if the store, or a
+	// If the key must not query versioning, it is unknown whether removed objects are gone. The same applies if the store, or a
 	// proxy before it, fails.
 	status := http.StatusForbidden
 	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})

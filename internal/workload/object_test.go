@@ -17,7 +17,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// aStore starts a real S3 server with the bucket bench, and returns a target at it and the server's directory.
+// aStore starts a real S3 server with the bucket bench. It returns a target for it and the directory of the bucket's data.
 func aStore(t testing.TB) (*iotax.Target, string) {
 	t.Helper()
 	program := "../../bin/versitygw"
