@@ -26,15 +26,15 @@ import (
 
 // [kind]
 
-// Spec is that of kind nice: this host, with other programs served first.
+// Spec is the spec of kind nice: this host, with a lower priority than other programs.
 type Spec struct {
 	Level int `yaml:"level" doc:"niceness, from 0 to 19"`
 }
 
-// Traits returns what the spec can do beyond being read: nothing here. See plan.Traits.
+// Traits returns the optional functions of the spec: none here. See plan.Traits.
 func (s *Spec) Traits() plan.Traits { return plan.Traits{} }
 
-// Validate finds what no type can tell. The plan points at the field it names.
+// Validate checks what the types of the fields do not. The plan points at the field of the error.
 func (s *Spec) Validate() error {
 	if s.Level < 0 || s.Level > 19 {
 		return &plan.FieldError{Field: "level", Msg: fmt.Sprintf("%d is not a niceness", s.Level), Hint: "0 to 19"}
@@ -49,7 +49,7 @@ func open(_ context.Context, s *Spec, o kind.Options) (iotax.Machine, error) {
 	return &machine{host.Local(), o.Name, s.Level}, nil
 }
 
-// A machine is all of this host but Run.
+// A machine is this host with its own Run.
 type machine struct {
 	iotax.Machine
 	name  string
@@ -58,11 +58,11 @@ type machine struct {
 
 func (m *machine) String() string { return m.name }
 
-// Run puts nice(1) before the command. It leaves the struct it was given as it is, callers use it
-// again, and an error names the command that the caller knows.
+// Run puts nice(1) before the command. It does not change *cmd, because callers use it again. An
+// error names the command without nice.
 func (m *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
-		return m.Machine.Run(ctx, cmd) // this host knows how to refuse it
+		return m.Machine.Run(ctx, cmd) // which returns the error
 	}
 	c := *cmd
 	c.Args = append([]string{"nice", "-n", strconv.Itoa(m.level)}, cmd.Args...)
@@ -189,7 +189,7 @@ func TestContributingFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("internal/machine/nice/nice.go", "package nice\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"strconv\"\n\n\t\"iotax\"\n\t\"iotax/internal/machine/host\"\n\t\"iotax/internal/machine/kind\"\n\t\"iotax/internal/plan\"\n)\n\n"+shown("// Spec is that of kind nice"))
+	write("internal/machine/nice/nice.go", "package nice\n\nimport (\n\t\"context\"\n\t\"errors\"\n\t\"fmt\"\n\t\"strconv\"\n\n\t\"iotax\"\n\t\"iotax/internal/machine/host\"\n\t\"iotax/internal/machine/kind\"\n\t\"iotax/internal/plan\"\n)\n\n"+shown("// Spec is the spec of kind nice"))
 	write("internal/machine/nice/nice_test.go", "package nice\n\nimport (\n\t\"testing\"\n\n\t\"iotax\"\n\t\"iotax/internal/machine/kind\"\n\t\"iotax/internal/testenv/machinetest\"\n)\n\n"+shown("func TestNice"))
 	write("docs/reference/machines/nice.md", shown("# `nice`"))
 	edit("internal/machine/machine.go", "\t\tfake.Kind,\n", "\t\tfake.Kind,\n\t\tnice.Kind,\n")
