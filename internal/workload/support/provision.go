@@ -114,7 +114,7 @@ func MakeBundle(program string) (*bundle, error) {
 	}
 	f, err := elf.Open(exe)
 	if err != nil {
-		return nil, fmt.Errorf("this host's fio can't be copied: %s: %w", exe, err)
+		return nil, fmt.Errorf("this host's %s cannot be copied: %s: %w", program, exe, err)
 	}
 	defer f.Close()
 	b := &bundle{program: program, arch: f.Machine}
