@@ -6,7 +6,7 @@ import (
 	"iotax"
 )
 
-// Where the run's baseline takes no part, the first target that the plan lists stands in for it.
+// If a workload does not run at the run's baseline, the first target in its list replaces the baseline.
 func TestBaselineOf(t *testing.T) {
 	r := &iotax.Run{Baseline: "host", Workloads: []iotax.WorkloadInfo{
 		{Name: "everywhere"}, {Name: "some", At: []string{"disk", "host"}}, {Name: "guests", At: []string{"disk", "share"}},

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// asserted are the interfaces of this module that product code asserts, with the reason.
+// asserted lists the interfaces of this module that product code may use in type assertions, with the reason.
 var asserted = map[string]string{
 	"bind.Scalar": "the types of a spec's fields are met by reflection",
 }
 
-// What a noun can do beyond its methods is a field of its struct of capabilities: a wrapper would lose an interface that is
-// found by a type assertion.
+// Capabilities beyond a type's methods are fields of its struct of capabilities. A wrapper would lose an interface
+// that is found by a type assertion.
 func TestNoOptionalInterfaces(t *testing.T) {
 	interfaces, used := map[string]bool{}, map[string]bool{}
 	type parsed struct {
@@ -100,7 +100,7 @@ func TestNoOptionalInterfaces(t *testing.T) {
 	}
 }
 
-// unwraps reports whether x is the interface of an error that joins others, which package errors does not name.
+// unwraps reports whether x is the interface of joined errors, for which package errors has no name.
 func unwraps(x *ast.InterfaceType) bool {
 	return len(x.Methods.List) == 1 && len(x.Methods.List[0].Names) == 1 && x.Methods.List[0].Names[0].Name == "Unwrap"
 }

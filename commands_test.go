@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// unbounded are the functions that start a command without a deadline of its own, with the reason.
+// unbounded lists the functions that may start a command without its own deadline, with the reason.
 var unbounded = map[string]string{
 	"internal/machine/qemu/vm.go:Start":        "the guest: its boot has a deadline, its end is Close",
 	"internal/machine/qemu/virtiofsd.go:serve": "a server: it must answer within a deadline, its end is Stop",
@@ -25,9 +25,9 @@ var unbounded = map[string]string{
 	"internal/agent/enclose_linux.go:enclose":  "a session: it ends with its standard input",
 }
 
-// Every command that iotax starts on this host ends by a deadline, and what it says on standard error is in the error. What
-// is kept of its output has a limit.
-// What runs through a Machine is bounded by run (trials, checks, preparations) and by volume (steps).
+// Every command that iotax starts on this host has a deadline and a limit for captured output. Its standard error
+// is part of the error. For commands that run through a Machine, run (trials, checks, preparations) and volume
+// (steps) set the limits.
 func TestCommandsHaveDeadlines(t *testing.T) {
 	used := map[string]bool{}
 	seen := 0

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// CacheDir is where kernels, guest images and tools are kept between runs.
+// CacheDir returns the directory that keeps kernels, guest images and tools between runs.
 func CacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(dir, "iotax")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // no HOME
+	return filepath.Join(os.TempDir(), fmt.Sprintf("iotax-cache-%d", os.Getuid())) // HOME is not set
 }
 
-// outputTime is the limit of Output where the caller's context has no deadline.
+// outputTime is the time limit of Output if the caller's context has no deadline.
 var outputTime = 5 * time.Minute
 
-// Output runs args on m and returns what they printed on standard output, MaxOutput bytes at most.
+// Output runs args on m and returns their standard output, at most MaxOutput bytes.
 func Output(ctx context.Context, m Machine, args ...string) ([]byte, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -33,6 +33,6 @@ func Output(ctx context.Context, m Machine, args ...string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Reserve is how many bytes are left free on a file system of size bytes: one that is filled to the brim slows down, and
-// breaks whoever else writes to it.
+// Reserve returns the number of bytes to leave free on a file system with size bytes. A full file system is slow,
+// and breaks other programs that write to it.
 func Reserve(size int64) int64 { return size / 20 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// globalState lists the variables of packages that functions change, with the reason.
+// globalState lists the package variables that functions may change, with the reason.
 var globalState = map[string]string{
 	"cmd/iotax.undoing":              "whether a signal ends the process at once",
 	"internal/agent.callerID":        "set once, when the program starts",
@@ -22,7 +22,7 @@ var globalState = map[string]string{
 	"internal/volume.holds":          "devices of this host, which a process can open exclusively only once",
 }
 
-// Two runs in one process share nothing: no function changes a variable of its package.
+// Two runs in one process do not share state: no function changes a variable of its package.
 func TestNoGlobalState(t *testing.T) {
 	files := token.NewFileSet()
 	packages := map[string][]*ast.File{}
@@ -58,7 +58,7 @@ func TestNoGlobalState(t *testing.T) {
 	}
 }
 
-// changed returns the variables of a package that its functions assign to, in whole or in part.
+// changed returns the package variables that functions assign to, in whole or in part.
 func changed(parsed []*ast.File) map[string]token.Pos {
 	globals := map[string]*ast.ValueSpec{}
 	for _, f := range parsed {
@@ -85,7 +85,7 @@ func changed(parsed []*ast.File) map[string]token.Pos {
 			case *ast.ParenExpr:
 				e = x.X
 			case *ast.Ident:
-				// The parser resolves names within a file. A name of another file has no object.
+				// The parser resolves names within a file. A name from another file has no object.
 				spec := globals[x.Name]
 				if spec != nil && (x.Obj == nil || x.Obj.Decl == spec) {
 					out[x.Name] = x.Pos()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// floors is docs/dev/architecture.md as a table: what each package may import of this module. Only the
-// command sees everything. The folder internal/ is left out.
+// floors lists the imports from this module that each package may use. It matches docs/dev/architecture.md. Only
+// the command may import everything. The table omits the prefix internal/.
 var floors = map[string]string{
 	"iotax":              "",
 	"plan/syntax":        "",
@@ -89,7 +89,7 @@ var floors = map[string]string{
 	"web":                "iotax plan stat store trend report report/block report/chart report/format report/compare report/document report/html report/export",
 }
 
-// short is the path of a package as the table has it.
+// short returns the path of a package as in the table.
 func short(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, "iotax/"), "internal/")
 }

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// MaxOutput is the largest answer of a command, in bytes, and the largest file of settings.
+// MaxOutput is the maximum size in bytes of a command's captured output, and of a settings file.
 const MaxOutput = 16 << 20
 
 // A LimitError reports a file or a stream that is larger than iotax reads.
@@ -26,8 +26,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("it is larger than %d bytes", e.Limit)
 }
 
-// A Capture keeps what a command prints. A write beyond Limit bytes (0 is MaxOutput) fails with a *LimitError,
-// which ends the command. It has no ReadFrom, which would read without a limit.
+// A Capture keeps the output of a command. A write beyond Limit bytes (0 means MaxOutput) fails with a *LimitError,
+// which ends the command. Capture deliberately has no ReadFrom method, because that would read without a limit.
 type Capture struct {
 	Limit int
 	buf   bytes.Buffer
@@ -47,15 +47,15 @@ func (c *Capture) Write(p []byte) (int, error) {
 	return c.buf.Write(p)
 }
 
-// Bytes returns what was kept. It is valid until the next write.
+// Bytes returns the captured bytes. The result is valid until the next write.
 func (c *Capture) Bytes() []byte { return c.buf.Bytes() }
 
-// Err is the *LimitError of a write that was too large, or nil.
+// Err returns the *LimitError of a write that exceeded the limit, or nil.
 func (c *Capture) Err() error { return c.err }
 
 func (c *Capture) String() string { return c.buf.String() }
 
-// WriteWhole writes the file path whole or not at all, through another name in its directory.
+// WriteWhole writes the file path atomically, by renaming a temporary file in the same directory.
 func WriteWhole(path string, mode os.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".iotax-*")
 	if err != nil {
@@ -75,7 +75,8 @@ func WriteWhole(path string, mode os.FileMode, write func(io.Writer) error) erro
 	return err
 }
 
-// ExecOutput runs cmd and returns what it printed, MaxOutput bytes at most: its standard error too where cmd.Stderr is nil.
+// ExecOutput runs cmd and returns its standard output, at most MaxOutput bytes. If cmd.Stderr is nil, the result
+// includes standard error.
 func ExecOutput(cmd *exec.Cmd) ([]byte, error) {
 	var out Capture
 	cmd.Stdout = &out
@@ -86,13 +87,13 @@ func ExecOutput(cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), cmp.Or(out.Err(), err)
 }
 
-// GitEnviron is the environment of commands of git, without the variables of git that iotax was started with: in a hook they name
-// the repository of the hook.
+// GitEnviron returns the environment for git commands: the environment of iotax without the variables of git. In a
+// hook, these name the repository of the hook.
 func GitEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
 
-// ReadAll reads r to its end. More than limit bytes are a *LimitError.
+// ReadAll reads r until EOF. It returns a *LimitError if there are more than limit bytes.
 func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	b, err := io.ReadAll(Limit(r, limit))
 	if errors.As(err, new(*LimitError)) {
@@ -101,7 +102,7 @@ func ReadAll(r io.Reader, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Limit returns a reader of r that fails with a *LimitError where r has more than limit bytes.
+// Limit returns a reader of r that fails with a *LimitError after limit bytes.
 func Limit(r io.Reader, limit int64) io.Reader {
 	return &limited{io.LimitedReader{R: r, N: limit + 1}, limit}
 }
@@ -119,8 +120,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CheckSize refuses a file that a library would read whole: one with more than limit bytes, or a device. That name does not
-// exist is not its error.
+// CheckSize rejects a file that a library would read as a whole, if it has more than limit bytes or is a device. A
+// missing file is not an error.
 func CheckSize(name string, limit int64) error {
 	st, err := os.Stat(name)
 	switch {
@@ -136,7 +137,7 @@ func CheckSize(name string, limit int64) error {
 	return nil
 }
 
-// ReadFile is os.ReadFile with a limit. Devices and FIFOs are read up to it.
+// ReadFile is like os.ReadFile with a limit. It reads at most limit bytes from devices and FIFOs.
 func ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -146,7 +147,7 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 	return ReadAll(f, limit)
 }
 
-// Cause returns the cause of an error of the file system without the path, which the message has already.
+// Cause returns the cause of a file system error without the path, for messages that already contain the path.
 func Cause(err error) error {
 	if p := (*os.PathError)(nil); errors.As(err, &p) {
 		return p.Err

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A command that prints without end is ended by its writer, also where the writer is given to os/exec, which would use
-// ReadFrom if there were one.
+// A Capture ends a command that prints endlessly. This also applies if the Capture is passed to os/exec, which
+// would use ReadFrom if it existed.
 func TestCapture(t *testing.T) {
 	t.Parallel()
 	out := Capture{Limit: 1000}
@@ -33,7 +33,7 @@ func TestCapture(t *testing.T) {
 	}
 }
 
-// A machine that does not answer ends Output where the caller sets no deadline.
+// Output returns if a machine does not answer, even if the caller sets no deadline.
 func TestDeadline(t *testing.T) {
 	defer func(o time.Duration) { outputTime = o }(outputTime)
 	outputTime = 10 * time.Millisecond

@@ -19,7 +19,7 @@ var (
 	inSource   = regexp.MustCompile("(?m)(?:^|[\\s\"'(`=]|\\.\\./)(docs/[\\w-]+(?:[/.][\\w-]+)*)")
 )
 
-// pages returns the Markdown pages by their path, without the text of code blocks.
+// pages returns the Markdown pages by path, without code blocks.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -46,7 +46,7 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// anchors returns the anchors of a page's headings, as GitHub makes them.
+// anchors returns the anchors of a page's headings, as GitHub generates them.
 func anchors(text string) []string {
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	var out []string
@@ -56,7 +56,7 @@ func anchors(text string) []string {
 	return out
 }
 
-// Links of all pages lead to files and headings that exist, and each page can be reached from docs/README.md.
+// All links lead to existing files and headings, and every page can be reached from docs/README.md.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	reached := map[string]bool{}
@@ -98,7 +98,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Sources name only pages that exist.
+// Source files only mention pages that exist.
 func TestSourcesNamePages(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -138,7 +138,7 @@ func TestSourcesNamePages(t *testing.T) {
 	}
 }
 
-// Pages for users use plain words. What programs printed and what tests generate is not checked here.
+// Pages for users use plain words. The test skips quoted program output and generated pages.
 func TestPlainPages(t *testing.T) {
 	quoted := regexp.MustCompile(`[Ss]tand-ins?|"[^"\n]*"|“[^”\n]*”|\[[^\]\n]*\]\([^)]*\)`)
 	generated := regexp.MustCompile(`^docs/(dev|gallery)/|^docs/reference/(rules/|rules|fio-examples|plan-keys|cli|environment)`)

@@ -1,24 +1,25 @@
 package iotax
 
-// The names of values and facts are the contract between what measures (workloads, probes, machines, volumes), what judges
-// (rules) and what shows (reports). A name that two packages use is here, and nowhere else as a literal. What only its maker
-// names (and reports print as any other) is not.
+// The names of values and facts are the contract between the code that measures (workloads, probes, machines,
+// volumes), the code that evaluates (rules) and the code that displays (reports). A name that two packages use is
+// defined here and does not appear elsewhere as a literal. A name that only one package uses is not defined here.
+// Reports print such names like any other.
 
-// A ValueName is the name of a Value, a Series or a Histogram. One of I/O begins with its direction: read, write, trim or
-// mixed.
+// A ValueName is the name of a Value, a Series or a Histogram. Names of I/O values begin with the direction: read,
+// write, trim or mixed.
 type ValueName = string
 
-// A FactKey is the key of a fact of a trial, a target or a run's environment. What a target's machine reports of itself begins
-// with "machine.".
+// A FactKey is the key of a fact of a trial, a target or a run's environment. Facts that a target's machine reports
+// about itself begin with "machine.".
 type FactKey = string
 
 // Values of any workload.
 const (
-	ValueDuration     ValueName = "duration"      // s, of a piece of work
-	ValueSyncDuration ValueName = "sync.duration" // s, until it is on the device
-	ValueOperations   ValueName = "operations"    // how many pieces
+	ValueDuration     ValueName = "duration"      // s, of a unit of work
+	ValueSyncDuration ValueName = "sync.duration" // s, until the data is on the device
+	ValueOperations   ValueName = "operations"    // number of units of work
 	ValueBandwidth    ValueName = "bandwidth"     // B/s
-	ValueFairnessJain ValueName = "fairness.jain" // of several clients: (Σx)² ÷ (n·Σx²) of their rates
+	ValueFairnessJain ValueName = "fairness.jain" // Jain's fairness index of several clients: (Σx)² ÷ (n·Σx²) of their rates
 )
 
 // Values of fio.
@@ -33,7 +34,7 @@ const (
 	ValueReadLatencyMean ValueName = "read.latency.mean" // s
 	ValueLoadOffered     ValueName = "load.offered"      // 1/s, of an open loop
 	ValueLimitIOPS       ValueName = "limit.iops"        // 1/s, the highest load that met a condition
-	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that found their source busy
+	ValueLoadLate        ValueName = "load.late"         // share of the arrivals that had to wait for a busy source
 )
 
 // Values of other workloads.
@@ -44,78 +45,78 @@ const (
 	ValueHTTPRequests    ValueName = "http.requests"    // 1/s
 	ValueArchiveFiles    ValueName = "archive.files"    // 1/s
 	ValueFirstIO         ValueName = "first.io"         // s, until a volume answers
-	ValueFirstDuration   ValueName = "first.duration"   // s, of a volume made from an image
-	ValueSecondDuration  ValueName = "second.duration"  // s, of another one, made with what the first one left
+	ValueFirstDuration   ValueName = "first.duration"   // s, for the first volume created from an image
+	ValueSecondDuration  ValueName = "second.duration"  // s, for a second volume, which can use what the first one left
 )
 
 // Values that are observed during a trial; see probe.Watcher.
 const (
 	ValueCPUClient        ValueName = "cpu.client"        // s, of the load generator
 	ValueCPUServing       ValueName = "cpu.serving"       // s, of the processes that serve the target
-	ValueCPUHostUsed      ValueName = "cpu.host.used"     // s of CPU a second, of everything on this host
-	ValueCPUHost          ValueName = "cpu.host"          // s of CPU a second, of the same processes
+	ValueCPUHostUsed      ValueName = "cpu.host.used"     // CPU seconds per second, of everything on this host
+	ValueCPUHost          ValueName = "cpu.host"          // CPU seconds per second, of the processes that serve the target
 	ValueCPUHostBusy      ValueName = "cpu.host.busy"     // share of the time of all CPUs of this host
-	ValueCPUHostSteal     ValueName = "cpu.host.steal"    // the same
-	ValueCPUMachineSteal  ValueName = "cpu.machine.steal" // the same, of the target's machine
+	ValueCPUHostSteal     ValueName = "cpu.host.steal"    // share of the time of all CPUs of this host that a hypervisor took
+	ValueCPUMachineSteal  ValueName = "cpu.machine.steal" // the same, on the target's machine
 	ValueMemoryServing    ValueName = "memory.serving"    // B, of the processes that serve the target
-	ValueMemoryHostRSS    ValueName = "memory.host.rss"   // B, of the same, sampled
+	ValueMemoryHostRSS    ValueName = "memory.host.rss"   // B, of the same processes, sampled
 	ValueMemoryHostPSS    ValueName = "memory.host.pss"   // B
 	ValueMemoryHostUSS    ValueName = "memory.host.uss"   // B
 	ValueMemoryHostPeak   ValueName = "memory.host.peak"  // B
-	ValueDeviceReadBytes  ValueName = "device.read.bytes" // by the counters of the block device below the place
+	ValueDeviceReadBytes  ValueName = "device.read.bytes" // from the counters of the block device below the place
 	ValueDeviceReadIOs    ValueName = "device.read.ios"
 	ValueDeviceWriteBytes ValueName = "device.write.bytes"
 	ValueDeviceWriteIOs   ValueName = "device.write.ios"
-	ValueClockRatio       ValueName = "clock.ratio" // of the machine's clock to this host's
-	ValueClockError       ValueName = "clock.error" // of clock.ratio, from the delay of the readings
+	ValueClockRatio       ValueName = "clock.ratio" // rate of the machine's clock relative to this host's clock
+	ValueClockError       ValueName = "clock.error" // error of clock.ratio, from the delay of the readings
 	ValuePaused           ValueName = "paused"      // s in which iotax itself did not run
-	ValueWatchCost        ValueName = "watch.cost"  // share of a core, of the observation itself
+	ValueWatchCost        ValueName = "watch.cost"  // share of a core, for the observation itself
 )
 
-// Values that follow from others; see metric.Derive.
+// Values that are derived from others; see metric.Derive.
 const (
 	ValueCPUPerIO        ValueName = "cpu.per-io"         // s, of everything on this host
 	ValueCPUClientPerIO  ValueName = "cpu.client.per-io"  // s
 	ValueCPUServingPerIO ValueName = "cpu.serving.per-io" // s
-	ValueIOPerCore       ValueName = "io.per-core"        // 1/s, for each busy CPU of this host
+	ValueIOPerCore       ValueName = "io.per-core"        // 1/s, per busy CPU of this host
 )
 
 // Facts of a trial.
 const (
-	// FactJob is the work as a JSON object: the options of the job without those that have their default and those that iotax
-	// sets itself. Trials that do the same have the same.
+	// FactJob is the work as a JSON object: the options of the job without defaults and without options that iotax
+	// sets itself. It is equal for trials that do the same work.
 	FactJob          FactKey = "job"
-	FactCommand      FactKey = "command" // as a POSIX shell takes it, of a trial; of a run what started it, if that holds no name of a user
+	FactCommand      FactKey = "command" // of a trial: a POSIX shell command; of a run: the command that started it, unless it contains a user name
 	FactFio          FactKey = "fio"     // version
 	FactIOEngine     FactKey = "ioengine"
 	FactDirect       FactKey = "direct"
 	FactIODepth      FactKey = "iodepth"
 	FactNumJobs      FactKey = "numjobs"
-	FactClients      FactKey = "clients"  // how many targets did the work at the same moment; also of the target
-	FactLoad         FactKey = "load"     // of an open loop, as the plan has it
+	FactClients      FactKey = "clients"  // number of targets that did the work at the same time; also a fact of the target
+	FactLoad         FactKey = "load"     // of an open loop, as written in the plan
 	FactLoadJob      FactKey = "load.job" // the job of an open loop without its rate
-	FactTried        FactKey = "tried"    // of a search: the loads, and what the condition was about at each
+	FactTried        FactKey = "tried"    // of a search: the loads, and the value that the condition tests at each
 	FactPart         FactKey = "part"     // size of the parts of a multipart upload
 	FactConcurrency  FactKey = "concurrency"
-	FactPayload      FactKey = "payload"  // how what was sent is protected: "signed chunk by chunk"
-	FactVerified     FactKey = "verified" // by which checksum what came was compared, or "no"
+	FactPayload      FactKey = "payload"  // how the request body is protected: "signed chunk by chunk"
+	FactVerified     FactKey = "verified" // checksum that verified the received data, or "no"
 	FactVersioning   FactKey = "versioning"
-	FactLazy         FactKey = "lazy"          // yes where a volume is used before all of it is there
-	FactPaused       FactKey = "paused"        // pauses of iotax itself in the trial, in words
-	FactPausedBefore FactKey = "paused.before" // the same since the trial before
+	FactLazy         FactKey = "lazy"          // yes if a volume is used before it is complete
+	FactPaused       FactKey = "paused"        // pauses of iotax itself during the trial, as text
+	FactPausedBefore FactKey = "paused.before" // the same, since the previous trial
 	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
-	FactExplains     FactKey = "explains"      // of an explained trial, whose name of the workload differs: the workload
+	FactExplains     FactKey = "explains"      // of an explained trial: its original workload, which has a different name
 	FactStages       FactKey = "stages"        // of an explained trial: a JSON array of Stage
-	// FactMachineOpened is how long opening the trial's own machine took, as in 3.2s.
+	// FactMachineOpened is the time that opening the trial's own machine took, such as 3.2s.
 	FactMachineOpened FactKey = "machine.opened"
 )
 
-// Facts of a target: of its machine.
+// Facts of a target about its machine.
 const (
 	FactAccel           FactKey = "accel" // of QEMU: kvm, hvf, tcg, …
 	FactAccelWhy        FactKey = "accel.why"
 	FactKernel          FactKey = "kernel"      // release
-	FactKernelFile      FactKey = "kernel.file" // that the guest booted
+	FactKernelFile      FactKey = "kernel.file" // kernel file that the guest booted
 	FactImageID         FactKey = "image.id"
 	FactLimitCPUs       FactKey = "limit.cpus"
 	FactLimitMemory     FactKey = "limit.memory"
@@ -124,42 +125,42 @@ const (
 	FactMachineKernel   FactKey = "machine.kernel"
 )
 
-// Facts of a target: of its place.
+// Facts of a target about its place.
 const (
 	FactFilesystem          FactKey = "filesystem" // type
 	FactFilesystemMount     FactKey = "filesystem.mount"
 	FactFilesystemOptions   FactKey = "filesystem.options"
 	FactFilesystemSource    FactKey = "filesystem.source"
-	FactFilesystemUnmounted FactKey = "filesystem.unmounted" // mount point of fstab at which nothing is mounted
+	FactFilesystemUnmounted FactKey = "filesystem.unmounted" // mount point in fstab at which nothing is mounted
 	FactDeviceName          FactKey = "device.name"
 	FactDeviceModel         FactKey = "device.model"
 	FactDeviceSize          FactKey = "device.size" // B
-	FactDeviceDisk          FactKey = "device.disk" // the whole disk of a partition
+	FactDeviceDisk          FactKey = "device.disk" // the whole disk that contains a partition
 	FactQueueScheduler      FactKey = "queue.scheduler"
 	FactDiskBus             FactKey = "disk.bus" // of a guest's disk
 	FactDiskCache           FactKey = "disk.cache"
 	FactDiskSerial          FactKey = "disk.serial"
 	FactDiskSize            FactKey = "disk.size"   // B
 	FactShareType           FactKey = "share.type"  // virtiofs, 9p, nfs, sshfs
-	FactHostDirect          FactKey = "host.direct" // no where the page cache of the host serves a share
+	FactHostDirect          FactKey = "host.direct" // no if the page cache of the host serves a share
 	FactClaimType           FactKey = "claim.type"
 	FactClaimServer         FactKey = "claim.server"
 	FactLineRate            FactKey = "line.rate" // B/s, of the network to the storage
-	FactS3Copies            FactKey = "s3.copies" // how many machines keep each block, and which
+	FactS3Copies            FactKey = "s3.copies" // number and names of the machines that store each block
 )
 
 // Facts of a run's environment.
 const (
 	FactHostname    FactKey = "hostname"
-	FactContainer   FactKey = "container" // in which iotax runs
+	FactContainer   FactKey = "container" // container in which iotax runs
 	FactCPUModel    FactKey = "cpu.model"
 	FactCPUCount    FactKey = "cpu.count"
-	FactCPULimit    FactKey = "cpu.limit" // cores, of the control group
+	FactCPULimit    FactKey = "cpu.limit" // cores, from the cgroup
 	FactCPUGovernor FactKey = "cpu.governor"
 	FactMemoryBytes FactKey = "memory.bytes"
 	FactMemoryLimit FactKey = "memory.limit"
-	FactOrigin      FactKey = "origin" // OriginImport, where iotax did not measure
-	// FactSetupTime is how long the last process took to open, prepare and close, as in 12.5s, without a calibration and
-	// without the pause before a resume.
+	FactOrigin      FactKey = "origin" // OriginImport if iotax did not measure the run
+	// FactSetupTime is the time that the last process needed to open, prepare and close, such as 12.5s. It excludes
+	// calibration and the pause before a resume.
 	FactSetupTime FactKey = "setup.time"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A name of names.go is written there alone. One word, as "duration", is also a word of other languages (fio's, a plan's);
-// only names with a dot are searched.
+// The names in names.go do not appear as literals in other files. The test only searches names with a dot, because
+// a single word such as "duration" may belong to another vocabulary (fio's or a plan's).
 func TestNamesAreConstants(t *testing.T) {
 	text := func(e ast.Expr) string {
 		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
@@ -33,7 +33,7 @@ func TestNamesAreConstants(t *testing.T) {
 		for _, s := range d.(*ast.GenDecl).Specs {
 			if c, ok := s.(*ast.ValueSpec); ok {
 				name := text(c.Values[0])
-				kind := c.Type.(*ast.Ident).Name // a fact may have the name of a value
+				kind := c.Type.(*ast.Ident).Name // a fact may have the same name as a value
 				if was, twice := typed[[2]string{kind, name}]; name == "" || twice {
 					t.Errorf("%s is %q, as %s", c.Names[0].Name, name, was)
 				}

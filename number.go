@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// A Number is a float64 whose JSON is null where JSON has no number: for NaN and the infinities. null is read as NaN.
+// A Number is a float64 that is encoded as null in JSON if it is NaN or infinite. It decodes null as NaN.
 type Number float64
 
 func (n Number) MarshalJSON() ([]byte, error) {
@@ -17,7 +17,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 
 func (n *Number) UnmarshalJSON(b []byte) error {
 	*n = Number(math.NaN())
-	return json.Unmarshal(b, (*float64)(n)) // which leaves the NaN for null
+	return json.Unmarshal(b, (*float64)(n)) // json.Unmarshal leaves the NaN unchanged for null
 }
 
 type numbers []float64

@@ -2,7 +2,7 @@ package iotax
 
 import "strings"
 
-// Quote quotes s for a POSIX shell; a plain word stays as it is.
+// Quote quotes s for a POSIX shell. It returns a plain word unchanged.
 func Quote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+@%", r))
@@ -12,7 +12,7 @@ func Quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// QuoteAll quotes every argument and joins them with spaces.
+// QuoteAll quotes all arguments and joins them with spaces.
 func QuoteAll(args []string) string {
 	q := make([]string, len(args))
 	for i, a := range args {

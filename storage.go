@@ -2,11 +2,11 @@ package iotax
 
 import "strings"
 
-// Storage names the file system and the device of the target's place, as in "ext4 on vda", as its machine sees them. It is "" where they
-// are not known.
+// Storage returns the file system and the device of the target's place as its machine sees them, such as "ext4 on
+// vda", or "" if unknown.
 func (t TargetInfo) Storage() string {
 	fs, source, device := t.Facts["filesystem"], t.Facts[FactFilesystemSource], t.Facts[FactDeviceName]
-	if mapped := t.Facts["device.mapped"]; strings.HasPrefix(device, "dm-") && mapped != "" { // LVM, LUKS: a name that people gave
+	if mapped := t.Facts["device.mapped"]; strings.HasPrefix(device, "dm-") && mapped != "" { // LVM or LUKS: use the user's name
 		device = mapped
 	}
 	if upper := t.Facts["filesystem.upper"]; upper != "" {
@@ -22,20 +22,21 @@ func (t TargetInfo) Storage() string {
 	case remoteSource(source):
 		return fs + " from " + source
 	}
-	return fs // in memory, or a tag of a hypervisor's share as its source
+	return fs // in memory, or the source is the tag of a hypervisor's share
 }
 
-// remoteSource reports whether the source of a mount is a server's directory, or a drive of Windows: host:/path, //host/share, C:\.
+// remoteSource reports whether the source of a mount is a server's directory or a Windows drive: host:/path,
+// //host/share, C:\.
 func remoteSource(source string) bool {
 	return strings.Contains(source, ":") || strings.HasPrefix(source, "//")
 }
 
-// Device names what the target's place shares with others of its machine: a disk, what a mapped one is made of, a pool of ZFS, a server's
-// directory. It is "" where that is not known.
+// Device returns the name of the device that the target's place shares with others on its machine: a disk, the disk
+// below a mapped device, a ZFS pool, or a server's directory. It returns "" if unknown.
 func (t TargetInfo) Device() string {
 	source := t.Facts[FactFilesystemSource]
 	switch on := t.Facts["device.on"]; {
-	case on != "" && !strings.HasPrefix(on, "/"): // the file of a loop device is another matter than its disk
+	case on != "" && !strings.HasPrefix(on, "/"): // ignore the file of a loop device
 		return on
 	case t.Facts[FactDeviceDisk] != "":
 		return t.Facts[FactDeviceDisk]

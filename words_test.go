@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// unwanted are the words that the project does not use, with the words to write instead.
+// unwanted lists words that the project does not use, with their replacements.
 var unwanted = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -32,11 +32,11 @@ var unwanted = []struct {
 	{regexp.MustCompile(`\bmateriali[sz]e[sd]?\b`), "hydrate, copy in"},
 	{regexp.MustCompile(`\b(nobody|somebody|whoever)\b`), "another process, another user, the caller"},
 	{regexp.MustCompile(`\b(is|are|was|were) none\b`), "does not exist, is unknown"},
-	{regexp.MustCompile(`(%[qvds]|this|which) is no (?:[^l]|l[^o])`), "is not a"}, // a value; "is no longer" is fine
+	{regexp.MustCompile(`(%[qvds]|this|which) is no (?:[^l]|l[^o])`), "is not a"}, // matches values; "is no longer" is allowed
 }
 
-// worded are the directories whose Go files are checked. Directories with true are checked in comments and strings, the others
-// in strings alone.
+// worded lists the directories whose Go files are checked. If the value is true, comments and strings are checked,
+// otherwise only strings.
 var worded = map[string]bool{
 	"cmd/iotax":         true,
 	"internal/plan":     false,
@@ -44,7 +44,7 @@ var worded = map[string]bool{
 	"internal/report/*": true,
 }
 
-// Comments, help and messages use plain words. Package tests and test data are not checked.
+// Comments, help and messages use plain words. The test skips test files and test data.
 func TestPlainWords(t *testing.T) {
 	found := 0
 	for dir, comments := range worded {
