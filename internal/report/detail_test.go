@@ -96,7 +96,7 @@ func TestCost(t *testing.T) {
 	if c == nil || len(c.Cells) != 2 {
 		t.Fatalf("%+v", c)
 	}
-	// Two CPUs at a thousand I/Os per second are 2 ms per I/O.
+	// Two CPUs at a thousand I/Os per second are 2 ms of CPU time per I/O.
 	for i, memory := range []float64{math.NaN(), 300 << 20} {
 		got := c.Cells[i]
 		if known := !math.IsNaN(memory); math.Abs(got.CPU.Estimate-.002) > 1e-12 || known == math.IsNaN(got.Memory.Estimate) || known && got.Memory.Estimate != memory {

@@ -26,8 +26,8 @@ type CurvePoint struct {
 	Cells    []CurveCell
 }
 
-// A CurveCell is one target at a load. Unknown numbers are NaN, and so are quantiles with fewer than 100 observations
-// beyond them.
+// A CurveCell is the result of one target at one load. Unknown numbers are NaN, and so are quantiles with fewer than
+// 100 observations beyond them.
 type CurveCell struct {
 	Target          string
 	Done            float64 // in I/Os per second

@@ -69,8 +69,8 @@ type Section struct {
 	Better   iotax.Better
 	Cold     bool
 	Open     string // load of an open loop, for example "open loop at 60 %, 12k/s offered"; "" for a closed loop
-	First    bool   // the metric is the first, or the metrics were requested; other metrics are not assessed
-	Decides  bool   // the metric is the first, or the metrics were requested; assessments and stopping rules use it
+	First    bool   // the metric is the first of the workload, which is the most important one
+	Decides  bool   // the metric is the first, or the metrics were requested; other metrics are not assessed
 	Rows     []Row
 
 	histogram string // the histogram of which the metric is a quantile, or ""

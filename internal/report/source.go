@@ -76,7 +76,7 @@ type tail struct {
 	stat.Tail
 }
 
-// A quantile is a quantile metric for comparing targets.
+// A quantile is a metric that is a quantile of a histogram.
 type quantile struct {
 	metric, of, unit string // `of` is the name of the histogram
 	q                float64
@@ -256,7 +256,7 @@ func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile
 	}
 	if b.Run.Presentation != nil {
 		for _, planned := range b.Run.Presentation.Expect {
-			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // expected reports the error
+			if e, err := expect.Parse(planned.Text); err == nil && e.Workload == workload { // otherwise expected reports the error
 				metrics = append(slices.Clip(metrics), e.Metric)
 			}
 		}

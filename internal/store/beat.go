@@ -57,7 +57,7 @@ func (s *Store) Pulse(ctx context.Context, id string) (p Pulse, err error) {
 	return p, err
 }
 
-// selectRuns selects the columns that scanRun reads.
+// selectRuns returns a query for the columns that scanRun reads.
 func (s *Store) selectRuns() string {
 	return `SELECT ` + runColumns + `, ` + s.pulseColumns() + ` FROM runs`
 }

@@ -28,8 +28,8 @@ type postgresDriver struct {
 // schemaName is the schema of the tables if the address does not set search_path.
 const schemaName = "iotax"
 
-// postgresAddress matches the start of a PostgreSQL address: a URL or a libpq keyword. A URL may lack a slash:
-// otherwise a mistyped address with a password would become a file name.
+// postgresAddress matches the start of a PostgreSQL address: a URL or a libpq keyword. It also matches a URL that
+// lacks a slash, because a mistyped address with a password must not become a file name.
 var postgresAddress = regexp.MustCompile(`^\s*(?:(?:postgres|postgresql):|(?:application_name|channel_binding|client_encoding|connect_timeout|dbname|` +
 	`fallback_application_name|gss\w+|host|hostaddr|keepalives\w*|krbsrvname|load_balance_hosts|options|passfile|password|port|replication|require\w+|` +
 	`service|ssl\w+|target_session_attrs|tcp_user_timeout|user)\s*=)`)
@@ -140,7 +140,7 @@ func (d *postgresDriver) snapshot() *sql.TxOptions {
 	return &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}
 }
 
-// postgresNow returns the server's time in milliseconds.
+// postgresNow is an expression for the server's time in milliseconds.
 const postgresNow = `(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::BIGINT`
 
 func (d *postgresDriver) beat() string {

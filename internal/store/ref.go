@@ -24,8 +24,8 @@ func back(ref string) (from string, n int, ok bool) {
 	return from, n, true
 }
 
-// earlier returns the id of the n-th run with trials before the newest run with that name. The name "latest" matches
-// any run. It returns "" if there is no such run.
+// earlier returns the id of the n-th run with trials before the newest run with that name, or "" if there is none.
+// The name "latest" matches every run.
 func earlier(ctx context.Context, tx *sql.Tx, name string, n int) (id string, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT id FROM runs WHERE (name = $1 OR $1 = 'latest') AND EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id)
 		ORDER BY started DESC, id DESC LIMIT 1 OFFSET $2`, name, n).Scan(&id)

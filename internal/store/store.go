@@ -402,7 +402,7 @@ func (s *Store) scanRun(row interface{ Scan(...any) error }, r *iotax.Run) (hear
 type Tally struct {
 	Trials    int `json:"trials"`    // all trials
 	Failed    int `json:"failed"`    // trials with an error
-	Discarded int `json:"discarded"` // trials discarded for other reasons than an error
+	Discarded int `json:"discarded"` // discarded trials, except failed ones
 }
 
 // Tallies counts the trials of every run that has trials.

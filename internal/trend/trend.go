@@ -30,7 +30,7 @@ const (
 	ByValue = "value"
 )
 
-// Options select a number and runs.
+// Options selects a number and runs.
 type Options struct {
 	Cell   store.Cell
 	Name   string // of the runs; "" selects all

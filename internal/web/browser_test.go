@@ -231,8 +231,8 @@ func TestBrowserLive(t *testing.T) {
 	count := b.js(`parseInt(document.querySelector("h1").textContent)`)
 	b.Until(`window.here && parseInt(document.querySelector("h1").textContent) > ` + count)
 	b.Until(`window.here && document.querySelector(".s-lanes progress").value >= 6`)
-	// When the run ends, the live view changes to the report. Read the runner's output only afterwards, however slow
-	// the browser is.
+	// Interrupt the run only now, so that it lasts until the browser has seen its progress, however slow the browser
+	// is. The live view then changes to the report.
 	if err := run.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

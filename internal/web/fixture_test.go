@@ -69,7 +69,7 @@ func serve(t testing.TB, s *Server) string {
 	return server.URL
 }
 
-// A history describes a series of nightly runs, which may change from some night on.
+// A history describes a series of nightly runs, whose speed and settings may change from a given night on.
 type history struct {
 	name   string
 	runs   int

@@ -30,7 +30,7 @@ type historyView struct {
 	Prev     string
 	Next     string
 	Filtered bool
-	Running  []runView // shown on every page of the list
+	Running  []runView // running runs
 }
 
 type choice struct {

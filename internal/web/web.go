@@ -48,7 +48,8 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// LeastToken is the minimum length of a token. The server is too slow for guessing tokens of this length.
+// LeastToken is the minimum length of a token. The server answers too slowly for anyone to guess a token of this
+// length.
 const LeastToken = 16
 
 // A Server answers requests about a store.

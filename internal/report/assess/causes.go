@@ -16,16 +16,16 @@ import (
 )
 
 // Thresholds for shares of a network's rate. If the share is at least lineIsLimit, the network is the limit. If it is
-// at most lineIsNoLimit, the network is not the limit. Data at a share above lineAtMost cannot all have crossed the
-// network.
+// at most lineIsNoLimit, the network is not the limit. A share above lineAtMost means that a cache answered, or that
+// the line was slower when its rate was measured.
 const (
 	lineIsLimit   = 0.85
 	lineIsNoLimit = 0.50
 	lineAtMost    = 1.05
 )
 
-// A reason is a cause with its number in one cell. If several cells share a sentence, their numbers are combined to a
-// range.
+// A reason is a cause with its number in one cell. If several cells share a sentence, their numbers are combined into
+// a range.
 type reason struct {
 	rule   string
 	figure float64 // NaN if there is no number
@@ -411,8 +411,8 @@ func ofLine(i stat.Interval) (text string, sure bool) {
 	return "whether the network is the limit is not decided", false
 }
 
-// fastPath is the least speed-up of a repeated operation that indicates the fast path, which reuses the result of the
-// first operation.
+// fastPath is the minimum speed-up of a repeated operation that indicates the fast path. The fast path reuses the
+// result of the first operation.
 const fastPath = 10
 
 // paths adds a sentence for each cell with a repeated operation: whether the repetition took the fast path.

@@ -441,7 +441,7 @@ func (a *assessing) unlike(cells []assessed) {
 // unevenBelow is the ratio of the slowest client to the fastest below which the clients are reported as uneven.
 const unevenBelow = 0.8
 
-// uneven adds a sentence for each cell with unequal clients, at its largest number of clients.
+// uneven adds a sentence for each cell whose clients get unequal shares, at its largest number of clients.
 func (a *assessing) uneven() {
 	for _, c := range a.Scalings {
 		p := c.Points[len(c.Points)-1]

@@ -58,8 +58,8 @@ func (c *Comparison) renamed() {
 type By string
 
 const (
-	ByValue By = "value" // ratio of B's value to A's
-	ByLoss  By = "loss"  // ratio of B's ratio to the baseline to A's, which cancels changes of the host
+	ByValue By = "value" // B's value divided by A's
+	ByLoss  By = "loss"  // B's ratio to the baseline divided by A's, in which changes of the host cancel out
 )
 
 // FailOn selects which verdicts fail the gate.
@@ -120,7 +120,8 @@ func (c *Change) Judged(by By) *stat.Change {
 	return c.Ratio
 }
 
-// Of compares two runs. It matches their cells by target, by work, and by metric.
+// Of compares two runs. It matches their cells by target, metric, and work. If no workload does the same work, it
+// matches workloads by name.
 func Of(a, b *report.Report, o Options) *Comparison {
 	c := &Comparison{A: a, B: b, By: cmp.Or(o.By, ByValue), Margin: o.Margin, FailOn: o.FailOn, Letter: cmp.Or(o.Letter, "B"), Alpha: min(a.Alpha, b.Alpha)}
 	if c.Margin < 0 || math.IsNaN(c.Margin) {

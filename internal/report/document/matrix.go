@@ -18,8 +18,8 @@ import (
 
 const (
 	mostColumns = 4  // maximum number of workloads as columns; if there are more, targets become the columns
-	mostRows    = 12 // the rows with the largest losses
-	mostAcross  = 8  // if targets are the columns, because their names take several lines
+	mostRows    = 12 // maximum number of rows; those with the largest losses remain
+	mostAcross  = 8  // maximum number of rows if targets are the columns, because their names take several lines
 	mostNotes   = 5
 	mostUnsure  = 2 // cells too noisy to call that get their own note; one more if only one target is compared
 )

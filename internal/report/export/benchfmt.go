@@ -175,8 +175,8 @@ func direction(t *report.Trial, unit string) string {
 	return ""
 }
 
-// word adapts a name to the format: it replaces white space and slashes, which separate the parts of a name, with
-// "_".
+// word adapts a name to the format: it replaces white space, unprintable characters, and slashes, which separate the
+// parts of a name, with "_".
 func word(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || r == '/' || !unicode.IsPrint(r) {

@@ -17,7 +17,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Enumerate joins words: "a, b and c". It only counts the words beyond limit.
+// Enumerate joins words: "a, b and c". Words beyond limit are only counted.
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
 		if of == "" {

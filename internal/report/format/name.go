@@ -40,7 +40,7 @@ func Remainder(workload, label string) string {
 	return strings.Join(rest, " ")
 }
 
-// Fold normalizes a name for comparisons.
+// Fold ignores the case and the separators of a name, for comparisons.
 func Fold(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == ' ' || r == '-' || r == '_' }), " ")
 }
