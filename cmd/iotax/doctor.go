@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ import (
 	"iotax/internal/machine/qemu"
 	"iotax/internal/machine/vm"
 	"iotax/internal/plan"
+	"iotax/internal/probe/serving"
 	"iotax/internal/terminal"
 	"iotax/internal/volume"
 )
@@ -84,6 +86,16 @@ func (a *app) doctorOptions(work string) doctor.Options {
 		Accel: func(ctx context.Context) (string, error) {
 			a, err := vm.Accelerator(ctx, machine.Options{CacheDir: iotax.CacheDir(), WorkDir: work})
 			return a.Name + ": " + a.Why, err
+		},
+		Serving: func(context.Context) (string, error) {
+			stop, err := serving.Start(func() []int { return []int{os.Getpid()} })
+			if err != nil {
+				return "", &iotax.Error{Op: "run --explain", On: "shares", Err: err, Hint: "run as root, or with CAP_BPF and CAP_PERFMON; else the stages of virtiofsd, 9p and NFS servers are not known"}
+			}
+			if _, err := stop(); err != nil {
+				return "", err
+			}
+			return "eBPF programs can measure virtiofsd, 9p and NFS servers", nil
 		},
 		Virtiofsd: func(ctx context.Context) (string, error) {
 			v, err := qemu.FindVirtiofsd(ctx, "")

@@ -46,6 +46,7 @@ type Options struct {
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
+	Serving   func(ctx context.Context) (string, error) // measuring a server by its system calls
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
 	// These return the version and the address of the service.
@@ -112,6 +113,7 @@ func (e *examiner) all() []check {
 		{"cpu turbo", e.turbo},
 		{"clock source", e.clockSource},
 		{"stage clocks", e.stageClocks},
+		{"server clocks", ask(e.Serving, Warn)},
 		{"swap", e.swap},
 		{"load", e.load},
 		{"virtualisation", e.virtualisation},

@@ -84,13 +84,12 @@ func (e *examiner) stageClocks(context.Context) Check {
 	if runtime.GOOS != "linux" {
 		return Check{Status: Warn, Detail: "run --explain needs Linux"}
 	}
-	const others = "; virtio-fs, 9p and sshfs keep no times of requests"
 	devices := probe.Counting(e.TempDir)
 	if devices == nil {
-		return Check{Status: Warn, Detail: "no block device below " + e.TempDir + " counts the times of its requests, so run --explain does not know the device's part" + others,
+		return Check{Status: Warn, Detail: "no block device below " + e.TempDir + " counts the times of its requests, so run --explain does not know the device's part",
 			Hint: "measure on a disk; `cat /sys/block/*/queue/iostats` shows 0 where counting is off"}
 	}
-	return Check{Status: OK, Detail: strings.Join(devices, " ") + " counts the times of its requests" + others}
+	return Check{Status: OK, Detail: strings.Join(devices, " ") + " counts the times of its requests"}
 }
 
 func (e *examiner) memory(context.Context) Check {

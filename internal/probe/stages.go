@@ -3,10 +3,12 @@ package probe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/procfs"
 	"github.com/prometheus/procfs/blockdevice"
@@ -51,11 +53,13 @@ func ofDisk(d blockdevice.IOStats) passages {
 
 // Clocks at the ends of stages.
 const (
-	clockBlock  = "block"      // block layer of the target's machine
-	clockClient = "nfs-client" // requests of the NFS client
-	clockServer = "nfs-server" // the same from their transmission to the reply
-	clockQEMU   = "qemu"       // requests at the disk, as QEMU counts them
-	clockDevice = "device"     // block layer of the machine that has the device
+	clockBlock   = "block"      // block layer of the target's machine
+	clockClient  = "nfs-client" // requests of the NFS client
+	clockServer  = "nfs-server" // the same from their transmission to the reply
+	clockQEMU    = "qemu"       // requests at the disk, as QEMU counts them
+	clockServing = "serving"    // threads of the serving process that do not wait
+	clockCalls   = "calls"      // those of them that are in a system call at a file
+	clockDevice  = "device"     // block layer of the machine that has the device
 )
 
 // A clockQuery names what readClocks reads. An empty name is not read.
@@ -116,14 +120,25 @@ type stages struct {
 	query clockQuery
 	disk  string               // of DiskTimes, or ""
 	begin map[string]*passages // by clock
+
+	serving func() []int // processes whose threads are measured, or nil
+	stop    func() (ServingTime, error)
+	kept    func() bool // ends the wait for the end of the context
+}
+
+// A ServingTime is what the threads of a server did, summed over them; see package serving.
+type ServingTime struct {
+	Busy  float64 // s: in calls at files, and outside of them; not those in which they wait
+	Calls float64 // s: in calls at files
+	Count float64 // of these calls
 }
 
 // Counting returns the block devices of this host whose counters see the I/O on path, or nil.
 func Counting(path string) []string { return thisHost.devices(path) }
 
 // Explain is Start for an explained trial: the fact stages has the stages of its I/Os, and each clock that could be read the values
-// iotax.ValueStage. All clocks are counters that the kernels and QEMU keep anyway; each is read once before and once after the
-// trial, so that they must not have a ramp.
+// iotax.ValueStage. Clocks are counters that the kernels and QEMU keep anyway, read once before and once after the
+// trial, so that it must not have a ramp. Servers of shares have none: their system calls are measured during the trial.
 func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -131,6 +146,19 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 	}
 	w.stages = w.wayOf(t)
 	w.stages.begin = w.readStages(ctx)
+	if s := w.stages; s.serving != nil {
+		err := errors.New("the server’s system calls are not measured")
+		var stop func() (ServingTime, error)
+		if k.Serving != nil {
+			stop, err = k.Serving(s.serving)
+		}
+		s.lacks(clockServing, err)
+		s.lacks(clockCalls, err)
+		if err == nil {
+			s.stop = sync.OnceValues(stop)
+			s.kept = context.AfterFunc(ctx, func() { _, _ = s.stop() }) // an interrupted trial has no Stop
+		}
+	}
 	return w, nil
 }
 
@@ -167,15 +195,26 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 			add("network and NFS server", "", "")
 			return s
 		}
-		add("network, NFS server and its file system", clockDevice, device)
-	case share != "":
-		server := map[string]string{"virtiofs": "virtiofsd", "9p": "QEMU's 9p server", "sshfs": "sftp-server"}[share]
-		if server == "" {
-			server = "the server of " + share
+		if s.serving = servers(t); s.serving == nil {
+			add("network, NFS server and its file system", clockDevice, device)
+			break
 		}
+		add("network and wake-up", clockServing, "")
+		add("NFS server", clockCalls, "")
+		add("host file system", clockDevice, device)
+	case share != "":
 		add(at+"file system", "fuse", "Linux keeps no times of the requests of "+share+"; tracing them in the guest would show the end of this stage")
-		add("queue and wake-up", "serving", server+" counts no times; tracing its system calls would show when it begins")
-		add(server+" and its file system", clockDevice, device)
+		switch s.serving = servers(t); {
+		case s.serving == nil:
+			add("queue, server and its file system", clockDevice, device)
+		case share == "9p": // QEMU's threads do other things too
+			add("queue, wake-up and QEMU’s 9p server", clockCalls, "")
+			add("host file system", clockDevice, device)
+		default:
+			add("queue and wake-up", clockServing, "")
+			add("virtiofsd", clockCalls, "")
+			add("host file system", clockDevice, device)
+		}
 	case guest:
 		s.query.Device, s.disk = facts[iotax.FactDeviceName], facts[iotax.FactDiskSerial]
 		bus := facts[iotax.FactDiskBus]
@@ -207,6 +246,23 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 	}
 	add("device", "", "")
 	return s
+}
+
+// servers returns a function that lists the processes on this host that serve a share, or nil if there are none: QEMU for 9p, else those
+// besides QEMU. sshfs has none, because sftp-server waits for requests by the same call by which it reads files.
+func servers(t *iotax.Target) func() []int {
+	pids := func() (all []int) {
+		for label, pids := range t.Processes() {
+			if (label == "qemu") == (t.Place.Facts[iotax.FactShareType] == "9p") {
+				all = append(all, pids...)
+			}
+		}
+		return all
+	}
+	if t.Place.Facts[iotax.FactShareType] == "sshfs" || len(pids()) == 0 {
+		return nil
+	}
+	return pids
 }
 
 func noDevice(name string) string {
@@ -274,10 +330,24 @@ func (s *stages) lacks(clock string, err error) {
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
 	end := w.readStages(ctx)
+	add := func(name string, value float64, unit string) {
+		seen.Values = append(seen.Values, iotax.Value{Name: name, Value: value, Unit: unit})
+	}
+	if s.stop != nil {
+		s.kept()
+		t, err := s.stop()
+		s.lacks(clockServing, err)
+		s.lacks(clockCalls, err)
+		if err == nil {
+			add(iotax.ValueStage(clockServing, iotax.StageBelow), t.Busy, iotax.Seconds)
+			add(iotax.ValueStage(clockCalls, iotax.StageBelow), t.Calls, iotax.Seconds)
+			add(iotax.ValueStage(clockCalls, iotax.StageRequests), t.Count, iotax.Count)
+		}
+	}
 	for i := range s.all {
 		x := &s.all[i]
 		a, b := s.begin[x.End], end[x.End]
-		if x.End == "" || x.Missing != "" {
+		if x.End == "" || x.Missing != "" || x.End == clockServing || x.End == clockCalls {
 			continue
 		}
 		if a == nil || b == nil {
@@ -289,12 +359,9 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 			share = ownShare(seen.Values)
 		}
 		p := b.since(*a, share)
-		for _, v := range []struct {
-			what, unit string
-			value      float64
-		}{{iotax.StageBelow, iotax.Seconds, p.Time}, {iotax.StageRequests, iotax.Count, p.Requests}, {iotax.StageHanded, iotax.Count, p.Handed}} {
-			seen.Values = append(seen.Values, iotax.Value{Name: iotax.ValueStage(x.End, v.what), Value: v.value, Unit: v.unit})
-		}
+		add(iotax.ValueStage(x.End, iotax.StageBelow), p.Time, iotax.Seconds)
+		add(iotax.ValueStage(x.End, iotax.StageRequests), p.Requests, iotax.Count)
+		add(iotax.ValueStage(x.End, iotax.StageHanded), p.Handed, iotax.Count)
 	}
 	text, err := json.Marshal(s.all)
 	if err != nil {

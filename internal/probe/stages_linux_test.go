@@ -77,7 +77,11 @@ func TestNFSClocks(t *testing.T) {
 // stagesOf returns the stages and values of a trial in which do runs.
 func stagesOf(t *testing.T, target *iotax.Target, do func()) (stages []iotax.Stage, values map[string]float64) {
 	t.Helper()
-	var k Watcher
+	return stagesBy(t, &Watcher{}, target, do)
+}
+
+func stagesBy(t *testing.T, k *Watcher, target *iotax.Target, do func()) (stages []iotax.Stage, values map[string]float64) {
+	t.Helper()
 	w, err := k.Explain(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
@@ -163,12 +167,73 @@ func TestStagesOfGuests(t *testing.T) {
 	}
 	share := map[string]string{iotax.FactShareType: "virtiofs"}
 	stages, _ = stagesOf(t, &iotax.Target{Machine: counting, Place: iotax.Place{Facts: share}}, func() {})
-	if names(stages) != "guest file system > fuse | queue and wake-up > serving | virtiofsd and its file system > device | device > " || !strings.Contains(stages[1].Missing, "tracing its system calls") {
+	if names(stages) != "guest file system > fuse | queue, server and its file system > device | device > " || !strings.Contains(stages[0].Missing, "tracing them in the guest") {
 		t.Errorf("%+v", stages)
 	}
 	nfs := map[string]string{iotax.FactShareType: "nfs", iotax.FactFilesystemMount: "/none"}
 	stages, _ = stagesOf(t, &iotax.Target{Machine: counting, Place: iotax.Place{Facts: nfs, Backing: "/"}}, func() {})
 	if !strings.HasPrefix(names(stages), "guest above the NFS client > nfs-client | NFS client > nfs-server | network, NFS server") || stages[0].Missing != "its counters could not be read" {
 		t.Errorf("%+v", stages)
+	}
+}
+
+// The server of a share is measured, if it may be.
+func TestStagesOfServers(t *testing.T) {
+	at := func(share string, labels ...string) *iotax.Target {
+		return &iotax.Target{Machine: guest{there, nil}, Place: iotax.Place{Path: "/x", Backing: "/", Facts: map[string]string{iotax.FactShareType: share}},
+			Serving: []func() map[string][]int{func() map[string][]int {
+				all := map[string][]int{}
+				for i, l := range labels {
+					all[l] = []int{os.Getpid() + i}
+				}
+				return all
+			}}}
+	}
+	var measured []int
+	stops := 0
+	k := &Watcher{Serving: func(pids func() []int) (func() (ServingTime, error), error) {
+		measured = pids()
+		return func() (ServingTime, error) { stops++; return ServingTime{2, 1.5, 300}, nil }, nil
+	}}
+	for _, x := range []struct {
+		target *iotax.Target
+		want   string
+		pids   int
+	}{
+		{at("virtiofs", "virtiofsd"), "guest file system > fuse | queue and wake-up > serving | virtiofsd > calls | host file system > device | device > ", 1},
+		{at("virtiofs", "virtiofsd", "qemu"), "guest file system > fuse | queue and wake-up > serving | virtiofsd > calls | host file system > device | device > ", 1},
+		{at("9p", "qemu"), "guest file system > fuse | queue, wake-up and QEMU’s 9p server > calls | host file system > device | device > ", 1},
+		{at("nfs", "qemu", "ganesha"), "guest above the NFS client > nfs-client | NFS client > nfs-server | network and wake-up > serving | NFS server > calls | host file system > device | device > ", 1},
+		{at("sshfs", "sftp-server"), "guest file system > fuse | queue, server and its file system > device | device > ", 0},
+	} {
+		measured = nil
+		stages, v := stagesBy(t, k, x.target, func() {})
+		if names(stages) != x.want || len(measured) != x.pids {
+			t.Errorf("%s, want %s; %v", names(stages), x.want, measured)
+		}
+		if x.pids > 0 && (v[iotax.ValueStage(clockServing, iotax.StageBelow)] != 2 || v[iotax.ValueStage(clockCalls, iotax.StageBelow)] != 1.5 || v[iotax.ValueStage(clockCalls, iotax.StageRequests)] != 300) {
+			t.Errorf("%v", v)
+		}
+	}
+	for _, k := range []*Watcher{{}, {Serving: func(func() []int) (func() (ServingTime, error), error) { return nil, errors.New("not permitted") }},
+		{Serving: func(func() []int) (func() (ServingTime, error), error) {
+			return func() (ServingTime, error) { return ServingTime{}, errors.New("not permitted") }, nil
+		}}} {
+		stages, v := stagesBy(t, k, at("virtiofs", "virtiofsd"), func() {})
+		if _, ok := v[iotax.ValueStage(clockServing, iotax.StageBelow)]; ok || stages[1].Missing == "" || stages[2].Missing == "" || k.Serving != nil && stages[2].Missing != "not permitted" {
+			t.Errorf("%+v", stages)
+		}
+	}
+	// An interrupted trial has no Stop.
+	stops = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := k.Explain(ctx, at("virtiofs", "virtiofsd")); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for end := time.Now().Add(5 * time.Second); stops == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if stops != 1 {
+		t.Errorf("stopped %d times", stops)
 	}
 }

@@ -77,6 +77,10 @@ type usage struct {
 // itself did not run: the value paused (s) and the fact of that name cover Start to Stop, the fact paused.before covers the time
 // since the previous watch. It must be used from one goroutine.
 type Watcher struct {
+	// Serving measures the threads of the processes that pids lists, until stop. Without it, and if it fails, the stages of a
+	// server are not known.
+	Serving func(pids func() []int) (stop func() (ServingTime, error), err error)
+
 	last   map[string]reading // by the name of the machine
 	pauses pauses
 }

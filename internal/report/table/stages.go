@@ -112,7 +112,7 @@ func StagesFoot(x report.Explanation, counted string) (out []string) {
 			out = append(out, fmt.Sprintf("%s: the end of the stage “%s” is not known%s.", e.Target, m.Stage, why))
 		}
 		if e.Rest.N > 0 {
-			out = append(out, fmt.Sprintf("%s: %s are not explained. Time that no I/O waited for was counted, such as read-ahead, write-back, or the parts of a split request that ran at the same time.",
+			out = append(out, fmt.Sprintf("%s: %s are not explained. Time that no I/O waited for was counted, such as read-ahead, write-back, the parts of a split request that ran at the same time, or slower requests of other processes at the device.",
 				e.Target, format.Number(e.Rest, iotax.Seconds)))
 		}
 	}

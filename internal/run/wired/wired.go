@@ -15,6 +15,7 @@ import (
 	"iotax/internal/machine/host"
 	"iotax/internal/plan"
 	"iotax/internal/probe"
+	"iotax/internal/probe/serving"
 	"iotax/internal/rules/check"
 	"iotax/internal/run"
 	"iotax/internal/run/progress"
@@ -30,7 +31,16 @@ import (
 func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress, verbose bool) run.Deps {
 	cache := iotax.CacheDir()
 	here := host.Local()
-	var watcher probe.Watcher
+	watcher := probe.Watcher{Serving: func(pids func() []int) (func() (probe.ServingTime, error), error) {
+		stop, err := serving.Start(pids)
+		if err != nil {
+			return nil, err
+		}
+		return func() (probe.ServingTime, error) {
+			t, err := stop()
+			return probe.ServingTime{Busy: t.Busy + t.Calls, Calls: t.Calls, Count: t.Count}, err
+		}, nil
+	}}
 	settle := sync.OnceFunc(func() {
 		giveBack()
 		debug.SetGCPercent(25) // from here on, save memory at the cost of more garbage collection

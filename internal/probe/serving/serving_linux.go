@@ -1,0 +1,274 @@
+package serving
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// What a thread does.
+const (
+	waiting = iota // in a call that waits for requests or for other threads
+	busy           // outside of system calls, or in one of no other kind
+	inFile         // in a call at a file
+)
+
+// waits are the calls in which a server waits. Reads of a server's sockets, pipes and eventfds wait; those of its files are
+// preads.
+var waits = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX,
+	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM,
+	unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RESTART_SYSCALL,
+	unix.SYS_EXIT, unix.SYS_EXIT_GROUP} // a thread that ended is not busy
+
+var fileCalls = []int{unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_FSYNC,
+	unix.SYS_FDATASYNC, unix.SYS_SYNC_FILE_RANGE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE}
+
+const (
+	mostProcesses = 256
+	mostThreads   = 8192
+	// refresh is how often processes that began since are looked for.
+	refresh = 200 * time.Millisecond
+)
+
+// A thread is the value of a thread in the kernel's map. Since is of CLOCK_MONOTONIC, in ns, and the state lasts since then.
+type thread struct {
+	Since, State       uint64
+	Busy, Calls, Count uint64 // ns, ns, 1
+}
+
+// Offsets in a thread, and its size.
+const (
+	atSince = 8 * iota
+	atState
+	atBusy
+	atCalls
+	atCount
+	threadSize
+)
+
+// Start measures the processes that pids lists, until stop. It needs root, or CAP_BPF and CAP_PERFMON.
+func Start(pids func() []int) (stop func() (Times, error), err error) {
+	const op = "measure a server by its system calls"
+	var undo []func() error
+	closeAll := func() {
+		for _, f := range undo {
+			_ = f()
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+			err = fmt.Errorf("%s: %w", op, err)
+		}
+	}()
+	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; loading reports it
+	processes, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_pids", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: mostProcesses})
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, processes.Close)
+	threads, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_threads", Type: ebpf.Hash, KeySize: 8, ValueSize: threadSize, MaxEntries: mostThreads})
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, threads.Close)
+	add := func() error {
+		for _, pid := range pids() {
+			if err := processes.Put(uint32(pid), uint32(1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := add(); err != nil {
+		return nil, err
+	}
+	for name, code := range map[string]asm.Instructions{"sys_enter": atEntry(processes.FD(), threads.FD()), "sys_exit": atReturn(processes.FD(), threads.FD())} {
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "iotax_" + name, Type: ebpf.RawTracepoint, License: "Apache-2.0", Instructions: code})
+		if err != nil {
+			return nil, err
+		}
+		undo = append(undo, p.Close)
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p})
+		if err != nil {
+			return nil, err
+		}
+		undo = append(undo, l.Close)
+	}
+	end, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(refresh)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				ended <- nil
+				return
+			case <-tick.C:
+				if err := add(); err != nil {
+					ended <- err
+					return
+				}
+			}
+		}
+	}()
+	return func() (t Times, err error) {
+		defer closeAll()
+		close(end)
+		if err = <-ended; err == nil {
+			t, err = sum(threads)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w", op, err)
+		}
+		return t, err
+	}, nil
+}
+
+// sum adds the threads up. What a thread is doing counts until now.
+func sum(threads *ebpf.Map) (t Times, err error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return t, err
+	}
+	var id uint64
+	var x thread
+	n := 0
+	all := threads.Iterate()
+	for all.Next(&id, &x) {
+		n++
+		d := max(0, float64(now.Nano()-int64(x.Since)))
+		b, c := float64(x.Busy), float64(x.Calls)
+		switch x.State {
+		case busy:
+			b += d
+		case inFile:
+			c += d
+		}
+		t.Busy, t.Calls, t.Count = t.Busy+b/1e9, t.Calls+c/1e9, t.Count+float64(x.Count)
+	}
+	switch {
+	case all.Err() != nil:
+		return t, all.Err()
+	case n == 0:
+		return t, errors.New("it made no system call")
+	case n >= mostThreads:
+		return t, fmt.Errorf("it has more than %d threads", mostThreads)
+	}
+	return t, nil
+}
+
+// lookUp are the common instructions: they leave the programs for other processes, set R7 to the thread's key, R8 to the time, and
+// R0 to the thread's value or 0. They keep R9.
+func lookUp(processes, threads int) asm.Instructions {
+	return asm.Instructions{
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.Mov.Reg(asm.R7, asm.R0),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.StoreMem(asm.RFP, -4, asm.R0, asm.Word),
+		asm.LoadMapPtr(asm.R1, processes),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -4),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.FnKtimeGetNs.Call(),
+		asm.Mov.Reg(asm.R8, asm.R0),
+		asm.StoreMem(asm.RFP, -16, asm.R7, asm.DWord),
+		asm.LoadMapPtr(asm.R1, threads),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -16),
+		asm.FnMapLookupElem.Call(),
+	}
+}
+
+// create are the instructions that make the value of a thread that was not seen before, in state R9, and end the program.
+func create(threads int) asm.Instructions {
+	const value = -16 - threadSize
+	return asm.Instructions{
+		asm.StoreMem(asm.RFP, value+atSince, asm.R8, asm.DWord).WithSymbol("create"),
+		asm.StoreMem(asm.RFP, value+atState, asm.R9, asm.DWord),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, value+atBusy, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, value+atCalls, asm.R1, asm.DWord),
+		asm.StoreMem(asm.RFP, value+atCount, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, threads),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, -16),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, value),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("out"),
+		asm.Return(),
+	}
+}
+
+// account are the instructions that add the time since the last event to the field of the state that it had, and begin state R9.
+func account() asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(asm.R1, asm.R0, atSince, asm.DWord),
+		asm.Mov.Reg(asm.R2, asm.R8),
+		asm.Sub.Reg(asm.R2, asm.R1),
+		asm.LoadMem(asm.R1, asm.R0, atState, asm.DWord),
+		asm.JEq.Imm(asm.R1, waiting, "begin"),
+		asm.JEq.Imm(asm.R1, inFile, "file"),
+		asm.LoadMem(asm.R3, asm.R0, atBusy, asm.DWord),
+		asm.Add.Reg(asm.R3, asm.R2),
+		asm.StoreMem(asm.R0, atBusy, asm.R3, asm.DWord),
+		asm.Ja.Label("begin"),
+		asm.LoadMem(asm.R3, asm.R0, atCalls, asm.DWord).WithSymbol("file"),
+		asm.Add.Reg(asm.R3, asm.R2),
+		asm.StoreMem(asm.R0, atCalls, asm.R3, asm.DWord),
+		asm.LoadMem(asm.R3, asm.R0, atCount, asm.DWord),
+		asm.Add.Imm(asm.R3, 1),
+		asm.StoreMem(asm.R0, atCount, asm.R3, asm.DWord),
+		asm.StoreMem(asm.R0, atSince, asm.R8, asm.DWord).WithSymbol("begin"),
+		asm.StoreMem(asm.R0, atState, asm.R9, asm.DWord),
+		asm.Ja.Label("out"),
+	}
+}
+
+// atEntry returns the program for sys_enter(regs, number).
+func atEntry(processes, threads int) asm.Instructions {
+	code := asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord)}
+	for _, nr := range fileCalls {
+		code = append(code, asm.JEq.Imm(asm.R6, int32(nr), "is-file"))
+	}
+	for _, nr := range slices.Concat(waits, olderWaits) {
+		code = append(code, asm.JEq.Imm(asm.R6, int32(nr), "is-wait"))
+	}
+	code = append(code,
+		asm.Mov.Imm(asm.R9, busy), asm.Ja.Label("known"),
+		asm.Mov.Imm(asm.R9, inFile).WithSymbol("is-file"), asm.Ja.Label("known"),
+		asm.Mov.Imm(asm.R9, waiting).WithSymbol("is-wait"))
+	common := lookUp(processes, threads)
+	common[0] = common[0].WithSymbol("known")
+	code = append(code, common...)
+	code = append(code, asm.JEq.Imm(asm.R0, 0, "create"))
+	return append(append(code, account()...), create(threads)...)
+}
+
+// interrupted are the results of a call that a signal ended and that is made again: -EINTR, and the kernel's ERESTARTSYS,
+// ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped in between still waits.
+var interrupted = []int32{-int32(unix.EINTR), -512, -513, -514, -516}
+
+// atReturn returns the program for sys_exit(regs, result).
+func atReturn(processes, threads int) asm.Instructions {
+	code := asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord), asm.Mov.Imm(asm.R9, waiting)}
+	for _, result := range interrupted {
+		code = append(code, asm.JEq.Imm(asm.R6, result, "known"))
+	}
+	code = append(code, asm.Mov.Imm(asm.R9, busy))
+	common := lookUp(processes, threads)
+	common[0] = common[0].WithSymbol("known")
+	code = append(code, common...)
+	code = append(code, asm.JEq.Imm(asm.R0, 0, "create"))
+	return append(append(code, account()...), create(threads)...)
+}
