@@ -1,16 +1,16 @@
-// Command alphatable computes the simulated constants of package stat and writes them as JSON:
-// go generate ./stat. It takes some minutes; the result is checked in with the seed that made it.
+// Command alphatable computes the simulated constants of package stat and writes them as JSON. Run it with go generate
+// ./stat. It takes some minutes. The result is checked in with its seed.
 //
-// α′ of a set of looks is the largest α, in steps of 0.002, at which a study of normal log ratios that
-// stops at the first look whose interval is narrow enough covers the true ratio in 95 % of studies, at
-// the worst ratio of noise to precision. The interval is stat.Hull itself. One pass over the same
-// noise serves all sets of looks, which only differ in where they look.
+// A schedule is the set of rounds at which interim analyses are made. Its α′ is the largest α, in steps of 0.002, at which a
+// study covers the true ratio with a probability of 95 %, at the worst ratio of noise to precision. The study has normal log
+// ratios and stops at the first analysis whose interval is narrow enough. The interval is stat.Hull itself. All schedules
+// share one pass over the same noise.
 //
-// The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so that noise
-// which the arms share leaves the two log ratios of a pair correlated. For noise whose correlation falls
-// off as e^(−t/τ) and short trials s apart, that is u(1−u)/2 with u = e^(−s/τ), 1/8 at most; windows that fill
-// most of the time make it 0.2 at most, for noise that lasts about as long as a trial (statsim has a test of
-// it). Trials have noise of their own as well, which dilutes it. The table is made for 0.15.
+// The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so noise that the arms share
+// correlates the two log ratios of a pair. For noise whose correlation decays as e^(−t/τ), and short trials s apart, this
+// correlation is u(1−u)/2 with u = e^(−s/τ), which is at most 1/8. If the windows fill most of the time, it is at most 0.2,
+// for noise that lasts about as long as a trial (a test of statsim verifies it). Trials also have independent noise, which
+// lowers the correlation. The table is computed for 0.15.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 
 const (
 	target   = stat.Confidence
-	maxFirst = 30 // later first looks use the last row
+	maxFirst = 30 // later first analyses use the last row
 	maxLast  = 60
 	maxLooks = 5
 
@@ -86,7 +86,7 @@ func source(studies int, seed uint64) []byte {
 	return b.Bytes()
 }
 
-// levels is the quantile of the least share that remains within two groups.
+// levels returns the DiagnosticAlpha quantile of the smallest share that remains within two groups of n normal values.
 func levels(n, samples int, seed uint64) float64 {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	within := make([]float64, samples)
@@ -101,14 +101,14 @@ func levels(n, samples int, seed uint64) float64 {
 	return within[int(stat.DiagnosticAlpha*float64(samples))]
 }
 
-// firsts and lasts are the bounds that are tried. Between them α′ changes by less than its steps.
+// firsts and lasts return the first and last rounds to simulate. Between them, α′ changes by less than its step.
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {
 	return []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 30, 40, maxLast}
 }
 
-// A plan is a set of looks.
+// A plan is a schedule of interim analyses.
 type plan struct {
 	first int
 	looks []int
@@ -126,7 +126,7 @@ func plans() []plan {
 	return ps
 }
 
-// noises are the standard deviations of the log ratios, in units of the half width asked for.
+// noises returns the standard deviations of the log ratios, in units of the requested half width.
 func noises() []float64 {
 	var ns []float64
 	for s := .02; s < 9; s *= 1.2 {
@@ -135,7 +135,7 @@ func noises() []float64 {
 	return ns
 }
 
-// alphas returns the table, by first look and number of looks; 0 where there are none.
+// alphas returns the table by first analysis and number of analyses. 0 means that there is no such schedule.
 func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	ps := plans()
 	best := make([]float64, len(ps))
@@ -143,7 +143,7 @@ func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	for i := range open {
 		open[i] = i
 	}
-	// From 0.05 down: most sets are done after a few steps, and leave.
+	// Descend from 0.05: most schedules are finished after a few steps and are removed.
 	for step := 50; step > 0 && len(open) > 0; step -= 2 {
 		alpha := float64(step) / 1000
 		try := make([]plan, len(open))
@@ -170,13 +170,13 @@ func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	}
 	for first := 1; first <= maxFirst; first++ {
 		if !slices.Contains(firsts(), first) {
-			table[first] = table[first-1] // an earlier first look is the harder one
+			table[first] = table[first-1] // an earlier first analysis is the harder case
 		}
 	}
 	return table
 }
 
-// coverage returns for each set of looks the coverage at the worst noise.
+// coverage returns the coverage of each schedule at its worst noise.
 func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 	const chunk = 1000
 	sigmas := noises()
@@ -187,7 +187,7 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 		}
 	}
 	cols := len(sigmas) + 1
-	total := make([]int, len(ps)*cols) // misses by set and noise, as differences to the noise before
+	total := make([]int, len(ps)*cols) // misses by schedule and noise, as differences from the previous noise
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	work := make(chan int)
@@ -209,11 +209,11 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 					for n := range ns {
 						i, err := stat.Hull(d[:n], stat.Options{Alpha: alpha, Least: 2})
 						if err != nil {
-							panic(err) // no normal number is infinite
+							panic(err) // normal numbers are finite
 						}
 						enough[n] = 0
 						if i.Bounded() {
-							// Narrow enough for this many of the noises, which ascend.
+							// Narrow enough for this many of the noises, which are in ascending order.
 							enough[n], _ = slices.BinarySearch(sigmas, 2/math.Log(i.Hi/i.Lo))
 						}
 						miss[n] = i.Bounded() && !i.Contains(1)
@@ -228,7 +228,7 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 							if to <= from {
 								continue
 							}
-							if miss[n] { // with the noises from … to−1 the study ends here
+							if miss[n] { // at the noises from … to−1, the study ends here
 								m[from]++
 								m[to]--
 							}

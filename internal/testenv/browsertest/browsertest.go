@@ -1,5 +1,5 @@
-// Package browsertest opens pages in a real Chromium, for tests: what a page says on the console and asks the
-// network for, what sticks out of a window, and what is hard to read for some.
+// Package browsertest opens pages in a real Chromium for tests. It reports console messages, network requests, elements that
+// overflow the window, and accessibility problems.
 package browsertest
 
 import (
@@ -22,20 +22,20 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Shots is the directory that pictures of the pages are written to; "" is none.
+// Shots is the directory for screenshots of the pages; "" means no screenshots.
 var Shots = flag.String("shots", "", "write pictures of the pages into this directory")
 
-// A Tab is a page in a browser with a profile of its own, and all that it complained about or asked for.
+// A Tab is a page in a browser with its own profile. It records the page's console messages and requests.
 type Tab struct {
 	*testing.T
 	Ctx      context.Context
-	Expected func(message string) bool // complaints that belong to what is tried
+	Expected func(message string) bool // reports messages that the test expects
 
 	mu                 sync.Mutex
 	messages, requests []string
 }
 
-// Open starts a browser.
+// Open starts a browser. The browser ends with the test.
 func Open(t *testing.T) *Tab {
 	t.Helper()
 	path := ""
@@ -56,7 +56,7 @@ func Open(t *testing.T) *Tab {
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute) // seconds where nothing else runs
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute) // it takes seconds on an idle machine
 	t.Cleanup(cancel)
 	b := &Tab{T: t, Ctx: ctx, Expected: func(string) bool { return false }}
 	err := chromedp.Listen(ctx, func(ev any) {
@@ -84,7 +84,7 @@ func Open(t *testing.T) *Tab {
 	return b
 }
 
-// Call sends a command of the browser's protocol.
+// Call sends a command of the DevTools protocol.
 func Call[P, R any](b *Tab, cmd cdp.Command[P, R], params P) {
 	b.Helper()
 	if _, err := chromedp.Call(b.Ctx, cmd, params); err != nil {
@@ -92,7 +92,7 @@ func Call[P, R any](b *Tab, cmd cdp.Command[P, R], params P) {
 	}
 }
 
-// Act does an action to its end.
+// Act runs an action and waits until it is done.
 func Act[T any](b *Tab, a chromedp.Action[T]) T {
 	b.Helper()
 	v, err := chromedp.Run(b.Ctx, a)
@@ -102,16 +102,16 @@ func Act[T any](b *Tab, a chromedp.Action[T]) T {
 	return v
 }
 
-// To opens an address.
+// To opens a URL.
 func (b *Tab) To(url string) { b.Helper(); Act(b, chromedp.Navigate(url)) }
 
-// Eval returns what a script comes to, which must be a string or the promise of one.
+// Eval returns the result of a script. The result must be a string, or a promise of one.
 func (b *Tab) Eval(script string) string {
 	b.Helper()
 	return Act(b, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
 }
 
-// Until waits for a script to be true, also across pages.
+// Until waits until a script returns true, also if the page changes.
 func (b *Tab) Until(script string) {
 	b.Helper()
 	var last error
@@ -128,8 +128,8 @@ func (b *Tab) Until(script string) {
 	b.Fatalf("never true: %s (%v)\n%s", script, last, text)
 }
 
-// Quiet fails the test if the console has a message that is not expected, or if an address was asked for that
-// does not begin with base.
+// Quiet fails the test if the console has an unexpected message, or if the page requested a URL that does not start with
+// base.
 func (b *Tab) Quiet(base string) {
 	b.Helper()
 	b.mu.Lock()
@@ -149,13 +149,13 @@ func (b *Tab) Quiet(base string) {
 	}
 }
 
-// A Look is a way in which a page is read.
+// A Look is a window size and color scheme with which a page is tested.
 type Look struct {
 	Name, Scheme, Media string
 	Width, Height       int64
 }
 
-// Looks are the ways that every page must be fit for.
+// Looks lists the window sizes and color schemes that every page must support.
 var Looks = []Look{
 	{"light", "light", "", 1280, 900},
 	{"dark", "dark", "", 1280, 900},
@@ -164,10 +164,10 @@ var Looks = []Look{
 	{"small", "light", "", 320, 640},
 }
 
-// Print is the page on paper.
+// Print is the page as printed on paper.
 var Print = Look{"print", "light", "print", 794, 1123}
 
-// As sets the window's size, and what the reader prefers.
+// As sets the size of the window and the preferred color scheme.
 func (b *Tab) As(l Look) {
 	b.Helper()
 	b.size(l.Width, l.Height)
@@ -180,8 +180,9 @@ func (b *Tab) size(width, height int64) {
 	Call(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500})
 }
 
-// Readable fails the test if the page sticks out of the window sideways, or a text of it stands out less
-// than WCAG AA asks. least is how many texts there must be, so that the test looks at something.
+// Readable fails the test if the page overflows the window horizontally, if the contrast of a text is below WCAG AA, or if
+// an element has no accessible name. `least` is the minimum number of texts on the page, so that the test cannot pass on an
+// empty page.
 func (b *Tab) Readable(what string, least int) {
 	b.Helper()
 	if over := b.Eval(overflow); over != "" {
@@ -198,14 +199,14 @@ func (b *Tab) Readable(what string, least int) {
 //go:embed axe/axe.min.js
 var axe string
 
-// Objections is what axe finds against WCAG 2.1 A and AA and its best practices; "" is nothing.
+// Objections returns the violations of WCAG 2.1 A and AA and of best practices that axe finds, or "" if there are none.
 func (b *Tab) Objections() string {
 	b.Helper()
 	Act(b, chromedp.Evaluate[bool](axe+"; true"))
 	return b.Eval(objections)
 }
 
-// Shot takes a picture of what the window shows, if pictures are asked for.
+// Shot takes a screenshot of the window if -shots is set.
 func (b *Tab) Shot(name string) {
 	b.Helper()
 	if *Shots != "" {
@@ -213,7 +214,7 @@ func (b *Tab) Shot(name string) {
 	}
 }
 
-// ShotWhole takes a picture of the whole page, however high, if pictures are asked for.
+// ShotWhole takes a screenshot of the whole page, whatever its height, if -shots is set.
 func (b *Tab) ShotWhole(name string, width int64) {
 	b.Helper()
 	if *Shots != "" {
@@ -222,7 +223,7 @@ func (b *Tab) ShotWhole(name string, width int64) {
 	}
 }
 
-// Save writes a file beside the pictures.
+// Save writes a file to the directory of the screenshots.
 func (b *Tab) Save(name string, data []byte) {
 	b.Helper()
 	if err := os.WriteFile(filepath.Join(*Shots, name), data, 0o644); err != nil {
@@ -230,12 +231,12 @@ func (b *Tab) Save(name string, data []byte) {
 	}
 }
 
-// objections are what axe finds against WCAG 2.1 A and AA and its best practices.
+// objections runs axe and lists the violations of WCAG 2.1 A and AA and of best practices.
 const objections = `axe.run(document, {runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}).then(r =>
   r.passes.length < 15 ? "only " + r.passes.length + " rules had something to look at" :
   r.violations.map(v => v.id + " (" + v.impact + ") " + v.help + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + " " + (n.any[0]?.message ?? "")).join(" | ")).join("\n"))`
 
-// overflow names the elements that make the page scroll sideways.
+// overflow lists the elements that make the page scroll horizontally.
 const overflow = `(() => {
   const w = document.documentElement.clientWidth;
   if (document.documentElement.scrollWidth <= w && document.body.scrollWidth <= w) return "";
@@ -243,13 +244,13 @@ const overflow = `(() => {
     .slice(0, 5).map(e => e.tagName + "." + (e.getAttribute("class") || "") + " " + e.getBoundingClientRect().right).join("; ") || "body " + document.body.scrollWidth;
 })()`
 
-// nameless are fields, links and pictures that a screen reader could not name.
+// nameless lists elements that have no name for a screen reader.
 const nameless = `(() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, progress, table")].filter(e => {
   if (e.closest("[aria-hidden=true]") || e.tagName == "TABLE" && e.querySelector("thead th")) return false;
   return !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.labels && e.labels.length);
 }).slice(0, 5).map(e => e.outerHTML.slice(0, 80)).join("; "))()`
 
-// contrast names visible texts whose colour stands out less than WCAG AA asks (4.5, large text 3).
+// contrast lists visible texts with less contrast than WCAG AA requires (4.5; large text 3).
 const contrast = `(() => {
   const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return m.length < 4 ? [...m, 1] : m; };
   const lum = ([r, g, b]) => { const f = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4; return .2126 * f(r) + .7152 * f(g) + .0722 * f(b); };

@@ -22,7 +22,7 @@ var (
 	pictures = flag.String("pictures", "", "write the pictures of the list into this directory: scripts/pictures does")
 )
 
-// The pictures in the docs are taken by this test and no hand. Without a list it takes one of a page of its own.
+// This test takes the pictures in the docs. Without a list, it takes one picture of a page of its own.
 func TestPictures(t *testing.T) {
 	dir, lines := *pictures, []byte(nil)
 	if *list == "" {
@@ -50,7 +50,7 @@ func TestPictures(t *testing.T) {
 		}
 		b.As(l)
 		b.To(w[1])
-		// What shows only where a reader points is left out.
+		// Leave out elements that appear only under the pointer.
 		b.Eval(`document.querySelectorAll(".save").forEach(e => e.remove()); ""`)
 		y := 0.0
 		if len(w) > 4 {
@@ -62,7 +62,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		img, err := png.Decode(bytes.NewReader(shot.Data))
-		if err != nil || img.Bounds().Dx() != int(l.Width) || img.Bounds().Dy() != int(l.Height) || len(shot.Data) > 300<<10 { // a repository has to bear it
+		if err != nil || img.Bounds().Dx() != int(l.Width) || img.Bounds().Dy() != int(l.Height) || len(shot.Data) > 300<<10 { // larger files do not belong in the repository
 			t.Errorf("%s: %d bytes: %v", l.Name, len(shot.Data), err)
 			continue
 		}

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package engine starts real container engines for tests, each with a state of its own in a
-// temporary directory, and gives them an image that holds a shell and, where asked, fio.
+// Package engine starts real container engines for tests. Each has its state in its own temporary directory. The package
+// also makes images with a shell and, optionally, fio.
 package engine
 
 import (
@@ -19,28 +19,28 @@ import (
 	"time"
 )
 
-// An Engine is a container engine that runs for a test.
+// An Engine is a container engine that runs until the test ends.
 type Engine struct {
 	Name string // docker or podman
-	Host string // where it listens, as in DOCKER_HOST
-	Dir  string // all its state
+	Host string // URL at which it listens, as in DOCKER_HOST
+	Dir  string // directory of all its state
 
 	env []string
 	cli []string
 }
 
-// Docker starts dockerd without a bridge; it ends with the test.
+// Docker starts dockerd without a bridge. dockerd ends with the test.
 func Docker(t *testing.T) *Engine {
 	e := prepare(t, "docker", "dockerd", "containerd", "runc")
 	e.cli = []string{"docker", "--host", e.Host}
 	e.start(t, exec.Command("dockerd", "--iptables=false", "--ip-masq=false", "--ip-forward=false", "--bridge=none",
 		"--data-root", e.Dir+"/data", "--exec-root", e.Dir+"/exec", "--pidfile", e.Dir+"/pid", "--host", e.Host,
-		// Negative scores need a privilege that machines for tests may lack.
+		// Negative scores need a privilege that test machines may lack.
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--oom-score-adjust=0"))
 	return e
 }
 
-// Podman starts Podman's Docker-compatible service; it ends with the test.
+// Podman starts Podman's Docker-compatible service. It ends with the test.
 func Podman(t *testing.T) *Engine {
 	e := prepare(t, "podman", "podman", "conmon", "runc")
 	conf := e.Dir + "/containers.conf"
@@ -54,14 +54,14 @@ events_logger = "file"
 `), 0o600))
 	must(t, os.WriteFile(e.Dir+"/policy.json", []byte(`{"default": [{"type": "insecureAcceptAnything"}]}`), 0o600))
 	e.env = append(os.Environ(), "CONTAINERS_CONF="+conf)
-	// crun refuses machines that have both generations of control groups; runc does not.
+	// crun refuses machines with both cgroup versions. runc accepts them.
 	e.cli = []string{"podman", "--root", e.Dir + "/root", "--runroot", e.Dir + "/run", "--tmpdir", e.Dir + "/tmp",
 		"--cgroup-manager", "cgroupfs", "--runtime", "runc"}
 	e.start(t, exec.Command(e.cli[0], append(e.cli[1:], "system", "service", "--time=0", e.Host)...))
 	return e
 }
 
-// prepare makes the directory of an engine; a tool that is missing is told with its package.
+// prepare makes the directory of an engine. It skips the test if a tool is missing.
 func prepare(t *testing.T, name string, tools ...string) *Engine {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -84,7 +84,7 @@ func prepare(t *testing.T, name string, tools ...string) *Engine {
 	return e
 }
 
-// start starts the daemon and waits until it answers; the test's end ends it.
+// start starts the daemon and waits until it answers. The daemon ends with the test.
 func (e *Engine) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	log, err := os.Create(e.Dir + "/log")
@@ -108,7 +108,7 @@ func (e *Engine) start(t *testing.T, cmd *exec.Cmd) {
 			cmd.Process.Kill()
 			<-ended
 		}
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it started and left
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // child processes that it left
 	})
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(e.Host, "unix://"))
@@ -132,7 +132,7 @@ func (e *Engine) start(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// CLI runs the engine's own command and returns what it printed.
+// CLI runs the engine's command-line client and returns its output.
 func (e *Engine) CLI(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -148,7 +148,7 @@ func (e *Engine) CLI(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// unmountBelow unmounts what an engine left mounted below dir, the deepest first.
+// unmountBelow unmounts what an engine left mounted below dir, innermost first.
 func unmountBelow(t *testing.T, dir string) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
@@ -165,7 +165,7 @@ func unmountBelow(t *testing.T, dir string) {
 	}
 }
 
-// Load gives the engine an image of that name, made of the host's busybox and, if asked, fio.
+// Load loads an image with the host's busybox, and with fio if fio is true, into the engine.
 func (e *Engine) Load(t *testing.T, name string, fio bool) {
 	t.Helper()
 	file := filepath.Join(e.Dir, "image.tar")
@@ -181,15 +181,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// String names the engine and where it listens.
+// String returns the name of the engine and its URL.
 func (e *Engine) String() string { return fmt.Sprintf("%s at %s", e.Name, e.Host) }
 
-// Words are the words of a command line that speaks to the engine, which needs nothing else.
+// Words returns the start of a command line that connects to the engine. It needs no environment variables.
 func (e *Engine) Words() []string {
 	return []string{e.Name, map[string]string{"docker": "--host", "podman": "--url"}[e.Name], e.Host}
 }
 
-// CLIFirst is CLI's first word.
+// CLIFirst returns the first word of CLI's output.
 func (e *Engine) CLIFirst(t *testing.T, args ...string) string {
 	t.Helper()
 	words := strings.Fields(e.CLI(t, args...))

@@ -20,14 +20,14 @@ import (
 	"strings"
 )
 
-// Content is what an image has beside a static busybox under all its names.
+// Content describes what an image contains in addition to a static busybox with all its applets.
 type Content struct {
 	Fio      bool              // this host's fio, with the libraries it needs
-	Programs map[string]string // static programs of this host, by their path in the image, which has no leading slash
-	Command  []string          // that its containers run; empty is a shell
+	Programs map[string]string // static programs of this host, by path in the image, without a leading slash
+	Command  []string          // command of its containers; a shell if empty
 }
 
-// WriteImage writes an image of one layer as docker save would. Docker, Podman and containerd load it.
+// WriteImage writes an image with one layer in the format of docker save. Docker, Podman and containerd can load it.
 func WriteImage(file, name string, has Content) error {
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
@@ -69,7 +69,7 @@ func WriteImage(file, name string, has Content) error {
 	return writeArchive(file, name, layer.Bytes(), has.Command)
 }
 
-// writeArchive puts the layer into an archive of the form that docker save writes.
+// writeArchive writes the layer to an archive in the format of docker save.
 func writeArchive(file, name string, layer []byte, command []string) (err error) {
 	sum := func(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
 	diff := sum(layer)
@@ -107,7 +107,7 @@ func writeArchive(file, name string, layer []byte, command []string) (err error)
 	return w.Close()
 }
 
-// A rootfs writes the files of a root file system; the first error stays.
+// A rootfs writes the files of a root file system. It keeps the first error.
 type rootfs struct {
 	w    *tar.Writer
 	made map[string]bool
@@ -149,7 +149,7 @@ func (r *rootfs) copy(name, from string) {
 	r.file(name, b, 0o755)
 }
 
-// program copies a program of this host and its libraries, with the loader's cache that finds them.
+// program copies a program of this host, its libraries, and the loader's cache of their paths.
 func (r *rootfs) program(name string) error {
 	from, err := exec.LookPath(path.Base(name))
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *rootfs) program(name string) error {
 	return r.loaderCache()
 }
 
-// loaderCache makes /etc/ld.so.cache as ldconfig would inside.
+// loaderCache writes an etc/ld.so.cache that ldconfig makes on this host.
 func (r *rootfs) loaderCache() error {
 	f, err := os.CreateTemp("", "iotax-ld-*")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Fiotables writes fio/tables.json: the options that the installed fio knows, and what a clone of fio's repository
-// shows of other versions and builds.
+// Command fiotables writes fio/tables.json: the options of the installed fio, and those of other versions and builds, from a
+// clone of fio's repository.
 package main
 
 import (
@@ -21,14 +21,14 @@ type option struct {
 	Default             string   `json:",omitempty"`
 }
 
-// tables is what package fio reads.
+// tables is the JSON that package fio reads.
 type tables struct {
 	Fio       string            // the latest version
-	Options   []option          // of the installed fio
-	Elsewhere []option          // that other builds and later versions have
-	Since     map[string]string // the version in which an option appeared, if that was after the first
-	// Forms are how fio 3.33 reads the value of each option, and the words that it or a later version takes in some build.
-	// Options of an engine are named after the file in engines/ that has them.
+	Options   []option          // options of the installed fio
+	Elsewhere []option          // options of other builds and later versions
+	Since     map[string]string // the version that introduced an option, if it was later than the first
+	// Forms describes how fio 3.33 reads the value of each option, and the values that it or a later version accepts in some
+	// build. The key of an engine's option starts with the name of its file in engines/.
 	Forms   map[string]*form
 	Engines map[string]string // all engines that a version of fio had, with their files in engines/
 }
@@ -53,16 +53,16 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	b = entry.ReplaceAll(b, []byte("$1\n$2")) // an entry a line
+	b = entry.ReplaceAll(b, []byte("$1\n$2")) // one entry per line
 	if err := os.WriteFile(os.Args[2], append(bytes.TrimSpace(b), '\n'), 0o666); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// entry is the end of an entry of a table and the beginning of the next.
+// entry matches the end of a table entry and the start of the next.
 var entry = regexp.MustCompile(`([}"],|[\[{])(\{"Name"|"[a-z0-9][\w/-]*":[{"])`)
 
-// fio answers help with exit status 1, so only the output tells.
+// fio returns the output of the installed fio. Help exits with status 1, so only missing output is an error.
 func fio(args ...string) string {
 	out, err := exec.Command("fio", args...).Output()
 	if len(out) == 0 {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A form is how fio reads the value of an option.
+// A form describes how fio reads the value of an option.
 type form struct {
 	Kind                     string
 	Time, Seconds, Pow2, Any bool     `json:",omitempty"`
@@ -28,11 +28,11 @@ var (
 	lengthOf    = regexp.MustCompile(`\.maxlen\s*=\s*(\w+)`)
 )
 
-// lengths are the constants of fio's source that bound lists and strings.
+// lengths maps constants of fio's source, which limit lists and strings, to their values.
 var lengths = map[string]int{"PATH_MAX": 4096, "FIO_IO_U_LIST_MAX_LEN": 20}
 
-// readForms adds the forms of the options in a file of fio's source. An option that it has already keeps its
-// form and gets the values that this file adds.
+// readForms adds the forms of the options in a file of fio's source. If forms already contains an option, readForms only
+// adds the new values.
 func readForms(forms map[string]*form, engine, source string) {
 	for _, text := range optionStart.Split(source, -1)[1:] {
 		text, _, _ = strings.Cut(text, "\n\t},")
@@ -64,22 +64,22 @@ func readForms(forms map[string]*form, engine, source string) {
 	}
 }
 
-// types are the words that fio's help has for them.
+// types maps the types to their names in fio's help.
 var types = map[string]string{
 	"STR": "string", "STR_ULL": "string", "STR_MULTI": "string with possible k/m/g postfix", "STR_VAL": "string", "STR_VAL_TIME": "string with time postfix",
 	"STR_STORE": "string", "RANGE": "one to three ranges", "INT": "integer value", "ULL": "integer value", "BOOL": "boolean value",
 	"FLOAT_LIST": "list of floating point values separated by ':'", "STR_SET": "empty or boolean value",
 }
 
-// An option is a struct whose name and type stand within the same braces.
+// block matches an option: a struct with its name and type within the same braces.
 var block = regexp.MustCompile(`\.name\s*=\s*"([^"]+)",([^{}]*?)\.type\s*=\s*FIO_OPT_(\w+)([^{}]*)`)
 var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 
-// The options of other builds than the installed one are those of this version and later ones.
+// base is the first version whose options, and those of later versions, can be options of other builds.
 const base = "3.33"
 
-// versions reads the release tags of a clone of fio's repository: options.c and engines/*.c of each. have are the
-// options that the installed fio has.
+// versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the options of
+// the installed fio.
 func versions(repo string, have []option) tables {
 	git := func(args ...string) string {
 		out, err := exec.Command("git", append([]string{"-C", repo}, args...)...).Output()
@@ -137,7 +137,7 @@ func versions(repo string, have []option) tables {
 	}
 	t := tables{Fio: versions[len(versions)-1], Since: since, Forms: forms, Engines: engines}
 	maps.DeleteFunc(since, func(_, v string) bool { return v == "" })
-	delete(engines, "engine_name") // of the example
+	delete(engines, "engine_name") // from the example engine
 	for _, name := range slices.Sorted(maps.Keys(late)) {
 		if !slices.ContainsFunc(have, func(o option) bool { return o.Name == name }) {
 			t.Elsewhere = append(t.Elsewhere, late[name])
@@ -149,7 +149,7 @@ func versions(repo string, have []option) tables {
 	return t
 }
 
-// compare orders versions by their numbers.
+// compare compares versions number by number.
 func compare(a, b string) int {
 	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), func(x, y string) int {
 		m, _ := strconv.Atoi(x)

@@ -1,4 +1,4 @@
-// Package guesttest gives tests what they need to boot real guests.
+// Package guesttest provides what tests need to boot real guests.
 package guesttest
 
 import (
@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// CacheDir is the cache that tests share between packages and runs, so that a kernel is fetched
-// and unpacked once.
+// CacheDir returns the cache that tests of all packages share, so that a kernel is downloaded and unpacked only once.
 func CacheDir(t testing.TB) string {
 	t.Helper()
 	user, err := os.UserCacheDir()
@@ -25,11 +24,11 @@ var (
 	built = map[string]string{}
 )
 
-// Init builds a small static init and returns its path. Tests that have linked cgo or the race
-// detector in cannot boot themselves.
+// Init builds a small static init and returns its path. Test binaries that are linked with cgo or the race detector cannot
+// boot as init.
 func Init(t testing.TB) string { return program(t, "init") }
 
-// Root builds the init of an initramfs that goes on to the root file system on the first disk.
+// Root builds the init of an initramfs that switches to the root file system on the first disk.
 func Root(t testing.TB) string { return program(t, "root") }
 
 func program(t testing.TB, name string) string {
@@ -39,7 +38,7 @@ func program(t testing.TB, name string) string {
 	if p := built[name]; p != "" {
 		return p
 	}
-	// The path is part of the key under which the initramfs is cached: keep it.
+	// The path is part of the key of the initramfs in the cache, so it must stay the same.
 	path := filepath.Join(CacheDir(t), "test-"+name)
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "iotax/internal/testenv/guesttest/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

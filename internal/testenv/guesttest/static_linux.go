@@ -16,8 +16,9 @@ import (
 	"iotax"
 )
 
-// Static starts this test binary again as a static program if it is not one, as without CGO_ENABLED=0: guests and containers, which
-// have no C library, run it. It returns if the binary is static, and in a program that is called by another name.
+// Static rebuilds this test binary with CGO_ENABLED=0 and executes the result if the binary is dynamically linked. Guests
+// and containers run the binary, and have no C library. Static returns if the binary is already static, and in a program
+// with another name.
 func Static() {
 	exe, err := os.Executable()
 	if err != nil || !strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {
@@ -25,7 +26,7 @@ func Static() {
 	}
 	lost := func(s debug.BuildSetting) bool { return s.Key == "-race" || s.Key == "-cover" || s.Key == "-tags" }
 	if info, ok := debug.ReadBuildInfo(); ok && slices.ContainsFunc(info.Settings, lost) {
-		return // the second build would not have what these ask for
+		return // the rebuilt binary would lack these settings
 	}
 	f, err := elf.Open(exe)
 	if err != nil {
@@ -36,8 +37,8 @@ func Static() {
 	if !dynamic {
 		return
 	}
-	os.Setenv("CGO_ENABLED", "0") // also for what the tests build
-	static := exe + "-static"     // beside it, in the directory that go test removes
+	os.Setenv("CGO_ENABLED", "0") // also for programs that the tests build
+	static := exe + "-static"     // in the same directory, which go test removes
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	out, err := iotax.ExecOutput(exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-o", static, "."))

@@ -2,5 +2,5 @@
 
 package guesttest
 
-// Static does nothing: only Linux runs guests.
+// Static does nothing, because guests run only on Linux.
 func Static() {}

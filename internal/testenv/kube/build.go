@@ -1,5 +1,4 @@
-// Package kube builds Kubernetes from its published modules, and starts clusters of a few nodes on this
-// machine for tests.
+// Package kube builds Kubernetes from its published modules and starts clusters of a few nodes on this machine, for tests.
 package kube
 
 import (
@@ -17,11 +16,11 @@ import (
 	"iotax"
 )
 
-// Version is the Kubernetes that is built.
+// Version is the Kubernetes version to build.
 const Version = "v1.34.4"
 
-// The module that Kubernetes is built from: the release's own requirements, each k8s.io module at its
-// published version, and the sums of all of them.
+// The module from which Kubernetes is built: the requirements of the release, each k8s.io module at its published version,
+// and the checksums of all modules.
 var (
 	//go:embed hyper/go.mod.txt
 	modFile []byte
@@ -31,11 +30,11 @@ var (
 	mainFile []byte
 )
 
-// parts are the names that the one program is called by.
+// parts are the names under which the one program is started.
 var parts = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
 
-// Build returns the directory that holds the parts of Kubernetes. What is not in the user's cache is built:
-// that takes eight minutes of a CPU, 3 GB below GOPATH and 130 MB in the cache.
+// Build returns the directory that contains the parts of Kubernetes. If they are not in the user's cache, it builds them.
+// That takes eight minutes of CPU time, 3 GB below GOPATH and 130 MB in the cache.
 func Build(ctx context.Context, log func(format string, args ...any)) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -57,7 +56,7 @@ func Build(ctx context.Context, log func(format string, args ...any)) (dir strin
 		return fail(err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if complete(dir) { // by who held the lock
+	if complete(dir) { // another process built it while holding the lock
 		return dir, nil
 	}
 	if _, err := os.Stat(program); err != nil {
@@ -83,7 +82,7 @@ func complete(dir string) bool {
 	return true
 }
 
-// build makes the program beside its place and moves it there whole.
+// build builds the program in a temporary directory next to its path, then moves it there.
 func build(ctx context.Context, program string) (err error) {
 	src, err := os.MkdirTemp(filepath.Dir(program), "src-")
 	if err != nil {
@@ -95,7 +94,7 @@ func build(ctx context.Context, program string) (err error) {
 			return err
 		}
 	}
-	// The parts say which version they are, and kubelet refuses to talk to an older one.
+	// The parts report this version, and kubelet refuses an older API server.
 	minor, _, _ := strings.Cut(strings.TrimPrefix(Version, "v1."), ".")
 	flags := "-s -w"
 	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

@@ -33,16 +33,16 @@ import (
 	"iotax/internal/testenv/engine"
 )
 
-// A Cluster is Kubernetes on some nodes, in namespaces of its own (network, processes, mounts): it adds
-// nothing to this machine's network, and when its first process ends all others and their mounts go with it.
-// A node is a kubelet with a containerd; what lies on this machine is on all nodes.
+// A Cluster is Kubernetes on some nodes, in its own network, PID and mount namespaces. It does not change this machine's
+// network. When its first process ends, its other processes and its mounts end too. A node is a kubelet with a containerd.
+// All nodes see the files of this machine.
 type Cluster struct {
 	Config string // kubeconfig of the administrator
-	Server string // where the cluster itself reaches its API
+	Server string // address of the API within the cluster
 	Proxy  *Proxy // between this machine and the cluster
-	Dir    string // all its state; the node sees it under the same path
+	Dir    string // directory of all its state; the nodes see it under the same path
 
-	dir        string // of the programs
+	dir        string // directory of the programs
 	nodes      []node
 	imageFiles []string
 	init       *exec.Cmd
@@ -51,18 +51,18 @@ type Cluster struct {
 }
 
 const (
-	// Node is the name of the first node; the next is node2.
+	// Node is the name of the first node. The second is node2.
 	Node = "node1"
 
-	address = "10.210.0.2" // of the first node, in the cluster's own network
+	address = "10.210.0.2" // of the first node, in the cluster's network
 	token   = "admin-of-the-tests"
 	path    = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-	// startTime is how long a part may take to answer on a machine that is busy.
+	// startTime limits how long a part may take to start on a busy machine.
 	startTime = 4 * time.Minute
 )
 
-// Start starts a cluster of so many nodes that have the images; it ends with the test.
+// Start starts a cluster with the given number of nodes and the images. The cluster ends with the test.
 func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -75,7 +75,8 @@ func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 	}
 	programs, err := Build(t.Context(), t.Logf)
 	must(t, err)
-	// Control groups of pods have one name on a machine, and each kubelet removes those it does not know.
+	// All clusters on a machine use the same cgroup names for pods, and each kubelet removes unknown cgroups. So only one
+	// cluster may run.
 	lock := flock.New(filepath.Join(os.TempDir(), "iotax-kube.lock"))
 	if dir := "/run/lock"; unix.Access(dir, unix.W_OK) == nil {
 		lock = flock.New(filepath.Join(dir, "iotax-kube"))
@@ -86,7 +87,7 @@ func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 			t.Error(err)
 		}
 	})
-	// On a disk, and not below /tmp, which is the cluster's own.
+	// The directory must be on a disk, and not below /tmp, because the cluster mounts its own /tmp.
 	dir, err := os.MkdirTemp("/var/tmp", "iotax-kube-")
 	must(t, err)
 	c := &Cluster{Dir: dir, dir: programs, Config: dir + "/kubeconfig", Server: net.JoinHostPort(address, "6443")}
@@ -119,13 +120,13 @@ func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 	return c
 }
 
-// A node of the cluster.
+// A node describes one node of the cluster.
 type node struct {
 	name, address string
 	index         int
 }
 
-// at is the path of something that the node n has for itself.
+// at returns the path of a file that belongs to node n only.
 func (c *Cluster) at(n node, name string) string { return c.path(n.name + "/" + name) }
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
@@ -137,12 +138,13 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sysctls are what kubelet would set for the whole machine. It finds them set, and leaves them.
+// sysctls are settings that kubelet would change for the whole machine. The cluster mounts files with these values over
+// them, so that kubelet leaves them unchanged.
 var sysctls = map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
 
-// begin starts the first process of the cluster's namespaces. It ends when this process closes its input,
-// however that comes about.
+// begin starts the first process of the cluster's namespaces. The process ends when its standard input is closed, even if
+// this process is killed.
 func (c *Cluster) begin(t *testing.T, nodes []node) {
 	script := `set -e
 mount --make-rprivate /
@@ -208,8 +210,7 @@ cat >/dev/null
 	})
 }
 
-// Lead makes an address of this machine one that pods reach: it returns where, in their network, connections lead
-// to it.
+// Lead makes an address of this machine reachable from pods. It returns the address in their network that forwards to it.
 func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 	t.Helper()
 	var l net.Listener
@@ -217,11 +218,11 @@ func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 	return newProxy(t, l, func() (net.Conn, error) { return net.Dial(network, to) }).Address
 }
 
-// within calls f on a thread that is in the network of the cluster.
+// within calls f on a thread in the cluster's network namespace.
 func (c *Cluster) within(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		// The thread goes back and lives on: a program that it has started may be one that ends with it.
+		// The thread returns to its namespace instead of ending: programs that it started may end with the thread.
 		runtime.LockOSThread()
 		done <- func() error {
 			var spaces [2]int
@@ -238,7 +239,7 @@ func (c *Cluster) within(f func() error) error {
 			}
 			err := f()
 			if back := unix.Setns(spaces[0], unix.CLONE_NEWNET); back != nil {
-				return errors.Join(err, back) // and it stays locked, which ends it
+				return errors.Join(err, back) // the goroutine stays locked, so the thread ends
 			}
 			runtime.UnlockOSThread()
 			return err
@@ -247,7 +248,7 @@ func (c *Cluster) within(f func() error) error {
 	return <-done
 }
 
-// inside returns a command in the cluster's namespaces.
+// inside returns a command that runs in the cluster's namespaces.
 func (c *Cluster) inside(args ...string) *exec.Cmd {
 	cmd := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(c.init.Process.Pid), "--net", "--mount", "--pid", "--"}, args...)...)
 	cmd.Dir = c.Dir
@@ -257,7 +258,7 @@ func (c *Cluster) inside(args ...string) *exec.Cmd {
 
 func (c *Cluster) log(part string) string { return c.path("log/" + strings.ReplaceAll(part, "/", "-")) }
 
-// run starts a part, which goes on until the cluster ends.
+// run starts a part of the cluster. The part runs until the cluster ends.
 func (c *Cluster) run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log, err := os.Create(c.log(name))
@@ -269,7 +270,7 @@ func (c *Cluster) run(t *testing.T, name string, args ...string) {
 	c.procs = append(c.procs, cmd)
 }
 
-// await polls ready.
+// await polls ready until it returns nil. It fails the test after startTime.
 func (c *Cluster) await(t *testing.T, part string, ready func() error) {
 	t.Helper()
 	var err error
@@ -282,7 +283,7 @@ func (c *Cluster) await(t *testing.T, part string, ready func() error) {
 	t.Fatalf("%s is not ready: %v; its log ends:\n%s", part, err, said[max(0, len(said)-3000):])
 }
 
-// secrets makes the keys and the configuration that this machine uses.
+// secrets creates the keys and the kubeconfigs.
 func (c *Cluster) secrets(t *testing.T) {
 	write := func(name, kind string, der []byte) {
 		must(t, os.WriteFile(c.path(name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
@@ -323,7 +324,7 @@ func (c *Cluster) secrets(t *testing.T) {
 	c.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 }
 
-// ConfigFor is a kubeconfig for one who has that token, which may name another server than the proxy.
+// ConfigFor returns a kubeconfig for the user with the token. server may differ from the proxy.
 func (c *Cluster) ConfigFor(server, token string) []byte {
 	return fmt.Appendf(nil, `apiVersion: v1
 kind: Config
@@ -334,7 +335,7 @@ current-context: tests
 `, server, c.path("ca.crt"), token)
 }
 
-// get asks the API for a path.
+// get requests a path from the API and decodes the answer into `into`, unless that is nil.
 func (c *Cluster) get(path string, into any) error {
 	req, err := http.NewRequest("GET", "https://"+c.Proxy.Address+path, nil)
 	if err != nil {
@@ -359,7 +360,7 @@ func (c *Cluster) get(path string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// An Image is one that the node has.
+// An Image is a container image that all nodes have.
 type Image struct {
 	Name string
 	engine.Content
@@ -376,7 +377,7 @@ func (c *Cluster) images(t *testing.T, images []Image) {
 	}
 }
 
-// configure writes what a node's containerd is told.
+// configure writes the configuration of a node's containerd.
 func (c *Cluster) configure(t *testing.T, n node) {
 	for _, d := range []string{"", "cni", "manifests"} {
 		must(t, os.Mkdir(c.at(n, d), 0o777))
@@ -404,7 +405,7 @@ oom_score = 0
  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.211.%[1]d.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": %[2]q}}]}`, n.index, c.at(n, "ipam")), 0o600))
 }
 
-// containers starts a node's containerd and gives it the images.
+// containers starts a node's containerd and imports the images into it.
 func (c *Cluster) containers(t *testing.T, n node) {
 	c.configure(t, n)
 	c.run(t, n.name+"/containerd", "containerd", "-c", c.at(n, "containerd.toml"))
@@ -424,7 +425,7 @@ func (c *Cluster) containers(t *testing.T, n node) {
 	}
 }
 
-// withContext is cmd with a deadline.
+// withContext returns a copy of cmd that is killed when ctx is done.
 func withContext(ctx context.Context, cmd *exec.Cmd) *exec.Cmd {
 	c := exec.CommandContext(ctx, cmd.Args[0], cmd.Args[1:]...)
 	c.Dir, c.Env, c.WaitDelay = cmd.Dir, cmd.Env, time.Second
@@ -449,7 +450,7 @@ func (c *Cluster) control(t *testing.T) {
 // kubelet starts the kubelet of a node.
 func (c *Cluster) kubelet(t *testing.T, n node) {
 	groups := ""
-	if n.index > 0 { // a kubelet removes the groups of pods beside its own that it does not know
+	if n.index > 0 { // a kubelet removes unknown pod cgroups next to its own
 		groups = groupRoot + "/" + n.name
 		makeGroups(t, groups)
 	}
@@ -457,7 +458,7 @@ func (c *Cluster) kubelet(t *testing.T, n node) {
 	c.run(t, n.name+"/kubelet", append([]string{filepath.Join(c.dir, "kubelet"), "--kubeconfig=" + c.path("inside")}, c.kubeletFlags(n)...)...)
 }
 
-// kubeletConfig writes what a node's kubelet is told; groups is the control group that those of its pods are below.
+// kubeletConfig writes the configuration of a node's kubelet. groups is the parent cgroup of its pods.
 func (c *Cluster) kubeletConfig(t *testing.T, n node, groups string) {
 	must(t, os.WriteFile(c.at(n, "kubelet.yaml"), fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -490,7 +491,7 @@ func (c *Cluster) kubeletFlags(n node) []string {
 	return []string{"--config=" + c.at(n, "kubelet.yaml"), "--root-dir=" + c.at(n, "kubelet"), "--cert-dir=" + c.at(n, "kubelet-pki"), "--hostname-override=" + n.name, "--node-ip=" + n.address}
 }
 
-// ready waits until the node takes pods, and looks at the end of the test for what is left.
+// ready waits until the node accepts pods. For the first node, it also checks for leftovers at the end of the test.
 func (c *Cluster) ready(t *testing.T, node node) {
 	c.await(t, node.name+"/kubelet", func() error {
 		var n struct {
@@ -516,7 +517,7 @@ func (c *Cluster) ready(t *testing.T, node node) {
 		return
 	}
 	c.await(t, "kube-controller-manager", func() error { return c.get("/api/v1/namespaces/default/serviceaccounts/default", nil) })
-	t.Cleanup(func() { // while all parts run: the kubelet takes networks and mounts apart
+	t.Cleanup(func() { // runs while all parts still run: kubelet must take down networks and mounts
 		for _, kind := range []string{"pods", "persistentvolumeclaims"} {
 			var list struct {
 				Items []struct {
@@ -536,7 +537,7 @@ func (c *Cluster) ready(t *testing.T, node node) {
 	})
 }
 
-// Kubectl runs kubectl as the administrator, with input on its standard input, and returns what it printed.
+// Kubectl runs kubectl as the administrator with the given standard input, and returns its output.
 func (c *Cluster) Kubectl(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -553,14 +554,14 @@ func (c *Cluster) Kubectl(t *testing.T, input string, args ...string) string {
 	return out.String()
 }
 
-// groupRoot is the control group that those of all nodes but the first are below.
+// groupRoot is the parent of the cgroups of all nodes but the first.
 const groupRoot = "/iotax-kube"
 
-// makeGroups makes a control group in every hierarchy.
+// makeGroups makes a cgroup in every hierarchy.
 func makeGroups(t *testing.T, group string) {
 	const unified = "/sys/fs/cgroup"
 	list, err := os.ReadFile(unified + "/cgroup.controllers")
-	if err != nil { // version 1: a tree for each controller
+	if err != nil { // cgroup v1: a hierarchy for each controller
 		trees, err := filepath.Glob(unified + "/*/cgroup.procs")
 		must(t, err)
 		for _, tree := range trees {
@@ -570,7 +571,7 @@ func makeGroups(t *testing.T, group string) {
 	}
 	must(t, os.MkdirAll(unified+group, 0o755))
 	for dir := filepath.Dir(group); ; dir = filepath.Dir(dir) {
-		defer func() { // from the root down
+		defer func() { // deferred, so that it runs from the root down
 			for controller := range strings.FieldsSeq(string(list)) {
 				if err := os.WriteFile(filepath.Join(unified, dir, "cgroup.subtree_control"), []byte("+"+controller), 0o644); err != nil {
 					t.Logf("%s: %v", dir, err)
@@ -583,7 +584,7 @@ func makeGroups(t *testing.T, group string) {
 	}
 }
 
-// removeGroups removes the control groups that the kubelets made, once their processes are gone.
+// removeGroups removes the cgroups that the kubelets made, after their processes have ended.
 func removeGroups(t *testing.T) {
 	var roots []string
 	for _, name := range []string{"/kubepods", groupRoot} {
@@ -607,7 +608,7 @@ func removeGroups(t *testing.T) {
 	}
 }
 
-// Inside runs a command of this machine among the processes of the cluster, and returns what it printed.
+// Inside runs a command of this machine in the cluster's namespaces and returns its output.
 func (c *Cluster) Inside(t *testing.T, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -15,9 +15,9 @@ import (
 	"iotax"
 )
 
-// enter makes the files below $1 the root of a mount namespace, which is held until its input ends; $2 is a directory of the
-// node's own there, which lies in memory: its configuration stays, and what containers stand on must not be an overlay itself.
-// The root is moved and not only changed, because who enters the namespace of a container comes out at its root.
+// enter makes the files below $1 the root of a mount namespace, which exists until the script's input ends. $2 is the node's
+// directory. The script copies it to a tmpfs, because containerd's overlays cannot be on an overlay. It moves the root
+// instead of only changing it, because a process that enters the mount namespace starts at its root.
 const enter = `set -e
 mkdir -p /mnt/node /run/node
 mount -t tmpfs none /run/node
@@ -35,12 +35,12 @@ echo $$ >&3
 exec chroot . sh -c 'mount --make-rshared / && echo ready && exec cat'
 `
 
-// kubeletPort is where the API server calls kubelets.
+// kubeletPort is the port at which the API server calls kubelets.
 const kubeletPort = 10250
 
-// Join makes a guest, a machine with a kernel of its own that reaches this machine's loopback and is reached from it, a node
-// of that name, whose address in its own network is given. It has the kernel's clients and file
-// systems that this machine's kernel may lack. The files of this machine are below files there.
+// Join adds a node with this name to the cluster. The node runs in the guest m, whose kernel may have clients and file
+// systems that this machine's kernel lacks. The guest and this machine must reach each other's loopback. address is the
+// guest's address in its own network. files is the directory in the guest with the files of this machine.
 func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files string) {
 	t.Helper()
 	n := node{name: name, address: address, index: len(c.nodes)}
@@ -99,7 +99,7 @@ func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files strin
 		must(t, sh(append(ctr, "images", "import", f)...))
 	}
 
-	// The API server calls the kubelet by the node's address, which is one in the guest's network alone.
+	// The API server calls the kubelet at the node's address, which exists only in the guest's network.
 	there, err := m.Caps().Forward(t.Context(), kubeletPort)
 	must(t, err)
 	if out, err := c.inside("ip", "addr", "add", address+"/32", "dev", "eth0").CombinedOutput(); err != nil {

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// A Proxy carries connections between this machine and the network of a cluster. It can cut them, as a network
-// does that fails.
+// A Proxy forwards connections between this machine and the network of a cluster. It can cut them, as a failing network
+// does.
 type Proxy struct {
-	Address string // where it listens
+	Address string // address at which it listens
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
 	deaf  bool
 }
 
-// newProxy leads from l to where dial does; it ends with the test.
+// newProxy forwards the connections of l to those that dial opens. The proxy ends with the test.
 func newProxy(t *testing.T, l net.Listener, dial func() (net.Conn, error)) *Proxy {
 	p := &Proxy{Address: l.Addr().String(), conns: map[net.Conn]bool{}}
 	var all sync.WaitGroup
@@ -74,7 +74,7 @@ func (p *Proxy) drop(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// Cut breaks all connections there are.
+// Cut closes all current connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Deaf makes it refuse new connections, or take them again.
+// If yes is true, Deaf makes the proxy refuse new connections; otherwise it makes it accept them again.
 func (p *Proxy) Deaf(yes bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

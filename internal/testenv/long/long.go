@@ -1,9 +1,9 @@
-// Package long names the tests that take long.
+// Package long marks slow tests.
 package long
 
 import "testing"
 
-// Test skips a test that takes more than about six seconds under -short, which make test sets. make test-all, and so CI, runs it.
+// Test skips a test that takes more than about six seconds if -short is set. make test sets it. make test-all and CI do not.
 func Test(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

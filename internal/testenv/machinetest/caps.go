@@ -10,7 +10,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// Full is a machine with every capability, for the machines that wrap it. It runs nothing.
+// Full is a machine with every capability, for tests of machines that wrap another. It cannot run commands.
 type Full struct{ iotax.Machine }
 
 func (Full) String() string { return "full" }
@@ -45,7 +45,7 @@ func (Full) Caps() (c iotax.MachineCaps) {
 	return c
 }
 
-// Keeps checks that outer, which wraps inner, has each capability of it, but for the fields changed.
+// Keeps checks that outer, which wraps inner, has all capabilities of inner, except that the fields in changed must differ.
 func Keeps(t *testing.T, outer, inner iotax.Machine, changed ...string) {
 	t.Helper()
 	has, had := reflect.ValueOf(outer.Caps()), reflect.ValueOf(inner.Caps())

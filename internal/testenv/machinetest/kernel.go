@@ -6,14 +6,15 @@ import (
 	"iotax"
 )
 
-// A Kernel is a machine with another /sys/block, for tests of devices that the kernel of a test machine often lacks. It needs
-// root and Linux.
+// A Kernel is a machine with another /sys/block, for tests of devices that test machines often lack. It needs root and
+// Linux.
 type Kernel struct {
 	iotax.Machine
-	Sys string // the directory that is mounted there
+	Sys string // directory that is mounted over /sys/block
 }
 
-// Caps are those of another host, so that each function of the agent runs below Sys, in a process of its own.
+// Caps returns the capabilities of a remote host, so that each function of the agent runs in a separate process and sees
+// Sys.
 func (k Kernel) Caps() iotax.MachineCaps {
 	c := k.Machine.Caps()
 	c.Local, c.Agent = false, nil

@@ -1,7 +1,7 @@
-// Package machinetest holds the one suite that every kind of machine passes, the fake included.
+// Package machinetest contains the test suite that every kind of machine must pass, including the fake.
 //
-// It asks of the other side what the built-in guest's busybox has, and no more: sh, cat, dd, env,
-// kill, mkdir, printf, pwd, rm, sleep, wc, and setsid where there is one.
+// On the machine, the suite needs only what the built-in guest's busybox has: sh, cat, dd, env, kill, mkdir, printf, pwd,
+// rm, sleep, wc, and setsid if available.
 package machinetest
 
 import (
@@ -27,34 +27,33 @@ import (
 
 // Options changes what Run expects of a machine.
 type Options struct {
-	// Kill makes the machine die, from outside, as a crash would. nil leaves out the test of a
-	// machine that dies under a command. It is called from another goroutine than Run's caller.
+	// Kill kills the machine from outside, like a crash. If it is nil, Run skips the test of a machine that dies while it
+	// runs a command. Kill is called from another goroutine than Run.
 	Kill func(m iotax.Machine) error
 
-	// Lasts says that what Kill killed is the way to the machine, which is found again by the next command.
+	// Lasts means that Kill only breaks the connection, and that the next command reconnects to the machine.
 	Lasts bool
 
-	// Patience is how long anything may take that should be prompt: a cancelled command's end, the
-	// news of a death. 0 is 15 s; a guest under emulation may need more.
+	// Patience limits how long prompt actions may take, such as the end of a cancelled command or the report of a death. 0
+	// means 15 s. A guest under emulation may need more.
 	Patience time.Duration
 
-	// Brief runs a few of the tests, for a machine that adds little to a channel which another machine's
-	// whole suite judges.
+	// Brief selects a few tests, for a machine that adds little to a channel that another machine's suite tests fully.
 	Brief bool
 }
 
-// brief are the tests of a brief suite.
+// brief lists the tests of a brief suite.
 var brief = []string{"capabilities", "exit codes", "missing program", "large input", "files both ways", "arguments", "environment", "directory", "cancel with children", "deadline"}
 
-// A suite is the machine under test and a directory of its own on it.
+// A suite is the machine under test and the suite's own directory on it.
 type suite struct {
 	iotax.Machine
 	dir      string
 	patience time.Duration
 }
 
-// Run runs the suite as subtests of t. open is called once for most of them and once more for the
-// one that kills its machine; the machines it returns are closed here.
+// Run runs the suite as subtests of t. It calls open once for most tests, and once more for the test that kills its machine.
+// It closes the machines.
 func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options) {
 	var o Options
 	for _, x := range options {
@@ -79,7 +78,7 @@ func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options
 	if err := s.run(t, "mkdir", s.dir); err != nil {
 		t.Fatalf("no directory to test in: %v", err)
 	}
-	t.Cleanup(func() { // before the machine is closed
+	t.Cleanup(func() { // runs before the machine is closed
 		if err := s.Run(context.Background(), iotax.Command("rm", "-rf", s.dir)); err != nil {
 			t.Error(err)
 		}
@@ -127,7 +126,7 @@ func Run(t *testing.T, open func(t *testing.T) iotax.Machine, options ...Options
 	}
 }
 
-// run runs args with the test's own deadline.
+// run runs args with the suite's time limit.
 func (s *suite) run(t *testing.T, args ...string) error {
 	_, err := s.output(t, iotax.Command(args...))
 	return err
@@ -145,7 +144,7 @@ func (s *suite) output(t *testing.T, c *iotax.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// must is output for commands that have to succeed.
+// must returns the output of a command that has to succeed.
 func (s *suite) must(t *testing.T, c *iotax.Cmd) string {
 	t.Helper()
 	out, err := s.output(t, c)
@@ -179,7 +178,7 @@ func (s *suite) capabilities(t *testing.T) {
 	Keeps(t, s, s.Machine)
 }
 
-// exit checks that err is an *ExitError of that code and signal.
+// exit checks that err is an *ExitError with this code and signal.
 func exit(t *testing.T, err error, code int, signal string) *iotax.ExitError {
 	t.Helper()
 	var e *iotax.ExitError
@@ -256,7 +255,7 @@ func (s *suite) stderr(t *testing.T) {
 		t.Errorf("stderr was not passed on whole: %d lines, starting with %.30q", strings.Count(all.String(), "\n"), all.String())
 	}
 
-	// Nothing but the command's own words may be there.
+	// Standard error must contain only the command's own output.
 	all.Reset()
 	c = sh("printf x >&2; exit 1")
 	c.Stderr = &all
@@ -283,13 +282,13 @@ func (s *suite) smallInput(t *testing.T) {
 
 const large = 16<<20 + 12345
 
-// noise returns a reader of n bytes that look random and are the same each time.
+// noise returns a reader of n bytes that look random and are always the same.
 func noise(n int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8([32]byte{'i', 'o', 't', 'a', 'x'}), n)
 }
 
-// largeInput goes there and back at once, for a machine that first takes all the input and then gives
-// the output would come to a stop.
+// largeInput sends and receives data at the same time. A machine that reads all input before it returns output would
+// deadlock.
 func (s *suite) largeInput(t *testing.T) {
 	c := iotax.Command("cat")
 	c.Stdin = noise(large)
@@ -304,8 +303,7 @@ func (s *suite) largeInput(t *testing.T) {
 	}
 }
 
-// unreadInput gives input to a program that does not want it: that is no failure, whether the input
-// ends or not.
+// unreadInput gives input to a program that does not read it. This is not an error, whether the input ends or not.
 func (s *suite) unreadInput(t *testing.T) {
 	endless, w := io.Pipe()
 	defer w.Close()
@@ -336,8 +334,8 @@ func (s *suite) prompt(t *testing.T, start time.Time) {
 
 var errStream = errors.New("the caller's stream failed")
 
-// failingInput checks that a broken reader is not taken for the end of the input: a file that Put
-// was writing must not appear.
+// failingInput checks that a failing reader does not count as the end of the input: the file that put was writing must not
+// appear.
 func (s *suite) failingInput(t *testing.T) {
 	file := s.dir + "/broken"
 	in := io.MultiReader(strings.NewReader("half a file"), errReader{})
@@ -355,7 +353,7 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errStream }
 
-// failingOutput checks that a command ends when its output is no longer wanted.
+// failingOutput checks that a command ends when its output cannot be written.
 func (s *suite) failingOutput(t *testing.T) {
 	start := time.Now()
 	c := sh("while :; do echo x; done")
@@ -382,7 +380,7 @@ func (s *suite) largeOutput(t *testing.T) {
 	c.Stdout = got
 	s.must(t, c)
 	got.check(t)
-	// A file as output takes another path than a writer on some machines.
+	// On some machines, a file as output is handled differently from a writer.
 	f, err := os.Create(path.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -399,7 +397,7 @@ func (s *suite) largeOutput(t *testing.T) {
 	got.check(t)
 }
 
-// A digest sums what arrives, which should be the large noise.
+// A digest hashes and counts the data that it receives, and compares them with the large noise.
 type digest struct {
 	hash.Hash
 	n int64
@@ -427,7 +425,7 @@ func (s *suite) noOutput(t *testing.T) {
 }
 
 func (s *suite) oneWriter(t *testing.T) {
-	var both bytes.Buffer // not safe for two at once: the race detector watches
+	var both bytes.Buffer // not safe for concurrent use: the race detector checks that
 	c := sh("i=0; while [ $i -lt 200 ]; do echo out; echo err >&2; i=$((i+1)); done")
 	c.Stdout, c.Stderr = &both, &both
 	s.must(t, c)
@@ -460,7 +458,7 @@ func (s *suite) files(t *testing.T) {
 		} else if !bytes.Equal(got.Bytes(), f.data) {
 			t.Errorf("%q came back as %d other bytes, want %d", f.name, got.Len(), len(f.data))
 		}
-		// The owner's execute bit tells 755 from the others without stat(1).
+		// The owner's execute bit distinguishes 755 from the other modes without stat(1).
 		err := s.run(t, "sh", "-c", `[ -x "$1" ]`, "sh", file)
 		if (err == nil) != (f.mode == "755") {
 			t.Errorf("mode of %q is not %s", f.name, f.mode)
@@ -482,7 +480,7 @@ func (s *suite) files(t *testing.T) {
 	}
 }
 
-// odd are strings that some shell or protocol on the way might take for something else.
+// odd returns strings that a shell or a protocol might misinterpret.
 func odd() []string {
 	every := make([]byte, 0, 255)
 	for b := 1; b < 256; b++ {
@@ -497,7 +495,7 @@ func odd() []string {
 
 func (s *suite) arguments(t *testing.T) {
 	args := odd()
-	// Each argument comes back with its end marked, so that none can swallow another.
+	// Each argument is returned with a marker at its end, so that no argument can absorb another.
 	want := strings.Join(args, "\x00<end>") + "\x00<end>"
 	got := s.must(t, sh(`for a; do printf "%s\000<end>" "$a"; done`, args...))
 	if got != want {
@@ -511,10 +509,10 @@ func (s *suite) arguments(t *testing.T) {
 			t.Errorf("%d arguments came, want %d", len(g)-1, len(w)-1)
 		}
 	}
-	// A shell's word is no program here.
+	// A word that a shell would interpret is not a program here.
 	for _, word := range []string{"exit 3", "true; false", "$(echo true)", "cd"} {
 		if _, err := s.output(t, iotax.Command(word)); err != nil {
-			if word != "cd" { // POSIX wants a program of that name, and some systems have one
+			if word != "cd" { // POSIX requires a program of this name, and some systems have one
 				exit(t, err, 127, "")
 			}
 		} else if word != "cd" {
@@ -524,7 +522,7 @@ func (s *suite) arguments(t *testing.T) {
 }
 
 func (s *suite) environment(t *testing.T) {
-	// All in one command, for under emulation each takes its time.
+	// One command for all values, because each command is slow under emulation.
 	values := odd()
 	var env []string
 	var script, want strings.Builder
@@ -558,7 +556,7 @@ func (s *suite) environment(t *testing.T) {
 		t.Error("the machine's own environment is gone: no PATH")
 	}
 
-	// The program is looked for in the PATH that it gets.
+	// The program is searched in the PATH that the command sets.
 	name := "iotax-suite-program"
 	if err := put(t.Context(), s, strings.NewReader("#!/bin/sh\necho found\n"), s.dir+"/"+name, "755"); err != nil {
 		t.Fatal(err)
@@ -625,7 +623,7 @@ func (s *suite) unicode(t *testing.T) {
 }
 
 func (s *suite) parallel(t *testing.T) {
-	// More than OpenSSH allows sessions on a connection.
+	// More than the sessions that OpenSSH allows on one connection.
 	const n = 24
 	var wg sync.WaitGroup
 	for i := range n {
@@ -646,7 +644,7 @@ func (s *suite) parallel(t *testing.T) {
 	}
 	wg.Wait()
 
-	// Eight really run at once: each waits for all the others.
+	// Eight commands run at the same time: each waits for all the others.
 	const m = 8
 	dir := s.dir + "/meet"
 	if err := s.run(t, "mkdir", dir); err != nil {
@@ -676,7 +674,7 @@ func (s *suite) cancelledBefore(t *testing.T) {
 	}
 }
 
-// pids is a writer that hears process ids, one a line, and tells when n have come.
+// pids is a writer that receives process ids, one per line, and closes all when it has received the wanted number.
 type pids struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
@@ -703,8 +701,8 @@ func (p *pids) list() []string {
 	return strings.Fields(p.buf.String())
 }
 
-// start runs c, which tells n process ids, until they have come, calls stop, and returns the ids and
-// Run's error. It fails if Run was not prompt after stop.
+// start runs c, which must print n process ids, then calls stop. It returns the ids and the error of Machine.Run. It fails
+// the test if Run does not return promptly after stop.
 func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, stop func()) (ids []string, err error) {
 	t.Helper()
 	p := listen(n)
@@ -730,8 +728,7 @@ func (s *suite) start(t *testing.T, ctx context.Context, c *iotax.Cmd, n int, st
 	}
 }
 
-// gone checks that none of the processes is left. A zombie is gone: what has ended and waits for
-// its parent does no I/O.
+// gone checks that none of the processes is left. A zombie counts as gone, because it does no I/O.
 func (s *suite) gone(t *testing.T, ids []string) {
 	t.Helper()
 	for _, id := range ids {
@@ -762,12 +759,11 @@ func (s *suite) cancel(t *testing.T) {
 
 func (s *suite) cancelChildren(t *testing.T) {
 	s.stopped(t, sh(`echo $$; sleep 1001 & echo $!; sh -c 'echo $$; sleep 1002 & echo $!; wait' & wait`), 4)
-	// Their parent is gone already, and they hold no output.
+	// The parent of the second process has ended, and the process holds no output open.
 	s.stopped(t, sh(`echo $$; (sh -c 'echo $$; exec sleep 1003 >/dev/null 2>&1' &) ; exec sleep 1004`), 2)
 }
 
-// cancelEscaped is what fio does: each of its jobs starts a session, and so a process group, of its
-// own.
+// cancelEscaped does what fio does: each fio job starts its own session, and so its own process group.
 func (s *suite) cancelEscaped(t *testing.T) {
 	if err := s.run(t, "sh", "-c", "command -v setsid"); err != nil {
 		t.Skip("needs setsid on the machine")
@@ -779,7 +775,7 @@ func (s *suite) cancelStubborn(t *testing.T) {
 	s.stopped(t, sh(`trap "" TERM INT HUP; echo $$; while :; do sleep 1; done`), 1)
 }
 
-// cancelInput cancels while the caller's reader blocks and the command waits for it.
+// cancelInput cancels while the caller's reader blocks and the command waits for input.
 func (s *suite) cancelInput(t *testing.T) {
 	r, w := io.Pipe()
 	defer w.Close()
@@ -788,7 +784,7 @@ func (s *suite) cancelInput(t *testing.T) {
 	s.stopped(t, c, 1)
 }
 
-// cancelMany ends as many commands as a connection carries, all at once.
+// cancelMany cancels as many commands as a connection carries, all at once.
 func (s *suite) cancelMany(t *testing.T) {
 	const n = 9
 	ctx, cancel := context.WithCancel(t.Context())
@@ -814,7 +810,7 @@ func (s *suite) cancelMany(t *testing.T) {
 			t.Errorf("got %v, want %v", err, context.Canceled)
 		}
 	}
-	if d := time.Since(begin); d > time.Minute { // one may have to wait for the others
+	if d := time.Since(begin); d > time.Minute { // one command may have to wait for the others
 		t.Errorf("took %v, want at most 1 minute", d)
 	}
 	s.gone(t, p.list())
@@ -831,7 +827,7 @@ func (s *suite) deadline(t *testing.T) {
 	s.prompt(t, begin)
 }
 
-// death kills the machine under a command. That is no exit status, and it is known soon.
+// death kills the machine while it runs a command. The error must not be an exit status, and must come promptly.
 func (s *suite) death(t *testing.T, kill func(iotax.Machine) error, lasts bool) {
 	_, err := s.start(t, t.Context(), sh("echo $$; exec sleep 1008"), 1, func() {
 		if err := kill(s.Machine); err != nil {
@@ -859,7 +855,7 @@ func (s *suite) death(t *testing.T, kill func(iotax.Machine) error, lasts bool) 
 	s.prompt(t, begin)
 }
 
-// WantHint fails t unless err is an *iotax.Error that tells the cause and the hint.
+// WantHint fails t unless err is an *iotax.Error that contains the cause and the hint.
 func WantHint(t *testing.T, err error, cause, hint string) {
 	t.Helper()
 	var e *iotax.Error
@@ -868,7 +864,7 @@ func WantHint(t *testing.T, err error, cause, hint string) {
 	}
 }
 
-// put writes r to a file of m, whole or not at all.
+// put writes r to a file of m, completely or not at all.
 func put(ctx context.Context, m iotax.Machine, r io.Reader, path, mode string) error {
 	q := iotax.Quote(path)
 	script := "umask 077; t=" + q + ".part$$; trap 'rm -f \"$t\"' EXIT; cat >\"$t\" && chmod " + iotax.Quote(mode) + " \"$t\" && mv -f \"$t\" " + q

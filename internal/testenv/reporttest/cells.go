@@ -12,20 +12,21 @@ import (
 	"iotax/stat"
 )
 
-// A CellSpec makes the trials of a cell: their values are around center, times what their round shares.
+// A CellSpec makes the trials of a cell. Their values vary around Values: with noise that all cells of a round share, and
+// with Noise.
 type CellSpec struct {
 	Target, Workload string
-	Values           map[string]float64 // by name; the unit follows from it
+	Values           map[string]float64 // by name, which also determines the unit
 	Facts            map[string]string
 	Findings         []iotax.Finding
-	Noise            float64 // 0.01 where it is 0
+	Noise            float64 // of the logarithms of the values, about; 0 means 0.01
 }
 
-// wobble is noise without a seed: the same for every run of the test, of a size near 1.
+// wobble returns deterministic noise of a size near 1.
 func wobble(i, j int) float64 { return math.Sin(float64(7*i+3*j) + math.Sqrt2*float64(i*j%5)) }
 
-// RunOf makes a run of n rounds out of cells; the first target is the baseline. Workloads have the metrics
-// given, or the only value that their cells have.
+// RunOf makes a run of n rounds from cells. The first target is the baseline. A workload has the given metrics, or by
+// default the value with the shortest name.
 func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Name: "made", Baseline: cells[0].Target, Precision: .05, Margin: .05, Alpha: stat.AlphaFixed}
 	var trials []*iotax.Trial
@@ -58,7 +59,7 @@ func RunOf(n int, metrics map[string][]string, cells ...CellSpec) (*iotax.Run, [
 	return run, trials
 }
 
-// shorter compares names by their length, so that read.iops comes before its latencies.
+// shorter compares names by length, so that read.iops sorts before the latencies.
 func shorter(a, b string) int { return cmp.Or(len(a)-len(b), cmp.Compare(a, b)) }
 
 func unitOf(name string) (string, iotax.Better) {
@@ -73,7 +74,7 @@ func unitOf(name string) (string, iotax.Better) {
 	return iotax.Seconds, iotax.Down
 }
 
-// Against holds a target of the run against others.
+// Against sets the targets with which a target of the run is compared.
 func Against(run *iotax.Run, target string, names ...string) {
 	for i := range run.Targets {
 		if run.Targets[i].Name == target {
@@ -82,12 +83,12 @@ func Against(run *iotax.Run, target string, names ...string) {
 	}
 }
 
-// Warn is a warning of the rule about no cell in particular.
+// Warn returns a warning of the rule that is not about a particular cell.
 func Warn(r rules.Rule) iotax.Finding {
 	return r.As(iotax.Warning).Found(iotax.Subject{}, "seen")
 }
 
-// Reads is a cell of small reads, changed by more.
+// Reads returns a cell of small reads. more, if not nil, changes it.
 func Reads(target string, iops float64, more func(*CellSpec)) CellSpec {
 	c := CellSpec{Target: target, Workload: "4k read", Values: map[string]float64{"read.iops": iops, "read.bandwidth": iops * 4096}}
 	if more != nil {
@@ -96,10 +97,10 @@ func Reads(target string, iops float64, more func(*CellSpec)) CellSpec {
 	return c
 }
 
-// ReadMetrics are the headline metrics of Reads, and of a network.
+// ReadMetrics are the headline metrics of Reads and of network workloads.
 var ReadMetrics = map[string][]string{"4k read": {"read.iops"}, "network": {"bandwidth"}}
 
-// Small makes a run of one workload and two targets from the values of its rounds.
+// Small makes a run of one workload and two targets from their values by round.
 func Small(better iotax.Better, base, target []float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "a", Margin: .05, Precision: .05,
 		Targets:   []iotax.TargetInfo{{Name: "a", Durability: iotax.Durable}, {Name: "b", Durability: iotax.Durable}},
@@ -119,7 +120,7 @@ var (
 	Flat50  = []float64{50, 50.4, 49.6, 50.1, 50.9, 49.1}
 )
 
-// Condemn makes a check object to trials.
+// Condemn gives each trial the finding f as its only one.
 func Condemn(f iotax.Finding, trials []*iotax.Trial) {
 	for _, t := range trials {
 		t.Findings = []iotax.Finding{f}

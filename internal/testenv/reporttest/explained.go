@@ -8,14 +8,14 @@ import (
 	"iotax"
 )
 
-// Explained is a run of host disk, guest disk and guest share with explained trials, whose mean latencies are 100, 400 and
+// Explained is a run of host disk, guest disk and guest share with explained trials. Their mean latencies are 100, 400 and
 // 900 µs. The share has no clock above the device.
 func Explained(rounds int) (*iotax.Run, []*iotax.Trial) {
 	const work, ios = "4k random read", 10_000
 	r := rand.New(rand.NewPCG(5, 8))
 	type target struct {
 		name   string
-		clocks []float64 // µs from the application down; NaN-free
+		clocks []float64 // µs, from the application down; not NaN
 		stages []iotax.Stage
 	}
 	targets := []target{
@@ -42,7 +42,7 @@ func Explained(rounds int) (*iotax.Run, []*iotax.Trial) {
 					{Name: "read.ios", Value: ios, Unit: iotax.Count}, {Name: "read.latency.mean", Value: t.clocks[0] * speed * 1e-6, Unit: iotax.Seconds, Better: iotax.Down}}
 				if explained {
 					x.Facts[iotax.FactExplains], x.Workload = work, work+" (explained)"
-					text, _ := json.Marshal(t.stages) // of strings: it cannot fail
+					text, _ := json.Marshal(t.stages) // strings always encode
 					x.Facts[iotax.FactStages] = string(text)
 					for i, s := range t.stages[:len(t.stages)-1] {
 						if s.Missing != "" {

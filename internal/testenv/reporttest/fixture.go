@@ -1,4 +1,4 @@
-// Package reporttest has runs and their trials for tests of reports, and holds what is written against golden files.
+// Package reporttest provides runs and trials for tests of reports, and compares output with golden files.
 package reporttest
 
 import (
@@ -20,8 +20,8 @@ const (
 	NotOpened  = "guest nvme"
 )
 
-// Fixture is a run as it comes out of a small machine: three workloads on five targets, one of which
-// could not be opened, with failures, discarded rounds and findings.
+// Fixture is a run like one on a small machine: three workloads on six targets, one of which could not be opened, with
+// failures, discarded rounds and findings.
 func Fixture() (*iotax.Run, []*iotax.Trial) {
 	start := time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	guest := func(disk string) map[string]string {
@@ -59,7 +59,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(1, 2))
 	type load struct {
 		name, op  string
-		base, blk float64 // operations per second, and bytes each
+		base, blk float64 // operations per second, and bytes per operation
 		noise     float64
 		factor    map[string]float64
 	}
@@ -75,7 +75,7 @@ func Fixture() (*iotax.Run, []*iotax.Trial) {
 	for round := range 7 {
 		for _, l := range loads {
 			if round == 6 && l.name != "4k random read" {
-				continue // only this one had a discarded round to make up for
+				continue // only this workload has a discarded round to replace
 			}
 			shared := math.Exp(.03 * r.NormFloat64())
 			for _, target := range targets {

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// SomeTargets is a run whose workloads are done at some of the targets each.
+// SomeTargets is a run whose workloads each ran on only some of the targets.
 func SomeTargets() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, nil,
 		CellSpec{Target: "disk", Workload: "read", Values: map[string]float64{"read.iops": 1000}},
@@ -25,7 +25,7 @@ func SomeTargets() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Mounts is a run like the published lima-mounts, on another machine.
+// Mounts is a run like the published lima-mounts, but on another machine.
 func Mounts() (*iotax.Run, []*iotax.Trial) {
 	cell := func(target, workload string, iops float64) CellSpec {
 		return CellSpec{Target: target, Workload: workload, Values: map[string]float64{"read.iops": iops}}
@@ -37,8 +37,8 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Later is the fixture a week on: another kernel and governor, virtio-blk slower, a target that no longer
-// starts, one with another promise, one that is new, and a job with a larger block size under an old name.
+// Later is the fixture a week later: with another kernel and governor, a slower virtio-blk, a target that no longer starts,
+// one with other durability, a new one, and a job with a larger block size under an old name.
 func Later() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	run.ID, run.Start, run.Status, run.Findings = "20260321-081500-m4q1", run.Start.Add(7*24*time.Hour), iotax.Done, nil
@@ -54,7 +54,7 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 	trials = slices.DeleteFunc(trials, func(t *iotax.Trial) bool { return t.Target == Ninep })
 	for _, t := range trials {
 		t.Run, t.Facts = run.ID, map[string]string{"fio": "fio-3.36", iotax.FactJob: `{"bs":"4096","kind":"fio","rw":"randwrite"}`}
-		host := .8 // the whole host is slower now
+		host := .8 // the whole host is now slower
 		if t.Workload == "1M sequential read" {
 			host = 1
 		}
@@ -70,7 +70,7 @@ func Later() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// EarlierRun is the fixture as Later is held against.
+// EarlierRun is the fixture with which Later is compared.
 func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	for _, t := range trials {
@@ -82,8 +82,8 @@ func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Detailed is the fixture with what only pictures show: histograms as fio makes them, seconds, CPU and memory,
-// a chain of layers and published figures.
+// Detailed is the fixture with data that only charts show: histograms in the form of fio's, values for each second, CPU and
+// memory.
 func Detailed() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -113,14 +113,14 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	mid := 16 / ops
 	for k := range 90 {
 		z := -2.5 + .09*float64(k)
-		tail := .004 * math.Exp(-math.Pow(z-3.4, 2)/.6) // some wait for something else
+		tail := .004 * math.Exp(-math.Pow(z-3.4, 2)/.6) // some I/Os wait for something else
 		if n := uint64(ops * float64(seconds) * (.09*math.Exp(-z*z/2)/2.5066 + .09*tail)); n > 0 {
 			h.Bins = append(h.Bins, iotax.Bin{Value: mid * math.Exp(.45*z), Count: n})
 		}
 	}
 	t.Histograms = []iotax.Histogram{h}
 	busy := .35 + .1*r.Float64()
-	t.Values = slices.DeleteFunc(t.Values, func(v iotax.Value) bool { return strings.HasPrefix(v.Name, h.Name+".p") }) // of the histogram before
+	t.Values = slices.DeleteFunc(t.Values, func(v iotax.Value) bool { return strings.HasPrefix(v.Name, h.Name+".p") }) // derived from the previous histogram
 	t.Values = append(t.Values, iotax.Value{Name: iotax.ValueCPUHostUsed, Value: 2 * busy, Unit: iotax.RatioUnit, Better: iotax.Down})
 	metric.Derive(t)
 	if t.Target != HostDisk {
@@ -128,7 +128,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	}
 }
 
-// Hundred is a run of 100 cells: 20 workloads on five targets, 30 rounds of ten seconds.
+// Hundred is a run of 100 cells: 20 workloads on five targets, with 30 rounds of ten seconds.
 func Hundred() (*iotax.Run, []*iotax.Trial) {
 	run, _ := Fixture()
 	run.Targets, run.Workloads, run.Findings = run.Targets[:5], nil, nil
@@ -151,8 +151,8 @@ func Hundred() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Matrix is a run of targets besides the baseline under workloads, with rounds of lognormal noise around
-// the ratio that of gives.
+// Matrix is a run with the given number of workloads, and of targets besides the baseline. Their ratios are those that `of`
+// returns, times lognormal noise.
 func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "t0", Targets: []iotax.TargetInfo{{Name: "t0"}}, Alpha: .05, Margin: .05}
 	var trials []*iotax.Trial
@@ -176,17 +176,17 @@ func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(ta
 	return run, trials
 }
 
-// OneOfMany is a run one verdict of which Holm's adjustment takes back.
+// OneOfMany is a run in which Holm's adjustment removes one verdict.
 func OneOfMany() (*iotax.Run, []*iotax.Trial) {
 	return Matrix(rand.New(rand.NewPCG(4, 4)), 3, 8, 6, .02, func(target, workload int) float64 {
 		if target == 0 && workload == 0 {
-			return .9 // worse than the margin, by little
+			return .9 // worse than the margin, but only slightly
 		}
 		return 1
 	})
 }
 
-// Layered is a run with a chain of layers.
+// Layered is a run with a sequence of layers.
 func Layered() (*iotax.Run, []*iotax.Trial) {
 	run, trials := RunOf(8, map[string][]string{"4k read": {"read.iops", "read.latency.mean"}, "1M read": {"read.bandwidth"}},
 		CellSpec{Target: "device", Workload: "4k read", Values: map[string]float64{"read.iops": 50000, "read.latency.mean": .0006}},
@@ -200,7 +200,7 @@ func Layered() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// LaidOut is a fixture with sections and a layout.
+// LaidOut is the run of fixture, with sections and a layout.
 func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax.Run, []*iotax.Trial) {
 	run, trials := fixture()
 	run.Presentation = &iotax.Presentation{Layout: layout}
@@ -216,7 +216,7 @@ func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax
 	return run, trials
 }
 
-// Loaded is a run of an open loop at three loads on two targets, the loads out of order.
+// Loaded is a run of an open loop at three loads on two targets. The loads are out of order.
 func Loaded() (*iotax.Run, []*iotax.Trial) {
 	r := &iotax.Run{ID: "r", Name: "loads", Baseline: "host", Alpha: .05, Targets: []iotax.TargetInfo{{Name: "host"}, {Name: "guest"}}}
 	var ts []*iotax.Trial
@@ -237,11 +237,11 @@ func Loaded() (*iotax.Run, []*iotax.Trial) {
 	return r, ts
 }
 
-// FewSlow is a run of which some quantiles have too few observations beyond them.
+// FewSlow is a run in which some quantiles have too few observations beyond them.
 func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Small(iotax.Up, Flat100, Flat50)
 	for i, x := range trials {
-		slow := uint64(20) // of each trial: 120 in all are beyond the 99th percentile, 12 beyond the 99.9th
+		slow := uint64(20) // in each trial: in total, 120 are beyond the 99th percentile and 12 beyond the 99.9th
 		if i < 6 {
 			slow = 10
 		}
@@ -252,8 +252,7 @@ func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Clients is a run of 1, 2 and 4 clients on something that carries two, and the last of which shares it
-// unevenly.
+// Clients is a run of 1, 2 and 4 clients on a store that can serve two at full speed. The four clients share it unevenly.
 func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	cell := func(name string, iops, minMax, jain float64) CellSpec {
 		v := map[string]float64{"read.iops": iops}
@@ -270,8 +269,8 @@ func Clients(noise float64) (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Curved adds to a run an open loop at three loads on two of its targets, and a store that one, two and four
-// clients read at once.
+// Curved adds to a run an open loop at three loads on two of its targets, and a store that one, two and four clients read
+// concurrently.
 func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
 	names := func(targets []iotax.TargetInfo) (out []string) {
 		for _, t := range targets {
@@ -303,8 +302,8 @@ func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) 
 	return run, trials
 }
 
-// ThroughALine is a run by sections as a cluster's is: some of it is held against the line that it comes over, some
-// stands alone; ALab stands beside it.
+// ThroughALine is a run with sections, like that of a cluster. Some targets are compared with the network line that they
+// use; others are not compared. ALab is its reference.
 func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	short := func(cell string) []iotax.Finding {
 		return []iotax.Finding{rules.ShortTrial.Found(iotax.Subject{Kind: iotax.SubjectTrial}, "a window of %s", cell)}
@@ -334,7 +333,7 @@ func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// ALab is what to hold beside ThroughALine: the figures, their names there, and no caveat.
+// ALab returns the reference for ThroughALine: the figures, their names in the run, and an empty caveat.
 func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 	const mib = 1 << 20
 	fig := func(target, workload, metric string, v float64) published.Figure {
@@ -345,8 +344,8 @@ func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
 
-// Quick is a run of the suite quick as an emulating, busy machine makes it: three layers under three workloads, in trials of a second,
-// with one that a cache answered, one that is too noisy, and the budget spent before the last round.
+// Quick is a run of the suite quick on a busy machine that emulates its guests: three layers under three workloads, in
+// trials of one second. A cache served one result, one is too noisy, and the budget was spent before the last round.
 func Quick() (*iotax.Run, []*iotax.Trial) {
 	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}
@@ -429,7 +428,8 @@ func Expecting() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Stalling adds to trials that have a histogram one of each of 40 seconds. Those of VirtioBlk stall for 300 ms every 7 s.
+// Stalling gives each trial with a histogram 40 intervals of one second, each with a histogram. The trials of VirtioBlk
+// stall for 300 ms every 7 s.
 func Stalling(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
 	for _, t := range trials {
 		if len(t.Histograms) == 0 {
@@ -441,7 +441,7 @@ func Stalling(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial
 		for k := range seconds {
 			i := iotax.Interval{From: float64(k), To: float64(k + 1), Histogram: iotax.Histogram{Name: h.Name, Unit: h.Unit}}
 			for _, b := range h.Bins {
-				if n := (b.Count + uint64(k)) / seconds; n > 0 { // together as many as in the trial
+				if n := (b.Count + uint64(k)) / seconds; n > 0 { // the intervals together contain as many as the trial
 					i.Bins = append(i.Bins, iotax.Bin{Value: b.Value, Count: n})
 				}
 			}

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package sshtest is an SSH server inside a test's own process, for what a real one cannot be made
-// to do: other login shells, few sessions, no process groups, passwords.
+// Package sshtest is an SSH server in the process of a test. It does what a real server cannot be made to do: other login
+// shells, few sessions, no process groups, passwords.
 package sshtest
 
 import (
@@ -24,15 +24,15 @@ import (
 // A Server serves sessions on this host.
 type Server struct {
 	Shell       []string // login shell and its "-c"
-	Env         []string // nil is the test's own
-	SameGroup   bool     // do not start a session for each command, as Dropbear
+	Env         []string // nil means the environment of the test
+	SameGroup   bool     // do not start a session for each command, like Dropbear
 	MaxSessions int32    // on one connection; 0 is no limit
-	Password    string   // "" lets everyone in
+	Password    string   // "" accepts every client
 
 	conns, pids sync.Map
 }
 
-// Start starts the server, until the test ends, and returns its address and its host key.
+// Start starts the server and returns its address and its host key. The server ends with the test.
 func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -68,7 +68,7 @@ func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	t.Cleanup(func() {
 		l.Close()
 		s.Drop()
-		s.pids.Range(func(pid, _ any) bool { // what nobody ended, as the suite's machine that dies
+		s.pids.Range(func(pid, _ any) bool { // commands that are still running, such as those of the suite's machine that dies
 			unix.Kill(-pid.(int), unix.SIGKILL)
 			unix.Kill(pid.(int), unix.SIGKILL)
 			return true
@@ -87,7 +87,7 @@ func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	return l.Addr().String(), signer.PublicKey()
 }
 
-// Drop cuts every connection.
+// Drop closes every connection.
 func (s *Server) Drop() {
 	s.conns.Range(func(c, _ any) bool {
 		c.(net.Conn).Close()
@@ -141,7 +141,7 @@ func (s *Server) session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 			switch {
 			case !ok:
 				if cmd != nil {
-					<-done // as OpenSSH: the session lives as long as its command
+					<-done // like OpenSSH: the session exists as long as its command
 				}
 				return
 			case r.Type == "exec" && cmd == nil:
@@ -197,7 +197,7 @@ func (s *Server) exit(ch ssh.Channel, err error) {
 	ch.SendRequest("exit-status", false, ssh.Marshal(struct{ N uint32 }{}))
 }
 
-// BusyboxPath makes a directory with nothing but busybox's applets in it and returns it.
+// BusyboxPath makes a directory that contains only busybox's applets and returns its path.
 func BusyboxPath(t *testing.T) string {
 	t.Helper()
 	bin, err := exec.LookPath("busybox")

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package storetest starts what the tests of stores need beside SQLite: a PostgreSQL server of their own.
+// Package storetest starts a private PostgreSQL server for the tests of stores.
 package storetest
 
 import (
@@ -23,7 +23,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
-// A Server is a PostgreSQL server that listens on a socket in a directory of its own, and keeps nothing.
+// A Server is a PostgreSQL server that listens on a socket in its own directory. Stop deletes its data.
 type Server struct {
 	dir  string
 	cmd  *exec.Cmd
@@ -32,14 +32,14 @@ type Server struct {
 	next atomic.Int64
 }
 
-// Guarded is a user of every Server who needs Password; others need none.
+// Guarded is a user of every Server that must log in with Password. Other users need no password.
 const (
 	Guarded  = "guarded"
 	Password = "hunter2-in-the-clear"
 )
 
-// Start makes a cluster and starts its server. It runs as the user postgres where this process is root, who may not
-// run one. It does not sync what it writes, unless the settings ("fsync=on") say so.
+// Start creates a database cluster and starts its server. If this process is root, the server runs as the user postgres,
+// because PostgreSQL refuses to run as root. It does not sync its data, unless the settings contain "fsync=on".
 func Start(settings ...string) (_ *Server, err error) {
 	bin, err := programs()
 	if err != nil {
@@ -68,7 +68,7 @@ func Start(settings ...string) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	// Without syncs: a test's rows need not survive the machine.
+	// Without syncs, because test data need not survive a crash of the machine.
 	init := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	init.Dir, init.SysProcAttr, init.Stdout, init.Stderr = dir, attr, &s.out, &s.out
 	if err := init.Run(); err != nil {
@@ -106,7 +106,7 @@ func Start(settings ...string) (_ *Server, err error) {
 	}
 }
 
-// programs is the directory of the newest installed server; Debian leaves it out of PATH.
+// programs returns the directory of the newest installed server, which Debian does not include in PATH.
 func programs() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
@@ -131,7 +131,7 @@ func (s *Server) exec(database, query string) error {
 	return err
 }
 
-// URL is the address of a database for that user.
+// URL returns the URL of a database for a user.
 func (s *Server) URL(user, password, database string) string {
 	u := url.URL{Scheme: "postgres", User: url.User(user), Path: "/" + database, RawQuery: url.Values{"host": {s.dir}}.Encode()}
 	if password != "" {
@@ -140,10 +140,10 @@ func (s *Server) URL(user, password, database string) string {
 	return u.String()
 }
 
-// Socket is where the server listens.
+// Socket returns the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
 
-// Database makes an empty database, which every user may make a schema in, and returns its address.
+// Database creates an empty database in which every user may create a schema, and returns its URL.
 func (s *Server) Database() (string, error) {
 	name := fmt.Sprintf("test%d", s.next.Add(1))
 	err := s.exec("postgres", "CREATE DATABASE "+name)
@@ -153,7 +153,7 @@ func (s *Server) Database() (string, error) {
 	return s.URL("tester", "", name), err
 }
 
-// Stop ends the server and removes all it had.
+// Stop ends the server and removes its data.
 func (s *Server) Stop() error {
 	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown: it ends the sessions
 	select {

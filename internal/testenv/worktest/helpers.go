@@ -1,4 +1,4 @@
-// Package worktest has what the tests of workloads share.
+// Package worktest contains helpers for the tests of workloads.
 package worktest
 
 import (
@@ -20,13 +20,13 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Cache is kept between the tests, as it is between runs: probes of this host are in it.
+// Cache is the cache directory that all tests of a package share. It contains probes of this host.
 var Cache string
 
-// Shared is what the workloads of all tests of a package have in common, as those of a run do.
+// Shared contains what the workloads of all tests of a package share, like those of a run.
 var Shared = new(support.Shared)
 
-// RunTests is the TestMain of a package.
+// RunTests implements TestMain for a package.
 func RunTests(m *testing.M) int {
 	agent.Main(host.Local())
 	var err error
@@ -47,7 +47,7 @@ func CtxFor(t testing.TB) context.Context {
 	return ctx
 }
 
-// OnDisk is a directory on a disk; t.TempDir may be memory.
+// OnDisk returns a temporary directory on a disk. t.TempDir may be in memory.
 func OnDisk(t testing.TB) string { return TempIn(t, "/var/tmp") }
 
 func TempIn(t testing.TB, parent string) string {
@@ -60,13 +60,13 @@ func TempIn(t testing.TB, parent string) string {
 	return d
 }
 
-// Elsewhere is this host as if it were another one: not local, and with an environment of its own.
+// Elsewhere is this host as a remote machine: it is not local, and has its own environment.
 type Elsewhere struct {
 	iotax.Machine
 	agent.Link
 	Name string
 	Env  []string
-	// without makes fio fail for an engine as a kernel without it would.
+	// Without lists the engines for which fio fails, as on a kernel that does not support them.
 	Without []string
 	ran     []string
 }
@@ -84,11 +84,11 @@ func (e *Elsewhere) Run(ctx context.Context, c *iotax.Cmd) error {
 		return &iotax.ExitError{Args: c.Args, Code: 1}
 	}
 	d := *c
-	d.Env = slices.Concat([]string{"XDG_CACHE_HOME=" + Cache}, e.Env, c.Env) // one copy of the agent for all tests
+	d.Env = slices.Concat([]string{"XDG_CACHE_HOME=" + Cache}, e.Env, c.Env) // all tests share one copy of the agent
 	return e.Machine.Run(ctx, &d)
 }
 
-// Bare is a machine with the usual tools, without fio.
+// Bare returns a machine with the usual tools except leaveOut, and without fio.
 func Bare(t *testing.T, name string, leaveOut ...string) *Elsewhere {
 	t.Helper()
 	bin := t.TempDir()
@@ -107,7 +107,7 @@ func Bare(t *testing.T, name string, leaveOut ...string) *Elsewhere {
 	return &Elsewhere{Machine: host.Local(), Name: name, Env: []string{"PATH=" + bin, "XDG_CACHE_HOME=" + OnDisk(t), "LD_LIBRARY_PATH="}}
 }
 
-// Attempt does all that a run does with a workload, once.
+// Attempt runs all steps of a workload once, as a run does.
 func Attempt(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, error) {
 	t.Helper()
 	ctx := CtxFor(t)
@@ -145,7 +145,7 @@ func Again(t *testing.T, w iotax.Workload, tgt *iotax.Target) (*iotax.Trial, err
 	return out, w.Run(ctx, tgt, out)
 }
 
-// Made makes a workload of a kind from a spec that was filled by hand.
+// Made makes a workload of a kind from a spec that the test filled in.
 func Made(t testing.TB, k support.Kind, spec plan.Spec) iotax.Workload {
 	t.Helper()
 	if err := spec.Validate(); err != nil {
@@ -158,12 +158,12 @@ func Made(t testing.TB, k support.Kind, spec plan.Spec) iotax.Workload {
 	return w
 }
 
-// Lodge makes a directory as support.Env has it.
+// Lodge creates a directory for support.Env.
 func Lodge(ctx context.Context, m iotax.Machine, l support.Lodging) (string, func(context.Context) error, error) {
 	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
 }
 
-// Want checks that a value of a trial is within bounds.
+// Want checks that a value of a trial is within [lo, hi].
 func Want(t *testing.T, out *iotax.Trial, name string, lo, hi float64) {
 	t.Helper()
 	if v, ok := out.Value(name); !ok || v.Value < lo || v.Value > hi {

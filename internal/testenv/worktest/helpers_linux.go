@@ -10,7 +10,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// AnExport serves a raw image of 16 MiB of random bytes.
+// AnExport serves a raw image of 16 MiB of random bytes over NBD.
 func AnExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,7 +22,8 @@ func AnExport(t testing.TB) (target *iotax.Target, server *exec.Cmd) {
 	return Serves(t, server, socket, pid), server
 }
 
-// Serves starts a server, which writes its process id once it can be connected to.
+// Serves starts a server and waits until it has written its process id to the file pid, which means that it accepts
+// connections.
 func Serves(t testing.TB, server *exec.Cmd, socket, pid string) *iotax.Target {
 	t.Helper()
 	if err := server.Start(); err != nil {

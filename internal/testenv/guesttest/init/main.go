@@ -1,5 +1,5 @@
-// Init is a program that can only be the init of a guest: what tests boot when their own binary
-// cannot be one, because it is linked dynamically.
+// Init is the init of a guest, and nothing else. Tests boot it if their own binary is linked dynamically and cannot be an
+// init.
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"iotax/internal/agent"
 	"iotax/internal/guest"
 	"iotax/internal/machine/host"
-	_ "iotax/internal/probe" // its functions, as those of the others
+	_ "iotax/internal/probe" // these packages declare the functions that the agent calls
 	_ "iotax/internal/volume"
 	_ "iotax/internal/workload/task"
 )

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Root is the init of a test's initramfs that does what a distribution's does: it loads drivers, mounts
-// the root file system from the first disk, and becomes that system's own init.
+// Root is the init of a test's initramfs. Like that of a distribution, it loads drivers, mounts the root file system from
+// the first disk, and executes the init on it.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command get builds the Kubernetes that the tests use, unless it is in the user's cache already, and prints
-// where it is.
+// Command get builds the Kubernetes that the tests use, unless it is in the user's cache, and prints its directory.
 package main
 
 import (
