@@ -1,4 +1,4 @@
-// Package suite holds the plans that ship inside the binary.
+// Package suite contains the plans that are embedded in the binary.
 package suite
 
 import (
@@ -10,9 +10,9 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Names lists the suites in alphabetical order.
+// Names returns the names of the suites in alphabetical order.
 func Names() []string {
-	entries, _ := fs.ReadDir(files, ".") // an embedded directory cannot fail to be read
+	entries, _ := fs.ReadDir(files, ".") // reading an embedded directory cannot fail
 	var names []string
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
@@ -20,13 +20,13 @@ func Names() []string {
 	return names
 }
 
-// Source returns the plan file of a suite, and whether there is one of that name.
+// Source returns the plan file of a suite. The bool is false if the suite does not exist.
 func Source(name string) ([]byte, bool) {
 	src, err := files.ReadFile(name + ".yaml")
 	return src, err == nil
 }
 
-// Doc returns the first comment line of a suite: what it answers.
+// Doc returns the first comment line of a suite, which describes what it measures.
 func Doc(name string) string {
 	src, _ := Source(name)
 	line, _, _ := strings.Cut(string(src), "\n")

@@ -7,7 +7,7 @@ import (
 	"iotax/internal/suite"
 )
 
-// Every suite says in its first line what it answers, short enough for a list.
+// The first line of every suite describes what it measures, and is short enough for a list.
 func TestDocs(t *testing.T) {
 	names := suite.Names()
 	if len(names) < 4 {
