@@ -1,5 +1,5 @@
-// Package published holds figures that others have published, so that a run can be set beside them. Each
-// data set is a table of one value a row, in base units, and says where it is from.
+// Package published contains published figures to compare runs with. Each data set is a table with one value per
+// row, in base units, and names its source.
 package published
 
 import (
@@ -28,18 +28,18 @@ type Figure struct {
 	Unit             string
 }
 
-// Caveats are what must be known before a data set is quoted; "" where nothing is known against it.
+// caveats contains the problems of data sets that a reader must know before quoting them.
 var caveats = map[string]string{
 	"tart":   "Its bandwidths were printed from KiB/s as if they were kB/s and read 2.3 % low; sizes have two digits. The page cache took the writes, depths differ between the two sides, and its sync test ran half a second.",
 	"randrw": "One run a target; the places named with a colon were not measured: fio splits a path there.",
 }
 
-// Caveat is what must be known of a data set before it is quoted, or "".
+// Caveat returns the problems of a data set that a reader must know before quoting it, or "" if none are known.
 func Caveat(name string) string { return caveats[name] }
 
-// Names lists the data sets in alphabetical order.
+// Names returns the names of the data sets in alphabetical order.
 func Names() []string {
-	entries, _ := fs.ReadDir(files, ".") // an embedded directory cannot fail to be read
+	entries, _ := fs.ReadDir(files, ".") // reading an embedded directory cannot fail
 	var names []string
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), ".csv"))
@@ -48,7 +48,7 @@ func Names() []string {
 	return names
 }
 
-// Figures returns a data set, and whether there is one of that name.
+// Figures returns the figures of a data set. The bool is false if the data set does not exist.
 func Figures(name string) ([]Figure, bool) {
 	f, err := files.Open(name + ".csv")
 	if err != nil {
@@ -57,7 +57,7 @@ func Figures(name string) ([]Figure, bool) {
 	defer f.Close()
 	figures, err := Read(f)
 	if err != nil {
-		panic("published/" + name + ".csv: " + err.Error()) // a test reads them all
+		panic("published/" + name + ".csv: " + err.Error()) // a test reads all data sets
 	}
 	return figures, true
 }
@@ -66,8 +66,8 @@ var columns = []string{"suite", "source", "workload", "target", "rep", "metric",
 
 const maxFigures = 100_000
 
-// Read reads a table with the columns suite, source, workload, target, rep, metric, value and unit, in any
-// order and with any others beside them. An error names the line.
+// Read reads a table with the columns suite, source, workload, target, rep, metric, value and unit. The columns may
+// be in any order, and other columns are ignored. Errors contain the line number.
 func Read(r io.Reader) ([]Figure, error) {
 	c := csv.NewReader(r)
 	c.ReuseRecord = true
