@@ -1,5 +1,5 @@
-// Package statefile keeps what a long search has found so far in a directory, so that it continues after an interrupt. One process at a
-// time works in it.
+// Package statefile stores the state of a long search in a directory, so that the search can continue after an
+// interrupt. Only one process at a time can use the directory.
 package statefile
 
 import (
@@ -20,14 +20,14 @@ const (
 	lock = "lock"
 )
 
-// A Dir is the directory of a search. The caller closes it.
+// A Dir is the state directory of a search. The caller closes it.
 type Dir struct {
 	Path    string
 	command string
 	lock    *flock.Flock
 }
 
-// Open makes the directory for the command, and locks it.
+// Open creates the directory for the command and locks it.
 func Open(path, command string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
 		return nil, &iotax.Error{Op: "open state of " + command, On: path, Err: err, Hint: hint}
@@ -44,10 +44,10 @@ func Open(path, command string) (*Dir, error) {
 	return d, nil
 }
 
-// Close lets others work there.
+// Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Read fills in what Write saved, and reports whether there was anything.
+// Read decodes the state that Write saved into `into`. It returns false if there is none.
 func (d *Dir) Read(into any) (bool, error) {
 	path := filepath.Join(d.Path, file)
 	text, err := iotax.ReadFile(path, iotax.MaxOutput)
@@ -75,7 +75,7 @@ func (d *Dir) Write(state any) error {
 	return nil
 }
 
-// Clear removes everything that is in the directory.
+// Clear removes the contents of the directory.
 func (d *Dir) Clear() error {
 	entries, err := os.ReadDir(d.Path)
 	for _, e := range entries {
@@ -86,5 +86,5 @@ func (d *Dir) Clear() error {
 	return err
 }
 
-// Remove removes the directory, of a search that came to its end. Close is still needed.
+// Remove removes the directory after a completed search. The caller must still call Close.
 func (d *Dir) Remove() error { return os.RemoveAll(d.Path) }

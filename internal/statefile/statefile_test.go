@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A state is read as it was written, by one process at a time, and not after Clear.
+// Read returns the written state until Clear. Only one process at a time can open the directory.
 func TestState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	d, err := Open(path, "iotax test")
