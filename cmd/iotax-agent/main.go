@@ -1,5 +1,5 @@
-// Command iotax-agent serves the functions that iotax calls on other machines. It is the part of iotax that they need. It is
-// also the init of guests that it starts.
+// Command iotax-agent runs the functions that iotax calls on other machines. It is also the init process of guests
+// that iotax starts.
 package main
 
 import (
@@ -8,7 +8,7 @@ import (
 
 	"iotax/internal/agent"
 	_ "iotax/internal/generate"
-	_ "iotax/internal/guard" // its functions, as those of the others below
+	_ "iotax/internal/guard" // registers its functions, like the packages below
 	"iotax/internal/guest"
 	_ "iotax/internal/leftover"
 	"iotax/internal/machine/host"
@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	agent.Main(host.Local()) // before IsInit: in a container of namespaces, an agent is process 1
+	agent.Main(host.Local()) // before IsInit, because in a container with PID namespaces an agent is process 1
 	if guest.IsInit() {
 		guest.Main(host.Local())
 		return
