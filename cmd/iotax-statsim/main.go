@@ -1,4 +1,5 @@
-// Command iotax-statsim simulates studies to find how often the statistics of iotax are right. It generates docs/dev/evaluation.md.
+// Command iotax-statsim simulates studies to measure how often the intervals of iotax are correct. It generates
+// docs/dev/evaluation.md.
 package main
 
 import (
@@ -21,7 +22,7 @@ import (
 	"iotax/internal/store"
 )
 
-// errShort reports that the coverage is below what the method promises. The output shows where.
+// errShort reports that the coverage is below the promise. The output shows the affected rows.
 var errShort = errors.New("the promised coverage was not reached")
 
 func main() {
@@ -176,7 +177,8 @@ contains the true ratio.`,
 	return c
 }
 
-// replay replays each pair of baseline and target under each workload. It fails only if none can be replayed.
+// replay replays each pair of baseline and target under each workload. It returns an error only if none can be
+// replayed.
 func replay(r *iotax.Run, trials []*iotax.Trial, o statsim.Options) ([]*statsim.Replayed, error) {
 	var out []*statsim.Replayed
 	var failed []string
@@ -218,7 +220,7 @@ func write(asJSON bool, v any, text func() string) error {
 	return e.Encode(v)
 }
 
-// columns is the width of the terminal, at most 120.
+// columns returns the width of the terminal, at most 120.
 func columns() int {
 	if n, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && n > 0 {
 		return min(n, 120)
