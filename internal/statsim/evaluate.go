@@ -1,10 +1,10 @@
-// Package statsim evaluates iotax's method by simulation. It simulates setups that misbehave in known ways
-// (Models), runs studies on them by the rules of iotax and of others (Policies), and counts how often the interval
-// contains the true ratio. It decides with the functions of the engine itself (stat.Hull, stat.Looks, stat.Alpha,
-// stat.Next, schedule.Order, check.Trial, check.Run).
+// Package statsim evaluates iotax's method by simulation. It simulates setups with known problems (Models), runs
+// studies on them with the rules of iotax and of other tools (Policies), and counts how often the interval contains
+// the true ratio. It uses the functions of the engine itself (stat.Hull, stat.Looks, stat.Alpha, stat.Next,
+// schedule.Order, check.Trial, check.Run).
 //
-// The same options give the same result, to the bit, on any number of CPUs: every study has its own random stream,
-// and sums are computed in the order of the studies.
+// The same options give exactly the same result on any number of CPUs. Every study has its own random stream, and
+// sums are computed in study order.
 package statsim
 
 import (
@@ -21,65 +21,66 @@ import (
 	"iotax/stat"
 )
 
-// Options select what is simulated.
+// Options selects what Run simulates.
 type Options struct {
-	Studies  int      // of each model under each policy; a quarter for percentiles of latency
-	Flagged  int      // number of them that are simulated second by second for the checks; default a tenth, at least 200
-	Models   []string // prefixes of names; default all
-	Policies []string // prefixes of names, or ids; default all
+	Studies  int      // per model and policy; a quarter of that for latency percentiles
+	Flagged  int      // number of studies simulated second by second for the checks; default: a tenth, at least 200
+	Models   []string // name prefixes; default: all
+	Policies []string // name prefixes or IDs; default: all
 	Seed     uint64
-	Workers  int // default: number of CPUs; it does not change the result
+	Workers  int // default: number of CPUs; does not affect the result
 }
 
-// Gate is the least lower bound of coverage where the method promises 95 %. FlagGate is the least share of studies
-// that the checks must flag where the method promises nothing and falls short.
+// Gate is the minimum lower bound of the coverage in models for which the method promises 95 %. FlagGate applies to
+// models without a promise whose coverage is too low. It is the minimum share of such studies that the checks must
+// flag.
 const (
 	Gate     = 0.945
 	FlagGate = 0.80
 )
 
-// rhos are the true ratios; study i has rhos[i mod 6].
+// rhos contains the true ratios. Study i uses rhos[i mod 6].
 var rhos = [...]float64{.5, .62, .9, .952, 1, 1.05}
 
 // A Row is the result of a policy under a model.
 type Row struct {
 	Model         string  `json:"model"`
 	Policy        string  `json:"policy"`
-	Quantile      float64 `json:"quantile,omitempty"` // the quantile of latency that is the metric
+	Quantile      float64 `json:"quantile,omitempty"` // the latency quantile that is the metric; 0 for rates
 	Coverage      float64 `json:"coverage"`           // share of intervals that contain the true ratio
-	Lo            float64 `json:"lo"`                 // its 95 % Wilson interval
+	Lo            float64 `json:"lo"`                 // 95 % Wilson interval of Coverage
 	Hi            float64 `json:"hi"`
-	DeviceSeconds float64 `json:"device_seconds"` // mean of a study, including unmeasured time
-	Studies       int     `json:"studies"`        // that were ranked
+	DeviceSeconds float64 `json:"device_seconds"` // mean per study, including unmeasured time
+	Studies       int     `json:"studies"`        // number of ranked studies
 
-	Promised       bool     `json:"promised"`         // the gate applies
-	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 is ± 5 %
+	Promised       bool     `json:"promised"`         // the method promises 95 % coverage, so Gate applies
+	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 means ± 5 %
 	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds needed for ± 5 %: × (half width/5 %)²
 	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
 	Rounds         float64  `json:"rounds"`           // mean
 	Oracle         int      `json:"oracle,omitempty"` // rounds needed if the noise were known
-	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies of rounds
+	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies with rounds
 	MissedBelow    float64  `json:"missed_below"`     // share of intervals below the true ratio
 	MissedAbove    float64  `json:"missed_above"`
-	FalseDifferent float64  `json:"false_different"` // share of worse or better where the ratio is 1
-	FalseEqual     float64  `json:"false_equal"`     // share of equivalent where the ratio is 1/(1+margin)
-	Unranked       float64  `json:"unranked"`        // share of studies without a verdict because of a check
+	FalseDifferent float64  `json:"false_different"` // share of verdicts worse or better if the ratio is 1
+	FalseEqual     float64  `json:"false_equal"`     // share of verdicts equivalent if the ratio is 1/(1+margin)
+	Unranked       float64  `json:"unranked"`        // share of studies without a verdict due to a check
 	Discards       float64  `json:"discards"`        // mean number of discarded rounds
 	Looks          []Look   `json:"looks,omitempty"`
-	Flags          *Flagged `json:"flags,omitempty"` // results of the checks; iotax's policies only
+	Flags          *Flagged `json:"flags,omitempty"` // results of the checks; only for iotax's policies
 }
 
-// A Look has the studies that ended at that look.
+// A Look contains the results of the studies that ended at this look.
 type Look struct {
 	Rounds   int     `json:"rounds"`
 	Share    float64 `json:"share"`
 	Coverage float64 `json:"coverage"`
 }
 
-// Met reports whether the row has the promised coverage.
+// Met reports whether the coverage of the row reaches Gate.
 func (r *Row) Met() bool { return r.Lo >= Gate }
 
-// A Result is an evaluation.
+// A Result is the result of an evaluation.
 type Result struct {
 	Seed        uint64       `json:"seed"`
 	Studies     int          `json:"studies"`
@@ -88,7 +89,7 @@ type Result struct {
 	FalseAlarms []Alarm      `json:"false_alarms,omitempty"` // rules that fire on sound trials
 }
 
-// Row finds a row, or nil.
+// Row returns the row with this model and policy, or nil.
 func (r *Result) Row(model, policy string) *Row {
 	for _, x := range r.Rows {
 		if x.Model == model && x.Policy == policy {
@@ -98,7 +99,7 @@ func (r *Result) Row(model, policy string) *Row {
 	return nil
 }
 
-// chunk is the number of studies in a job of a worker.
+// chunk is the number of studies per job of a worker.
 const chunk = 250
 
 // A tally counts studies.
@@ -106,7 +107,7 @@ type tally struct {
 	studies, hit, below, above, reached int
 	different, equal                    int
 	unranked, discards                  int
-	flagged, flaggedMisses              int // only with the checks
+	flagged, flaggedMisses              int // only if the checks run
 	rounds, seconds, half2              float64
 	looks                               [most + 1]struct{ n, hit int }
 	rules                               counter // number of studies in which each rule warns
@@ -130,7 +131,7 @@ func (t *tally) add(u *tally) {
 	}
 }
 
-// score counts a study whose true log ratio is truth, and reports whether its interval contains it.
+// score counts a study with the true log ratio truth, and reports whether the interval contains it.
 func (t *tally) score(o outcome, truth float64) (hit bool) {
 	t.discards += o.discards
 	t.seconds += o.seconds
@@ -164,7 +165,7 @@ func (t *tally) score(o outcome, truth float64) (hit bool) {
 	return hit
 }
 
-// edge is the logarithm of the margin and of the precision.
+// edge is the logarithm of 1 + margin. The precision has the same value.
 var edge = math.Log1p(margin)
 
 // Run runs the evaluation.
@@ -188,7 +189,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	res := &Result{Seed: o.Seed, Studies: o.Studies}
 	var jobs []func(*work)
 	var done []func()
-	// study adds n studies in parts that workers share. sum gets their tally.
+	// study adds jobs for n studies, in chunks that the workers share. It passes their tally to sum.
 	study := func(n int, run func(w *work, from, to int) tally, sum func(*tally)) {
 		parts := make([]tally, (n+chunk-1)/chunk)
 		for c := range parts {
@@ -255,14 +256,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return res, nil
 }
 
-// latencyStudies returns the number of studies of percentiles of latency: a quarter, because drawing histograms is
-// slow.
+// latencyStudies returns the number of studies for latency percentiles: a quarter of studies, because drawing
+// histograms is slow.
 func latencyStudies(studies int) int { return (studies + 3) / 4 }
 
 // Ours is the name of iotax's own policy.
 const Ours = "iotax"
 
-// find returns the elements that one of the words names; without words, all.
+// find returns the elements that a word in words names, or all elements if words is empty.
 func find[T any](what string, all []T, words []string, named func(T, string) bool) ([]T, error) {
 	if len(words) == 0 {
 		return all, nil
@@ -281,14 +282,14 @@ func find[T any](what string, all []T, words []string, named func(T, string) boo
 	return out, nil
 }
 
-// seedOf returns the seed of a model's studies. All policies share it, so that they see the same noise.
+// seedOf returns the seed of a model's studies. All policies use it, so that they see the same noise.
 func seedOf(seed uint64, m *Model) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(m.Name)) // never fails
 	return seed ^ h.Sum64()
 }
 
-// simulate runs studies from … to−1.
+// simulate runs studies from to to−1.
 func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 	var t tally
 	study := func(i int, lnRho float64) outcome {
@@ -307,7 +308,7 @@ func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 		if t.score(o, truth); o.unranked {
 			continue
 		}
-		// Noise is multiplicative: with a true ratio of 1, the interval would be the same, shifted.
+		// Noise is multiplicative, so the interval for a true ratio of 1 is this interval shifted.
 		same, apart := outcome{lo: o.lo - truth, hi: o.hi - truth}, outcome{lo: o.lo - truth - edge, hi: o.hi - truth - edge}
 		if p.effect {
 			same, apart = study(i, -m.bias()), study(i, -m.bias()-edge)
@@ -359,7 +360,7 @@ func (r *Row) fill(t *tally, rounds bool, oracle int) {
 }
 
 // oracle returns the smallest number of rounds that reaches the precision if the standard deviation of the log
-// ratios is known. It comes from the first rounds of separate studies.
+// ratios is known. It estimates that deviation from the first rounds of separate studies.
 func (w *work) oracle(m *Model, seed uint64) int {
 	const studies = 2000
 	w.quantile = 0

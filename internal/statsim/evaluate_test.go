@@ -12,7 +12,7 @@ import (
 	"iotax/stat"
 )
 
-// smoke is a small part of the whole.
+// smoke runs a small part of the evaluation.
 func smoke(t *testing.T, o Options) *Result {
 	t.Helper()
 	r, err := Run(t.Context(), o)
@@ -22,7 +22,7 @@ func smoke(t *testing.T, o Options) *Result {
 	return r
 }
 
-// The promise, and the conviction of rules that are known to be wrong: the simulation can fail.
+// Coverage reaches the promise, and the simulation detects rules that are known to be wrong.
 func TestCoverage(t *testing.T) {
 	r := smoke(t, Options{Studies: 4000, Seed: 2, Flagged: 250,
 		Models:   []string{"M0 σ=2%", "M0 σ=5%", "M1 φ=0.7", "M2 τ=30s σ=15%", "M3 φ=0.6", "M4-shared", "M5-one-arm p=0.2", "M6"},
@@ -76,7 +76,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// To the bit, on any number of CPUs.
+// The result is exactly the same on any number of CPUs.
 func TestRepeatable(t *testing.T) {
 	long.Test(t)
 	o := Options{Studies: 700, Seed: 9, Flagged: 300, Models: []string{"M2 τ=30s σ=5%", "M5-both p=0.2", "M7 stalls", "M9", "L3 heavy tail"}}
@@ -99,8 +99,8 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// Drawing the mean of a window and drawing its seconds are the same: of the log ratio of a round both
-// have the same mean and variance, and neighbouring rounds the same correlation.
+// Drawing the mean of a window and drawing its seconds are equivalent: the log ratio of a round has the same mean
+// and variance, and neighbouring rounds have the same correlation.
 func TestSecondsAgree(t *testing.T) {
 	const studies, rounds = 1500, 8
 	for _, m := range Models() {
@@ -148,8 +148,8 @@ func TestSecondsAgree(t *testing.T) {
 	}
 }
 
-// In mirrored rounds, noise that the arms share leaves neighbours correlated by 0.2 at most
-// (see internal/testenv/alphatable).
+// In mirrored rounds, noise that both arms share causes a correlation of at most 0.2 between neighbours (see
+// internal/testenv/alphatable).
 func TestMirroredCorrelation(t *testing.T) {
 	const pairs = 40000
 	worst := 0.0
@@ -172,7 +172,7 @@ func TestMirroredCorrelation(t *testing.T) {
 	}
 }
 
-// Verdicts at another ratio may be had by shifting the interval.
+// The verdict at a different ratio can be computed by shifting the interval.
 func TestShift(t *testing.T) {
 	m := Models()[2]
 	p := Policies()[slices.IndexFunc(Policies(), func(p *Policy) bool { return p.Name == Ours })]
@@ -231,7 +231,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// A result that falls short says so.
+// The sentences report a result whose coverage is too low.
 func TestSentences(t *testing.T) {
 	row := func(model string, promised bool, coverage, lo float64) *Row {
 		return &Row{Model: model, Policy: Ours, Promised: promised, Coverage: coverage, Lo: lo, Hi: coverage + (coverage - lo), Studies: 10000,

@@ -8,27 +8,27 @@ import (
 	"iotax/internal/rules/check"
 )
 
-// Flagged has the results of the checks for studies by iotax's policies, which are simulated second by second for
-// it.
+// Flagged contains the results of the checks for studies with iotax's policies, which are simulated second by
+// second for this purpose.
 type Flagged struct {
 	Studies  int     `json:"studies"`
-	Any      float64 `json:"any"`       // share in which a rule other than not-steady warns
-	OfMissed float64 `json:"of_missed"` // the same among studies whose interval misses; 0 if none does
+	Any      float64 `json:"any"`       // share of studies in which a rule other than not-steady warns
+	OfMissed float64 `json:"of_missed"` // the same for studies whose interval misses the true ratio; 0 if none does
 	Missed   int     `json:"missed"`
-	Coverage float64 `json:"coverage"` // of these studies, by their seconds instead of the closed forms
-	Rules    []Alarm `json:"rules"`    // share of studies in which each warns
+	Coverage float64 `json:"coverage"` // coverage of these studies, simulated by seconds instead of closed forms
+	Rules    []Alarm `json:"rules"`    // share of studies in which each rule warns
 }
 
-// chatty is the rule that does not count as a flag. SNIA's criterion of a steady state is a label, not a test:
-// with seconds that vary by 5 %, it calls one window of ten seconds in forty unsteady, and so a quarter of all
-// sound studies.
+// chatty is the rule that does not count as a flag. SNIA's steady-state criterion is a label, not a test. If
+// seconds vary by 5 %, it marks one of forty ten-second windows as unsteady, and therefore a quarter of all sound
+// studies.
 var chatty = rules.NotSteady.ID
 
 var flagRun = &iotax.Run{Baseline: baseline, Margin: margin,
 	Targets:   []iotax.TargetInfo{{Name: baseline}, {Name: target}},
 	Workloads: []iotax.WorkloadInfo{{Name: workload, Metrics: []string{metric}}}}
 
-// flag runs studies from … to−1 second by second, and runs the checks on every trial and every run.
+// flag runs studies from to to−1 second by second, with the checks on every trial and every run.
 func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	t := tally{rules: counter{}}
 	w.keep = true
@@ -61,7 +61,7 @@ func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	return t
 }
 
-// keepTrial keeps a trial with its series for the checks.
+// keepTrial stores a trial with its series for the checks.
 func (w *work) keepTrial(arm, round int, v float64, t Timing) (valid bool) {
 	x := synthetic(w.r, arm, round, v, t, w.series)
 	x.Findings, x.Discarded = check.Trial(x, place)

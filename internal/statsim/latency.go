@@ -9,21 +9,22 @@ import (
 	"iotax"
 )
 
-// A shape is the distribution of the log latencies of a trial's I/Os about its level.
+// A shape is the distribution of the log latencies of a trial's I/Os around the trial's level.
 type shape struct {
 	modes []mode
-	// In a stall many successive I/Os are slow. The number of stalls in a trial is Poisson with this mean, and
-	// each takes an exponential share of the I/Os with this mean. stalled has the latencies in a stall.
+	// In a stall, many successive I/Os are slow. The number of stalls per trial has a Poisson distribution with the
+	// mean stalls. The share of the I/Os in each stall has an exponential distribution with the mean stallShare.
+	// stalled is the distribution of latencies in a stall.
 	stalls, stallShare float64
 	stalled            mode
 
-	alpha float64 // above 0: Pareto instead of modes
+	alpha float64 // if above 0: Pareto distribution instead of modes
 }
 
 // A mode is a lognormal part of a shape.
 type mode struct{ share, at, sd float64 }
 
-// above returns the share of I/Os with a logarithm above x. stalled is the share of I/Os in stalls, and slower
+// above returns the share of I/Os whose log latency is above x. stalled is the share of I/Os in stalls. slower
 // shifts all modes except the first.
 func (s *shape) above(x, stalled, slower float64) float64 {
 	if s.alpha > 0 {
@@ -43,7 +44,7 @@ func (s *shape) above(x, stalled, slower float64) float64 {
 	return p
 }
 
-// survival is the upper tail of the normal distribution, interpolated for speed.
+// survival returns the upper tail probability of the normal distribution. It interpolates for speed.
 func survival(z float64) float64 {
 	const steps = 256
 	switch i := (z + normalEnd) * steps; {
@@ -79,7 +80,7 @@ func (s *shape) quantile(q, slower float64) float64 {
 	return lo
 }
 
-// window returns the range of possible q quantiles of a study, as logarithms about the trial's level.
+// window returns the range of q quantiles that a study can have, as logarithms relative to the trial's level.
 func (s *shape) window(q, slower float64) (from, to float64) {
 	from, to = s.quantile(1-min(5*(1-q), .98), slower), s.quantile(1-(1-q)/25, slower)
 	if s.stalls > 0 {
@@ -88,7 +89,7 @@ func (s *shape) window(q, slower float64) (from, to float64) {
 	return from, to
 }
 
-// fioBins are fio's bins from 128 ns on, 64 for each power of two: the logarithms of their lower bounds in
+// fioBins contains fio's bins from 128 ns on, 64 per power of two: the logarithms of their lower bounds in
 // nanoseconds, and their values in seconds.
 var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 	lower := func(i int) float64 { return math.Ldexp(1+float64(i%64)/64, 7+i/64) }
@@ -99,11 +100,12 @@ var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 }()
 
 // level returns the logarithm of the baseline's typical latency in nanoseconds, about 100 µs. It differs between
-// studies, so that latencies are at all positions in the bins.
+// studies, so that latencies occur at all positions within the bins.
 func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
 
-// draw adds the histogram of a trial of an arm, whose log rate is v. The loop is closed: a slower trial does less
-// I/O. The number of I/Os in a bin is Poisson. I/Os far from the quantile are in one bin below and one above.
+// draw adds the histogram of a trial of an arm with the log rate v. The load is a closed loop, so a slower trial
+// does fewer I/Os. The number of I/Os in a bin has a Poisson distribution. I/Os far from the quantile are counted
+// in one bin below and one bin above.
 func (w *work) draw(a int, v float64) {
 	s, slower := w.m.shape(a), 0.0
 	ios := w.ios * math.Exp(v)
@@ -141,7 +143,7 @@ func (w *work) draw(a int, v float64) {
 			bins = append(bins, iotax.Bin{Value: fioBins.values[i], Count: n})
 		}
 	}
-	at := w.level() - v // of the trial
+	at := w.level() - v // level of the trial
 	first := sort.SearchFloat64s(fioBins.edges[:], at+w.windows[a][0]) - 2
 	last := first + int((w.windows[a][1]-w.windows[a][0])*64/math.Ln2) + 4
 	left := ios * s.above(fioBins.edges[first]-at, stalled, slower)

@@ -19,7 +19,7 @@ func modelNamed(t *testing.T, name string) *Model {
 	return ms[i]
 }
 
-// What is drawn has the shape: as many I/Os, and as many of them beyond each quantile, as it should.
+// The drawn histograms have the specified shape: the number of I/Os, and the share beyond each quantile.
 func TestDraw(t *testing.T) {
 	for _, m := range Models() {
 		if m.Latency == nil {
@@ -54,7 +54,7 @@ func TestDraw(t *testing.T) {
 						n += float64(b.Count)
 					}
 					if math.Abs(math.Log(b.Value/limit)) <= 1./64 {
-						near += float64(b.Count) // the bins at the limit are on either side
+						near += float64(b.Count) // bins at the limit count on either side
 					}
 				}
 				want := trials * ios * (1 - q)
@@ -72,7 +72,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// The promise for percentiles of latency, and where there is none the shortfall.
+// Latency percentiles have the promised coverage, or the expected shortfall without a promise.
 func TestLatencyCoverage(t *testing.T) {
 	r := smoke(t, Options{Studies: 800, Seed: 3, Models: []string{"L0", "L1 narrow 0.003", "L1 peak", "L2 slow", "L3", "L4 stalls, frequent", "L5 moods of the"},
 		Policies: []string{"p50", "p99 pooled", "p99.9 few"}})
@@ -95,18 +95,18 @@ func TestLatencyCoverage(t *testing.T) {
 	}
 }
 
-// Trials too short for the percentile are refused.
+// Trials that are too short for the percentile are rejected.
 func TestLatencyRefused(t *testing.T) {
 	ps := Policies()
 	p := ps[slices.IndexFunc(ps, func(p *Policy) bool { return p.Name == "p99.9 few" })]
-	p.ios = 2000 // 60 beyond in 30 rounds
+	p.ios = 2000 // 60 I/Os beyond in 30 rounds
 	w := newWork()
 	if got := w.simulate(modelNamed(t, "L0 lognormal"), p, 1, 0, 12); got.unranked != 12 || got.studies != 0 {
 		t.Errorf("%d of 12 studies are refused, %d have an interval", got.unranked, got.studies)
 	}
 }
 
-// The simulation convicts a method that takes the values of bins for the quantiles.
+// The simulation detects a wrong method that uses the values of bins as quantiles.
 func TestBinsMatter(t *testing.T) {
 	m := modelNamed(t, "L1 narrow 0.003")
 	w := newWork()

@@ -6,52 +6,52 @@ import (
 	"strings"
 )
 
-// A Model describes how a simulated setup misbehaves. The logarithm of the rate of arm a (0 is the baseline, 1 the
+// A Model describes the problems of a simulated setup. The logarithm of the rate of arm a (0 is the baseline, 1 the
 // target) in its trial j is, second by second,
 //
 //	ln X(t) = ln μ_a + S(t) + E_aj + w(t)
 //
-// with S shared by the arms, E constant in a trial, and w varying within it. Zero fields have no effect. Times are
-// in seconds, sizes are natural logarithms: 0.05 is about 5 %.
+// S is shared by the arms, E is constant within a trial, and w varies within it. Zero fields have no effect. Times
+// are in seconds. Sizes are natural logarithms: 0.05 is about 5 %.
 type Model struct {
 	Name string // its first word is the family: "M2 τ=30s σ=5%"
 	Gate bool   // the method promises its coverage for this model
-	Text string // one line; models that differ in a number share it
+	Text string // one line; models that differ only in a number share it
 
 	Sigma  float64 // standard deviation of E
 	Tail   tail    // shape of E
-	Arm    arm     // which arm has the tail, the modes and the drift of the target
+	Arm    arm     // the arm to which the tail, the modes and the drift apply
 	Second float64 // standard deviation of w
 	Phi    float64 // lag-one autocorrelation of w, from second to second
 
 	SharedTau   float64 // time constant of S, an Ornstein-Uhlenbeck process
-	SharedSigma float64 // its standard deviation
+	SharedSigma float64 // standard deviation of S
 
-	RoundSigma float64 // standard deviation of an AR(1) of the target alone, from trial to trial
+	RoundSigma float64 // standard deviation of an AR(1) process from trial to trial; only for the target
 	RoundPhi   float64
 
-	Drift    float64 // of the logarithm, per second
+	Drift    float64 // change of the logarithm per second
 	WarmUp   float64 // size of a·e^(−t/τ) since the start of the study
 	WarmTau  float64
-	OnTarget bool // drift and warm-up are the target's alone
+	OnTarget bool // drift and warm-up only apply to the target
 
 	ModeShare float64 // probability of a slow trial
-	ModeSize  float64 // logarithm of its slowdown
-	Sticky    float64 // lag-one autocorrelation of being slow, from trial to trial of the arm
+	ModeSize  float64 // logarithm of the slowdown of a slow trial
+	Sticky    float64 // lag-one autocorrelation of being slow, from trial to trial of an arm
 
-	Step       float64 // logarithm of a step of both arms
-	StepWithin float64 // its time is uniform in [0, StepWithin]
+	Step       float64 // logarithm of a step in both arms
+	StepWithin float64 // the step is at a uniform time in [0, StepWithin]
 	Bucket     float64 // seconds of burst in a full token bucket of both arms
-	Refill     float64 // rate at which it fills, and the rate when it is empty
+	Refill     float64 // rate at which the bucket fills, and rate of an empty bucket
 
-	StallRate   float64 // per second; both arms, independently
-	StallLength float64 // mean seconds, geometric
+	StallRate   float64 // stalls per second; both arms, independently
+	StallLength float64 // mean length in seconds, geometric distribution
 
 	Carry float64 // logarithm of the slowdown of a trial after a write trial
 
-	Corrupt float64 // probability of a corrupt trial, see Corruptions
+	Corrupt float64 // probability of a corrupt trial; see Corruptions
 
-	Latency  []shape // latencies of each arm, the last for both; nil for models of rates
+	Latency  []shape // latencies of each arm, or one element for both; nil for models of rates
 	SlowOnly bool    // the ratio applies to the second mode only
 }
 
@@ -77,8 +77,8 @@ func (m *Model) Family() string {
 	return f
 }
 
-// bias returns the mean that noise adds to a log ratio. A study estimates the ratio of the geometric means, so
-// that slow trials of one arm are part of it.
+// bias returns the mean that noise adds to a log ratio. A study estimates the ratio of the geometric means, which
+// includes slow trials of one arm.
 func (m *Model) bias() float64 {
 	if m.ModeShare > 0 && m.Arm == targetOnly {
 		return m.ModeShare * m.ModeSize
@@ -88,8 +88,8 @@ func (m *Model) bias() float64 {
 
 func (m *Model) shape(arm int) *shape { return &m.Latency[min(arm, len(m.Latency)-1)] }
 
-// truth returns the logarithm of the ratio that a study estimates: of the rates, or of the q quantiles of the
-// latencies.
+// truth returns the logarithm of the ratio that a study estimates: the ratio of the rates, or of the q quantiles of
+// the latencies.
 func (m *Model) truth(lnRho, q float64) float64 {
 	switch {
 	case q == 0:
@@ -101,7 +101,7 @@ func (m *Model) truth(lnRho, q float64) float64 {
 	return lnRho + m.bias()
 }
 
-// Models returns the noise models, in order.
+// Models returns the noise models in order.
 func Models() []*Model {
 	var ms []*Model
 	text := ""

@@ -26,10 +26,10 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"confidence": func() float64 { return 1 - alpha },
 }).Parse(pageText))
 
-// A page is the data of the templates.
+// A page contains the data for the templates.
 type page struct {
 	*Result
-	Ours, Latency       summary // of iotax's own policy: of rates, and of percentiles of latency
+	Ours, Latency       summary // of iotax's own policy: for rates, and for latency percentiles
 	Flagged             []*Row
 	Unflagged, Held     string
 	Models, Rules, More []string
@@ -44,12 +44,12 @@ type page struct {
 	Preconditioning, Calibration, Jitter float64
 }
 
-// A summary counts the rows that keep the promise.
+// A summary contains the rows that keep or miss the promise, with counts.
 type summary struct {
 	Of                string // name of the rows
-	Rows, Short       []*Row // all, and those without a promise that fall short
+	Rows, Short       []*Row // all rows, and rows without a promise whose coverage is too low
 	Promised, Met     int
-	Low, Wrong, Equal *Row // the worst with a promise
+	Low, Wrong, Equal *Row // the worst rows with a promise
 }
 
 func (s *summary) add(x *Row) {
@@ -127,7 +127,7 @@ func (r *Result) page() *page {
 	return p
 }
 
-// Name identifies the row among those of its kind.
+// Name identifies the row among rows of the same kind.
 func (r *Row) Name() string {
 	if r.Quantile > 0 {
 		return r.Model + ", " + r.Policy
@@ -135,16 +135,16 @@ func (r *Row) Name() string {
 	return r.Model
 }
 
-// short reports whether a row without a promise has less coverage.
+// short reports whether a row without a promise has a coverage below 95 %.
 func (r *Row) short() bool { return !r.Promised && !r.Met() && r.Coverage < 1-alpha }
 
-// Unflagged reports whether the checks should flag such studies, but do not.
+// Unflagged reports whether the checks should flag the studies of this row, but do not.
 func (r *Row) Unflagged() bool {
 	return r.short() && r.Flags != nil && r.Flags.Any < FlagGate &&
 		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })
 }
 
-// Look returns the studies that ended after n rounds, or nil if there are nearly none.
+// Look returns the studies that ended after n rounds, or nil if there are almost none.
 func (r *Row) Look(n int) *Look {
 	i := slices.IndexFunc(r.Looks, func(l Look) bool { return l.Rounds == n })
 	if i < 0 || r.Looks[i].Share < .0005 {
@@ -156,23 +156,23 @@ func (r *Row) Look(n int) *Look {
 func (p *page) print(name string) string {
 	var b strings.Builder
 	if err := pages.ExecuteTemplate(&b, name, p); err != nil {
-		panic(err) // a Builder does not fail, and the templates are embedded
+		panic(err) // a Builder cannot fail, and the templates are embedded
 	}
 	return strings.TrimSpace(b.String())
 }
 
 func (p *page) M9() string { return p.print("M9") }
 
-// Markdown returns the page docs/dev/evaluation.md: the models, the results, and what users must know about
-// shortcomings. It depends only on the result.
+// Markdown returns the page docs/dev/evaluation.md: the models, the results, and the shortcomings that users must
+// know. It depends only on the result.
 func (r *Result) Markdown() string { return r.page().print("page") + "\n" }
 
-// Sentences returns the results in sentences, including the worst.
+// Sentences returns the results as sentences, including the worst results.
 func (r *Result) Sentences() []string {
 	return strings.FieldsFunc(r.page().print("sentences"), func(c rune) bool { return c == '\n' })
 }
 
-// Text formats the result for a terminal of that width.
+// Text formats the result for a terminal with this width.
 func (r *Result) Text(width int) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -184,7 +184,7 @@ func (r *Result) Text(width int) string {
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.0f\t%s\n", x.Model, x.Policy, coverage(x), coarse(x.HalfWidth), x.Rounds, x.DeviceSeconds, flagged)
 	}
-	w.Flush() // a Builder does not fail
+	w.Flush() // a Builder cannot fail
 	for _, s := range r.Sentences() {
 		if !strings.HasPrefix(s, "- ") {
 			b.WriteString("\n")
@@ -194,14 +194,14 @@ func (r *Result) Text(width int) string {
 	return b.String()
 }
 
-// plain removes Markdown.
+// plain removes Markdown markup.
 var plain = strings.NewReplacer("*", "", "`", "")
 
 func coverage(x *Row) string {
 	return fmt.Sprintf("%.1f %% [%.1f, %.1f]", 100*x.Coverage, 100*x.Lo, 100*x.Hi)
 }
 
-// ReplayText is a replay for a terminal.
+// ReplayText formats a replay for a terminal.
 func ReplayText(rows []*Replayed) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -232,10 +232,10 @@ func alarms(as []Alarm, from float64) string {
 	return strings.Join(out, ", ")
 }
 
-// pc formats a share in per cent with one decimal.
+// pc formats a share in percent with one decimal.
 func pc(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
-// share formats a share in whole per cent, or more exactly if it is small.
+// share formats a share in whole percent. Small shares have more digits.
 func share(x float64) string {
 	switch {
 	case x == 0:
@@ -260,7 +260,7 @@ func thousands(x float64) string {
 	return strings.ReplaceAll(humanize.Comma(int64(math.RoundToEven(x))), ",", "\u202f")
 }
 
-// wrap wraps a paragraph. A list item hangs.
+// wrap wraps a paragraph. List items have a hanging indent.
 func wrap(s string, width int) string {
 	text := strings.TrimPrefix(s, "- ")
 	mark := s[:len(s)-len(text)]

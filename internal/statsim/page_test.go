@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the page says is what the code does: a cell of it is made again.
+// The page matches the code: the test recomputes a cell of the page.
 func TestPage(t *testing.T) {
 	b, err := os.ReadFile("../../docs/dev/evaluation.md")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 		t.Errorf("the page has %d studies a cell", studies)
 	}
 	r := smoke(t, Options{Studies: studies, Seed: seed, Flagged: 1, Models: []string{"M0 σ=2%", "M6-shared-step", "L0"}, Policies: []string{Ours, "p50"}})
-	table := regexp.MustCompile(`(?m)^\| M.*%\]|^\| L.*\]`) // of percentiles the first column, p50
+	table := regexp.MustCompile(`(?m)^\| M.*%\]|^\| L.*\]`) // the first percentile column, p50
 	for _, row := range table.FindAllString(r.Markdown(), -1) {
 		if strings.HasPrefix(row, "| M0 σ=20%") {
 			continue

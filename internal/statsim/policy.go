@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// Settings of the studies: iotax's defaults.
+// Settings of the studies. They are iotax's defaults.
 const (
 	precision = 0.05
 	margin    = 0.05
@@ -25,68 +25,68 @@ const (
 	alpha     = 1 - stat.Confidence
 )
 
-// A Policy is a way to run a study: iotax's own or another one.
+// A Policy is a way to run a study: iotax's protocol or another one.
 type Policy struct {
-	ID   string // of the method: "P3"
+	ID   string // ID of the method: "P3"
 	Name string
 	Text string // one line
 	run  func(*work) outcome
 
-	protocol *protocol         // for iotax's own policies, else nil
-	only     func(*Model) bool // the relevant models; nil is all
-	rounds   bool              // it measures in rounds
-	quantile float64           // the quantile of latency that is measured instead of the rate
-	ios      float64           // number of I/Os in a trial of the baseline
-	effect   bool              // it stops on the effect, so that verdicts at one ratio do not show those at another
+	protocol *protocol         // for iotax's own policies; nil otherwise
+	only     func(*Model) bool // selects the relevant models; nil means all
+	rounds   bool              // the policy measures in rounds
+	quantile float64           // latency quantile to measure; 0 means the rate
+	ios      float64           // number of I/Os per trial of the baseline
+	effect   bool              // it stops on the effect, so verdicts at one ratio do not predict those at another
 }
 
 func (p *Policy) named(word string) bool { return p.ID == word || strings.HasPrefix(p.Name, word) }
 
-// A protocol is iotax's, with bounds of the number of rounds.
+// A protocol is iotax's protocol with limits for the number of rounds.
 type protocol struct {
 	least, most int
 	known       bool // the autocorrelation of the rounds is known, as from a perfect calibration
 }
 
-// An outcome is the result of a study. Its interval is on the logarithmic scale.
+// An outcome is the result of a study. The interval is on the logarithmic scale.
 type outcome struct {
 	lo, hi   float64
-	rounds   int     // valid rounds; without rounds, trials of the larger arm
+	rounds   int     // valid rounds; for policies without rounds, the number of trials of the larger arm
 	seconds  float64 // device time
-	look     int     // the look at which it ended, or 0
+	look     int     // the look at which the study ended, or 0
 	unranked bool    // a check prevents a verdict
 	discards int
 }
 
-// Timings, in seconds: iotax's defaults, and the 60 s windows of fixed protocols.
+// Timings in seconds: iotax's defaults, and the 60 s windows of fixed protocols.
 var (
 	ours  = Timing{Setup: .5, Ramp: 2, Length: 10}
 	fixed = Timing{Setup: .5, Ramp: 2, Length: 60}
 )
 
-// Preconditioning is the time to write the test files of both arms, and Calibration that of a brief A/A
-// calibration. Device-seconds include both.
+// Preconditioning is the time to write the test files of both arms, and Calibration is the time of a brief A/A
+// calibration, in seconds. Device-seconds include both.
 const (
 	Preconditioning = 20.0
 	Calibration     = 15.0
 )
 
-// work is a simulated setup with memory for its studies.
+// work is a simulated setup with reusable memory for its studies.
 type work struct {
 	rig
-	d, a, b []float64 // log ratios, or logs of each arm
-	bad     [][2]bool // by round and arm: the number is invalid
+	d, a, b []float64 // log ratios, and logarithms of each arm
+	bad     [][2]bool // by round and arm: the value is invalid
 	series  []float64
 	order   uint64 // seed of the order of the arms
 	looksOf protocol
 	looks   []int
 
-	quantile, ios float64              // of the policy
+	quantile, ios float64              // from the policy
 	octave        float64              // position of the study's latencies between two powers of two, from 0 to 1
-	histograms    [2][]iotax.Histogram // of each arm, by round
-	windows       [2][2]float64        // of each arm, see shape.window
+	histograms    [2][]iotax.Histogram // by arm and round
+	windows       [2][2]float64        // by arm; see shape.window
 
-	keep bool // simulate trials second by second, and keep them for the checks
+	keep bool // simulate trials second by second, and store them for the checks
 	kept []*iotax.Trial
 }
 
@@ -96,7 +96,7 @@ func newWork() *work {
 	return w
 }
 
-// Policies returns the policies, in order.
+// Policies returns the policies in order.
 func Policies() []*Policy {
 	hard := func(m *Model) bool { return !m.Gate }
 	ps := []*Policy{
@@ -140,8 +140,8 @@ func Policies() []*Policy {
 	return ps
 }
 
-// pair runs a round and returns the log ratio, the arms whose number is invalid, and whether the round counts. The
-// engine's function gives the order of the arms. With checked, the checks run.
+// pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. The
+// engine's function determines the order of the arms. If checked is set, pair runs the checks.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
 	w.written = true // the other workload writes
 	var v [2]float64
@@ -166,7 +166,7 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 	return v[1] - v[0], bad, ok
 }
 
-// rounds runs rounds until n count. It returns false if half of them are discarded, as the engine does.
+// rounds runs rounds until n of them count. It returns false if half of the rounds are discarded, like the engine.
 func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
 		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
@@ -179,7 +179,7 @@ func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	return true
 }
 
-// iotax runs the protocol of the engine and the report with their functions.
+// iotax runs the protocol with the functions of the engine and the report.
 func (w *work) iotax(p protocol) outcome {
 	var o outcome
 	opts := stat.Options{Alpha: stat.Alpha(p.least, p.most)}
@@ -221,8 +221,8 @@ func (w *work) iotax(p protocol) outcome {
 	return o
 }
 
-// setAside leaves out the rounds with an invalid number, as the engine and the report do (stat.SetAside). If an
-// arm has too many of them, the rounds stay, and ok is false.
+// setAside removes the rounds with an invalid value, like the engine and the report (stat.SetAside). If an arm has
+// too many of them, setAside keeps the rounds and ok is false.
 func (w *work) setAside() (d []float64, ok bool) {
 	if w.m.Corrupt == 0 {
 		return w.d, true
@@ -247,7 +247,7 @@ func (w *work) setAside() (d []float64, ok bool) {
 	return d, true
 }
 
-// isLook is stat.IsLook with a cache.
+// isLook is like stat.IsLook with a cache.
 func (w *work) isLook(n int, p protocol) bool {
 	if w.looksOf != p {
 		w.looksOf, w.looks = p, stat.Looks(p.least, p.most)
@@ -257,7 +257,7 @@ func (w *work) isLook(n int, p protocol) bool {
 
 var defaultLooks = stat.Looks(least, most)
 
-// five is the fixed protocol, interleaved or not.
+// five runs the fixed protocol, interleaved or not.
 func (w *work) five(interleaved bool) outcome {
 	const n = 5
 	w.a, w.b = w.a[:0], w.b[:0]
@@ -296,7 +296,7 @@ func welch(base, target []float64) (lo, hi float64) {
 	return math.Log(c.T.Lo), math.Log(c.T.Hi)
 }
 
-// sequential computes the half width after every round from first on.
+// sequential checks the half width after every round from `first` on, and stops when it reaches the precision.
 func (w *work) sequential(first int, half func(n int, sd float64) float64) outcome {
 	var o outcome
 	for n := first; n <= most; n++ {
@@ -311,13 +311,13 @@ func (w *work) sequential(first int, half func(n int, sd float64) float64) outco
 	return o
 }
 
-// peeking stops on a plain t interval after any round.
+// peeking checks the width of a plain t interval after every round.
 func (w *work) peeking() outcome {
 	return w.sequential(3, func(n int, sd float64) float64 { return tTable()[n] * sd / math.Sqrt(float64(n)) })
 }
 
-// sequence is the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of
-// Statistics 2024, theorem 2.2), tightest at twelve rounds.
+// sequence uses the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of
+// Statistics 2024, theorem 2.2). It is tightest at twelve rounds.
 func (w *work) sequence() outcome {
 	const at = 12
 	l := -2 * math.Log(alpha)
@@ -328,7 +328,7 @@ func (w *work) sequence() outcome {
 	})
 }
 
-// anyStop also stops at a verdict. Five intervals at α/5 have the level together.
+// anyStop also stops at a verdict. Five intervals at α/5 together have the level.
 func (w *work) anyStop() outcome {
 	var o outcome
 	for _, n := range defaultLooks {
@@ -345,7 +345,7 @@ func (w *work) anyStop() outcome {
 	return o
 }
 
-// stein is the two-stage procedure of Stein (1945).
+// stein runs the two-stage procedure of Stein (1945).
 func (w *work) stein() outcome {
 	var o outcome
 	w.rounds(least, ours, false, &o.discards)
@@ -359,12 +359,12 @@ func (w *work) stein() outcome {
 	return o
 }
 
-// jitter is the variation of the seconds of a trial about its mean.
+// jitter is the variation of the seconds of a trial around the trial's mean.
 const jitter = 0.05
 
-// pilot is after Li, Kelly et al., Pilot (MASCOTS'16): readings of a second are merged in pairs until
-// their lag-one autocorrelation is at most 0.1; at least 20 must remain, and their t interval be within
-// ± 5 % of the mean. One system is measured to the end, then the other.
+// pilot follows Li, Kelly et al., Pilot (MASCOTS'16). It merges per-second readings in pairs until their lag-one
+// autocorrelation is at most 0.1. At least 20 readings must remain, and their t interval must be within ± 5 % of
+// the mean. It completes the measurement of one system before it starts the other.
 func (w *work) pilot() outcome {
 	const rounds, enough, limit = 60, 20, 0.1
 	var o outcome
@@ -399,7 +399,7 @@ func merge(xs []float64) []float64 {
 	return xs[:len(xs)/2]
 }
 
-// quotient is Welch's interval on the logarithms, by the delta method.
+// quotient returns Welch's interval of the log ratio, by the delta method.
 func quotient(m, v, df [2]float64) (lo, hi float64) {
 	if !(m[0] > 0 && m[1] > 0) {
 		return math.NaN(), math.NaN()
@@ -414,9 +414,9 @@ func quotient(m, v, df [2]float64) (lo, hi float64) {
 	return est - h, est + h
 }
 
-// rciw is after Laaber, Würsten, Gall & Leitner (FSE'20): forks of ten iterations, from the second on
-// a hierarchical percentile bootstrap of the mean; done when the 95 % interval is within 3 % of the mean, or
-// after five forks. The ratio's interval is the bootstrap's too.
+// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs forks of ten iterations. From the second fork on,
+// it computes a hierarchical percentile bootstrap of the mean. It stops if the 95 % interval is within 3 % of the
+// mean, or after five forks. The interval of the ratio also comes from the bootstrap.
 func (w *work) rciw() outcome {
 	const forks, draws, limit = 5, 100, 0.03
 	var o outcome
@@ -459,7 +459,7 @@ func (w *work) rciw() outcome {
 	return o
 }
 
-// A die draws small integers, four from each random word, because a bootstrap draws many.
+// A die draws small integers, four from each random word, because a bootstrap needs many.
 type die struct {
 	r    *rand.Rand
 	word uint64
@@ -484,7 +484,7 @@ func meanSD(xs []float64) (m, sd float64) {
 	return m, math.Sqrt(sd / float64(len(xs)-1))
 }
 
-// tTable has the 97.5 % quantiles of Student's t by sample size. Computing it takes 7 ms.
+// tTable returns the 97.5 % quantiles of Student's t by sample size. Computing them takes 7 ms.
 var tTable = sync.OnceValue(func() *[700]float64 {
 	t := new([700]float64)
 	t[0], t[1] = math.NaN(), math.NaN()

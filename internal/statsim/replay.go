@@ -11,20 +11,20 @@ import (
 	"iotax/stat"
 )
 
-// A Recording has the seconds of a real run: for each valid round, the series of the baseline and of a target, on
-// a scale where more is better.
+// A Recording contains the seconds of a real run: for each valid round, the series of the baseline and of a target.
+// More is better.
 type Recording struct {
 	Workload, Metric, Target string
 	Rounds                   [][2][]float64
 }
 
-// leastRecorded is the least number of rounds for a replay. Fewer would be drawn too often.
+// leastRecorded is the minimum number of rounds for a replay. With fewer, each would be drawn too often.
 const leastRecorded = 12
 
-// leastSeconds is the least length of a recorded trial, so that half of it is still useful.
+// leastSeconds is the minimum length of a recorded trial, so that half of it is still useful.
 const leastSeconds = 3
 
-// Record returns the trials of a target and the baseline under a workload. Rounds count as in the report
+// Record returns the trials of a target and the baseline under a workload. It uses the same rounds as the report
 // (stat.Pairs). The metric must have a series.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
@@ -70,8 +70,8 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 	return r, nil
 }
 
-// secondsOf returns the trial's series of that metric without invalid values, and without a much shorter last
-// interval.
+// secondsOf returns the trial's series of this metric. It omits invalid values, and the last interval if it is much
+// shorter.
 func secondsOf(t *iotax.Trial, metric string) []float64 {
 	for _, s := range t.Series {
 		if s.Name != metric {
@@ -83,7 +83,7 @@ func secondsOf(t *iotax.Trial, metric string) []float64 {
 			if last && s.T[i]-s.T[i-1] < .5*(s.T[i-1]/float64(i)) {
 				break
 			}
-			if v := s.V[i]; v >= 0 && !math.IsInf(v, 0) { // no NaN
+			if v := s.V[i]; v >= 0 && !math.IsInf(v, 0) { // also excludes NaN
 				ys = append(ys, v)
 			}
 		}
@@ -92,22 +92,22 @@ func secondsOf(t *iotax.Trial, metric string) []float64 {
 	return nil
 }
 
-// A Replayed is how often studies drawn from a recording contain the true ratio.
+// A Replayed reports how often the intervals of studies drawn from a recording contain the true ratio.
 type Replayed struct {
 	Row
-	Recorded int     `json:"recorded"` // rounds
+	Recorded int     `json:"recorded"` // number of recorded rounds
 	Seconds  float64 `json:"seconds"`  // mean length of a recorded trial
-	Truth    float64 `json:"truth"`    // the ratio of the whole recording, or 1
+	Truth    float64 `json:"truth"`    // ratio of the whole recording, or 1 for A/A
 }
 
 // Replay draws studies from a recording and runs policies on them.
 //
-// A study starts at a random round and continues with those that followed, cyclically, so that it keeps what
-// changed from round to round: drift, slow phases, neighbours. Of each trial it uses half of the seconds, at a
-// random place that is the same for both trials of the round. The true ratio is that of the whole recording. A
-// study cannot need more rounds than were recorded, so that this is the largest number, up to 30.
+// A study starts at a random round and continues with the following ones, cyclically. It therefore keeps
+// correlations between rounds: drift, slow phases, neighbours. From each trial it uses half of the seconds, at a
+// random position that is the same for both trials of the round. The true ratio is the ratio of the whole
+// recording. A study uses at most as many rounds as were recorded, and at most 30.
 //
-// "A/A" rows pair successive trials of the baseline in random order: the true ratio is 1.
+// "A/A" rows pair successive trials of the baseline in random order, so the true ratio is 1.
 func Replay(rec *Recording, o Options) ([]*Replayed, error) {
 	if len(rec.Rounds) < leastRecorded {
 		return nil, errors.New("replay: too few rounds")
@@ -173,7 +173,7 @@ type replayer struct {
 	seconds float64
 }
 
-// next draws from the next round, and returns the log values of both trials.
+// next draws from the next round and returns the logarithms of both trials' values.
 func (g *replayer) next() (base, target float64) {
 	b := g.rounds[g.at]
 	g.at = (g.at + 1) % len(g.rounds)
@@ -212,7 +212,7 @@ func (g *replayer) iotax() (lo, hi float64, n int) {
 	}
 }
 
-// backToBack takes five trials of the baseline, and then five of the target from later rounds.
+// backToBack takes five trials of the baseline, and then five trials of the target from later rounds.
 func (g *replayer) backToBack() (lo, hi float64, n int) {
 	var a, b []float64
 	for range 5 {

@@ -8,7 +8,7 @@ import (
 	"iotax"
 )
 
-// recorded is a run of the model, as the engine would have stored it.
+// recorded returns a run of the model as the engine would store it.
 func recorded(m *Model, rounds int, lnRho float64) []*iotax.Trial {
 	w := newWork()
 	w.reset(m, 6, 1, lnRho)
@@ -29,7 +29,7 @@ func record(t *testing.T, trials []*iotax.Trial) *Recording {
 	return rec
 }
 
-// From a quiet recording the ratio comes back; where the rig drifted, only the interleaved study finds it.
+// A replay of a quiet recording yields its ratio. If the setup drifts, only the interleaved study yields it.
 func TestReplay(t *testing.T) {
 	drift := &Model{Name: "drift", Sigma: .01, Drift: math.Log(.5) / 1000}
 	for _, m := range []*Model{{Name: "quiet", Sigma: .02}, drift} {

@@ -11,26 +11,26 @@ import (
 	"iotax/stat"
 )
 
-// Reopening is the assumed time of a restart, in seconds.
+// Reopening is the assumed duration of a restart in seconds.
 const Reopening = 15.0
 
-// StartCounts are the numbers of starts that Restarts simulates. The first is a run without restarts.
+// StartCounts lists the numbers of starts that Restarts simulates. The first one is a run without restarts.
 var StartCounts = [...]int{1, 2, 3, 4, 6, 8, 12, 20}
 
-// A Restarted is the result of studies with that number of starts.
+// A Restarted is the result of studies with this number of starts.
 type Restarted struct {
 	Model     string  `json:"model"`
 	Starts    int     `json:"starts"`
 	Studies   int     `json:"studies"`
 	Coverage  float64 `json:"coverage"` // share of intervals that contain the true ratio
-	Lo        float64 `json:"lo"`       // its 95 % Wilson interval
+	Lo        float64 `json:"lo"`       // 95 % Wilson interval of Coverage
 	Hi        float64 `json:"hi"`
-	HalfWidth float64 `json:"half_width"` // root mean square, as a ratio: 0.05 is ± 5 %
-	Alone     float64 `json:"alone"`      // coverage of the interval of the same rounds, with starts ignored
+	HalfWidth float64 `json:"half_width"` // root mean square, as a ratio: 0.05 means ± 5 %
+	Alone     float64 `json:"alone"`      // coverage of the interval from the same rounds if starts are ignored
 }
 
-// restarted are the models for Restarts: those in which a start decides something, and quiet ones. In models with
-// "until the next start", a mood lasts as long as the start.
+// restarted returns the models for Restarts: models in which a start has a random effect, and quiet models. In
+// models with "until the next start", a mood lasts as long as the start.
 func restarted() (ms []*Model) {
 	for _, m := range Models() {
 		switch {
@@ -46,14 +46,14 @@ func restarted() (ms []*Model) {
 	return ms
 }
 
-// restart begins a start: the moods and the ratio of the target are drawn anew.
+// restart begins a new start. It draws new moods and a new ratio of the target.
 func (g *rig) restart() {
 	g.idle(Reopening)
 	g.mood, g.begun = [2]int{}, false
 }
 
-// divided runs a study of rounds that are divided between starts, as the engine does, and returns the interval and
-// that of the rounds alone.
+// divided runs a study whose rounds are divided between starts, like the engine. It returns the engine's interval,
+// and the interval from the rounds alone.
 func (w *work) divided(starts int) (both, alone stat.Interval) {
 	w.d, w.bad = w.d[:0], w.bad[:0]
 	var of []int
@@ -76,8 +76,8 @@ func (w *work) divided(starts int) (both, alone stat.Interval) {
 	return hull(stat.Options{Alpha: stat.AlphaFixed, Starts: of}), alone
 }
 
-// Restarts simulates studies of 30 rounds that are divided between starts. Of o it uses Studies, Seed, Workers and
-// Models. The result does not depend on the number of workers.
+// Restarts simulates studies with 30 rounds that are divided between starts. It uses o.Studies, o.Seed, o.Workers
+// and o.Models. The result does not depend on the number of workers.
 func Restarts(ctx context.Context, o Options) ([]*Restarted, error) {
 	models, err := find("model", restarted(), o.Models, func(m *Model, word string) bool { return strings.HasPrefix(m.Name, word) })
 	if err != nil {
@@ -185,7 +185,7 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	return b.String()
 }
 
-// unseen has the probabilities that no start is in a mood.
+// unseen returns the probabilities that no start is in a mood.
 func unseen() string {
 	var parts []string
 	for _, p := range []float64{.1, .2} {

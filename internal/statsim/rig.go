@@ -7,16 +7,16 @@ import (
 
 // Timing is the duration of a policy's trials, in seconds.
 type Timing struct {
-	Setup  float64 // start of the process, before the ramp
+	Setup  float64 // process start, before the ramp
 	Ramp   float64
-	Length float64 // of the window
+	Length float64 // length of the measured window
 }
 
 // Trial returns the duration of a trial.
 func (t Timing) Trial() float64 { return t.Setup + t.Ramp + t.Length }
 
-// A rig is a simulated setup in a study. Its noise depends only on the model, the seed, and when and how long it
-// is measured.
+// A rig is a simulated setup in a study. Its noise depends only on the model, the seed, and the times and lengths
+// of the measurements.
 type rig struct {
 	m   *Model
 	src rand.PCG
@@ -24,20 +24,20 @@ type rig struct {
 
 	now     float64 // seconds since the start of the study
 	lnRho   float64
-	shared  float64 // S now
-	round   float64 // the target's own AR(1) at its last trial
+	shared  float64 // current value of S
+	round   float64 // the target's own AR(1) process at its last trial
 	begun   bool
-	mood    [2]int // of each arm: 0 not drawn, 1 fast, 2 slow
+	mood    [2]int // by arm: 0 not drawn, 1 fast, 2 slow
 	stepAt  float64
 	bucket  float64
 	written bool // the previous trial wrote
 
-	ou    [4]ouStep // by length of the step
+	ou    [4]ouStep // cache, by step length
 	ouAt  int
-	meanW struct{ length, sd float64 } // of w over a window
+	meanW struct{ length, sd float64 } // standard deviation of the mean of w over a window
 }
 
-// reset begins a study of m. It keeps cached steps of S for the same model.
+// reset begins a study of m. It keeps cached steps of S if the model is the same.
 func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 	g.src.Seed(seed, study)
 	if g.m != m {
@@ -55,13 +55,13 @@ func (g *rig) reset(m *Model, seed, study uint64, lnRho float64) {
 	}
 }
 
-// trial runs a trial of an arm (0 baseline, 1 target) and returns the logarithm of its value, −Inf without any
-// I/O.
+// trial runs a trial of an arm (0 baseline, 1 target) and returns the logarithm of its value. It returns −Inf if
+// the trial did no I/O.
 //
-// It simulates the window in one exact step: S, drift, warm-up and w enter as their means over the window, whose
-// distributions are known; steps, buckets and stalls as their share of the window. So the value is a geometric
-// mean over w and S, and an arithmetic mean over levels. fio's mean is arithmetic over both. It differs by half
-// the variance within a window, which is the same on both arms.
+// It simulates the window in one exact step. S, drift, warm-up and w enter as their means over the window, whose
+// distributions are known. Steps, buckets and stalls enter as their share of the window. The value is therefore a
+// geometric mean over w and S, and an arithmetic mean over levels. fio's mean is arithmetic over both. The
+// difference is half the variance within a window, which is the same for both arms.
 func (g *rig) trial(a int, t Timing) float64 {
 	level := g.begin(a, t)
 	v := level + g.window(a, t.Length) + g.within(t.Length)
@@ -71,9 +71,9 @@ func (g *rig) trial(a int, t Timing) float64 {
 	return v
 }
 
-// seconds is trial, second by second. It fills series with the rates, 1 being the undisturbed baseline, and
-// returns the logarithm of their mean. Seconds also vary about the trial's mean by jitter, which does not change
-// that mean.
+// seconds is like trial, but simulates each second. It fills series with the rates, relative to the undisturbed
+// baseline, and returns the logarithm of their mean. The seconds also vary around the trial's mean by jitter, which
+// does not change that mean.
 func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
 	level := g.begin(a, t)
 	n := int(math.Round(t.Length))
@@ -105,7 +105,7 @@ func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float6
 	return math.Log(sum / float64(n)), series
 }
 
-// begin simulates set-up and ramp, and returns the part that is constant over the trial's window.
+// begin simulates setup and ramp, and returns the part that is constant over the trial's window.
 func (g *rig) begin(a int, t Timing) float64 {
 	m := g.m
 	g.idle(t.Setup)
@@ -154,7 +154,7 @@ func (g *rig) noise(a int) float64 {
 		x, y, u, v := z(), z(), z(), z()
 		return x / math.Sqrt(y*y+u*u+v*v) // t₃/√3 has variance 1
 	case skewed:
-		return 1 - g.r.ExpFloat64() // the slow side is the long one
+		return 1 - g.r.ExpFloat64() // the slow side has the long tail
 	}
 	return g.r.NormFloat64()
 }
@@ -176,7 +176,7 @@ func (g *rig) within(length float64) float64 {
 	return g.meanW.sd * g.r.NormFloat64()
 }
 
-// window simulates time under load and returns the logarithm of the mean of what changes with time.
+// window simulates time under load. It returns the logarithm of the mean of the effects that change with time.
 func (g *rig) window(a int, length float64) float64 {
 	if length == 0 {
 		return 0
@@ -199,7 +199,7 @@ func (g *rig) window(a int, length float64) float64 {
 		v += math.Log1p(after * math.Expm1(m.Step))
 	}
 	if m.Bucket > 0 {
-		// Under load the bucket loses 1−refill a second. An empty bucket passes on what flows in.
+		// Under load, the bucket loses 1−refill per second. An empty bucket passes its inflow on.
 		burst := math.Min(length, g.bucket/(1-m.Refill))
 		g.bucket -= burst * (1 - m.Refill)
 		v += math.Log((burst + (length-burst)*m.Refill) / length)
@@ -225,13 +225,13 @@ func (g *rig) idle(length float64) {
 // An ouStep is a step of the Ornstein-Uhlenbeck process S: of its value, and of its mean during the step.
 type ouStep struct {
 	length           float64
-	decay, sd        float64 // of the value, given the previous one
-	mean             float64 // the mean's dependence on the previous value
+	decay, sd        float64 // of the value, given the previous value
+	mean             float64 // dependence of the mean on the previous value
 	meanSlope, meanR float64 // regression of the mean on the innovation of the value, and the residual
 }
 
-// step returns the step of that length. Gillespie (1996) has the joint distribution of the process and its
-// integral.
+// step returns the step with this length. It uses the joint distribution of the process and its integral from
+// Gillespie (1996).
 func (g *rig) step(length float64) *ouStep {
 	for i := range g.ou {
 		if g.ou[i].length == length {
@@ -257,7 +257,7 @@ func (g *rig) ouWindow(length float64) float64 {
 	return m
 }
 
-// stalled returns the share of a window, after a ramp, without I/O.
+// stalled returns the share of a window without I/O. The window follows a ramp.
 func (g *rig) stalled(ramp, length float64) float64 {
 	var lost float64
 	end := ramp + length
@@ -269,7 +269,7 @@ func (g *rig) stalled(ramp, length float64) float64 {
 	return math.Min(1, lost/length)
 }
 
-// stall is stalled for a series.
+// stall applies the effect of stalled to a series.
 func (g *rig) stall(ramp int, series []float64) {
 	end := ramp + len(series)
 	for at := int(g.geometric(1/g.m.StallRate)) - 1; at < end; {
@@ -281,7 +281,7 @@ func (g *rig) stall(ramp int, series []float64) {
 	}
 }
 
-// geometric draws whole seconds from 1 on with that mean.
+// geometric draws whole seconds, from 1 on, with this mean.
 func (g *rig) geometric(mean float64) float64 {
 	if mean <= 1 {
 		return 1

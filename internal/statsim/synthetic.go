@@ -24,15 +24,15 @@ const (
 	depth    = 32.0
 )
 
-// place is a place where the counters of a device can be compared.
+// place is a place for which the checks can compare device counters.
 var place = &iotax.Target{Name: target, Place: iotax.Place{Backing: "/simulated", Durability: iotax.Durable}}
 
-// facts are those of a sound job.
+// facts contains the facts of a sound job.
 var facts = map[string]string{"ioengine": "io_uring", "direct": "1", "iodepth": "32", "numjobs": "1", "fio": "fio-3.33"}
 
-// synthetic makes a trial as the workload and the probes would: 4 KiB random reads at a depth of 32, all of which
-// reached the device. v is the logarithm of its rate. series, if there is one, has the rates of its seconds, 1
-// being the undisturbed baseline.
+// synthetic creates a trial like the workload and the probes: 4 KiB random reads at a depth of 32 that all reached
+// the device. v is the logarithm of the rate. If series is not empty, it contains the rate of each second, relative
+// to the undisturbed baseline.
 func synthetic(r *rand.Rand, arm, round int, v float64, t Timing, series []float64) *iotax.Trial {
 	iops := rate * math.Exp(v)
 	ios := iops * t.Length
@@ -75,9 +75,9 @@ func scale(t *iotax.Trial, prefix string, by float64) {
 type corruption struct {
 	name  string
 	shift float64              // change of the log value; −Inf means no I/O
-	rules []string             // one of these must detect it
+	rules []string             // one of these rules must detect it
 	spoil func(t *iotax.Trial) // called after the shift
-	mild  bool                 // the value does not change
+	mild  bool                 // it does not change the value
 }
 
 var corruptions = []corruption{
@@ -105,7 +105,7 @@ var corruptions = []corruption{
 	}, mild: true},
 }
 
-// studyCorruptions are the corruptions in the studies of M9.
+// studyCorruptions lists the corruptions in the studies of M9.
 var studyCorruptions = []int{0, 1, 3, 4, 6}
 
 func cut(t *iotax.Trial, share float64) {
@@ -115,24 +115,24 @@ func cut(t *iotax.Trial, share float64) {
 	}
 }
 
-// A Corruption is how often the checks detect a kind of corrupt trial.
+// A Corruption reports how often the checks detect a kind of corrupt trial.
 type Corruption struct {
 	Name      string   `json:"name"`
 	Rules     []string `json:"rules"` // rules that should detect it
 	Trials    int      `json:"trials"`
-	Seen      float64  `json:"seen"`            // share that one of them detected
-	Discarded float64  `json:"discarded"`       // share that does not count
+	Seen      float64  `json:"seen"`            // share of trials that one of Rules detected
+	Discarded float64  `json:"discarded"`       // share of trials that were discarded
 	Other     []Alarm  `json:"other,omitempty"` // other rules that fired
 }
 
-// An Alarm is how often a rule fires.
+// An Alarm reports how often a rule fires.
 type Alarm struct {
 	Rule  string  `json:"rule"`
 	Share float64 `json:"share"`
 }
 
-// CheckTrials runs the checks on n sound trials, and on n trials with each corruption. Seconds vary by 5 %, trials
-// by 2 %.
+// CheckTrials runs the checks on n sound trials, and on n trials with each corruption. Seconds vary by 5 %, and
+// trials by 2 %.
 func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	m := &Model{Name: "check", Sigma: .02}
 	g := newWork()
@@ -191,8 +191,8 @@ func CheckTrials(n int, seed uint64) ([]Corruption, []Alarm) {
 	return out, alarms.shares(n)
 }
 
-// corrupt damages a trial of a study with probability p. With checked, the checks run: bad reports an invalid
-// number, and valid is false for a discarded trial. A trial without I/O is never valid.
+// corrupt damages a trial of a study with probability p. If checked is set, it runs the checks: bad reports an
+// invalid value, and valid is false for a discarded trial. A trial without I/O is never valid.
 func corrupt(r *rand.Rand, arm int, v float64, t Timing, p float64, checked bool) (value float64, bad, valid bool) {
 	var k *corruption
 	if r.Float64() < p {
