@@ -68,8 +68,8 @@ type entry struct {
 	name string
 	key  *syntax.Node // the name as written
 	bind.Variant
-	places  []string // targets of at:
-	metrics []string // metrics of metrics:
+	places  []string // target names in at:
+	metrics []string // metric names in metrics:
 	where   *entry   // the machine of a target, or the machine that contains a machine
 	against []string
 	aside   bool         // a workload that only runs as noise for other workloads
@@ -229,10 +229,10 @@ type parts struct {
 	kindKey *syntax.Node
 	val     *syntax.Node
 	on      *syntax.Node
-	done    *syntax.Node // of at:
+	done    *syntax.Node // value of at:
 	expect  *syntax.Node
 	held    *syntax.Node // value of against:
-	asked   *syntax.Node // of metrics:
+	asked   *syntax.Node // value of metrics:
 	section string
 	own     map[string]string // labels
 	lists   []bind.Axis       // labels with several values

@@ -33,17 +33,17 @@ type (
 	Label      = bind.Label
 )
 
-// ParseSize is syntax.ParseSize.
+// ParseSize calls syntax.ParseSize.
 func ParseSize(s string) (Size, error) { return syntax.ParseSize(s) }
 
-// ParseDuration is syntax.ParseDuration.
+// ParseDuration calls syntax.ParseDuration.
 func ParseDuration(s string) (Duration, error) { return syntax.ParseDuration(s) }
 
-// ParsePercent is syntax.ParsePercent.
+// ParsePercent calls syntax.ParsePercent.
 func ParsePercent(s string) (Percent, error) { return syntax.ParsePercent(s) }
 
-// ParseRate is syntax.ParseRate.
+// ParseRate calls syntax.ParseRate.
 func ParseRate(s string) (float64, error) { return syntax.ParseRate(s) }
 
-// Nearest is syntax.Nearest.
+// Nearest calls syntax.Nearest.
 func Nearest(word string, candidates []string) string { return syntax.Nearest(word, candidates) }

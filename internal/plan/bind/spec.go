@@ -29,17 +29,16 @@ type Kind struct {
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
-// Specs are structs. A field that can be written in a plan has the tags
+// Specs are structs. A field that a plan can set has the tags
 //
 //	yaml:"iodepth"          its key
 //	doc:"requests in flight" one phrase for the schema and for docs
-//	enum:"none,writeback"    the words it takes, if they are few (strings only)
+//	enum:"none,writeback"    the allowed words, if there are few (strings only)
 //
-// and is a string, bool, integer, float, Size, Duration, Percent or another type that reads and
-// writes text (encoding.TextUnmarshaler and TextMarshaler), a pointer to one of these (nil when not
-// written), a slice of them, a map[string]string, or a struct of such fields. Embedded structs are
-// flattened. A list where the field is no slice is a matrix axis; plan expands it and the spec
-// never sees it.
+// and one of these types: string, bool, integer, float, Size, Duration, Percent, another type that implements
+// encoding.TextUnmarshaler and TextMarshaler, a pointer to one of these (nil if not set), a slice of them, a
+// map[string]string, or a struct of such fields. Embedded structs are flattened. If the field is not a slice, a
+// list is a matrix axis: the binder expands it, and each spec gets one value.
 
 // A Scalar is a spec, or a struct in a spec, that can also be written as one word (`dir: /var/tmp`). It is
 // detected by its type, like encoding.TextUnmarshaler.

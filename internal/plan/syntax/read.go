@@ -418,7 +418,7 @@ func (r *resolver) alias(a *ast.AliasNode, depth int) *Node {
 // mapping fills n. A merge key (<<) only adds keys that the mapping does not set.
 func (r *resolver) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 	own := map[string]*Node{}
-	index := map[string]int{} // in n.entries
+	index := map[string]int{} // key → index in n.Entries
 	merged := map[string]bool{}
 	put := func(key, val *Node, merging bool) {
 		i, there := index[key.Text]
