@@ -21,7 +21,7 @@ type Command struct {
 	Wrapper []string // words before fio, such as sudo, without assignments
 	Program string   // "fio", "/opt/fio/fio"
 
-	Line, Column int // of the program in the text
+	Line, Column int // position of the program in the text
 
 	Options  []Setting  // options of fio itself, not of a job: --output, --eta, --section
 	Sections []*Section // one for each --name; options before the first --name are in a section "global"
@@ -110,7 +110,7 @@ var (
 
 func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
 
-// wrappers are programs that run the rest of their command line on this machine.
+// wrappers lists programs that run the rest of their command line on this machine.
 var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
 
 // lines is a text with the line and column of every markStep-th byte, which makes it fast to look up a place.

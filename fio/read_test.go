@@ -214,7 +214,7 @@ func TestStatusIntervals(t *testing.T) {
 
 // Several runs in one file are separate results, even if all of them take equally long.
 func TestSeveralRuns(t *testing.T) {
-	t.Parallel() // fio waits more than it works
+	t.Parallel() // fio mostly waits
 	for _, format := range []string{"json", "normal"} {
 		var all []byte
 		for range 3 {
@@ -237,7 +237,7 @@ func TestSeveralRuns(t *testing.T) {
 
 // A real fio client: the rows of the clients count, but not their sum.
 func TestClient(t *testing.T) {
-	t.Parallel() // fio waits more than it works
+	t.Parallel() // fio mostly waits
 	server := exec.Command("fio", "--server=127.0.0.1,18767")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestClient(t *testing.T) {
 
 // ReadFrom returns the same result as Read, however small the pieces it reads.
 func TestReadFrom(t *testing.T) {
-	t.Parallel() // fio waits more than it works
+	t.Parallel() // fio mostly waits
 	var all []byte
 	for _, format := range []string{"normal,terse,json+", "normal", "terse", "json"} {
 		all = append(all, run(t, "--name=a", "--rw=randrw", "--size=16m", "--ioengine=null", "--output-format="+format)...)

@@ -35,8 +35,8 @@ type textReader struct {
 
 	// The current report; nil between reports.
 	cur         *Result
-	start, line int // its first byte and line
-	end         int // after its last line
+	start, line int // offset and line number of its first byte
+	end         int // offset after its last line
 	rows        []*textRow
 	closed      bool    // the rows are complete: the group's status or the disks followed
 	implied     bool    // an excerpt: the row has no line of its own
