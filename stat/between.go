@@ -38,7 +38,7 @@ func Serial(d []float64) SerialTest {
 // verdict.
 const levelSize = 0.05
 
-// Levels are the two most distinct groups of a sample.
+// Levels describes the two most distinct groups of a sample.
 type Levels struct {
 	Found     bool
 	Low, High float64 // mean of each group

@@ -108,7 +108,7 @@ func TestSignedRankPublished(t *testing.T) {
 	}
 }
 
-// The t interval against a textbook: extra sleep under two drugs ("Student" 1908), differences with
+// The t interval matches a textbook example: extra sleep under two drugs ("Student" 1908), differences with
 // mean 1.58 and 95 % interval [0.70, 2.46].
 func TestPairedT(t *testing.T) {
 	e, err := Estimate([]float64{1.2, 2.4, 1.3, 1.3, 0, 1.0, 1.8, 0.8, 4.6, 1.4}, Options{})
