@@ -158,7 +158,7 @@ type MachineCaps struct {
 	// Address is the network address of this machine for other machines in its network.
 	Address string
 
-	// LinkRate is the rate of its network link in bytes per second, headers included.
+	// LinkRate is the rate of the machine's network link in bytes per second, headers included.
 	LinkRate float64
 
 	// HostAddress is the address at which the machine reaches the loopback interface of this host: "10.0.2.2".
