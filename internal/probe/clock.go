@@ -12,32 +12,34 @@ import (
 // answerTime limits the answers of a machine to questions that are not part of a trial.
 const answerTime = 5 * time.Second
 
-// bootClock is the time since a machine booted.
+// bootClock returns the time since a machine booted.
 var bootClock = agent.New("read the clock", func(context.Context, struct{}) (time.Duration, error) { return sinceBoot() })
 
-// A reading bounds the offset of a machine's clock to this host's, both with arbitrary origins: machine = host + offset.
+// A reading bounds the offset of a machine's clock to this host's: machine = host + offset. Both clocks have arbitrary
+// origins.
 type reading struct {
 	ok     bool
-	at     time.Time // of the host, monotonic; middle of the reading
+	at     time.Time // host time at the middle of the reading, monotonic
 	base   time.Time // origin of host times
 	lo, hi float64   // s, bounds of the offset
 }
 
-// readClock reads the time of m until the offset is precise. The reading is not ok if the machine has no such clock or is gone.
+// readClock reads the time of m until the offset is precise. The reading is not ok if the machine has no such clock or does
+// not answer.
 func readClock(ctx context.Context, m iotax.Machine) reading {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	return readClockOf(func() (time.Duration, error) { return bootClock.On(ctx, m, struct{}{}) })
 }
 
-// readClockOf reads a clock by ask. Each answer u was true at some moment between the question at s and its arrival at r, so that the
-// offset is in [u − r, u − s] (as in NTP, RFC 5905). The intersection of several answers is the bound.
+// readClockOf reads a clock by calling ask. Each answer u was true at some moment between the question at s and its arrival
+// at r, so the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are the intersection over several answers.
 func readClockOf(ask func() (time.Duration, error)) reading {
-	if _, err := ask(); err != nil { // ignored, because the agent may have to start
+	if _, err := ask(); err != nil { // ignore the first answer, because the agent may have to start
 		return reading{}
 	}
 	base := time.Now()
-	var end time.Duration // of the last answer
+	var end time.Duration // time of the last answer
 	read := reading{base: base, lo: math.Inf(-1), hi: math.Inf(1)}
 	const enough = 60 * time.Millisecond // a few round trips over a slow line
 	for n := 0; ; n++ {
@@ -54,7 +56,7 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 		read.hi = min(read.hi, (u - s).Seconds())
 		read.ok, end = true, r
 	}
-	// Bounds that cross mean that the clock did not run steadily.
+	// If the bounds cross, the clock did not run steadily.
 	if read.lo > read.hi {
 		read.lo, read.hi = read.hi, read.lo
 	}

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// sinceBoot is read on Linux only, where guests are.
+// sinceBoot is not supported, because all guests run Linux.
 func sinceBoot() (time.Duration, error) { return 0, errors.ErrUnsupported }

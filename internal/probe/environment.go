@@ -1,9 +1,7 @@
-// Package probe finds what surrounds a trial: the facts of a machine and of a place on it, and what
-// else happened while a trial ran, namely the I/O that reached the device, the CPU time of this host and of
-// the processes that serve a guest, and how fast the guest's clock went.
+// Package probe collects the facts of a machine and of a place on it, and what else happens during a trial: the I/O that
+// reaches the device, the CPU time of this host and of the processes that serve a guest, and the rate of the guest's clock.
 //
-// What a machine does not tell (no sysfs, no permission, another system) is left out; it is never
-// guessed.
+// It omits data that a machine does not provide (no sysfs, no permission, another system). It never guesses.
 package probe
 
 import (
@@ -24,10 +22,9 @@ import (
 	"iotax/internal/agent"
 )
 
-// Environment returns the facts of m: os, kernel, arch, hostname,
-// cpu.model, cpu.count, cpu.governor, cpu.turbo, cpu.mitigations, memory (for people) and
-// memory.bytes, swap, hypervisor, container, clocksource, and the limits of a control group,
-// cpu.limit (CPUs) and memory.limit. Facts that m does not tell are left out.
+// Environment returns the facts of m: os, kernel, arch, hostname, cpu.model, cpu.count, cpu.governor, cpu.turbo,
+// cpu.mitigations, memory (formatted), memory.bytes, swap, hypervisor, container, clocksource, and the limits of a control
+// group, cpu.limit (CPUs) and memory.limit. It omits facts that m does not provide.
 func Environment(ctx context.Context, m iotax.Machine) (map[string]string, error) {
 	return readEnvironment.On(ctx, m, struct{}{})
 }
@@ -36,7 +33,7 @@ var readEnvironment = agent.New("read the environment", func(ctx context.Context
 	return environment(thisHost.environment(ctx)), context.Cause(ctx)
 })
 
-// environmentFiles are the files behind facts, by the name that environment has for them.
+// environmentFiles maps the names that environment uses to the files with their data.
 var environmentFiles = map[string]string{
 	"release":      "/etc/os-release",
 	"online":       "/sys/devices/system/cpu/online",
@@ -54,7 +51,7 @@ var environmentFiles = map[string]string{
 	"memory.max":   "/sys/fs/cgroup/memory.max",
 }
 
-// environment reads what the facts of this host are made from.
+// environment reads the data from which the facts of this host are derived.
 func (fs system) environment(ctx context.Context) map[string]string {
 	g := map[string]string{"uname": uname()}
 	if runtime.GOOS == "darwin" {
@@ -68,7 +65,8 @@ func (fs system) environment(ctx context.Context) map[string]string {
 	if g["release"] == "" {
 		g["release"] = fs.read("/usr/lib/os-release")
 	}
-	// On a large machine the whole of cpuinfo is hundreds of kilobytes: the first processor is enough, and what ARM has at the end.
+	// On a large machine, cpuinfo has hundreds of kilobytes. Keep the first processor, and the lines that ARM adds at the
+	// end.
 	info := fs.read("/proc/cpuinfo")
 	first, rest, _ := strings.Cut(info, "\n\n")
 	for line := range strings.Lines(rest) {
@@ -105,7 +103,8 @@ func (fs system) environment(ctx context.Context) map[string]string {
 	return g
 }
 
-// output is what a command prints, whether it succeeds or not: systemd-detect-virt fails where it finds nothing.
+// output returns the standard output of a command even if the command fails: systemd-detect-virt fails if it detects
+// nothing.
 func output(ctx context.Context, args ...string) string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -115,7 +114,7 @@ func output(ctx context.Context, args ...string) string {
 	return string(out)
 }
 
-// environment turns what system.environment read into facts.
+// environment derives facts from the data that system.environment read.
 func environment(g map[string]string) map[string]string {
 	facts := map[string]string{}
 	uname := lines(g["uname"], 4)
@@ -185,13 +184,13 @@ func environment(g map[string]string) map[string]string {
 	return facts
 }
 
-// setBytes stores a size twice: for tables, and exactly.
+// setBytes stores a size twice: formatted for tables, and exactly in bytes.
 func setBytes(facts map[string]string, name string, n uint64) {
 	facts[name], facts[name+".bytes"] = humanize.IBytes(n), strconv.FormatUint(n, 10)
 }
 
-// cpuModel: x86 and s390 say "model name", POWER "cpu", RISC-V "uarch" or "isa"; ARM gives codes of
-// the implementer and the part, and names the board in the device tree.
+// cpuModel returns the CPU model. x86 and s390 report it as "model name", POWER as "cpu", RISC-V as "uarch" or "isa". ARM
+// reports only codes of the implementer and the part, so cpuModel adds the board from the device tree.
 func cpuModel(cpu map[string]string, tree string) string {
 	for _, k := range []string{"model name", "cpu", "uarch"} {
 		if v := cpu[k]; v != "" {
@@ -209,7 +208,7 @@ func cpuModel(cpu map[string]string, tree string) string {
 	return ""
 }
 
-// mitigations sums up /sys/devices/system/cpu/vulnerabilities and the boot parameter.
+// mitigations summarizes /sys/devices/system/cpu/vulnerabilities and the kernel parameter mitigations.
 func mitigations(vulnerabilities, cmdline string) string {
 	var parts []string
 	for _, word := range strings.Fields(cmdline) {
@@ -226,7 +225,7 @@ func mitigations(vulnerabilities, cmdline string) string {
 		switch {
 		case strings.HasPrefix(state, "Not affected"):
 			by["not affected"] = append(by["not affected"], name)
-		case strings.HasPrefix(state, "Mitigation"), strings.Contains(state, "Mitigation:"): // KVM prefixes some
+		case strings.HasPrefix(state, "Mitigation"), strings.Contains(state, "Mitigation:"): // some start with "KVM:"
 			by["mitigated"] = append(by["mitigated"], name)
 		case strings.Contains(state, "Vulnerable"):
 			by["vulnerable"] = append(by["vulnerable"], name)
@@ -244,8 +243,8 @@ func mitigations(vulnerabilities, cmdline string) string {
 	return strings.Join(parts, "; ")
 }
 
-// hypervisor names what the machine runs on: "none", a name, or "unknown" when the CPU says that
-// there is one and nothing tells which.
+// hypervisor returns what the machine runs on: "none", a name, "unknown" if the CPU reports a hypervisor that nothing
+// identifies, or "" if nothing is known.
 func hypervisor(g, cpu map[string]string, kernel string) string {
 	if strings.Contains(strings.ToLower(kernel), "microsoft") {
 		return "wsl"
@@ -262,12 +261,12 @@ func hypervisor(g, cpu map[string]string, kernel string) string {
 		{"Google Compute", "google"}, {"Virtual Machine", "microsoft"}, {"Xen", "xen"}, {"Parallels", "parallels"},
 		{"Apple Virtualization", "apple"}, {"OpenStack", "openstack"}, {"BHYVE", "bhyve"},
 	} {
-		// EC2's bare metal has the same vendor; its product ends so.
+		// EC2's bare-metal instances have the same vendor. Their product ends in ".metal".
 		if strings.Contains(dmi, x.word) && !strings.HasSuffix(dmi, ".metal") {
 			return x.name
 		}
 	}
-	// A paravirtual clock is only offered by the hypervisor it belongs to.
+	// A paravirtual clock is offered only by its own hypervisor.
 	clocks := g["clocksources"]
 	for _, x := range []struct{ word, name string }{{"kvm-clock", "kvm"}, {"hyperv_clocksource", "microsoft"}, {"xen", "xen"}} {
 		if strings.Contains(clocks, x.word) {
@@ -284,7 +283,7 @@ func hypervisor(g, cpu map[string]string, kernel string) string {
 	return ""
 }
 
-// lines returns the first n lines of s, empty ones where there are fewer.
+// lines returns the first n lines of s. Missing lines are empty.
 func lines(s string, n int) []string {
 	out := make([]string, n)
 	for i, l := range strings.SplitN(s, "\n", n+1) {
@@ -295,7 +294,7 @@ func lines(s string, n int) []string {
 	return out
 }
 
-// fields reads lines of the form "key : value", the first of each key.
+// fields parses lines of the form "key : value". It keeps the first value of each key.
 func fields(s string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(s) {
@@ -307,7 +306,7 @@ func fields(s string) map[string]string {
 	return m
 }
 
-// assignments reads the lines of os-release(5).
+// assignments parses the lines of os-release(5).
 func assignments(s string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(s) {
@@ -318,7 +317,7 @@ func assignments(s string) map[string]string {
 	return m
 }
 
-// countList counts the numbers in a list as the kernel writes it: "0-3,8,10-11".
+// countList counts the numbers in a list in the kernel's format: "0-3,8,10-11".
 func countList(s string) int {
 	n := 0
 	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
@@ -338,7 +337,7 @@ func countList(s string) int {
 	return n
 }
 
-// distinct joins the different lines of s.
+// distinct joins the distinct lines of s with commas.
 func distinct(s string) string {
 	seen := map[string]bool{}
 	for line := range strings.Lines(s) {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// recorded reads what system.environment returned on a machine: texts, each below a line with @@ and its name.
+// recorded parses a recording of what system.environment returned on a machine. Each text follows a line with @@ and the
+// text's name.
 func recorded(text string) map[string]string {
 	g := map[string]string{}
 	for _, part := range strings.Split(text, "@@")[1:] {
@@ -110,7 +111,7 @@ func TestEnvironmentFails(t *testing.T) {
 	if _, err := Environment(t.Context(), wordy{there, "", dead}); !errors.Is(err, dead) {
 		t.Errorf("dead machine: %v", err)
 	}
-	// Anything at all as an answer: facts that are not there, and no panic.
+	// Any answer that lacks facts results in no facts, and in no panic.
 	for _, out := range []string{"", "@@", "@@uname", "@@uname\nDarwin\n@@darwin\n", "@@cpuinfo\n:::\n@@meminfo\nMemTotal: x kB\n@@cpu.max\nmax\n@@online\n-\n"} {
 		got := environment(recorded(out))
 		delete(got, "os")

@@ -12,10 +12,9 @@ import (
 	"iotax"
 )
 
-// Evict takes the files at path, a file of this host or a tree of them, out of its page cache: what is
-// dirty is written back, then the pages are given up (posix_fadvise POSIX_FADV_DONTNEED). It needs no
-// more rights than reading them, and leaves the caches of everybody else alone. Elsewhere than on
-// Linux it empties all caches.
+// Evict removes path, a file or a tree of files on this host, from the page cache. It writes dirty pages back and then drops
+// the pages (posix_fadvise, POSIX_FADV_DONTNEED). It needs only the permission to read the files, and does not affect other
+// files. On systems other than Linux, it drops all caches.
 func Evict(ctx context.Context, path string) error {
 	fail := func(path string, err error) error {
 		return &iotax.Error{Op: "evict from the page cache", On: path, Err: err}
@@ -39,7 +38,7 @@ func Evict(ctx context.Context, path string) error {
 			return fail(path, errors.Unwrap(err))
 		}
 		defer f.Close()
-		if err := unix.Fdatasync(int(f.Fd())); err != nil { // only clean pages can be given up
+		if err := unix.Fdatasync(int(f.Fd())); err != nil { // only clean pages can be dropped
 			return fail(path, err)
 		}
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {

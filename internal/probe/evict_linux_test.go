@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cached counts the pages of a file that are in the page cache.
+// cached returns the number of pages of a file that are in the page cache.
 func cached(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)
@@ -40,7 +40,7 @@ func cached(t *testing.T, path string) int {
 }
 
 func TestEvict(t *testing.T) {
-	dir, err := os.MkdirTemp("/var/tmp", "iotax-evict-") // a tmpfs would have nowhere to evict to
+	dir, err := os.MkdirTemp("/var/tmp", "iotax-evict-") // pages of a tmpfs cannot be evicted
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestEvict(t *testing.T) {
 	if n := cached(t, out); n < 1000 {
 		t.Errorf("a link was followed: %d pages of its target are left", n)
 	}
-	if err := Evict(t.Context(), out); err != nil { // a single file, as a disk image is
+	if err := Evict(t.Context(), out); err != nil { // a single file, such as a disk image
 		t.Fatal(err)
 	}
 	if n := cached(t, out); n > 10 {

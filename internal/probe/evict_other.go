@@ -34,5 +34,5 @@ func Evict(ctx context.Context, _ string) error {
 	return context.Cause(ctx)
 }
 
-// purgeTime includes the writeback of dirty pages.
+// purgeTime limits purge, which first writes dirty pages back.
 const purgeTime = 5 * time.Minute

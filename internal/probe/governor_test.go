@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// cpufreq makes the files of a host whose CPUs have these governors.
+// cpufreq makes the files of a host whose CPUs have these governors. The returned function returns the current governors.
 func cpufreq(t *testing.T, available string, governors ...string) (system, func() string) {
 	t.Helper()
 	fs := system{sys: t.TempDir()}
@@ -63,14 +63,14 @@ func TestGovernorThatIsNotThere(t *testing.T) {
 	}
 }
 
-// One CPU whose governor cannot be set is an error, and the others are restored.
+// If the governor of one CPU cannot be set, setGovernor returns an error, and undo restores the other CPUs.
 func TestGovernorHalfWay(t *testing.T) {
 	fs, now := cpufreq(t, "powersave performance", "powersave", "powersave")
 	second := filepath.Join(fs.sys, "devices/system/cpu/cpufreq/policy1/scaling_governor")
 	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/proc/version", second); err != nil { // nobody may write there, root included
+	if err := os.Symlink("/proc/version", second); err != nil { // not even root can write to it
 		t.Fatal(err)
 	}
 	undo, _, err := fs.setGovernor("performance")

@@ -16,39 +16,39 @@ import (
 
 const (
 	rssPeriod    = 100 * time.Millisecond
-	rollupPeriod = time.Second // at the least
-	// rollupCost is the share of a core that reading smaps_rollup may take. The kernel walks the page tables of the process, which
-	// takes tens of milliseconds for a large guest, and locks its memory map.
+	rollupPeriod = time.Second // minimum
+	// rollupCost is the maximum share of a core for reading smaps_rollup. The kernel walks the page tables of the process,
+	// which takes tens of milliseconds for a large guest, and locks its memory map.
 	rollupCost = 0.005
-	maxSamples = 1200 // kept of a series
+	maxSamples = 1200 // maximum length of a series
 )
 
-// listCost is the share of a core that finding the serving processes may take: each thread of QEMU is searched for children.
+// listCost is the maximum share of a core for finding the serving processes: each thread of QEMU is searched for children.
 const listCost = 0.002
 
-// A sampler samples the memory and the CPU of the processes that serve a target during a trial, including processes that begin in
-// the trial, as a guest that it boots.
+// A sampler samples the memory and the CPU time of the processes that serve a target during a trial. They include processes
+// that start during the trial, such as a guest that the trial boots.
 type sampler struct {
 	fs        system
 	processes func() map[string][]int // called in the sampler's goroutine
-	labels    map[string][]int        // its last result
-	first     map[string][]int        // its first result
+	labels    map[string][]int        // last result of processes
+	first     map[string][]int        // first result of processes
 	begun     time.Time
 	stop      chan struct{}
 	done      chan struct{}
 
 	at     []float64            // s since begun
-	rss    map[string][]float64 // B, by label; "" is all of them
-	used   map[int]float64      // s of CPU of each process, at its last sample
-	cpu    []float64            // s of CPU a second of all of them, in the interval that ends then; the first is 0
-	uss    float64              // B, the most; 0 when it was not read
+	rss    map[string][]float64 // B, by label; "" means all processes
+	used   map[int]float64      // s of CPU time of each process, at its last sample
+	cpu    []float64            // CPU seconds per second of all processes, in the interval that ends at the sample; the first is 0
+	uss    float64              // B, the maximum; 0 if it was not read
 	pss    float64
 	rolls  int
-	period time.Duration // of the last rollup
-	cost   time.Duration // CPU of the sampling thread
+	period time.Duration // interval of the last rollup
+	cost   time.Duration // CPU time of the sampling thread
 }
 
-// sample begins to sample.
+// sample starts the sampling.
 func (fs system) sample(ctx context.Context, processes func() map[string][]int) *sampler {
 	s := &sampler{fs: fs, processes: processes, labels: processes(), begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), rss: map[string][]float64{}}
 	s.first = s.labels
@@ -77,13 +77,13 @@ func (s *sampler) loop(ctx context.Context) {
 			roll = now.Add(s.period)
 		}
 		select {
-		case <-ctx.Done(): // no reader is left
+		case <-ctx.Done(): // the samples are no longer needed
 			return
 		case <-s.stop:
 			s.labels = s.processes()
 			s.read()
 			if !maps.EqualFunc(s.labels, s.first, slices.Equal[[]int]) {
-				s.rollup() // of processes that began since, which are the largest now
+				s.rollup() // include processes that started during the trial, whose memory is largest now
 			}
 			return
 		case <-tick.C:
@@ -92,7 +92,7 @@ func (s *sampler) loop(ctx context.Context) {
 	}
 }
 
-// read samples the resident memory of each label and of all processes. It counts shared memory once, as resident does.
+// read samples the resident memory of each label and of all processes. Like resident, it counts shared memory once.
 func (s *sampler) read() {
 	found := false
 	var private, shared, busy float64
@@ -102,12 +102,12 @@ func (s *sampler) read() {
 		for _, pid := range pids {
 			rss, shmem, ok := s.fs.rss(pid)
 			if !ok {
-				continue // it ended
+				continue // the process has ended
 			}
 			found = true
 			if now, ok := s.fs.cpuTime(pid); ok {
 				used[pid] = now
-				busy += max(0, now-s.used[pid]) // a process that began since has used all of its CPU since
+				busy += max(0, now-s.used[pid]) // all the CPU time of a new process is new
 			}
 			own += rss - min(rss, shmem)
 			common = max(common, min(rss, shmem))
@@ -122,7 +122,7 @@ func (s *sampler) read() {
 	sums[""] = private + shared
 	for label := range sums {
 		if s.rss[label] == nil {
-			s.rss[label] = make([]float64, len(s.at)) // it began just now
+			s.rss[label] = make([]float64, len(s.at)) // its first process has just started
 		}
 	}
 	now, last := time.Since(s.begun).Seconds(), 0.0
@@ -148,13 +148,15 @@ func (fs system) rss(pid int) (rss, shmem float64, ok bool) {
 	return rss, shmem, ok
 }
 
-// cpuTime returns the CPU time of a process in seconds, including threads that ended, in ticks of 10 ms (proc_pid_stat(5)).
+// cpuTime returns the CPU time of a process in seconds, including threads that have ended. The resolution is 10 ms
+// (proc_pid_stat(5)).
 func (fs system) cpuTime(pid int) (float64, bool) {
 	text, err := os.ReadFile(filepath.Join(fs.proc, strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, false
 	}
-	// The name is in parentheses and may contain any character. The state follows it, and the times are 11 and 12 words further.
+	// The name is in parentheses and may contain any character. The state follows it; the times are 11 and 12 fields after
+	// the state.
 	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(f) < 13 {
 		return 0, false
@@ -164,7 +166,7 @@ func (fs system) cpuTime(pid int) (float64, bool) {
 	return float64(user+system) / userHZ, err1 == nil && err2 == nil
 }
 
-// kilobytes returns the number after a key of a file such as /proc/PID/status, in bytes.
+// kilobytes returns the number of kilobytes after a key in a file such as /proc/PID/status, converted to bytes.
 func kilobytes(text []byte, key string) (float64, bool) {
 	_, rest, ok := bytes.Cut(text, []byte(key))
 	if !ok {
@@ -175,7 +177,7 @@ func kilobytes(text []byte, key string) (float64, bool) {
 	return float64(n) * 1024, err == nil
 }
 
-// rollup reads unique and proportional set sizes.
+// rollup reads the unique and the proportional set sizes, and keeps their maxima.
 func (s *sampler) rollup() {
 	if uss, pss, ok := s.fs.rollup(s.labels); ok && len(s.labels) > 0 {
 		s.uss, s.pss = max(s.uss, uss), max(s.pss, pss)
@@ -202,8 +204,8 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// end stops the sampling. It returns peaks as values, the series, and the number and the cost of the samples as facts. It returns
-// nothing if no process serves the target, or its memory cannot be read.
+// end stops the sampling. It adds the peaks to seen as values, the series, and the interval and the cost of the samples as
+// facts. It adds nothing if no process serves the target, or if the memory cannot be read.
 func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)
 	<-s.done
@@ -255,7 +257,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// thin merges neighbours of a long series.
+// thin merges neighbors of a series that is longer than maxSamples. `of` combines their values.
 func thin(at, v []float64, of func([]float64) float64) ([]float64, []float64) {
 	per := (len(v) + maxSamples - 1) / maxSamples
 	if per <= 1 {

@@ -15,14 +15,14 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file; these lines come from any
-// machine.
+// A Mount is one line of /proc/self/mountinfo (proc_pid_mountinfo(5)). Libraries parse only this host's file, but these
+// lines come from any machine.
 type Mount struct {
-	Device  string // "major:minor"; major is 0 without a block device
+	Device  string // "major:minor"; major is 0 if there is no block device
 	Point   string
-	Type    string // of the file system
+	Type    string // type of the file system
 	Source  string
-	Options []string // of the mount point, then those of the file system that are not among them
+	Options []string // those of the mount point, then additional ones of the file system
 }
 
 // ParseMounts parses a mountinfo. It skips lines that it cannot parse.
@@ -51,7 +51,8 @@ func ParseMounts(text string) []Mount {
 	return ms
 }
 
-// Option returns the value of a "name=value" option, and whether name is among the options at all.
+// Option returns the value of the option "name=value". ok is true if there is an option with this name, even without a
+// value.
 func (m Mount) Option(name string) (string, bool) {
 	for _, o := range m.Options {
 		if k, v, _ := strings.Cut(o, "="); k == name {
@@ -61,14 +62,14 @@ func (m Mount) Option(name string) (string, bool) {
 	return "", false
 }
 
-// ReadOnly reports whether the mount point or the file system under it refuses writing.
+// ReadOnly reports whether the mount point or its file system is read-only.
 func (m Mount) ReadOnly() bool {
 	_, ro := m.Option("ro")
 	return ro
 }
 
-// MountOf returns the mount of an absolute path: the one with the longest mount point above it, and of several on one point the last,
-// which hides the others.
+// MountOf returns the mount of an absolute path: the one with the longest mount point above the path. If several have the
+// same mount point, it returns the last, which hides the others.
 func MountOf(ms []Mount, p string) (Mount, bool) {
 	var best Mount
 	found := false
@@ -80,7 +81,7 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 	return best, found
 }
 
-// Durability returns the meaning of an acknowledged flush on the file system, or on the block device that is its source.
+// Durability returns what an acknowledged flush guarantees on the file system, or on the block device that is its source.
 func (m Mount) Durability() iotax.Durability {
 	switch m.Type {
 	case "tmpfs", "ramfs", "rootfs":
@@ -105,8 +106,8 @@ func (m Mount) Durability() iotax.Durability {
 	return iotax.Durable
 }
 
-// SystemDurability returns the strongest meaning of fsync(2) on the system with that name (of uname). On macOS it leaves data in the
-// cache of the drive, unlike F_FULLFSYNC, which neither fio nor QEMU uses.
+// SystemDurability returns the strongest guarantee of fsync(2) on the system with this name (from uname). On macOS, fsync
+// leaves data in the drive's cache. F_FULLFSYNC does not, but neither fio nor QEMU uses it.
 func SystemDurability(name string) iotax.Durability {
 	if name == "Darwin" {
 		return iotax.DriveCache
@@ -114,7 +115,7 @@ func SystemDurability(name string) iotax.Durability {
 	return iotax.Durable
 }
 
-// Durability returns the meaning of an acknowledged flush of a file of this host.
+// Durability returns what an acknowledged flush of a file of this host guarantees.
 func Durability(file string) iotax.Durability {
 	if runtime.GOOS == "darwin" {
 		return SystemDurability("Darwin")
@@ -153,13 +154,14 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Place returns the facts of a path on m, a file, a directory or a block device: filesystem,
-// filesystem.source, filesystem.mount, filesystem.options, filesystem.unmounted (a mount point of /etc/fstab above the path at which
-// nothing is mounted) and, where a block device carries it,
-// device.name, device.disk (a partition's disk), device.size (bytes), device.model, device.mapped
-// (name of a device mapper's or level of a RAID), device.on (what it is made of), and queue.scheduler, queue.rotational,
-// queue.write_cache, queue.nr_requests, queue.logical_block_size and further limits of the queue.
-// Of an overlay, the device is that of its upper directory, when that can be seen.
+// Place returns the facts of a path on m, which is a file, a directory or a block device. The facts of a file system are
+// filesystem, filesystem.source, filesystem.mount, filesystem.options, and filesystem.unmounted (a mount point in /etc/fstab
+// at or above the path at which nothing is mounted).
+//
+// If a block device stores the path, the facts also include device.name, device.disk (disk of a partition), device.size
+// (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on (the devices or the file
+// that it consists of), queue.scheduler, queue.rotational, queue.write_cache, queue.nr_requests, queue.logical_block_size
+// and further limits of the queue. For an overlay, the device is that of its upper directory, if that is visible.
 func Place(ctx context.Context, m iotax.Machine, p string) (map[string]string, error) {
 	facts, err := lookAt.On(ctx, m, p)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +192,7 @@ func (fs system) place(p string) (map[string]string, error) {
 	ms := ParseMounts(fs.read(fs.proc, "self/mountinfo"))
 	mount, ok := MountOf(ms, p)
 	if !ok {
-		return facts, nil // no Linux
+		return facts, nil // not Linux
 	}
 	set(facts, "filesystem", mount.Type)
 	set(facts, iotax.FactFilesystemSource, mount.Source)
@@ -224,7 +226,7 @@ func (system) read(path ...string) string {
 	return string(text)
 }
 
-// byNumber returns the name of the device with a number, as in "8:1", or "".
+// byNumber returns the name of the device with a number such as "8:1", or "" if it is unknown.
 func (fs system) byNumber(number string) string {
 	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", number)); err == nil {
 		return filepath.Base(real)
@@ -239,7 +241,7 @@ func (fs system) byNumber(number string) string {
 	return ""
 }
 
-// unmounted returns the mount point of an fstab(5) at or above p where nothing is mounted, or "".
+// unmounted returns the longest mount point in an fstab(5) at or above p at which nothing is mounted, or "".
 func unmounted(fstab, p, mounted string) (point string) {
 	for line := range strings.Lines(fstab) {
 		f := strings.Fields(line)
@@ -253,8 +255,8 @@ func unmounted(fstab, p, mounted string) (point string) {
 	return point
 }
 
-// upper returns the mount of an overlay's upper directory. In a container that directory is a path of the host, which does not exist
-// here, so that it seems to be on the overlay itself.
+// upper returns the mount of an overlay's upper directory. In a container, that directory is a path of the host that does
+// not exist here, so it seems to be on the overlay itself, and ok is false.
 func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	dir, _ := overlay.Option("upperdir")
 	if !path.IsAbs(dir) {
@@ -267,7 +269,7 @@ func upper(ms []Mount, overlay Mount) (Mount, bool) {
 // queueFacts lists the files of a disk's queue that become facts.
 var queueFacts = []string{"scheduler", "rotational", "write_cache", "nr_requests", "logical_block_size", "physical_block_size", "max_sectors_kb", "read_ahead_kb"}
 
-// device adds the facts of a block device, if it has a name. A partition has the queue and the model of its disk.
+// device adds the facts of a block device, if name is not empty. A partition has the queue and the model of its disk.
 func (fs system) device(facts map[string]string, name string) {
 	dir, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "class/block", name))
 	if name == "" || err != nil {
@@ -287,12 +289,12 @@ func (fs system) device(facts map[string]string, name string) {
 			facts[iotax.FactQueueScheduler], _, _ = strings.Cut(rest, "]")
 		}
 	}
-	// sysfs counts in sectors of 512 bytes, whatever the device's blocks are.
+	// sysfs counts sectors of 512 bytes, whatever the block size of the device.
 	if n, err := strconv.ParseUint(strings.TrimSpace(fs.read(dir, "size")), 10, 54); err == nil {
 		facts[iotax.FactDeviceSize] = strconv.FormatUint(n*512, 10)
 	}
 	vendor := strings.TrimSpace(fs.read(disk, "device/vendor"))
-	if strings.HasPrefix(vendor, "0x") { // a number of PCI or virtio, not a name
+	if strings.HasPrefix(vendor, "0x") { // a PCI or virtio id, not a name
 		vendor = ""
 	}
 	set(facts, iotax.FactDeviceModel, vendor+" "+fs.read(disk, "device/model"))

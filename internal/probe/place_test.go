@@ -107,7 +107,7 @@ func TestDeviceFacts(t *testing.T) {
 			}
 		}
 		number := strings.TrimSpace(fs.read(class, x.device, "dev"))
-		if got := fs.byNumber(number); number == "" || got != x.device { // there is no dev/block: Podman hides it
+		if got := fs.byNumber(number); number == "" || got != x.device { // without dev/block, which Podman hides
 			t.Errorf("%s is %q by its number %q", x.device, got, number)
 		}
 		facts := map[string]string{}

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// counters are the counters of a machine's kernel. Missing ones are not OK.
+// counters contains the counters of a machine's kernel. CPUOK and DiskOK are false for counters that could not be read.
 type counters struct {
 	CPU    procfs.CPUStat
 	CPUOK  bool
@@ -19,7 +19,8 @@ type counters struct {
 	DiskOK bool
 }
 
-// readCounters reads the counters of the CPUs, and of a block device if one is named and counts.
+// readCounters reads the counters of the CPUs. If device is not "", it also reads those of this block device, unless they
+// are disabled.
 var readCounters = agent.New("read counters", func(_ context.Context, device string) (counters, error) {
 	return thisHost.counters(device), nil
 })
@@ -43,18 +44,19 @@ func (fs system) counters(device string) (c counters) {
 	return c
 }
 
-// inside returns the counters of the target's own machine. They are empty for a machine without counters (not Linux, gone).
+// inside returns the counters of the target's own machine. They are empty if the machine has none (not Linux) or does not
+// answer.
 func inside(ctx context.Context, t *iotax.Target) snapshot {
 	s := snapshot{disks: map[string]diskStat{}}
 	device := t.Place.Facts[iotax.FactDeviceName]
-	if t.Place.Facts[iotax.FactFilesystem] == "btrfs" { // it may be spread over more devices than this one
+	if t.Place.Facts[iotax.FactFilesystem] == "btrfs" { // btrfs may use more devices than this one
 		device = ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	c, err := readCounters.On(ctx, t.Machine, device)
 	if err != nil {
-		return s // omit unreadable ones
+		return s // omit counters that cannot be read
 	}
 	s.cpu, s.cpuOK = c.CPU, c.CPUOK
 	if c.DiskOK {
@@ -63,8 +65,8 @@ func inside(ctx context.Context, t *iotax.Target) snapshot {
 	return s
 }
 
-// insideValues returns the values of the target's own machine that are reliable. The CPU time of a guest is not, because it includes
-// time that its virtual CPUs did not get. Its steal time is a lower bound.
+// insideValues returns the reliable values of the target's own machine. The CPU time of a guest is not reliable, because it
+// includes time that its virtual CPUs did not get. Its steal time is a lower bound.
 func insideValues(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	for _, v := range difference(a, b) {

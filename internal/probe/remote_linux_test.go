@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// A machine elsewhere is asked for the counters of its own device, and for what was stolen of its CPUs;
-// its view of the rest of its CPU time is left out.
+// For a remote machine, the watch returns the counters of its own device and its steal time. It omits the rest of its CPU
+// time.
 func TestInside(t *testing.T) {
 	dir, device := loopMount(t, false)
 	facts, err := Place(t.Context(), there, dir)
@@ -25,7 +25,7 @@ func TestInside(t *testing.T) {
 	}
 	const n = 4 << 20
 	writeDirect(t, filepath.Join(dir, "x"), n)
-	time.Sleep(50 * time.Millisecond) // some ticks of the counters of CPU time
+	time.Sleep(50 * time.Millisecond) // some ticks of the CPU counters
 	seen, err := w.Stop(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestInside(t *testing.T) {
 	if len(v) != 8 {
 		t.Errorf("values %v", seen.Values)
 	}
-	// A place without a block device, and a machine that is gone.
+	// A place without a block device, and a machine that does not answer.
 	if s := inside(t.Context(), &iotax.Target{Machine: there}); len(s.disks) != 0 || !s.cpuOK {
 		t.Errorf("%+v", s)
 	}

@@ -17,17 +17,17 @@ import (
 	"iotax/internal/agent"
 )
 
-// A passage is what a layer has counted of one direction; see iotax.Passed.
+// A passage contains what a layer has counted for one direction; see iotax.Passed.
 type passage struct{ Time, Requests, Handed float64 }
 
-// passages are those of reads, writes and everything else. The kernel's block layer counts the time of a request once, also if
-// it carries several merged I/Os (Once).
+// passages contains the passages of reads, of writes, and of everything else. Once means that the layer counts the time of a
+// request once, even if the request carries several merged I/Os, as the kernel's block layer does.
 type passages struct {
 	By   [3]passage
 	Once bool
 }
 
-// since returns what the layer counted since a. share is the part of each direction that belongs to the trial.
+// since returns what the layer counted after a. share is the part of each direction that belongs to the trial.
 func (b passages) since(a passages, share [3]float64) (sum passage) {
 	for i, y := range b.By {
 		x := a.By[i]
@@ -43,7 +43,8 @@ func (b passages) since(a passages, share [3]float64) (sum passage) {
 	return sum
 }
 
-// ofDisk returns the passages of a block device. Flushes are not added: a flush is also counted as the write that asked for it.
+// ofDisk returns the passages of a block device. It does not add flushes, because a flush is also counted as the write that
+// requested it.
 func ofDisk(d blockdevice.IOStats) passages {
 	by := func(ios, merges, ticks uint64) passage {
 		return passage{float64(ticks) / 1000, float64(ios + merges), float64(ios)}
@@ -55,17 +56,17 @@ func ofDisk(d blockdevice.IOStats) passages {
 const (
 	clockBlock   = "block"      // block layer of the target's machine
 	clockClient  = "nfs-client" // requests of the NFS client
-	clockServer  = "nfs-server" // the same from their transmission to the reply
+	clockServer  = "nfs-server" // requests of the NFS client, from transmission to reply
 	clockQEMU    = "qemu"       // requests at the disk, as QEMU counts them
-	clockServing = "serving"    // threads of the serving process that do not wait
-	clockCalls   = "calls"      // those of them that are in a system call at a file
+	clockServing = "serving"    // threads of the serving process that are not waiting
+	clockCalls   = "calls"      // threads of the serving process that are in a system call on a file
 	clockDevice  = "device"     // block layer of the machine that has the device
 )
 
-// A clockQuery names what readClocks reads. An empty name is not read.
+// A clockQuery contains the arguments of readClocks. It skips a device or mount whose name is empty.
 type clockQuery struct{ Device, Mount string }
 
-// theirClocks are the clocks of a target's machine. A missing one is nil.
+// theirClocks contains the clocks of a target's machine. A clock that could not be read is nil.
 type theirClocks struct{ Block, Client, Server *passages }
 
 // readClocks reads the clocks of a machine's kernel.
@@ -109,36 +110,37 @@ func (fs system) clocks(q clockQuery) (c theirClocks) {
 				p.Time, p.Requests, p.Handed = p.Time+float64(x.ms)/1000, p.Requests+n, p.Handed+n
 			}
 		}
-		c.Client, c.Server = &client, &server // the last one hides those before it
+		c.Client, c.Server = &client, &server // the last mount hides those before it
 	}
 	return c
 }
 
-// stages reads the clocks on the way of a target's I/Os.
+// stages reads the clocks along the path of a target's I/Os.
 type stages struct {
 	all   []iotax.Stage
 	query clockQuery
-	disk  string               // of DiskTimes, or ""
+	disk  string               // argument of DiskTimes, or ""
 	begin map[string]*passages // by clock
 
 	serving func() []int // processes whose threads are measured, or nil
 	stop    func() (ServingTime, error)
-	kept    func() bool // ends the wait for the end of the context
+	kept    func() bool // cancels the call of stop at the end of the context
 }
 
-// A ServingTime is what the threads of a server did, summed over them; see package serving.
+// A ServingTime contains what the threads of a server did, summed over the threads; see package serving.
 type ServingTime struct {
-	Busy  float64 // s: in calls at files, and outside of them; not those in which they wait
-	Calls float64 // s: in calls at files
-	Count float64 // of these calls
+	Busy  float64 // s in calls on files and outside of calls, excluding calls that wait
+	Calls float64 // s in calls on files
+	Count float64 // number of calls on files
 }
 
-// Counting returns the block devices of this host whose counters see the I/O on path, or nil.
+// Counting returns the block devices of this host whose counters include the I/O on path, or nil.
 func Counting(path string) []string { return thisHost.devices(path) }
 
-// Explain is Start for an explained trial: the fact stages has the stages of its I/Os, and each clock that could be read the values
-// iotax.ValueStage. Clocks are counters that the kernels and QEMU keep anyway, read once before and once after the
-// trial, so that it must not have a ramp. Servers of shares have none: their system calls are measured during the trial.
+// Explain is Start for an explained trial. The fact stages then contains the stages of the trial's I/Os, and each clock that
+// can be read adds the values iotax.ValueStage. The clocks are counters that the kernels and QEMU keep anyway. They are read
+// once before and once after the trial, so the trial must not have a ramp. Servers of shares keep no counters, so Explain
+// measures their system calls during the trial.
 func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -156,7 +158,7 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 		s.lacks(clockCalls, err)
 		if err == nil {
 			s.stop = sync.OnceValues(stop)
-			s.kept = context.AfterFunc(ctx, func() { _, _ = s.stop() }) // an interrupted trial has no Stop
+			s.kept = context.AfterFunc(ctx, func() { _, _ = s.stop() }) // Stop is not called for an interrupted trial
 		}
 	}
 	return w, nil
@@ -207,7 +209,7 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 		switch s.serving = servers(t); {
 		case s.serving == nil:
 			add("queue, server and its file system", clockDevice, device)
-		case share == "9p": // QEMU's threads do other things too
+		case share == "9p": // QEMU's threads also do other work
 			add("queue, wake-up and QEMU’s 9p server", clockCalls, "")
 			add("host file system", clockDevice, device)
 		default:
@@ -248,8 +250,9 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 	return s
 }
 
-// servers returns a function that lists the processes on this host that serve a share, or nil if there are none: QEMU for 9p, else those
-// besides QEMU. sshfs has none, because sftp-server waits for requests by the same call by which it reads files.
+// servers returns a function that lists the processes on this host that serve a share: QEMU for 9p, otherwise the processes
+// other than QEMU. It returns nil if there are none. It also returns nil for sshfs, because sftp-server uses the same system
+// call to wait for requests and to read files.
 func servers(t *iotax.Target) func() []int {
 	pids := func() (all []int) {
 		for label, pids := range t.Processes() {
@@ -317,7 +320,7 @@ func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 	return out
 }
 
-// lacks notes why a clock cannot be read.
+// lacks records why a clock cannot be read.
 func (s *stages) lacks(clock string, err error) {
 	for i := range s.all {
 		if x := &s.all[i]; err != nil && x.End == clock && x.Missing == "" {
@@ -326,7 +329,8 @@ func (s *stages) lacks(clock string, err error) {
 	}
 }
 
-// stageValues adds what the clocks counted since Explain. Values of the watch show how much of the device's work was the trial's own.
+// stageValues adds what the clocks counted since Explain. It uses the values of the watch to find how much of the device's
+// work belongs to the trial.
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
 	end := w.readStages(ctx)
@@ -365,13 +369,13 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	}
 	text, err := json.Marshal(s.all)
 	if err != nil {
-		panic(fmt.Sprint("stages: ", err)) // of strings: it cannot fail
+		panic(fmt.Sprint("stages: ", err)) // strings always encode
 	}
 	seen.Facts[iotax.FactStages] = string(text)
 }
 
-// ownShare returns the parts of the device's reads and writes that the trial itself requested, by their bytes. A part that is not known
-// is all of it.
+// ownShare returns the shares of the device's reads and writes that the trial itself requested, in bytes. An unknown share
+// is 1.
 func ownShare(values []iotax.Value) [3]float64 {
 	get := func(name string) (float64, bool) {
 		i := slices.IndexFunc(values, func(v iotax.Value) bool { return v.Name == name })

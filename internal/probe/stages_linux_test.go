@@ -16,7 +16,7 @@ import (
 	"iotax"
 )
 
-// A merged request counts for each of its I/Os, and the part of the device's work that is not the trial's own does not count.
+// A merged request counts for each of its I/Os. The device's work for others does not count.
 func TestPassages(t *testing.T) {
 	a := ofDisk(blockdevice.IOStats{ReadIOs: 100, ReadMerges: 5, ReadTicks: 70, WriteIOs: 10, WriteTicks: 10, TimeSpentFlushing: 3})
 	b := ofDisk(blockdevice.IOStats{ReadIOs: 300, ReadMerges: 205, ReadTicks: 270, WriteIOs: 20, WriteTicks: 40, TimeSpentFlushing: 9000})
@@ -55,7 +55,7 @@ device 10.0.2.2:/export mounted on /mnt/nfs with fstype nfs4 statvers=1.1
 	       WRITE: 100 100 0 43200 856800 20 400 500 0
 `
 
-// The clocks of an NFS mount are those of all its operations.
+// The clocks of an NFS mount include all its operations.
 func TestNFSClocks(t *testing.T) {
 	fs := system{proc: t.TempDir()}
 	dir := filepath.Join(fs.proc, fmt.Sprint(os.Getpid()))
@@ -74,7 +74,7 @@ func TestNFSClocks(t *testing.T) {
 	}
 }
 
-// stagesOf returns the stages and values of a trial in which do runs.
+// stagesOf returns the stages and values of a trial that calls do.
 func stagesOf(t *testing.T, target *iotax.Target, do func()) (stages []iotax.Stage, values map[string]float64) {
 	t.Helper()
 	return stagesBy(t, &Watcher{}, target, do)
@@ -105,7 +105,7 @@ func names(stages []iotax.Stage) string {
 	return strings.Join(all, " | ")
 }
 
-// On a loop device there are its clock and that of the device below its file.
+// A target on a loop device has the clock of the loop device, and that of the device below its file.
 func TestStagesOfThisHost(t *testing.T) {
 	dir, device := loopMount(t, false)
 	facts, err := Place(t.Context(), here, dir)
@@ -114,7 +114,7 @@ func TestStagesOfThisHost(t *testing.T) {
 	}
 	stages, v := stagesOf(t, &iotax.Target{Machine: here, Place: iotax.Place{Path: dir, Backing: dir, Facts: facts}}, func() { writeDirect(t, filepath.Join(dir, "x"), 4<<20) })
 	want := "above the block layer > block | " + filepath.Base(device) + " and the file below it > device | device > "
-	if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 { // its file is in memory
+	if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 { // the file is in memory
 		want = "above the block layer > device | device > "
 	}
 	if names(stages) != want {
@@ -129,7 +129,7 @@ func TestStagesOfThisHost(t *testing.T) {
 	}
 }
 
-// A guest is this host with the capabilities of a guest whose disk has these times.
+// A guest is this host with the capabilities of a guest. times returns the times of its disk.
 type guest struct {
 	iotax.Machine
 	times func() (iotax.Passed, error)
@@ -143,7 +143,8 @@ func (g guest) Caps() iotax.MachineCaps {
 	return c
 }
 
-// In a guest the clocks are its block layer's, QEMU's and the device's. One that cannot be read is named with the reason.
+// A guest has the clocks of its block layer, of QEMU, and of the device. If a clock cannot be read, its stage records the
+// reason.
 func TestStagesOfGuests(t *testing.T) {
 	n := uint64(0)
 	counting := guest{there, func() (iotax.Passed, error) {
@@ -177,7 +178,7 @@ func TestStagesOfGuests(t *testing.T) {
 	}
 }
 
-// The server of a share is measured, if it may be.
+// The server of a share is measured if that is permitted.
 func TestStagesOfServers(t *testing.T) {
 	at := func(share string, labels ...string) *iotax.Target {
 		return &iotax.Target{Machine: guest{there, nil}, Place: iotax.Place{Path: "/x", Backing: "/", Facts: map[string]string{iotax.FactShareType: share}},
@@ -224,7 +225,7 @@ func TestStagesOfServers(t *testing.T) {
 			t.Errorf("%+v", stages)
 		}
 	}
-	// An interrupted trial has no Stop.
+	// If a trial is interrupted, Stop is not called. The end of the context then stops the measurement.
 	stops = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := k.Explain(ctx, at("virtiofs", "virtiofsd")); err != nil {

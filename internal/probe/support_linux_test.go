@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// loopMount makes an ext4 in a file, in its first partition when asked to, and mounts it by a loop device. It
-// returns the mount point and the name of the device.
+// loopMount makes an ext4 file system in a file and mounts it through a loop device. If partition is true, the file system
+// is in the first partition of the file. It returns the mount point and the name of the device.
 func loopMount(t *testing.T, partition bool) (dir, device string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -40,7 +40,7 @@ func loopMount(t *testing.T, partition bool) (dir, device string) {
 	}
 	device = strings.TrimSpace(string(loop))
 	t.Cleanup(func() { exec.Command("losetup", "-d", strings.TrimSpace(string(loop))).Run() })
-	if partition { // told to the kernel rather than read from a table, which not every kernel can do
+	if partition { // added with addpart, because not every kernel can read partition tables
 		run("addpart", device, "1", "2048", "100000")
 		t.Cleanup(func() { exec.Command("delpart", strings.TrimSpace(string(loop)), "1").Run() })
 		device += "p1"

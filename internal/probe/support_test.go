@@ -10,12 +10,12 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also plays the iotax on another machine.
+// This program also acts as the iotax on another machine.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	cache, err := os.MkdirTemp("", "iotax-test-")
 	if err == nil {
-		err = os.Setenv("XDG_CACHE_HOME", cache) // for copies of it
+		err = os.Setenv("XDG_CACHE_HOME", cache) // for copies of the agent
 	}
 	if err != nil {
 		panic(err)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// here is this host; there is a machine that does not know that it is this host too.
+// here is this host. there is this host as a remote machine.
 var (
 	here  iotax.Machine = host.Local()
 	there iotax.Machine = remoteMachine{host.Local()}
@@ -33,7 +33,7 @@ var (
 
 type remoteMachine struct{ iotax.Machine }
 
-// inProcess is the session of all that are remote: its agent is in this process.
+// inProcess is the link of all remote machines here. Its agent runs in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
 func (remoteMachine) String() string          { return "there" }

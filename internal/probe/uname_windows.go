@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// uname is what uname(1) would print of system, release, machine and node, a line each.
+// uname returns system, release, machine and node, one per line, as uname(1) would print them.
 func uname() string {
 	v := windows.RtlGetVersion()
 	host, _ := os.Hostname()

@@ -18,30 +18,30 @@ import (
 	"iotax/internal/probe/pause"
 )
 
-// A Watch observes one trial. It reads counters before and after the measured time. In between it only samples the memory and CPU of
-// the processes that serve the target, and reports the cost of that.
+// A Watch observes one trial. It reads counters before and after the measured time. During the trial, it samples only the
+// memory and CPU time of the processes that serve the target, and it reports the cost of the sampling.
 type Watch struct {
 	t       *iotax.Target
 	fs      system
 	devices []string // names in /sys/block of the devices below Place.Backing
-	served  bool     // this host works for the target
+	served  bool     // this host does work for the target
 	begin   snapshot
 	inside  snapshot // of the target's machine, if it is not this host
 	clock   reading
-	last    map[string]reading // of a Watcher, or nil
-	pauses  pauses             // of a Watcher, or nil
+	last    map[string]reading // from a Watcher, or nil
+	pauses  pauses             // from a Watcher, or nil
 	memory  *sampler           // nil if no process serves the target
 	stages  *stages            // of an explained trial, or nil
 	facts   map[string]string
 }
 
-// system has the directories of this host's counters. Tests replace it.
+// system contains the directories of this host's counters. Tests replace it.
 type system struct{ proc, sys string }
 
-// thisHost has neither directory on systems other than Linux.
+// On systems other than Linux, neither directory of thisHost exists.
 var thisHost = system{"/proc", "/sys"}
 
-// A snapshot is the state of the counters at one moment, without those that could not be read.
+// A snapshot contains the counters at one moment, except those that could not be read.
 type snapshot struct {
 	at        time.Time
 	disks     map[string]diskStat
@@ -52,11 +52,11 @@ type snapshot struct {
 	ownOK     bool
 }
 
-// ioBytes are the bytes that processes requested from block devices (read_bytes and write_bytes of proc_pid_io(5)). They exclude reads
-// from the page cache, and count writes to it when they make a page dirty.
+// ioBytes counts the bytes that processes requested from block devices (read_bytes and write_bytes in proc_pid_io(5)). Reads
+// from the page cache do not count. Writes to the page cache count when they make a page dirty.
 type ioBytes struct{ read, written uint64 }
 
-// diskStat has the counters of a device; Linux counts flushes since 5.5.
+// diskStat contains the counters of a device. Flushes reports whether they include flushes, as they do since Linux 5.5.
 type diskStat struct {
 	blockdevice.IOStats
 	Flushes bool
@@ -65,56 +65,53 @@ type diskStat struct {
 // usage is the resource usage of one process since its start.
 type usage struct {
 	own    float64 // s of CPU, including ended threads
-	waited float64 // s of CPU of its children that ended and were waited for
+	waited float64 // s of CPU time of its children that ended and were waited for
 	peak   uint64  // B, peak resident
 	shmem  uint64  // B, currently shared with other processes
 	io     ioBytes
 	ioOK   bool
 }
 
-// A Watcher starts watches. It reads each machine's clock once per trial instead of twice: if a trial follows another within recently,
-// it begins with the last reading of that one. From its first watch until the context of that is done, it also reports when iotax
-// itself did not run: the value paused (s) and the fact of that name cover Start to Stop, the fact paused.before covers the time
-// since the previous watch. It must be used from one goroutine.
+// A Watcher starts watches. It reads each machine's clock once per trial instead of twice: a trial that starts soon after
+// the previous one reuses its last reading (see recently). From the first watch until the context of that watch is done, the
+// Watcher also reports when iotax itself did not run. The value paused (s) and the fact paused cover the time from Start to
+// Stop. The fact paused.before covers the time since the previous watch. A Watcher must be used from one goroutine.
 type Watcher struct {
-	// Serving measures the threads of the processes that pids lists, until stop. Without it, and if it fails, the stages of a
-	// server are not known.
+	// Serving measures the threads of the processes that pids lists, until stop is called. If Serving is nil or fails, the
+	// stages of a server are unknown.
 	Serving func(pids func() []int) (stop func() (ServingTime, error), err error)
 
-	last   map[string]reading // by the name of the machine
+	last   map[string]reading // by machine name
 	pauses pauses
 }
 
 // pauses is a pause.Watcher. Tests replace it.
 type pauses interface{ Take() []pause.Pause }
 
-// recently limits the time before the trial that a clock ratio covers.
+// recently limits the time before the trial that a clock ratio may cover.
 const recently = 5 * time.Second
 
 // Start begins to observe, during a trial on t:
 //
-//   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes
-//     (B), device.read.ios, device.write.ios, device.flushes (1) and device.busy (share of the time
-//     with I/O under way, of the busiest one),
-//   - the part of that by the trial itself: own.read.bytes and own.write.bytes (B), of the commands that iotax runs here, or of the
-//     processes that serve a guest; not for targets that work together,
-//   - the same counters of the target's own machine, if it is not this host:
-//     machine.device.read.bytes and so on, of the device that the place is on there, and
-//     cpu.machine.steal (share of its CPUs' time),
-//   - the CPU of this host, as shares of all its CPUs' time: cpu.host.busy (all but idle and
-//     waiting for I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
-//   - of the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B), the peak of their resident
-//     memory since Start, with shared memory counted once,
-//   - of the same processes, also by their label (cpu.host.qemu): cpu.host, s of CPU a second, and the series
-//     of that name, sampled every 100 ms with the resolution of the kernel's ticks of 10 ms; the peak of the resident memory,
-//     memory.host.peak, sampled as often, and its series memory.host.rss; memory.host.uss and memory.host.pss, the largest unique and
+//   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes (B), device.read.ios,
+//     device.write.ios, device.flushes (1) and device.busy (share of the time with I/O in progress, of the busiest device),
+//   - the part of this I/O that the trial itself requested: own.read.bytes and own.write.bytes (B), from the commands that iotax
+//     runs here or from the processes that serve a guest; not for targets that work together,
+//   - the same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of the device
+//     that stores the place there, and cpu.machine.steal (share of the CPU time of that machine),
+//   - the CPU time of this host, as shares of that of all CPUs: cpu.host.busy (all except idle time and waits for I/O),
+//     cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
+//   - for the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B), the peak of their
+//     resident memory since Start, with shared memory counted once,
+//   - for the same processes, also by their label (cpu.host.qemu): cpu.host, in CPU seconds per second, and the series with this
+//     name, sampled every 100 ms with a resolution of 10 ms, the kernel's tick; memory.host.peak, the peak of the resident memory,
+//     sampled at the same interval, and its series memory.host.rss; memory.host.uss and memory.host.pss, the largest unique and
 //     proportional set sizes, sampled so that reading them costs at most half a percent of a core; watch.cost, the cost of the
 //     sampling as a share of a core,
-//   - of a machine that is not this host, its clock: clock.ratio is its time over this host's
-//     between Start and Stop, and clock.error the bound of the ratio's error, from the round trips
-//     of the readings.
+//   - for a machine that is not this host, its clock: clock.ratio is the time that passed on the machine over that on this host,
+//     from Start to Stop. clock.error is the bound of the ratio's error, from the round trips of the readings.
 //
-// It omits counters of this host for a machine that does not run on it, and counters that it cannot read. Start fails only when ctx
+// Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails only if ctx
 // is done.
 func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
@@ -144,7 +141,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		} else {
 			w.clock = readClock(ctx, t.Machine)
 		}
-		if w.clock.ok { // else it has no /proc, or does not answer
+		if w.clock.ok { // otherwise it has no /proc, or does not answer
 			w.inside = inside(ctx, t)
 		}
 	}
@@ -158,11 +155,11 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 	if caps.Processes != nil || len(t.Serving) > 0 || len(t.Together) > 0 {
 		w.memory = fs.sample(ctx, t.Processes)
 	}
-	w.paused(iotax.FactPausedBefore) // last, before the trial begins
+	w.paused(iotax.FactPausedBefore) // last, just before the trial begins
 	return w, nil
 }
 
-// paused takes the pauses until now, describes them in a fact, and returns their length in seconds.
+// paused takes the pauses so far, describes them in a fact, and returns their total length in seconds.
 func (w *Watch) paused(fact string) (sum float64) {
 	if w.pauses == nil {
 		return 0
@@ -176,8 +173,8 @@ func (w *Watch) paused(fact string) (sum float64) {
 	return sum
 }
 
-// Stop ends the watch and returns the values since Start, also after a failed trial. The facts name the observed devices. It fails only
-// when ctx is done.
+// Stop ends the watch and returns the values since Start, also after a failed trial. The facts name the observed devices.
+// Stop fails only if ctx is done.
 func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	seen := iotax.Seen{Facts: w.facts}
 	if s := w.paused("paused"); s > 0 {
@@ -205,7 +202,7 @@ func (w *Watch) Stop(ctx context.Context) (iotax.Seen, error) {
 	return seen, context.Cause(ctx)
 }
 
-// perProcess returns the CPU usage of the processes of each label, and of all, in seconds per second.
+// perProcess returns the CPU usage of the processes of each label, and of all processes, in CPU seconds per second.
 func perProcess(labels map[string][]int, a, b snapshot) []iotax.Value {
 	s := b.at.Sub(a.at).Seconds()
 	if s <= 0 || len(a.processes) == 0 || len(b.processes) == 0 {
@@ -263,8 +260,8 @@ func (w *Watch) snapshot() snapshot {
 	return s
 }
 
-// own returns the I/O of the trial's own processes until now. The account of this process includes commands that it waited for. Targets
-// that work together have none, because fio's servers outlive the trial on several machines.
+// own returns the I/O of the trial's own processes so far. The I/O of this process includes that of commands it has waited
+// for. For targets that work together, own returns false, because the servers of fio outlive the trial on several machines.
 func (w *Watch) own(serving map[int]usage) (ioBytes, bool) {
 	var sum ioBytes
 	if len(w.t.Together) > 0 {
@@ -307,7 +304,8 @@ func (fs system) inBlock(name string) string {
 	return name
 }
 
-// difference returns the values between two snapshots. It omits a counter that went backwards (a replaced device).
+// difference returns the values between two snapshots. It omits counters that went backwards, because the device was
+// replaced.
 func difference(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	add := func(name string, v float64, unit string, better iotax.Better) {
@@ -317,12 +315,12 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		// No I/O since boot, not even of the mount: this driver does not count.
+		// If there was no I/O since boot, not even from the mount, the driver does not count.
 		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
 			break
 		}
-		// Sectors are of 512 bytes here, whatever the device's blocks are (Documentation/block/stat.rst).
+		// Sectors have 512 bytes here, whatever the block size of the device (Documentation/block/stat.rst).
 		read += 512 * float64(y.ReadSectors-x.ReadSectors)
 		written += 512 * float64(y.WriteSectors-x.WriteSectors)
 		reads += float64(y.ReadIOs - x.ReadIOs)
@@ -343,7 +341,7 @@ func difference(a, b snapshot) []iotax.Value {
 			add("device.busy", min(1, busy/s), iotax.RatioUnit, iotax.Neither)
 		}
 	}
-	// A serving process that ended took its account along.
+	// The sum goes backwards if a serving process has ended, because its I/O no longer counts.
 	if a.ownOK && b.ownOK && b.own.read >= a.own.read && b.own.written >= a.own.written {
 		add("own.read.bytes", float64(b.own.read-a.own.read), iotax.Bytes, iotax.Neither)
 		add("own.write.bytes", float64(b.own.written-a.own.written), iotax.Bytes, iotax.Neither)
@@ -358,10 +356,10 @@ func difference(a, b snapshot) []iotax.Value {
 	return values
 }
 
-// cpuShares returns where the CPU time of this host went. Guests' time is in user and nice already
-// (proc_stat(5)), and is not added again.
+// cpuShares returns how the CPUs of this host spent their time. The time of guests is part of user and nice (proc_stat(5)),
+// and is not added again.
 func cpuShares(a, b procfs.CPUStat, took time.Duration) []iotax.Value {
-	// The kernel lets idle and iowait go backwards a little.
+	// The kernel's idle and iowait may go backwards slightly.
 	d := func(x, y float64) float64 { return max(0, y-x) }
 	user := d(a.User, b.User) + d(a.Nice, b.Nice)
 	system := d(a.System, b.System) + d(a.IRQ, b.IRQ) + d(a.SoftIRQ, b.SoftIRQ)
@@ -386,25 +384,25 @@ func cpuShares(a, b procfs.CPUStat, took time.Duration) []iotax.Value {
 	return values
 }
 
-// cpuSeconds is the CPU time between two readings of a family of processes. Of one that ended
-// meanwhile the time is in its parent, once that has waited for it.
+// cpuSeconds returns the CPU time between two readings of a set of processes. The time of a process that ended in between is
+// included in its parent's, once the parent has waited for it.
 func cpuSeconds(a, b map[int]usage) float64 {
 	var all, still float64
 	for pid, y := range b {
-		x := a[pid] // one that began meanwhile counts from zero
+		x := a[pid] // a process that started in between counts from zero
 		all += y.own + y.waited
 		still += max(0, y.own-x.own)
 	}
 	for _, x := range a {
 		all -= x.own + x.waited
 	}
-	// When the parent of one that ended is not in the family, its time is lost to the sum, which
-	// would then take away what the others used.
+	// If the parent of an ended process is not in the set, the time of the ended process is missing from b, so the sum is
+	// too small. The time of the others is a lower bound.
 	return max(all, still)
 }
 
-// resident is the memory of a family: what each has for itself, and once what they share, the
-// memory of a guest that QEMU shares with a file server.
+// resident returns the memory of a set of processes: the private memory of each, plus the shared memory once, such as the
+// guest memory that QEMU shares with a file server.
 func resident(p map[int]usage) float64 {
 	var private, shared uint64
 	for _, u := range p {
@@ -414,11 +412,11 @@ func resident(p map[int]usage) float64 {
 	return float64(private + shared)
 }
 
-// userHZ is USER_HZ, a constant of the kernel's interface: the ticks of a second in which it tells CPU time.
+// userHZ is USER_HZ, a constant of the kernel's interface: the number of CPU-time ticks per second.
 const userHZ = 100
 
-// usage reads the counters of a process. The time in stat is that of all threads, also of those
-// that ended, which the finer clocks under task/ forget; QEMU starts and ends threads for its I/O.
+// usage reads the counters of a process. The CPU time in stat includes threads that have ended, unlike the more precise
+// clocks under task/. QEMU starts and ends threads for its I/O.
 func (fs system) usage(pid int) (usage, bool) {
 	proc, err := procfs.NewFS(fs.proc)
 	if err != nil {
@@ -442,23 +440,23 @@ func (fs system) usage(pid int) (usage, bool) {
 	return u, true
 }
 
-// resetPeak makes the peak of resident memory start again (proc_pid_clear_refs(5)); without the
-// right to do so the peak is that of the process's life.
+// resetPeak resets the peak of the resident memory (proc_pid_clear_refs(5)). Without the permission to do so, the peak
+// remains that since the start of the process.
 func (fs system) resetPeak(pid int) {
 	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
 }
 
-// devices returns the names of the block devices whose counters see the I/O on path: the partition
-// or disk under its file system, or path itself when it is a block device. Device mappers and RAIDs
-// are counted at the top, where other volumes on the same disks do not add to them; a loop device
-// is followed to the disk under its file, if there is one, because it has a cache of its own in between.
-// The result is empty for a file system without a block device, and where it is not known.
+// devices returns the names of the block devices whose counters include the I/O on path: the partition or disk below its
+// file system, or path itself if it is a block device. For device mappers and RAIDs, it returns the top device, whose
+// counters exclude other volumes on the same disks. For a loop device, it returns the device below the loop device's file,
+// if there is one, because the loop device has a cache in between. The result is empty if the file system has no block
+// device, or if the device is unknown.
 func (fs system) devices(path string) []string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil
 	}
-	// The mount of a path may change during a run, and a mount made by a volume is new: read it now.
+	// Read the mounts now: they may change during a run, and volumes create new ones.
 	text, err := os.ReadFile(filepath.Join(fs.proc, "self/mountinfo"))
 	if err != nil {
 		return nil
@@ -467,7 +465,7 @@ func (fs system) devices(path string) []string {
 }
 
 func (fs system) carriers(ms []Mount, path string, depth int) []string {
-	if depth > 8 { // a loop device on a loop device … that leads back to itself
+	if depth > 8 { // a loop device whose file is on itself
 		return nil
 	}
 	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeDevice != 0 && fi.Mode()&os.ModeCharDevice == 0 {
@@ -490,7 +488,7 @@ func (fs system) carriers(ms []Mount, path string, depth int) []string {
 		}
 		return fs.under(ms, filepath.Base(link), depth)
 	case filepath.IsAbs(m.Source):
-		// btrfs numbers its own devices; it may be spread over several.
+		// btrfs has an anonymous device number, and may use several devices.
 		source, err := filepath.EvalSymlinks(m.Source)
 		if err != nil {
 			return nil
@@ -506,7 +504,7 @@ func (fs system) carriers(ms []Mount, path string, depth int) []string {
 	return nil
 }
 
-// byNode is the name of the device whose node is path, as the kernel knows it, or "".
+// byNode returns the kernel's name of the device with the node path, or "" if it is unknown.
 func (fs system) byNode(path string) string {
 	name := strings.ReplaceAll(strings.TrimPrefix(path, "/dev/"), "/", "!")
 	if _, err := os.Stat(filepath.Join(fs.sys, "class/block", name)); err != nil {
@@ -515,7 +513,7 @@ func (fs system) byNode(path string) string {
 	return name
 }
 
-// under replaces a loop device by what carries its file.
+// under replaces a loop device with the devices that store its file.
 func (fs system) under(ms []Mount, name string, depth int) []string {
 	if name == "" {
 		return nil
@@ -526,21 +524,21 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 		if below := fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1); len(below) > 0 {
 			return below
 		}
-		// Its file lies in memory, or where nothing counts: then the loop device is the last that does.
+		// The file is in memory, or no device below it counts, so use the loop device.
 	}
 	return fs.counting(name, disk)
 }
 
-// nvmeHead is the name of an NVMe namespace, which may be reached over several paths.
+// nvmeHead matches the name of an NVMe namespace, which may have several paths.
 var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
 
 // counting returns the devices that count the I/O of name, which is disk or a partition of it.
 func (fs system) counting(name, disk string) []string {
-	// With queue/iostats at 0 the counters stand still.
+	// If queue/iostats is 0, the counters do not change.
 	if fs.notCounting(disk) {
 		return nil
 	}
-	// Before Linux 6.4 an NVMe namespace with paths (nvme0c1n1) counted on the paths only.
+	// Before Linux 6.4, an NVMe namespace with several paths (nvme0c1n1) counted I/O only on its paths.
 	if m := nvmeHead.FindStringSubmatch(disk); m != nil {
 		stat, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "stat"))
 		if err == nil && strings.Trim(string(stat), "0 \n") == "" {
@@ -554,13 +552,13 @@ func (fs system) counting(name, disk string) []string {
 	return []string{name}
 }
 
-// notCounting reports whether the counting of a disk is off.
+// notCounting reports whether the counters of a disk are disabled.
 func (fs system) notCounting(disk string) bool {
 	on, err := os.ReadFile(filepath.Join(fs.sys, "block", disk, "queue/iostats"))
 	return err == nil && strings.TrimSpace(string(on)) == "0"
 }
 
-// siblings are the devices of the btrfs that name belongs to.
+// siblings returns the devices of the btrfs file system to which the device name belongs.
 func (fs system) siblings(name string) []string {
 	if name == "" {
 		return nil

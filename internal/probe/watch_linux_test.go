@@ -20,7 +20,7 @@ import (
 	"iotax"
 )
 
-// writeDirect writes n bytes past the page cache and flushes them.
+// writeDirect writes n bytes with O_DIRECT and flushes them.
 func writeDirect(t *testing.T, path string, n int) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_DIRECT, 0o600)
@@ -95,7 +95,8 @@ func TestWatchDevice(t *testing.T) {
 	}
 }
 
-// Targets that work together have no account of their own processes: the work is done by servers of fio, which go on.
+// For targets that work together, the I/O of the trial's own processes is unknown: servers of fio do it, and they outlive
+// the trial.
 func TestNoAccountOfGroups(t *testing.T) {
 	for _, c := range []struct {
 		members []*iotax.Target
@@ -112,7 +113,7 @@ func TestNoAccountOfGroups(t *testing.T) {
 	}
 }
 
-// A loop device has a cache between itself and the disk: the disk counts.
+// A loop device has a cache between itself and the disk, so the counters of the disk are used.
 func TestWatchThroughLoop(t *testing.T) {
 	for _, partition := range []bool{false, true} {
 		dir, device := loopMount(t, partition)
@@ -146,7 +147,7 @@ func TestWatchThroughLoop(t *testing.T) {
 	}
 }
 
-// hidden is this host as a container of Podman sees it.
+// hidden is this host as a Podman container sees it.
 type hidden struct{ iotax.Machine }
 
 func (hidden) Caps() iotax.MachineCaps { return iotax.MachineCaps{} }
@@ -193,7 +194,7 @@ func TestPlaceHere(t *testing.T) {
 }
 
 func TestWatchProcesses(t *testing.T) {
-	// One that burns CPU, and one that only lives.
+	// One process uses CPU time, and one only sleeps.
 	var pids []int
 	for _, args := range [][]string{{"sh", "-c", "while :; do :; done"}, {"sleep", "600"}} {
 		cmd := exec.Command(args[0], args[1:]...)
@@ -204,7 +205,7 @@ func TestWatchProcesses(t *testing.T) {
 		defer cmd.Process.Kill()
 		pids = append(pids, cmd.Process.Pid)
 	}
-	// The scheduler's own account, in nanoseconds, is a second opinion.
+	// The scheduler's schedstat measures the same time independently, in nanoseconds.
 	spent := func() float64 {
 		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[0]), "schedstat"))
 		if err != nil {
@@ -222,7 +223,7 @@ func TestWatchProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := spent()
-	for range 200 { // others use this machine too: wait for the work, not for a time
+	for range 200 { // wait for CPU time, not for elapsed time, because this machine may be busy
 		if spent()-before > 0.3 {
 			break
 		}
@@ -234,7 +235,7 @@ func TestWatchProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := byName(seen.Values)
-	// Two ticks of the counter, and what was used between the readings.
+	// The tolerance is two ticks of the counter, and the CPU time used between the readings.
 	if used := after - before; used < 0.1 || v["cpu.serving"] < used-0.02 || v["cpu.serving"] > used+0.15 {
 		t.Errorf("cpu.serving = %v s, the scheduler says %v", v["cpu.serving"], used)
 	}
@@ -246,8 +247,8 @@ func TestWatchProcesses(t *testing.T) {
 	}
 }
 
-// hungry runs a pipe whose second process holds that much memory from soon after its start until the
-// other ends, and returns its process id.
+// hungry runs a pipeline. Its second process allocates the given number of bytes soon after its start and holds them until
+// the first process ends. hungry returns the id of the second process.
 func hungry(t *testing.T, bytes int, seconds string) int {
 	t.Helper()
 	n := strconv.Itoa(bytes)
@@ -270,7 +271,7 @@ func hungry(t *testing.T, bytes int, seconds string) int {
 	return 0
 }
 
-// A peak that comes and goes between start and stop is seen, with its time; the sampling says what it cost.
+// The sampler detects a peak between Start and Stop and when it occurred, and reports its own cost.
 func TestMemoryIsSampled(t *testing.T) {
 	const most = 300 << 20
 	pid := hungry(t, most, "1.5")
@@ -279,15 +280,14 @@ func TestMemoryIsSampled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; ; i++ { // until it has ended
+	for i := 0; ; i++ { // wait until the process has ended
 		if _, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/smaps_rollup"); err != nil || i > 1000 {
 			break
 		}
 		if b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm"); strings.HasPrefix(string(b), "0 ") {
 			break // a zombie
 		}
-		// Work of its own: the kernel counts a process's CPU in ticks of 10 ms, and a test that only
-		// sleeps may end without one.
+		// Use some CPU time: the kernel counts it in ticks of 10 ms, and a test that only sleeps may end without a tick.
 		for began := time.Now(); time.Since(began) < 5*time.Millisecond; {
 		}
 		time.Sleep(15 * time.Millisecond)
@@ -306,7 +306,7 @@ func TestMemoryIsSampled(t *testing.T) {
 	if v["memory.host.uss"] <= 0 || v["memory.host.pss"] < v["memory.host.uss"] {
 		t.Errorf("uss %v, pss %v", v["memory.host.uss"], v["memory.host.pss"])
 	}
-	// A loaded machine stretches the time and not the CPU that is needed.
+	// On a busy machine, the test takes longer, but the sampling needs no more CPU time.
 	if v["watch.cost"] <= 0 || v["watch.cost"] > 0.01 {
 		t.Errorf("the sampling took %.3g %% of a core", 100*v["watch.cost"])
 	}
@@ -333,8 +333,8 @@ func TestMemoryIsSampled(t *testing.T) {
 	}
 }
 
-// A process that begins to serve the target after the start, as a guest that is booted in the trial, is sampled from
-// then on beside the others, and its end is no end of the sampling.
+// A process that starts to serve the target after Start, such as a guest that the trial boots, is sampled from then on,
+// together with the others.
 func TestMemoryOfWhatBegins(t *testing.T) {
 	const most = 200 << 20
 	var guest atomic.Int64
@@ -385,7 +385,8 @@ func TestMemoryOfWhatBegins(t *testing.T) {
 	if all.V[0] <= 0 || all.V[len(all.V)-1] < all.V[0]+most/2 {
 		t.Errorf("the curve of all is %v", all.V)
 	}
-	// The curve of the CPU holds what both used, but for the ticks in which it comes and what fell between two looks.
+	// The CPU series contains the CPU time of both processes, except for the resolution of ticks and the time before the
+	// sampler finds a new process.
 	cpu, sum, last := curve["cpu.host"], 0.0, 0.0
 	for i, x := range cpu.V {
 		sum += x * (cpu.T[i] - last)
@@ -396,7 +397,7 @@ func TestMemoryOfWhatBegins(t *testing.T) {
 	}
 }
 
-// begins is a machine whose processes come and go.
+// begins is a machine whose serving processes change.
 type begins struct {
 	remoteMachine
 	processes func() map[string][]int
@@ -427,7 +428,7 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// This host's own clock, read as if it were a guest's, goes at its own rate.
+// This host's clock, read as if it were a guest's, runs at this host's rate.
 func TestClockHere(t *testing.T) {
 	w, err := start(t.Context(), &iotax.Target{Machine: there}, thisHost, nil, nil)
 	if err != nil {
@@ -459,11 +460,11 @@ func TestClock(t *testing.T) {
 	}
 	for _, x := range []struct {
 		rate  float64
-		delay time.Duration // of each way
+		delay time.Duration // in each direction
 	}{{1, 0}, {1.1, 0}, {0.5, 200 * time.Microsecond}, {40, 0}, {0, 0}, {1.05, 5 * time.Millisecond}} {
 		ask := uptime(x.rate, x.delay)
 		var v map[string]float64
-		for range 20 { // a reading that other work of this machine interrupted is wide
+		for range 20 { // other work on this machine may make a reading imprecise
 			a := readClockOf(ask)
 			time.Sleep(300 * time.Millisecond)
 			if v = byName(a.compare(readClockOf(ask))); v["clock.error"] < 0.02 {
@@ -480,7 +481,7 @@ func TestClock(t *testing.T) {
 	if r := readClockOf(func() (time.Duration, error) { return 0, errors.New("gone") }); r.ok || r.compare(r) != nil {
 		t.Errorf("gone: %+v", r)
 	}
-	// One that never answers is given up.
+	// readClock gives up on a machine that never answers.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -529,7 +530,7 @@ func TestEnvironmentHere(t *testing.T) {
 	}
 }
 
-// The scripts must also run where there is nothing but busybox.
+// The probes must also work on a machine that has only busybox.
 func TestBusybox(t *testing.T) {
 	box, err := exec.LookPath("busybox")
 	if err != nil {
@@ -549,7 +550,7 @@ func TestBusybox(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, v := range same {
-		// Without systemd's tool the hypervisor is found in another way, or not at all.
+		// Without systemd-detect-virt, the hypervisor is detected in another way, or not at all.
 		if k != "hypervisor" && k != "container" && facts[k] != v {
 			t.Errorf("%s: %q by busybox, %q otherwise", k, facts[k], v)
 		}
@@ -585,7 +586,7 @@ func (b busybox) Run(ctx context.Context, c *iotax.Cmd) error {
 	return b.Machine.Run(ctx, &d)
 }
 
-// What a watch costs: a start and a stop, with a process to account for.
+// BenchmarkWatch measures the cost of a watch: Start and Stop, with one serving process.
 func BenchmarkWatch(b *testing.B) {
 	m := serving{remoteMachine{there}, map[string][]int{"self": {os.Getpid()}}}
 	for _, x := range []struct {
@@ -611,7 +612,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// The reading that ends one trial begins the next: two trials are three readings.
+// The reading at the end of a trial is also that at the start of the next: two trials need three readings.
 func TestWatcherReadsTheClockOnceATrial(t *testing.T) {
 	var k Watcher
 	var last reading

@@ -40,7 +40,7 @@ func TestDifference(t *testing.T) {
 	if got := byName(difference(a, b)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-	// A device that was replaced, and one that is gone, say nothing rather than something wrong.
+	// A device that was replaced or removed has no values, rather than wrong ones.
 	for _, disks := range []map[string]diskStat{{"sda": disk(0, 0, 0, 0, 0, 0), "sdb": disk(0, 0, 0, 0, 0, 0)}, {"sda": disk(110, 880, 6, 48, 6000, 3)}, {}} {
 		c := b
 		c.disks = disks
@@ -57,7 +57,7 @@ func TestDifference(t *testing.T) {
 	if got := difference(a, a); len(got) != 0 { // no time passed: no shares, and no division by zero
 		t.Errorf("no time: %v", got)
 	}
-	// What the trial asked for itself; a process that ended took its account along.
+	// The I/O that the trial itself requested. There are no values if a process has ended, because its I/O no longer counts.
 	own := func(r, w uint64) snapshot { return snapshot{own: ioBytes{r, w}, ownOK: true} }
 	if got := byName(difference(own(5, 7), own(15, 8))); !reflect.DeepEqual(got, map[string]float64{"own.read.bytes": 10, "own.write.bytes": 1}) {
 		t.Errorf("own: %v", got)
@@ -93,13 +93,13 @@ func TestCPUSeconds(t *testing.T) {
 }
 
 func TestResident(t *testing.T) {
-	// QEMU with 1000 of guest memory shared with a file server that touched 600 of it.
+	// QEMU shares 1000 of guest memory with a file server that has touched 600 of it.
 	if got := resident(map[int]usage{1: {peak: 1200, shmem: 1000}, 2: {peak: 650, shmem: 600}}); got != 1250 {
 		t.Errorf("resident = %v, want 1250", got)
 	}
 }
 
-// tree makes files under a directory, and links ("-> target").
+// tree makes files below a temporary directory. Content of the form "-> target" makes a symbolic link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -194,7 +194,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// told are the pauses of each question.
+// told contains the results of successive calls of Take.
 type told [][]pause.Pause
 
 func (t *told) Take() []pause.Pause {
@@ -203,7 +203,7 @@ func (t *told) Take() []pause.Pause {
 	return p
 }
 
-// A pause belongs to the trial in which it was, or stands before it.
+// A pause is reported for the trial in which it occurred, or in paused.before of the next trial.
 func TestWatcherTellsPauses(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	stopped, suspended := pause.Pause{At: at, Length: 2 * time.Second}, pause.Pause{At: at, Length: time.Hour, Suspended: true}

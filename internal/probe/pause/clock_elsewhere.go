@@ -4,5 +4,6 @@ package pause
 
 import "time"
 
-// slept is always 0: the only clock runs while the host sleeps (interrupt time on Windows), so that a sleep looks like a stop.
+// slept returns 0, because the only clock runs while the host sleeps (interrupt time on Windows). So a sleep looks like a
+// stopped process.
 func slept(time.Duration) time.Duration { return 0 }

@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostClock reads CLOCK_BOOTTIME, which runs while the host sleeps, and CLOCK_MONOTONIC, which does not (clock_gettime(2)). It reads
-// the waits of threads from schedstat (Documentation/scheduler/sched-stats.rst), about 40 µs for 20 threads.
+// hostClock reads CLOCK_BOOTTIME, which runs while the host sleeps, and CLOCK_MONOTONIC, which stops (clock_gettime(2)). It
+// reads the waits of threads from schedstat (Documentation/scheduler/sched-stats.rst), which takes about 40 µs for 20
+// threads.
 type hostClock struct{}
 
 func newClock() clock { return hostClock{} }
 
-// begin locks the goroutine to its thread. The thread sleeps in the kernel, where only the wait for a CPU delays it, and that wait is
-// recorded.
+// begin locks the goroutine to its thread. The thread sleeps in the kernel, where only a wait for a CPU delays it. The
+// kernel records that wait.
 func (hostClock) begin() { runtime.LockOSThread() }
 func (hostClock) end()   { runtime.UnlockOSThread() }
 
@@ -74,7 +75,7 @@ func (hostClock) waits() waits {
 	}
 }
 
-// waitOf returns the second number of a thread's schedstat.
+// waitOf returns the time that a thread has waited for a CPU: the second number of its schedstat.
 func waitOf(tasks int, thread string) time.Duration {
 	f, err := unix.Openat(tasks, thread+"/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

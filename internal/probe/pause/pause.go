@@ -1,5 +1,5 @@
-// Package pause detects when this process did not run: its host was suspended, or it was stopped (by a signal, in a frozen container,
-// on a virtual machine without CPU time).
+// Package pause detects periods in which this process did not run: its host was suspended, or the process was stopped (by a
+// signal, in a frozen container, or on a virtual machine without CPU time).
 package pause
 
 import (
@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// tick is the interval of a Watcher. Lengths of pauses are accurate to half of it.
+	// tick is the interval of a Watcher. The length of a pause is accurate to half a tick.
 	tick = 100 * time.Millisecond
 
-	// Least is the shortest pause that is reported. docs/dev/method.md explains the choice.
+	// Least is the length of the shortest reported pause. docs/dev/method.md explains the choice.
 	Least = time.Second
 )
 
-// A Pause is a time in which this process did not run.
+// A Pause is a period in which this process did not run.
 type Pause struct {
-	At        time.Time // about when it began
+	At        time.Time // approximate start
 	Length    time.Duration
-	Suspended bool // by the clocks, the host slept; else the process was stopped
+	Suspended bool // the clocks show that the host slept; otherwise the process was stopped
 }
 
 func (p Pause) String() string {
@@ -38,12 +38,12 @@ func (p Pause) String() string {
 // A reading is the state of the clocks at one moment.
 type reading struct {
 	ran   time.Duration // since an arbitrary moment, without the time that the host slept
-	slept time.Duration // that the host slept since an arbitrary moment
+	slept time.Duration // time that the host has slept since an arbitrary moment
 	waits waits
 }
 
-// waits are the times that threads of this process were runnable without a CPU: the ticking thread, and the others by id. They are
-// empty if unknown.
+// waits contains the times that threads of this process were runnable without a CPU: own for the ticking thread, others by
+// thread id. It is empty if unknown.
 type waits struct {
 	own    time.Duration
 	others map[int]time.Duration
@@ -55,22 +55,22 @@ type clock interface {
 	begin()
 	end()
 	sleep(d time.Duration)
-	times() (ran, slept time.Duration) // from any goroutine
+	times() (ran, slept time.Duration) // called from any goroutine
 	waits() waits
 }
 
-// A Watcher detects pauses. Its methods may be called from any goroutine.
+// A Watcher detects pauses. Its methods are safe for concurrent use.
 type Watcher struct {
 	clock clock
 
 	mu     sync.Mutex
-	ticked *sync.Cond // after each tick
+	ticked *sync.Cond // signaled after each tick
 	last   reading
 	pauses []Pause
 	closed bool
 }
 
-// Watch detects pauses until Close is called.
+// Watch starts a Watcher, which detects pauses until Close is called.
 func Watch() *Watcher { return watch(newClock()) }
 
 func watch(c clock) *Watcher {
@@ -108,12 +108,12 @@ func (w *Watcher) read() reading {
 	return reading{ran, slept, w.clock.waits()}
 }
 
-// between returns the pause between two ticks, if there was one. A process that waits for a CPU is late, too, by seconds if it is
-// niced; that is not a pause. Then the ticking thread waits itself, or for another thread that does: Go's scheduler runs at most one
-// thread per CPU, and a thread that waits for a CPU keeps its slot.
+// between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by seconds
+// if it is niced; that is not a pause. In this case the ticking thread waits for a CPU itself, or it waits for another
+// thread that does. Go's scheduler runs at most one thread per CPU, and a thread that waits for a CPU keeps its slot.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept
-	// A part of the tick had passed when the process was stopped, on average half.
+	// When the process stopped, a part of the tick had already passed: half of it on average.
 	stopped := max(0, b.ran-a.ran-(b.waits.own-a.waits.own)-tick/2)
 	var held time.Duration
 	for id, w := range b.waits.others {
@@ -128,8 +128,8 @@ func between(a, b reading) (p Pause, ok bool) {
 	return Pause{}, false
 }
 
-// Take returns the pauses that ended since its last call, including one that has just ended: if the tick that detects it is late, Take
-// waits for the tick.
+// Take returns the pauses that ended since the last call, including one that has just ended: if the next tick is late, Take
+// waits for it, because it may detect a pause.
 func (w *Watcher) Take() []Pause {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *Watcher) late() bool {
 	return ran-w.last.ran >= Least/2 || slept-w.last.slept >= Least/2
 }
 
-// Close ends the watch.
+// Close stops the Watcher.
 func (w *Watcher) Close() {
 	w.mu.Lock()
 	w.closed = true

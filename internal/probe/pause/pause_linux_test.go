@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A process that is stopped knows it when it goes on, with the first question.
+// After a stopped process continues, its first call of Take reports the pause.
 func TestStoppedProcess(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "WATCHED_PAUSES=1")

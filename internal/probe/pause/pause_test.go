@@ -36,7 +36,7 @@ func TestBetweenTicks(t *testing.T) {
 	}
 }
 
-// fakeClock stands still but when it is told to go on; each step is a tick.
+// fakeClock advances only when pass is called. Each value sent to step causes a tick.
 type fakeClock struct {
 	mu         sync.Mutex
 	ran, slept time.Duration
@@ -59,7 +59,7 @@ func (c *fakeClock) pass(ran, slept time.Duration) {
 	c.ran, c.slept = c.ran+ran, c.slept+slept
 }
 
-// Who asks right after a pause is answered with it, although the tick that is to notice it comes later.
+// Take returns a pause right after it, even if the tick that detects it is late.
 func TestTakeWaitsForALateTick(t *testing.T) {
 	c := &fakeClock{step: make(chan struct{}), done: make(chan struct{})}
 	w := watch(c)
@@ -88,7 +88,7 @@ func TestTakeWaitsForALateTick(t *testing.T) {
 	c.pass(time.Hour, 0)
 	c.step <- struct{}{}
 	<-c.done
-	w.Take() // does not wait for ever
+	w.Take() // must not block
 }
 
 func TestString(t *testing.T) {

@@ -2,5 +2,5 @@ package serving
 
 import "golang.org/x/sys/unix"
 
-// olderWaits are calls of waits that newer architectures lack.
+// olderWaits lists system calls that wait and that newer architectures do not have.
 var olderWaits = []int{unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EPOLL_WAIT, unix.SYS_PAUSE}

@@ -1,11 +1,11 @@
-// Package serving measures what the threads of a server do, by their system calls. Small eBPF programs add up the times in the
-// kernel, so that there are no events that could be lost.
+// Package serving measures what the threads of a server do, from their system calls. Small eBPF programs sum the times in
+// the kernel, so no events can be lost.
 package serving
 
-// Times are sums over the threads of the processes, in seconds. A thread that waits for requests, or for another thread, is in
-// neither.
+// Times contains sums over the threads of the processes, in seconds. Busy and Calls exclude the time in which a thread waits
+// for requests or for another thread.
 type Times struct {
-	Busy  float64 // on a CPU, ready to run, or in another call than those below
-	Calls float64 // in calls at files: reads, writes, flushes
-	Count float64 // of these calls
+	Busy  float64 // on a CPU, ready to run, or in a call that is neither a wait nor on a file
+	Calls float64 // in calls on files: reads, writes, flushes
+	Count float64 // number of calls on files
 }

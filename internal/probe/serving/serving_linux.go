@@ -13,19 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a thread does.
+// States of a thread.
 const (
 	waiting = iota // in a call that waits for requests or for other threads
-	busy           // outside of system calls, or in one of no other kind
-	inFile         // in a call at a file
+	busy           // outside of system calls, or in a call of neither other kind
+	inFile         // in a call on a file
 )
 
-// waits are the calls in which a server waits. Reads of a server's sockets, pipes and eventfds wait; those of its files are
-// preads.
+// waits lists the calls in which a server waits. A server's reads of sockets, pipes and eventfds wait; it reads its files
+// with pread.
 var waits = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX,
 	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM,
 	unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RESTART_SYSCALL,
-	unix.SYS_EXIT, unix.SYS_EXIT_GROUP} // a thread that ended is not busy
+	unix.SYS_EXIT, unix.SYS_EXIT_GROUP} // a thread that has ended is not busy
 
 var fileCalls = []int{unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix.SYS_PWRITEV, unix.SYS_PREADV2, unix.SYS_PWRITEV2, unix.SYS_FSYNC,
 	unix.SYS_FDATASYNC, unix.SYS_SYNC_FILE_RANGE, unix.SYS_FALLOCATE, unix.SYS_COPY_FILE_RANGE}
@@ -33,17 +33,17 @@ var fileCalls = []int{unix.SYS_PREAD64, unix.SYS_PWRITE64, unix.SYS_PREADV, unix
 const (
 	mostProcesses = 256
 	mostThreads   = 8192
-	// refresh is how often processes that began since are looked for.
+	// refresh is the interval at which new processes are looked up.
 	refresh = 200 * time.Millisecond
 )
 
-// A thread is the value of a thread in the kernel's map. Since is of CLOCK_MONOTONIC, in ns, and the state lasts since then.
+// A thread is the value for a thread in the kernel's map. Since is the start of the current state in ns of CLOCK_MONOTONIC.
 type thread struct {
 	Since, State       uint64
 	Busy, Calls, Count uint64 // ns, ns, 1
 }
 
-// Offsets in a thread, and its size.
+// Offsets of the fields of a thread, and its size.
 const (
 	atSince = 8 * iota
 	atState
@@ -53,7 +53,7 @@ const (
 	threadSize
 )
 
-// Start measures the processes that pids lists, until stop. It needs root, or CAP_BPF and CAP_PERFMON.
+// Start measures the processes that pids lists, until stop is called. It needs root, or CAP_BPF and CAP_PERFMON.
 func Start(pids func() []int) (stop func() (Times, error), err error) {
 	const op = "measure a server by its system calls"
 	var undo []func() error
@@ -68,7 +68,7 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 			err = fmt.Errorf("%s: %w", op, err)
 		}
 	}()
-	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; loading reports it
+	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; an error shows when the maps are created
 	processes, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_pids", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: mostProcesses})
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 	}, nil
 }
 
-// sum adds the threads up. What a thread is doing counts until now.
+// sum adds up the threads. The current state of each thread counts until now.
 func sum(threads *ebpf.Map) (t Times, err error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -165,8 +165,8 @@ func sum(threads *ebpf.Map) (t Times, err error) {
 	return t, nil
 }
 
-// lookUp are the common instructions: they leave the programs for other processes, set R7 to the thread's key, R8 to the time, and
-// R0 to the thread's value or 0. They keep R9.
+// lookUp returns the common instructions. They exit the program for other processes. They set R7 to the thread's key, R8 to
+// the time, and R0 to the thread's value or 0. They preserve R9.
 func lookUp(processes, threads int) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -188,7 +188,7 @@ func lookUp(processes, threads int) asm.Instructions {
 	}
 }
 
-// create are the instructions that make the value of a thread that was not seen before, in state R9, and end the program.
+// create returns the instructions that create the value of a new thread, in state R9, and end the program.
 func create(threads int) asm.Instructions {
 	const value = -16 - threadSize
 	return asm.Instructions{
@@ -210,7 +210,7 @@ func create(threads int) asm.Instructions {
 	}
 }
 
-// account are the instructions that add the time since the last event to the field of the state that it had, and begin state R9.
+// account returns the instructions that add the time since the last event to the field of the old state, and start state R9.
 func account() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R0, atSince, asm.DWord),
@@ -255,8 +255,8 @@ func atEntry(processes, threads int) asm.Instructions {
 	return append(append(code, account()...), create(threads)...)
 }
 
-// interrupted are the results of a call that a signal ended and that is made again: -EINTR, and the kernel's ERESTARTSYS,
-// ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped in between still waits.
+// interrupted lists the results of a call that a signal interrupted and that is restarted: -EINTR, and the kernel's
+// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped in between still waits.
 var interrupted = []int32{-int32(unix.EINTR), -512, -513, -514, -516}
 
 // atReturn returns the program for sys_exit(regs, result).

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// begin measures the command, which it starts after that, and its children of the same process.
+// begin starts the command and then measures its process.
 func begin(t *testing.T, cmd *exec.Cmd) (stop func() (Times, error)) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -29,11 +29,11 @@ func begin(t *testing.T, cmd *exec.Cmd) (stop func() (Times, error)) {
 	return stop
 }
 
-// The time in calls at files, and their number, are what the program itself measures around them.
+// The time and the number of calls on files agree with those that fio measures itself.
 func TestCalls(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
-	// Threads in place of processes: the process that is measured does the reads. It waits until it is measured.
+	// fio uses threads, so that the measured process does the I/O itself. The start delay lets the measurement begin first.
 	cmd := exec.Command("fio", "--name=x", "--thread", "--startdelay=1", "--filename="+filepath.Join(dir, "x"), "--size=16m", "--rw=randrw", "--bs=4k", "--ioengine=psync", "--direct=1",
 		"--time_based", "--runtime=2", "--output-format=json")
 	cmd.Stdout = &out
@@ -64,7 +64,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// A process that computes is busy all the time, one that sleeps is not, and another process is not counted.
+// A process that computes is always busy, and a process that sleeps is not. Other processes do not count.
 func TestStates(t *testing.T) {
 	other := exec.Command("sh", "-c", "while :; do :; done")
 	if err := other.Start(); err != nil {
@@ -101,7 +101,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// A process that begins during the measurement counts, too. Without a process there is no number.
+// A process that starts during the measurement counts too. Without a process, stop returns an error.
 func TestLateProcess(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
@@ -138,7 +138,7 @@ func TestLateProcess(t *testing.T) {
 	}
 }
 
-// What measuring adds to a system call of the measured process and of another one.
+// BenchmarkOverhead measures what the measurement adds to a system call of the measured process and of another process.
 func BenchmarkOverhead(b *testing.B) {
 	for _, of := range []string{"none", "other", "self"} {
 		b.Run(of, func(b *testing.B) {

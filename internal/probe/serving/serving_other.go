@@ -4,7 +4,7 @@ package serving
 
 import "errors"
 
-// Start is not available on this system.
+// Start returns an error, because this system is not supported.
 func Start(func() []int) (stop func() (Times, error), err error) {
 	return nil, errors.New("measuring a server needs Linux")
 }
