@@ -18,12 +18,12 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Build does the I/O of make, a compiler and ar. make reads the times of all files. For each source the compiler reads the source
-// and its headers, which it searches for in each directory of headers, uses CPU time, and writes an object. ar copies all objects to
-// an archive. Then make reads the times once more and finds that all is up to date.
+// A Build does the I/O of make, a compiler and ar. make reads the times of all files. For each source, the compiler reads
+// the source and its headers, which it searches for in each header directory, uses CPU time, and writes an object. ar copies
+// all objects to an archive. Then make reads the times again and finds that everything is up to date.
 type Build struct {
 	Dir                              string // MakeSources creates it, replacing an old one
-	Sources, Headers, Includes, Jobs int    // Includes of each source
+	Sources, Headers, Includes, Jobs int    // Includes is the number per source
 	Compile                          time.Duration
 	Seed                             uint64
 	Cold                             bool // forget names and attributes first, if permitted
@@ -44,7 +44,7 @@ var (
 	DoBuild = agent.New("build a source tree", doBuild)
 )
 
-// Space is the size of all files.
+// Space returns the size of all files in bytes.
 func (b Build) Space() int64 {
 	const block = 4096
 	return int64(b.Sources)*(sourceSize+2*objectSize+3*block) + int64(b.Headers)*(headerSize+2*block) + block*int64(b.Sources/10+8)
@@ -56,12 +56,13 @@ func (b Build) source(i int) string {
 
 func (b Build) object(i int) string { return b.source(i) + ".o" }
 
-// header is the path of a header if it were in that directory. It is in one of headerDirs.
+// header returns the path that header i would have in the header directory dir. It exists in only one of the headerDirs
+// directories.
 func (b Build) header(dir, i int) string {
 	return filepath.Join(b.Dir, fmt.Sprintf("include%d", dir), fmt.Sprintf("header%05d.h", i))
 }
 
-// Numbers of contents: of sources, of headers, of objects.
+// The numbers of contents: first those of sources, then of headers, then of objects.
 func (b Build) headerNumber(i int) int { return b.Sources + i }
 func (b Build) objectNumber(i int) int { return b.Sources + b.Headers + i }
 
@@ -87,7 +88,7 @@ func makeSources(ctx context.Context, b Build) (none struct{}, err error) {
 	return none, err
 }
 
-// compute uses the CPU for a time. It returns a checksum, so that the compiler keeps the loop.
+// compute uses CPU time for the given duration. It returns a checksum, so that the compiler does not remove the loop.
 func compute(long time.Duration, block []byte) (sum uint32) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -97,7 +98,7 @@ func compute(long time.Duration, block []byte) (sum uint32) {
 	return sum
 }
 
-// look reads the attributes of all files, as make does. Objects must exist only if built.
+// look reads the attributes of all files, as make does. If built is true, the objects must exist.
 func (b Build) look(built bool) error {
 	for i := range b.Sources {
 		err := stat(b.source(i))
@@ -188,7 +189,7 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	return out, b.verify(content, want[0])
 }
 
-// verify reads the archive back.
+// verify reads the archive back and compares it.
 func (b Build) verify(content filler, want []byte) error {
 	path := filepath.Join(b.Dir, archive)
 	f, err := os.Open(path)

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The calls that generators count are those that strace counts.
+// The generators count the same system calls as strace.
 func TestCalls(t *testing.T) {
 	const traced = "IOTAX_TRACED"
 	tree := Tree{Files: 3000, Directories: 2, Depth: 1, Workers: 2, Size: 64, Symlinks: true}
@@ -24,7 +24,7 @@ func TestCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		stage func(dir string) error
 		do    func(dir string) (*Result, error)
-		more  map[string]int // to verify, afterwards
+		more  map[string]int // calls of the later verification
 	}{
 		"metadata": {
 			func(dir string) error { tree.Dir = dir; _, err := makeTree(t.Context(), tree); return err },
@@ -86,7 +86,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// BenchmarkOverhead is how much longer the operations take in memory than a plain loop of the same calls, in percent.
+// BenchmarkOverhead measures how much longer the operations in memory take than a plain loop of the same calls, in percent.
 func BenchmarkOverhead(b *testing.B) {
 	tree := Tree{Files: 20000, Directories: 20, Depth: 1, Workers: 1, Size: 4096, Symlinks: true}
 	dir, err := os.MkdirTemp("/dev/shm", "")
@@ -120,7 +120,7 @@ func BenchmarkOverhead(b *testing.B) {
 	b.ReportMetric(more[len(more)/2], "%more")
 }
 
-// plain makes the calls that metadata makes, in the same order, and no more.
+// plain makes the same calls as metadata, in the same order, and nothing else.
 func plain(t Tree) (time.Duration, error) {
 	files, dirs := t.paths("old")
 	added, addedDirs := t.paths("new")

@@ -13,7 +13,7 @@ func stat(path string) error {
 	return err
 }
 
-// lstat returns whether a path is a directory, and its size: 0 of a link.
+// lstat returns whether a path is a directory, and its size. The size of a link is 0.
 func lstat(path string) (dir bool, size int64, err error) {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func lstat(path string) (dir bool, size int64, err error) {
 	return st.IsDir(), st.Size(), nil
 }
 
-// create makes a file that was not there. Without content nothing is written.
+// create makes a new file. It fails if the file exists. If content is empty, it writes nothing.
 func create(path string, content []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -47,7 +47,7 @@ func read(path string, buf []byte) ([]byte, error) {
 	return buf[:n], errors.Join(err, f.Close())
 }
 
-// list returns the names in a directory, and how often it was asked for more: not known here.
+// list returns the names in a directory. asked is always 1, because the number of system calls is unknown here.
 func list(path string, _ []byte) (names []string, asked int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,8 +64,8 @@ func unlink(path string) error      { return os.Remove(path) }
 func mkdir(path string) error       { return os.Mkdir(path, 0o755) }
 func rmdir(path string) error       { return os.Remove(path) }
 
-const dataSync = 0 // there is none
+const dataSync = 0 // not available on this system
 
 func fsync(f *os.File) error { return f.Sync() }
 
-func flushDir(string) error { return nil } // there is no such call
+func flushDir(string) error { return nil } // not available on this system

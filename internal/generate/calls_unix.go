@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// The calls are made without package os, which adds calls of its own (a look before a rename, an attempt to poll a file).
-// again repeats a call that a signal interrupted, as file systems in user space may report.
+// These functions do not use package os, which makes additional calls (a stat before a rename, an attempt to poll a file).
+// again repeats a call that a signal interrupted, which user-space file systems may report.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {
@@ -36,7 +36,7 @@ func lstat(path string) (dir bool, size int64, err error) {
 	return st.Mode&syscall.S_IFMT == syscall.S_IFDIR, st.Size, err
 }
 
-// create makes a file that was not there. Without content nothing is written.
+// create makes a new file. It fails if the file exists. If content is empty, it writes nothing.
 func create(path string, content []byte) error {
 	fd, err := open(path, syscall.O_CREAT|syscall.O_EXCL|syscall.O_WRONLY)
 	if err != nil {
@@ -62,7 +62,7 @@ func read(path string, buf []byte) ([]byte, error) {
 	return buf[:max(0, n)], errors.Join(err, syscall.Close(fd))
 }
 
-// list returns the names in a directory, and how often it was asked for more.
+// list returns the names in a directory, and the number of system calls that it made for them.
 func list(path string, buf []byte) (names []string, asked int, err error) {
 	fd, err := open(path, syscall.O_RDONLY|syscall.O_DIRECTORY)
 	if err != nil {
@@ -94,10 +94,10 @@ func unlink(path string) error { return again(func() error { return syscall.Unli
 func mkdir(path string) error  { return again(func() error { return syscall.Mkdir(path, 0o755) }) }
 func rmdir(path string) error  { return again(func() error { return syscall.Rmdir(path) }) }
 
-// dataSync makes a file durable with every write.
+// dataSync makes every write to a file durable.
 const dataSync = syscall.O_DSYNC
 
-// fsync asks the system to make a file durable. On macOS its bytes may stay in the drive's cache.
+// fsync asks the system to make a file durable. On macOS, the data may remain in the drive's cache.
 func fsync(f *os.File) error { return again(func() error { return syscall.Fsync(int(f.Fd())) }) }
 
 // flushDir makes the names in a directory durable.

@@ -17,20 +17,21 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Dataload does the I/O of one epoch of training. Workers read each record of all shards once, in random order. A loop takes a
-// batch of records, waits for the time of a step, and takes the next batch. Then it writes a checkpoint, flushes it and reads it back.
+// A Dataload does the I/O of one epoch of training. Workers read each record of all shards once, in random order. A loop
+// takes a batch of records, waits for the time of a step, and takes the next batch. Then it writes a checkpoint, flushes it
+// and reads it back.
 type Dataload struct {
 	Dir                   string // MakeShards creates it, replacing an old one
-	Shards, Records, Size int    // files, records in each, bytes of a record
-	Workers, Batch        int    // readers; records of a step
+	Shards, Records, Size int    // number of files, records per file, bytes per record
+	Workers, Batch        int    // number of readers, records per step
 	Step                  time.Duration
 	Checkpoint            int // bytes
 	Seed                  uint64
 }
 
 const (
-	prefetched = 2                    // batches that are read ahead, as PyTorch's DataLoader does for each worker
-	waitedFrom = 1 * time.Millisecond // a shorter wait is the handover between goroutines
+	prefetched = 2                    // batches that are read ahead, as each worker of PyTorch's DataLoader does
+	waitedFrom = 1 * time.Millisecond // a shorter wait may be only the handover between goroutines
 )
 
 var (
@@ -40,7 +41,7 @@ var (
 	DoDataload = agent.New("read shards of records", doDataload)
 )
 
-// Space is the size of all files.
+// Space returns the size of all files in bytes.
 func (d Dataload) Space() int64 {
 	return int64(d.Shards)*int64(d.Records)*int64(d.Size) + int64(d.Checkpoint) + 4096*int64(2*d.Shards+4)
 }
@@ -142,7 +143,7 @@ func doDataload(ctx context.Context, d Dataload) (_ *Result, err error) {
 	close(stop)
 	took := time.Since(begun)
 
-	out := &Result{Facts: map[string]string{iotax.FactDirect: "by an empty cache"}} // the rules then require these bytes from the device
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by an empty cache"}} // the rules then require that the device read these bytes
 	for i := range reads[1:] {
 		reads[0].merge(&reads[1+i])
 	}
@@ -155,7 +156,7 @@ func doDataload(ctx context.Context, d Dataload) (_ *Result, err error) {
 	return out, d.checkpoint(out)
 }
 
-// checkpoint writes the state of the model, flushes it and reads it.
+// checkpoint writes the state of the model, flushes it and reads it back.
 func (d Dataload) checkpoint(out *Result) error {
 	path := filepath.Join(d.Dir, "checkpoint")
 	content := newFiller(d.Seed, min(d.Checkpoint, 1<<20))

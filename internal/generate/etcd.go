@@ -21,18 +21,18 @@ import (
 	"iotax/internal/agent"
 )
 
-// An Etcd is the work of one member of etcd: each request is appended to a write-ahead log and flushed (fdatasync) before the next
-// one; then it goes into a page file (bbolt), which is committed every 100 ms. Segments of the log are allocated before they are
-// needed, and the five last are kept. See server/storage/wal and server/storage/backend of etcd.
+// An Etcd does the I/O of one member of etcd. Each request is appended to a write-ahead log and flushed (fdatasync) before
+// the next request. Then its value is put into a page file (bbolt), which is committed every 100 ms. Segments of the log are
+// allocated before they are needed, and the last five are kept. See server/storage/wal and server/storage/backend of etcd.
 type Etcd struct {
-	Dir          string // is made, and removed
-	Entry        int    // bytes of an entry of the log; its value, which goes into the page file, is 252 bytes shorter
+	Dir          string // DoEtcd creates it, replacing an old one
+	Entry        int    // bytes of a log entry; its value, which is put into the page file, is 252 bytes shorter
 	Keys         int
 	Seed         uint64
 	Ramp, Length time.Duration
 }
 
-// What etcd has by default.
+// etcd's defaults.
 const (
 	segmentSize = 64_000_000
 	segments    = 5
@@ -41,14 +41,15 @@ const (
 
 func (e Etcd) value() int { return e.Entry - 252 }
 
-// Space is what the files take at most, in MiB rounded up: the segments, one that is allocated, and pages of the values, four times
-// because bbolt writes anew what changes.
+// Space returns the maximum size of the files in bytes, rounded up to MiB: the segments, one more that is allocated, and
+// four times the values, because bbolt copies the pages that it changes.
 func (e Etcd) Space() int64 {
 	const mib = 1 << 20
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib
 }
 
-// TryEtcd opens a page file in a directory, which is removed. bbolt maps it into memory, as some shares cannot.
+// TryEtcd opens a page file in a new directory and removes both. bbolt maps the file into memory, which some shares do not
+// support.
 var TryEtcd = agent.New("try the page file of etcd", func(_ context.Context, dir string) (none struct{}, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return none, err
@@ -60,21 +61,21 @@ var TryEtcd = agent.New("try the page file of etcd", func(_ context.Context, dir
 	return none, errors.Join(err, os.RemoveAll(dir))
 })
 
-// DoEtcd does the work for Ramp and Length. Then it reads the log and the page file back.
+// DoEtcd does the I/O for Ramp and Length. Then it reads the log and the page file back.
 var DoEtcd = agent.New("do the I/O of etcd", doEtcd)
 
-// A journal is the log.
+// A journal is the write-ahead log.
 type journal struct {
 	dir     string
-	size    int64 // of a segment
+	size    int64 // bytes of a segment
 	file    *os.File
-	at      int64        // in the file
-	number  int          // of the segment
-	entries []int        // how many each segment holds, from the first
-	next    chan segment // nil while none is being allocated
+	at      int64        // position in the file
+	number  int          // number of the segment
+	entries []int        // number of entries in each segment since the first
+	next    chan segment // delivers the next segment; nil if none is being allocated
 }
 
-// A segment is a file that has been allocated.
+// A segment is a file that has been allocated, or the error.
 type segment struct {
 	file *os.File
 	err  error
@@ -84,7 +85,7 @@ func (j *journal) name(number int) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%016x.wal", number))
 }
 
-// allocate makes the next segment, meanwhile.
+// allocate starts to allocate the next segment in the background.
 func (j *journal) allocate() {
 	path, next := filepath.Join(j.dir, "next.tmp"), make(chan segment, 1)
 	j.next = next
@@ -97,7 +98,7 @@ func (j *journal) allocate() {
 	}()
 }
 
-// cut begins a segment.
+// cut starts a new segment.
 func (j *journal) cut() error {
 	s := <-j.next
 	j.next = nil
@@ -122,17 +123,17 @@ func (j *journal) cut() error {
 	return err
 }
 
-// close waits for what is being allocated.
+// close waits for the segment that is being allocated, and closes the files.
 func (j *journal) close() {
 	if j.next != nil {
-		(<-j.next).file.Close() // of no file, too
+		(<-j.next).file.Close() // Close also accepts a nil file
 	}
 	j.file.Close()
 }
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// seal puts the number of an entry and a sum of all its other bytes before those.
+// seal writes the number of an entry, and a checksum of all its other bytes, to the start of the entry.
 func seal(entry []byte, number uint64) {
 	binary.LittleEndian.PutUint64(entry, number)
 	binary.LittleEndian.PutUint32(entry[8:], crc32.Update(crc32.Update(0, table, entry[:8]), table, entry[12:]))
@@ -142,7 +143,7 @@ func sealed(entry []byte, number uint64) bool {
 	return binary.LittleEndian.Uint64(entry) == number && binary.LittleEndian.Uint32(entry[8:]) == crc32.Update(crc32.Update(0, table, entry[:8]), table, entry[12:])
 }
 
-// append writes an entry and returns how long its flush took.
+// append writes an entry and returns how long the flush took.
 func (j *journal) append(entry []byte) (flushed time.Duration, err error) {
 	if j.at+int64(len(entry)) > j.size {
 		if err := j.cut(); err != nil {
@@ -161,13 +162,13 @@ func (j *journal) append(entry []byte) (flushed time.Duration, err error) {
 	return time.Since(begun), nil
 }
 
-// pages is the page file, and what has been put into it since its last commit.
+// pages is the page file with its open transaction.
 type pages struct {
 	db      *bolt.DB
 	mu      sync.Mutex
 	tx      *bolt.Tx
 	commits recorder
-	asked   bool // the window has begun: count
+	asked   bool // the window has begun: record commits
 }
 
 var bucket = []byte("key")
@@ -256,14 +257,14 @@ func doEtcd(ctx context.Context, e Etcd) (_ *Result, err error) {
 		n++
 		k := random.Uint64() % uint64(e.Keys)
 		binary.BigEndian.PutUint64(key, k)
-		_, _ = random.Read(entry[12:]) // it never fails; so the bytes do not compress
+		_, _ = random.Read(entry[12:]) // it never fails; random bytes do not compress
 		seal(entry, n)
 		var flushed time.Duration
 		if flushed, err = j.append(entry); err != nil {
 			err = fail("append to the log", err)
 			break
 		}
-		if err = p.put(key, bytes.Clone(entry[:e.value()])); err != nil { // bbolt keeps it until the commit
+		if err = p.put(key, bytes.Clone(entry[:e.value()])); err != nil { // bbolt keeps the value until the commit
 			err = fail("put into the page file", err)
 			break
 		}
@@ -290,7 +291,7 @@ func doEtcd(ctx context.Context, e Etcd) (_ *Result, err error) {
 		return nil, fail("commit the page file", err)
 	}
 	out := &Result{}
-	out.Facts = map[string]string{iotax.FactDirect: "by flushes"} // so that rules expect the bytes at the device
+	out.Facts = map[string]string{iotax.FactDirect: "by flushes"} // so that the rules expect these bytes at the device
 	out.value(iotax.ValueWriteIOPS, float64(requests.n)/ended.Sub(measured).Seconds(), iotax.PerSecond, iotax.Up)
 	out.value("write.bytes", float64(requests.n)*float64(e.Entry), iotax.Bytes, iotax.Neither)
 	requests.into(out, "request")
@@ -302,7 +303,7 @@ func doEtcd(ctx context.Context, e Etcd) (_ *Result, err error) {
 	return out, p.verify(e, latest)
 }
 
-// verify reads all entries back that the segments still hold.
+// verify reads back all entries in the segments that still exist.
 func (j *journal) verify(entry []byte) error {
 	number := uint64(1)
 	for s, n := range j.entries {
@@ -334,7 +335,7 @@ func (j *journal) verify(entry []byte) error {
 	return nil
 }
 
-// verify looks for the latest value of each key.
+// verify compares each key with its latest value.
 func (p *pages) verify(e Etcd, latest []uint64) error {
 	for k, n := range latest {
 		if n == 0 {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flush makes the bytes of a file durable (fdatasync).
+// flush makes the data of a file durable (fdatasync).
 func flush(f *os.File) error { return again(func() error { return unix.Fdatasync(int(f.Fd())) }) }
 
 func preallocate(f *os.File, size int64) error {
@@ -19,7 +19,7 @@ func preallocate(f *os.File, size int64) error {
 	return err
 }
 
-// cpuTime is what this thread has used of a CPU; the goroutine must stay on it.
+// cpuTime returns the CPU time of this thread. The goroutine must be locked to it.
 func cpuTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// flush makes the bytes of a file durable. On macOS that is F_FULLFSYNC, as in etcd.
+// flush makes the data of a file durable. On macOS it uses F_FULLFSYNC, as etcd does.
 func flush(f *os.File) error { return f.Sync() }
 
 func preallocate(f *os.File, size int64) error { return f.Truncate(size) }
 
 var started = time.Now()
 
-// cpuTime is the time of a clock where a thread's own time has no call that all systems share.
+// cpuTime returns elapsed time, because these systems have no common call for the CPU time of a thread.
 func cpuTime() time.Duration { return time.Since(started) }

@@ -13,7 +13,7 @@ import (
 	"iotax"
 )
 
-// The middle of a bin is at most 1/128 from what was observed, at any size, and the mean is exact.
+// The middle of a bin differs from the observed value by at most 1/128, whatever the value, and the mean is exact.
 func TestRecorder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var rec recorder
@@ -51,7 +51,7 @@ func values(r *Result) map[string]float64 {
 	return all
 }
 
-// Every operation is done to all of a tree, whatever its shape.
+// Every operation is applied to all of a tree, whatever its shape.
 func TestMetadata(t *testing.T) {
 	for name, tree := range map[string]Tree{
 		"flat":        {Files: 100, Directories: 7, Depth: 1, Workers: 1, Size: 4096, Symlinks: true},
@@ -63,7 +63,7 @@ func TestMetadata(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree.Dir, tree.Seed = filepath.Join(t.TempDir(), "w"), 5
-			for range 2 { // the second time in place of what the first left
+			for range 2 { // the second time, it replaces the remains of the first
 				if _, err := makeTree(t.Context(), tree); err != nil {
 					t.Fatal(err)
 				}
@@ -90,7 +90,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// A place that loses or changes something is found out, by its name.
+// If a place loses or changes a file, the error names the damage.
 func TestMetadataFindsDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(file string) error
@@ -118,7 +118,7 @@ func TestMetadataFindsDamage(t *testing.T) {
 	}
 }
 
-// The log goes from one segment to the next, keeps the last ones, and a changed byte in them is found.
+// The log uses one segment after the other and keeps the last ones. A changed byte in them is found.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	j := &journal{dir: dir, size: 4096}
@@ -198,7 +198,7 @@ func TestEtcd(t *testing.T) {
 	if err != nil || used > e.Space() {
 		t.Errorf("%d bytes, %d announced (%v)", used, e.Space(), err)
 	}
-	// A second time in place of the first; and a directory that cannot be made.
+	// A second call replaces the files of the first. A directory that cannot be created is an error.
 	if _, err := doEtcd(t.Context(), e); err != nil {
 		t.Error(err)
 	}

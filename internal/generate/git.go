@@ -15,10 +15,11 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Repository describes a generated repository and git's I/O in it. The index and the objects have realistic sizes, and no history.
-// status reads the index, calls lstat for every tracked file (in several threads from 1,000 files on, as git does), and lists every
-// directory. checkout replaces every fifth file. commit reads those files and writes an object for each. gc copies all loose
-// objects to a pack, calls fsync, and removes the objects. clone links the packs into a second repository and writes all files.
+// A Repository describes a generated repository and git's I/O in it. The index and the objects have realistic sizes, but
+// there is no history. status reads the index, calls lstat for every tracked file (in several threads from 1,000 files on,
+// as git does), and lists every directory. checkout replaces every fifth file. commit reads those files and writes an object
+// for each. gc copies all loose objects to a pack, calls fsync, and removes the objects. clone links the packs into a second
+// repository and writes all files.
 type Repository struct {
 	Dir   string // MakeRepository creates it, replacing an old one
 	Files int
@@ -40,14 +41,14 @@ var (
 )
 
 const (
-	trackedSize = 4 << 10 // of a file in the work tree; its object has a third, as if compressed
+	trackedSize = 4 << 10 // bytes of a file in the work tree; its object has a third, as if compressed
 	objectBytes = trackedSize / 3
 	perEntry    = 72 // bytes of the index for each file
 	perFolder   = 25
 	changedEach = 5
 )
 
-// Space is the size of all files: two work trees, two copies of the packs, loose objects.
+// Space returns the size of all files in bytes: two work trees, two copies of the packs, and loose objects.
 func (r Repository) Space() int64 {
 	const block = 4096
 	return int64(r.Files)*(2*(trackedSize+block)+3*objectBytes+block+4*perEntry) + block*int64(r.Files/4+600)
@@ -74,13 +75,13 @@ func (r Repository) changed() (all []int) {
 	return all
 }
 
-// object is the path of a loose object, in one of 256 directories.
+// object returns the path of a loose object, in one of 256 directories.
 func (r Repository) object(i int) string {
-	name := fmt.Sprintf("%08x", uint32(i)*2654435761) // spreads
+	name := fmt.Sprintf("%08x", uint32(i)*2654435761) // distributes the objects evenly
 	return r.path("main", ".git", "objects", name[:2], name[2:]+"0123456789abcdef0123456789abcdef")
 }
 
-// A file of the other branch has another number.
+// other returns the content number of file i in the other branch.
 func (r Repository) other(i int) int { return r.Files + i }
 
 func (r Repository) index() []byte { return make([]byte, r.Files*perEntry) }
@@ -94,7 +95,7 @@ func replace(path string, content []byte) error {
 	return err
 }
 
-// each folder of a tree, a parent before its children.
+// folders returns each folder of a tree, parents before their children.
 func (r Repository) folders(tree string) (all []string) {
 	seen := map[string]bool{}
 	for i := 0; i < r.Files; i += perFolder {
@@ -122,7 +123,7 @@ func gitDir(tree string) (err error) {
 	return err
 }
 
-// write makes the files of a work tree.
+// write creates the files of a work tree.
 func (r Repository) write(ctx context.Context, content filler, tree string) error {
 	for _, d := range r.folders(tree) {
 		if err := mkdir(d); err != nil {
@@ -143,7 +144,7 @@ func (r Repository) pack(tree string, number int) string {
 	return r.path(tree, ".git", "objects", "pack", fmt.Sprintf("pack-%d.pack", number))
 }
 
-// drain reads a file into another one, or nowhere.
+// drain copies a file to a writer.
 func drain(from string, to io.Writer) error {
 	f, err := os.Open(from)
 	if err == nil {
@@ -197,7 +198,7 @@ func (r Repository) status(ctx context.Context) error {
 			return err
 		}
 		names += len(found)
-		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git reads ignore files only where an entry is not in the index, as a directory
+		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git reads ignore files only in directories that contain an entry that is not in the index, such as a directory
 			continue
 		}
 		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
@@ -309,7 +310,7 @@ func (r Repository) clone(ctx context.Context, content filler) error {
 		if os.Link(from, to) == nil {
 			continue
 		}
-		var f *os.File // git copies what it cannot link
+		var f *os.File // git copies a pack that it cannot link
 		if f, err = os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o444); err == nil {
 			err = errors.Join(drain(from, f), f.Close())
 		}
@@ -345,7 +346,7 @@ func doGit(ctx context.Context, r Repository) (*Result, error) {
 	return out, r.verify(content, got, buf)
 }
 
-// verify reads both work trees.
+// verify reads both work trees back and compares them.
 func (r Repository) verify(content filler, got, buf []byte) error {
 	for i := range r.Files {
 		number := i

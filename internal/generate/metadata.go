@@ -18,15 +18,15 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Tree is what the metadata operations work on: Files files of Size bytes each in Directories directories, which lie Depth levels
-// below Dir. Each worker has directories of its own.
+// A Tree describes the files for the metadata operations: Files files of Size bytes each, in Directories directories, which
+// are Depth levels below Dir. Each worker has its own directories.
 type Tree struct {
-	Dir                                string // is made, and removed
+	Dir                                string // MakeTree creates it, replacing an old one
 	Files, Directories, Depth, Workers int
 	Size                               int
-	Symlinks                           bool // make symbolic links too
+	Symlinks                           bool // also make symbolic links
 	Seed                               uint64
-	Cold                               bool // forget names and attributes before the first operation, where that is allowed
+	Cold                               bool // forget names and attributes before the first operation, if permitted
 }
 
 // Operations are the operations of Metadata in order: a name and a description.
@@ -37,11 +37,12 @@ var Operations = [][2]string{
 }
 
 var (
-	// MakeTree makes the tree, in place of what has its name.
+	// MakeTree creates the tree in Dir, replacing an old Dir.
 	MakeTree = agent.New("make metadata tree", makeTree)
-	// Metadata does the operations on a tree that MakeTree made. It removes that tree and leaves a new one, of empty files.
+	// Metadata runs the operations on a tree that MakeTree created. It removes that tree and leaves a new tree of empty
+	// files.
 	Metadata = agent.New("do metadata operations", metadata)
-	// TryLink returns an error where no symbolic link can be made in a directory.
+	// TryLink returns an error if symbolic links cannot be created in a directory.
 	TryLink = agent.New("try symbolic link", func(_ context.Context, dir string) (none struct{}, err error) {
 		path := filepath.Join(dir, fmt.Sprintf("iotax-link.%d", os.Getpid()))
 		if err = symlink("iotax", path); err == nil {
@@ -51,7 +52,7 @@ var (
 	})
 )
 
-// directory is the path of a directory of one of the two trees, "old" and "new".
+// directory returns the path of directory i in one of the two trees, "old" and "new".
 func (t Tree) directory(tree string, i int) string {
 	fan := max(2, int(math.Ceil(math.Pow(float64(t.Directories), 1/float64(t.Depth)))))
 	path := ""
@@ -62,7 +63,7 @@ func (t Tree) directory(tree string, i int) string {
 	return filepath.Join(t.Dir, tree, path)
 }
 
-// paths are those of all files and directories of a tree.
+// paths returns the paths of all files and directories of a tree.
 func (t Tree) paths(tree string) (files, dirs []string) {
 	for i := range t.Directories {
 		dirs = append(dirs, t.directory(tree, i))
@@ -73,7 +74,7 @@ func (t Tree) paths(tree string) (files, dirs []string) {
 	return files, dirs
 }
 
-// A filler makes what the files hold: the same block, but for its first bytes.
+// A filler makes the content of files: the same block for each, except for its first bytes.
 type filler struct {
 	seed  uint64
 	block []byte
@@ -85,7 +86,7 @@ func newFiller(seed uint64, size int) filler {
 	return f
 }
 
-// fill returns the first bytes of a file, as many as buf has: 16 or more tell it from others.
+// fill fills buf with the first bytes of a file and returns it. The first 16 bytes distinguish the file from others.
 func (f filler) fill(buf []byte, file int) []byte {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:], f.seed)
@@ -95,8 +96,8 @@ func (f filler) fill(buf []byte, file int) []byte {
 	return buf
 }
 
-// shares are the numbers below n that each worker does; those of a directory are the same worker's. Their order is that of the
-// numbers, or random.
+// shares returns the numbers below n for each worker. Numbers of the same directory belong to the same worker. They are in
+// ascending order if order is nil, otherwise in random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {
@@ -111,7 +112,7 @@ func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	return shares
 }
 
-// deal gives each worker the numbers below n that are its own.
+// deal distributes the numbers below n evenly among the workers.
 func deal(n, workers int) [][]int {
 	shares := make([][]int, workers)
 	for i := range n {
@@ -120,7 +121,7 @@ func deal(n, workers int) [][]int {
 	return shares
 }
 
-// each calls do for the numbers of all workers, at once, and records how long each call took.
+// each calls do for the numbers of all workers, with the workers in parallel, and records the duration of each call.
 func each(ctx context.Context, shares [][]int, do func(worker, i int) error) (*recorder, error) {
 	errs, recorders := make([]error, len(shares)), make([]recorder, len(shares))
 	var all sync.WaitGroup
@@ -247,7 +248,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 			continue
 		}
 		order := rand.New(rand.NewPCG(t.Seed, uint64(number)))
-		if op == "create" || op == "mkdir" { // as a program writes them
+		if op == "create" || op == "mkdir" { // in the order in which a program creates them
 			order = nil
 		}
 		shares := t.shares(n, order)
@@ -272,7 +273,7 @@ func metadata(ctx context.Context, t Tree) (*Result, error) {
 	return out, verifyNew(t, added)
 }
 
-// verifyNew looks for the files that were made, and for the tree that was removed.
+// verifyNew checks that the new files exist and that the old tree does not.
 func verifyNew(t Tree, files []string) error {
 	for _, f := range files {
 		if st, err := os.Stat(f); err != nil || st.Size() != 0 {

@@ -14,12 +14,12 @@ import (
 	"iotax/internal/agent"
 )
 
-// Modules describes node_modules and the I/O of pnpm and rimraf in it: pnpm unpacks a package to a temporary directory, renames that
-// directory, and creates a link to the package's first file in .bin.
+// Modules describes node_modules and the I/O of pnpm and rimraf in it. pnpm unpacks a package to a temporary directory,
+// renames that directory, and creates a link to the package's first file in .bin.
 type Modules struct {
 	Dir            string // MakeModules creates it, replacing an old one
 	Files, Workers int
-	Symlinks       bool // make the links
+	Symlinks       bool // create the links
 	Seed           uint64
 	Cold           bool // forget names and attributes before find, if permitted
 }
@@ -39,24 +39,24 @@ var (
 // A pack is a package.
 type pack struct {
 	name  string
-	dirs  []string // a parent before its children
+	dirs  []string // parents before their children
 	files []packed
 	bytes int64
 }
 
-// A packed file has a number of its own.
+// A packed file is one file of a package. Its number determines its content.
 type packed struct {
 	path         string
 	number, size int
 }
 
 const (
-	perPackage  = 30 // files; this, the median and the largest size are chosen, not measured
+	perPackage  = 30 // files; this number, the median and the largest size are chosen, not measured
 	medianFile  = 1500
 	largestFile = 256 << 10
 )
 
-// packages lists the packages: the same names and sizes in every trial.
+// packages returns the packages. Their names and sizes are the same in every trial.
 func (m Modules) packages() []pack {
 	r := rand.New(rand.NewPCG(1, 1))
 	all := make([]pack, (m.Files+perPackage-1)/perPackage)
@@ -71,7 +71,7 @@ func (m Modules) packages() []pack {
 	return all
 }
 
-// Space is twice the size of all files: a file system may free removed files later.
+// Space returns twice the size of all files in bytes, because a file system may free removed files later.
 func (m Modules) Space() int64 {
 	const block = 4096
 	bytes := int64(8 * block)
@@ -84,7 +84,7 @@ func (m Modules) Space() int64 {
 	return 2 * bytes
 }
 
-// install unpacks all packages below a directory that it makes.
+// install creates a directory and unpacks all packages in it.
 func (m Modules) install(ctx context.Context, name string, packs []pack) (*recorder, error) {
 	top := filepath.Join(m.Dir, name)
 	bin, content := filepath.Join(top, ".bin"), newFiller(m.Seed, largestFile)
@@ -130,10 +130,10 @@ func makeModules(ctx context.Context, m Modules) (none struct{}, err error) {
 	return none, err
 }
 
-// A walked tree.
+// walked contains the counts of a walked tree.
 type walked struct {
 	names, dirs int
-	asked       int // calls that listed names
+	asked       int // system calls that listed names
 	bytes       int64
 }
 
@@ -144,7 +144,7 @@ func (w *walked) add(o walked) {
 	w.bytes += o.bytes
 }
 
-// walk calls lstat for every name below a directory. With remove it removes all of them and the directory.
+// walk calls lstat for every name below a directory. If remove is true, it also removes them and the directory.
 func walk(path string, remove bool, buf []byte) (w walked, err error) {
 	names, asked, err := list(path, buf)
 	w = walked{len(names), 1, asked, 0}
@@ -176,7 +176,7 @@ func walk(path string, remove bool, buf []byte) (w walked, err error) {
 func doModules(ctx context.Context, m Modules) (*Result, error) {
 	out := &Result{Facts: map[string]string{}, Calls: map[string]int{}}
 	packs, old := m.packages(), filepath.Join(m.Dir, "old")
-	var below []string // of the top: a package each, and the links
+	var below []string // names in the top directory: one per package, and .bin
 	var links, dirs int
 	for _, p := range packs {
 		below, dirs = append(below, p.name), dirs+1+len(p.dirs)
@@ -251,7 +251,7 @@ func doModules(ctx context.Context, m Modules) (*Result, error) {
 	return out, m.verify(packs)
 }
 
-// verify compares every installed file.
+// verify reads every installed file back and compares it.
 func (m Modules) verify(packs []pack) error {
 	content, got, want := newFiller(m.Seed, largestFile), make([]byte, largestFile+1), make([]byte, largestFile)
 	holds := func(path string, f packed) error {

@@ -43,7 +43,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// A place that loses, changes or invents something is found out.
+// If a place loses, changes or invents a file, the damage is found.
 func TestModulesFindDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(top string) error

@@ -30,7 +30,7 @@ func gitVersion(ctx context.Context, _ struct{}) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// git runs git in a tree without the user's configuration, and returns what it prints.
+// git runs git in a tree without the user's configuration, and returns its output.
 func (r Repository) git(ctx context.Context, tree string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", append([]string{"-c", "safe.directory=*", "-c", "gc.auto=0", "-c", "user.name=iotax", "-c", "user.email=iotax@example.org"}, args...)...)
 	cmd.Dir = r.path(tree)
@@ -42,7 +42,7 @@ func (r Repository) git(ctx context.Context, tree string, args ...string) (strin
 	return string(out), err
 }
 
-// gits runs several commands of git in a tree.
+// gits runs several git commands in a tree.
 func (r Repository) gits(ctx context.Context, tree string, commands ...string) (err error) {
 	for _, c := range commands {
 		if err == nil {
@@ -52,7 +52,7 @@ func (r Repository) gits(ctx context.Context, tree string, commands ...string) (
 	return err
 }
 
-// text returns the content of a file as git gets it: random, and three times the same, so that it compresses to a third.
+// text returns the content of a file for git: random data that is repeated three times, so that it compresses to a third.
 func (r Repository) text(content filler, buf []byte, number int) []byte {
 	content.fill(buf, number)
 	copy(buf[objectBytes:], buf[:objectBytes])
@@ -60,7 +60,7 @@ func (r Repository) text(content filler, buf []byte, number int) []byte {
 	return buf
 }
 
-// change writes every fifth file anew.
+// change rewrites every fifth file.
 func (r Repository) change(content filler, buf []byte, by int) (err error) {
 	for _, i := range r.changed() {
 		if err == nil {
@@ -89,7 +89,7 @@ func makeRealRepository(ctx context.Context, r Repository) (none struct{}, err e
 	if err == nil {
 		err = r.gits(ctx, "main", "commit -q -a -m other", "checkout -q main", "repack -q -a -d")
 	}
-	// git reads a file again that is as new as the index. Files of a repository in use are older.
+	// git rereads files that are as new as the index. In a repository in use, files are older.
 	past := time.Now().Add(-time.Hour)
 	for i := 0; i < r.Files && err == nil; i++ {
 		err = os.Chtimes(tracked(main, i), past, past)
@@ -112,7 +112,7 @@ func doRealGit(ctx context.Context, r Repository) (*Result, error) {
 	var total time.Duration
 	for _, s := range GitSteps {
 		step := s[0]
-		if step == "commit" { // of other files than the branch has
+		if step == "commit" { // commit files that differ from those of the branch
 			if err := r.change(newFiller(r.Seed, trackedSize), make([]byte, trackedSize), 2); err != nil {
 				return nil, fail("change files", err)
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// In a hook of git, the variables name the repository of the hook: no step touches it.
+// In a git hook, environment variables name the hook's repository. The steps must not change it.
 func TestRealGitInAHook(t *testing.T) {
 	mine := filepath.Join(t.TempDir(), "mine", ".git")
 	for name, value := range map[string]string{"GIT_DIR": mine, "GIT_WORK_TREE": filepath.Dir(mine), "GIT_INDEX_FILE": filepath.Join(mine, "index")} {
@@ -23,7 +23,7 @@ func TestRealGitInAHook(t *testing.T) {
 	}
 }
 
-// The steps of the installed git leave two clean work trees, and a lost object is found.
+// The steps of the installed git leave two clean work trees. A damaged pack is found.
 func TestRealGit(t *testing.T) {
 	if v, err := gitVersion(t.Context(), struct{}{}); err != nil || !strings.HasPrefix(v, "git version ") {
 		t.Fatalf("%q, %v", v, err)

@@ -1,6 +1,6 @@
-// Package generate does, inside the agent, the I/O of applications at a directory of any machine, where nothing needs to be
-// installed. A generator makes the system calls that the application makes, in its order, with the same sizes and flushes. It
-// counts the calls, times each, and verifies what it reads back. The same seed does the same everywhere.
+// Package generate does the I/O of applications in a directory of any machine. It runs inside the agent, so nothing needs to
+// be installed. A generator makes the system calls of an application in the same order, with the same sizes and flushes. It
+// counts the calls, times each, and verifies the data that it reads back. The same seed causes the same I/O everywhere.
 package generate
 
 import (
@@ -12,14 +12,14 @@ import (
 	"iotax"
 )
 
-// Histogram bins are those of fio: exact below 128 ns, else 64 for each power of two, so that the middle of a bin is at most
-// 1/128 from what was observed.
+// Histogram bins are those of fio: exact below 128 ns, otherwise 64 for each power of two. The middle of a bin differs from
+// the observed value by at most 1/128.
 const (
 	binBits = 6
 	bins    = (64 - binBits) << binBits
 )
 
-// A recorder counts latencies. It belongs to one goroutine.
+// A recorder counts latencies. Only one goroutine may use it.
 type recorder struct {
 	counts [bins]uint64
 	sum    time.Duration
@@ -27,7 +27,7 @@ type recorder struct {
 	last   time.Time
 }
 
-// lap counts the time since last, and sets that: a clock is read once for each operation.
+// lap counts the time since last and then sets last, so that each operation reads the clock only once.
 func (r *recorder) lap() {
 	now := time.Now()
 	r.add(now.Sub(r.last))
@@ -55,7 +55,7 @@ func middle(bin int) float64 {
 	return float64(uint64(bin-shift<<binBits)<<shift) + float64(uint64(1)<<shift)/2
 }
 
-// merge adds what another recorder counted.
+// merge adds the counts of another recorder.
 func (r *recorder) merge(o *recorder) {
 	for i, n := range o.counts {
 		r.counts[i] += n
@@ -80,7 +80,7 @@ func (r *recorder) into(out *Result, name string) {
 	out.value(name+".mean", r.sum.Seconds()/float64(r.n), iotax.Seconds, iotax.Down)
 }
 
-// check reads a file into got, which is longer than what it should hold, and compares it.
+// check reads a file into got and compares it with want. got must be longer than want.
 func check(path string, got, want []byte) error {
 	found, err := read(path, got)
 	if err == nil && !bytes.Equal(found, want) {
@@ -89,15 +89,16 @@ func check(path string, got, want []byte) error {
 	return err
 }
 
-// lost is the error of a file with other contents than the generator wrote.
+// lost returns the error for a file whose content the generator did not write.
 func lost(path string, err error) error {
 	return &iotax.Error{Op: "verify", On: path, Err: err, Hint: "the place lost data: trust nothing there"}
 }
 
-// FactNames is "" where the machine was made to forget names and attributes of files before a trial, else the reason why not.
+// FactNames is "" if the machine was made to forget names and attributes of files before a trial. Otherwise it contains the
+// reason why not.
 const FactNames = "names"
 
-// A Result is what a generator did and saw.
+// A Result contains the measurements of a generator.
 type Result struct {
 	Values     []iotax.Value
 	Histograms []iotax.Histogram
@@ -113,7 +114,7 @@ func (r *Result) called(n int, calls ...string) {
 	}
 }
 
-// forget makes the machine forget names and attributes, or says why it could not.
+// forget makes the machine forget names and attributes, or records why it could not.
 func (r *Result) forget() {
 	r.Facts[FactNames] = ""
 	if err := forgetNames(); err != nil {

@@ -19,8 +19,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A SQLite runs transactions in a database of SQLite, one after the other in one connection. The tables and the transaction tpcb are
-// those of pgbench.
+// A SQLite runs transactions in a SQLite database, one after the other on one connection. The tables and the transaction
+// tpcb are those of pgbench.
 type SQLite struct {
 	Dir          string // MakeSQLite creates it, replacing an old one
 	Accounts     int
@@ -32,11 +32,11 @@ type SQLite struct {
 }
 
 var (
-	// Journals are the journal modes of SQLite that keep a transaction over a crash.
+	// Journals are the journal modes of SQLite that preserve transactions in a crash.
 	Journals = []string{"wal", "delete", "truncate", "persist"}
 	// Synchronous are the values of PRAGMA synchronous that flush.
 	Synchronous = []string{"full", "normal", "extra"}
-	// SQLTransactions are the names of the transactions: all statements, or those of one kind.
+	// SQLTransactions are the names of the transactions: tpcb has all statements, the others have those of one kind.
 	SQLTransactions = []string{"tpcb", "insert", "update", "select"}
 )
 
@@ -45,7 +45,7 @@ var (
 	TrySQLite = agent.New("try a database of SQLite", trySQLite)
 	// MakeSQLite creates the database in Dir, replacing an old Dir.
 	MakeSQLite = agent.New("make a database of SQLite", makeSQLite)
-	// DoSQLite runs transactions for Ramp and Length. Then it compares the sums of all tables.
+	// DoSQLite runs transactions for Ramp and Length. Then it verifies the sums of all tables.
 	DoSQLite = agent.New("run transactions in SQLite", doSQLite)
 )
 
@@ -57,7 +57,7 @@ const (
 // A sqlStatement is one statement of a transaction.
 type sqlStatement struct {
 	kind  string
-	table string // that it changes
+	table string // table that it changes, or ""
 	text  string // ?1 is the account, ?2 the teller, ?3 the amount
 }
 
@@ -69,7 +69,7 @@ var sqlStatements = []sqlStatement{
 	{"insert", "history", "INSERT INTO history (tid, aid, balance, mtime) VALUES (?2, ?1, ?3, CURRENT_TIMESTAMP)"},
 }
 
-// SQLiteSchema creates the tables for a number of accounts.
+// SQLiteSchema returns the statements that create the tables for a number of accounts.
 func SQLiteSchema(accounts int) string {
 	return fmt.Sprintf(`CREATE TABLE branches (bid INTEGER PRIMARY KEY, balance INTEGER, filler TEXT);
 CREATE TABLE tellers (tid INTEGER PRIMARY KEY, balance INTEGER, filler TEXT);
@@ -81,7 +81,7 @@ WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < %d) INSER
 `, sqlTellers, accounts)
 }
 
-// statements are those of the transaction.
+// statements returns the statements of the transaction.
 func (s SQLite) statements() (all []sqlStatement) {
 	for _, st := range sqlStatements {
 		if s.Transaction == "tpcb" || s.Transaction == st.kind && (st.table == "" || st.table == "accounts" || st.table == "history") {
@@ -91,7 +91,7 @@ func (s SQLite) statements() (all []sqlStatement) {
 	return all
 }
 
-// Space is the size of the database with its journal, and of a history of two million transactions.
+// Space returns the size of the database with its journal, and of a history of two million transactions, in bytes.
 func (s SQLite) Space() int64 { return int64(s.Accounts)*110*2 + 80<<20 }
 
 // open opens the database with one connection.
@@ -155,7 +155,7 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
 	var opened []*sql.Stmt
-	defer func() { // else SQLite does not close the database
+	defer func() { // otherwise SQLite does not close the database
 		for _, st := range opened {
 			err = errors.Join(err, st.Close())
 		}
@@ -219,9 +219,10 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	}
 	out := &Result{Facts: map[string]string{}}
 	out.value("transactions.rate", 1/(transactions.sum.Seconds()/float64(transactions.n)), iotax.PerSecond, iotax.Up)
-	// Each table is a B-tree of its own, so that a transaction writes at least a page of each. With WAL and NORMAL, checkpoints flush.
+	// Each table is a separate B-tree, so a transaction writes at least one page of each. With WAL and NORMAL, only
+	// checkpoints flush.
 	if s.Journal != "wal" || s.Synchronous != "normal" {
-		out.Facts[iotax.FactDirect] = "by flushes" // so that rules expect the bytes at the device
+		out.Facts[iotax.FactDirect] = "by flushes" // so that the rules expect these bytes at the device
 	}
 	out.value("write.bytes", float64(transactions.n)*float64(written)*sqlPage, iotax.Bytes, iotax.Neither)
 	commits.into(out, "commit")
@@ -229,7 +230,7 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	return out, s.verify(ctx, conn, done, sum)
 }
 
-// verify checks the structure of the database, and the sums and counts that the transactions leave.
+// verify checks the structure of the database, and the sums and counts that the transactions must leave.
 func (s SQLite) verify(ctx context.Context, conn *sql.Conn, transactions, sum int64) error {
 	path := filepath.Join(s.Dir, "db")
 	var found string

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// SQLite in the agent flushes as often for a transaction as the installed one, and removes as many journals.
+// SQLite in the agent flushes as often per transaction as the installed SQLite, and removes as many journals.
 func TestSQLiteIsSQLites(t *testing.T) {
 	const traced = "IOTAX_TRACED"
 	s := SQLite{Dir: os.Getenv(traced), Accounts: 500, Transaction: "tpcb", Synchronous: "full", Seed: 5, Length: 50 * time.Millisecond}
@@ -30,7 +30,7 @@ func TestSQLiteIsSQLites(t *testing.T) {
 		}
 		return
 	}
-	for journal, flushes := range map[string]func(n int) int{ // flushes of n transactions and of the end
+	for journal, flushes := range map[string]func(n int) int{ // number of flushes for n transactions and the close
 		"delete": func(n int) int { return 4 * n }, "persist": func(n int) int { return 5 * n }, "wal": func(n int) int { return n + 4 },
 	} {
 		t.Run(journal, func(t *testing.T) {

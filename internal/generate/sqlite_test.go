@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Every transaction runs with every journal, and the tables hold what it wrote.
+// Every transaction runs with every journal, and the tables contain its changes.
 func TestSQLite(t *testing.T) {
 	small := SQLite{Accounts: 500, Transaction: "tpcb", Journal: "wal", Synchronous: "full", Seed: 5, Length: 100 * time.Millisecond}
 	var all []SQLite
@@ -48,7 +48,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// A transaction that is missing, and a damaged page, are found.
+// A missing transaction and a damaged page are found.
 func TestSQLiteFindsDamage(t *testing.T) {
 	s := SQLite{Dir: filepath.Join(t.TempDir(), "w"), Accounts: 5000, Transaction: "tpcb", Journal: "delete", Synchronous: "full"}
 	if _, err := makeSQLite(t.Context(), s); err != nil {

@@ -17,19 +17,19 @@ import (
 	"iotax/internal/agent"
 )
 
-// A WAL does the I/O of a database that commits in groups, as PostgreSQL does. Each transaction changes an 8 KiB page in memory,
-// adds a record to the log, and waits until that record is durable. The first waiting transaction writes and flushes the log for
-// all. The first record of a page after a checkpoint holds the whole page. A checkpointer writes the changed pages to the data
-// file over nine tenths of the checkpoint interval, then calls fsync. Log segments are recycled. See access/transam/xlog.c and
-// postmaster/checkpointer.c of PostgreSQL.
+// A WAL does the I/O of a database with group commit, such as PostgreSQL. Each transaction changes an 8 KiB page in memory,
+// adds a record to the log, and waits until the record is durable. The first waiting transaction writes and flushes the log
+// for all. The first record of a page after a checkpoint contains the whole page. A checkpointer writes the changed pages to
+// the data file over nine tenths of the checkpoint interval, then calls fsync. Log segments are recycled. See
+// access/transam/xlog.c and postmaster/checkpointer.c of PostgreSQL.
 type WAL struct {
 	Dir          string // MakeWAL creates it, replacing an old one
 	Committers   int
 	Record       int           // bytes of a record without its page
-	Pages        int           // of the data file
+	Pages        int           // in the data file
 	Compute      time.Duration // CPU time of a transaction before it commits
 	Method       string
-	Checkpoint   time.Duration // from one to the next
+	Checkpoint   time.Duration // interval between checkpoints
 	Seed         uint64
 	Ramp, Length time.Duration
 }
@@ -42,11 +42,12 @@ const (
 	walSpread   = 0.9
 )
 
-// Space is the size of all files.
+// Space returns the size of all files in bytes.
 func (w WAL) Space() int64 { return walSegments*walSegment + int64(w.Pages)*walPage }
 
-// Methods are PostgreSQL's names of the ways to make a log durable. A system without fdatasync flushes to the medium in its place
-// (F_FULLFSYNC on macOS, FlushFileBuffers on Windows); fsync on macOS leaves bytes in the drive's cache.
+// Methods are PostgreSQL's names of the ways to make a log durable. On a system without fdatasync, the method fdatasync
+// flushes to the medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows). On macOS, fsync leaves data in the drive's
+// cache.
 var Methods = []string{"fdatasync", "fsync", "open_datasync"}
 
 var (
@@ -54,7 +55,7 @@ var (
 	TryWAL = agent.New("try a write-ahead log", tryWAL)
 	// MakeWAL creates the segments and the data file in Dir, replacing an old Dir.
 	MakeWAL = agent.New("make a write-ahead log", makeWAL)
-	// DoWAL does the work for Ramp and Length. Then it reads the log and the pages back.
+	// DoWAL does the I/O for Ramp and Length. Then it reads the log and the pages back.
 	DoWAL = agent.New("do the I/O of a write-ahead log", doWAL)
 )
 
@@ -93,7 +94,7 @@ func tryWAL(_ context.Context, w WAL) (none struct{}, err error) {
 
 func segmentName(number int64) string { return fmt.Sprintf("%016x", number) }
 
-// fillPage returns a page that a transaction changed; 0 is none.
+// fillPage returns the content of a page after the transaction `by` changed it. If by is 0, it returns the original content.
 func fillPage(f filler, buf []byte, page int, by uint64) []byte {
 	return f.fill(buf[:walPage], int(by<<20)|page)
 }
@@ -107,7 +108,7 @@ func makeWAL(ctx context.Context, w WAL) (none struct{}, err error) {
 		if err != nil {
 			return err
 		}
-		const many = 128 // pages in a write
+		const many = 128 // pages per write
 		buf := make([]byte, many*walPage)
 		for page := 0; int64(page)*walPage < size && err == nil; page += many {
 			n := min(many, int(size/walPage)-page)
@@ -131,22 +132,22 @@ func makeWAL(ctx context.Context, w WAL) (none struct{}, err error) {
 	return none, err
 }
 
-// A wal is the log and the pages in memory.
+// A wal contains the log and the pages in memory.
 type wal struct {
 	WAL
 	mu sync.Mutex
 
-	// The log. Positions are bytes since its beginning.
-	waiting    []byte     // records since the last write began, after its last partial page
+	// The log. Positions are in bytes from the start of the log.
+	waiting    []byte     // records since the last write began, preceded by its last partial page
 	spare      []byte     // buffer for the next waiting
-	start, end int64      // of waiting; start is a multiple of walPage
+	start, end int64      // positions of waiting; start is a multiple of walPage
 	durable    int64      // the log is durable up to this position
-	flushing   *sync.Cond // signals a change of durable
+	flushing   *sync.Cond // signals that durable has changed
 	busy       bool
-	err        error // the first one; all transactions return it
+	err        error // the first error; all transactions return it
 	segment    *os.File
-	number     int64    // of the segment
-	records    uint64   // in all
+	number     int64    // number of the segment
+	records    uint64   // total number of records
 	first      []record // the first record of each segment
 	syncs      recorder
 	synced     int // flushes in the window
@@ -156,7 +157,7 @@ type wal struct {
 	// The pages.
 	content       filler
 	data          *os.File
-	by            []uint64 // which transaction changed a page last
+	by            []uint64 // the last transaction that changed each page
 	dirty, imaged []bool   // since the last checkpoint began
 	checkpoints   recorder
 }
@@ -170,7 +171,7 @@ type record struct {
 // headSize is the length of a record's header: its size, its number and a checksum.
 const headSize = 16
 
-// insert adds a transaction's record, and returns the position behind it.
+// insert adds a transaction's record and returns the position of its end.
 func (l *wal) insert(page int, random, image []byte) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,7 +193,7 @@ func (l *wal) insert(page int, random, image []byte) int64 {
 	return l.end
 }
 
-// commit waits until the log is durable up to a position. It writes and flushes the log if no other transaction does.
+// commit waits until the log is durable up to a position. It writes and flushes the log unless another transaction does.
 func (l *wal) commit(upTo int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,7 +247,7 @@ func (l *wal) write(pages []byte, at int64) error {
 	return nil
 }
 
-// next switches to a segment and recycles the oldest one for it.
+// next switches to segment `number`. It recycles the oldest segment for it.
 func (l *wal) next(number int64) (err error) {
 	if l.segment != nil {
 		err = l.segment.Close()
@@ -263,7 +264,7 @@ func (l *wal) next(number int64) (err error) {
 	return err
 }
 
-// checkpoint writes the changed pages in ascending order, spread over a time, and calls fsync.
+// checkpoint writes the changed pages in ascending order, spread over a duration, and calls fsync.
 func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	begun := time.Now()
 	l.mu.Lock()
@@ -289,7 +290,7 @@ func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 		l.mu.Lock()
 		by, end := l.by[p], l.end
 		l.mu.Unlock()
-		if err := l.commit(end); err != nil { // the log goes before the page
+		if err := l.commit(end); err != nil { // the log must be durable before the page is written
 			return err
 		}
 		if _, err := l.data.WriteAt(fillPage(l.content, buf, p, by), int64(p)*walPage); err != nil {
@@ -402,7 +403,7 @@ func doWAL(ctx context.Context, w WAL) (_ *Result, err error) {
 	if err := l.checkpoint(0, nil); err != nil {
 		return nil, fail("end with a checkpoint", err)
 	}
-	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}} // so that rules expect the bytes at the device
+	out := &Result{Facts: map[string]string{iotax.FactDirect: "by flushes"}} // so that the rules expect these bytes at the device
 	out.value("transactions.rate", float64(commits[0].n)/took.Seconds(), iotax.PerSecond, iotax.Up)
 	out.value("transactions.per-sync", float64(commits[0].n)/float64(l.synced), iotax.RatioUnit, iotax.Neither)
 	out.value(iotax.ValueWriteIOPS, float64(l.synced)/took.Seconds(), iotax.PerSecond, iotax.Up)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The log goes through all its segments more than once; checkpoints end in between; everything can be read back.
+// The log uses all its segments more than once, and checkpoints end in between. Everything can be read back.
 func TestWAL(t *testing.T) {
 	for _, method := range Methods {
 		t.Run(method, func(t *testing.T) {
