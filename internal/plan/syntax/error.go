@@ -61,7 +61,7 @@ func (e *Error) Error() string {
 // Errors contains all errors of a plan, in the order of the text.
 type Errors []*Error
 
-// A generated plan may have ten thousand errors.
+// maxPrinted is the number of errors that Errors.Error prints. A generated plan may have thousands.
 const maxPrinted = 20
 
 func (es Errors) Error() string {
