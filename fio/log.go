@@ -81,7 +81,7 @@ func LogName(name string) (l Log, ok bool) {
 }
 
 // Base returns the unit of a kind, and the factor that converts fio's numbers to that unit. Latencies are in
-// nanoseconds since fio 3.0. Before, they were in microseconds.
+// nanoseconds since fio 3.0 and in microseconds in older versions.
 func (k LogKind) Base() (unit string, factor float64) {
 	switch k {
 	case BandwidthLog:

@@ -118,9 +118,9 @@ func (r *Result) totals() []total {
 	return append(out, m)
 }
 
-// Values returns sums over all jobs in base units. For read, write, trim and mixed (all directions) the values are
-// iops, bandwidth, bytes, ios and latency.…. For all directions together they are also iops, bandwidth, sync.ios,
-// sync.latency.…, duration, bytes, and cpu.client, the CPU time of fio itself in seconds.
+// Values returns sums over all jobs in base units. For read, write, trim and mixed (all directions), they are iops,
+// bandwidth, bytes, ios and latency.*. For all directions together, they are also iops, bandwidth, sync.ios,
+// sync.latency.*, duration, bytes, and cpu.client, the CPU time of fio itself in seconds.
 //
 // A rate is the total divided by the runtime, not fio's rounded or sampled rate. The latency is the total latency
 // if fio reports it. Quantiles come from the merged bins, if at least 100 samples are above them. Without bins
