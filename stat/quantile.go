@@ -220,7 +220,6 @@ func smallest(xs []float64, groups int) float64 {
 // logQuantile returns the logarithm of the q quantile of all I/Os of some trials, and its maximum error. The error
 // exists because only the bin of each I/O is known. value is NaN if the quantile is not positive. Bins extend half
 // way to their neighbours, but at most by HistogramError.
-// but at most by HistogramError.
 //
 // If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses
 // the rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak,
