@@ -30,7 +30,7 @@ type Restarted struct {
 }
 
 // restarted returns the models for Restarts: models in which a start has a random effect, and quiet models. In
-// models with "until the next start", a mood lasts as long as the start.
+// models with "until the next start", an arm stays fast or slow for the whole start.
 func restarted() (ms []*Model) {
 	for _, m := range Models() {
 		switch {
@@ -46,7 +46,7 @@ func restarted() (ms []*Model) {
 	return ms
 }
 
-// restart begins a new start. It draws new moods and a new ratio of the target.
+// restart begins a new start. The state (fast or slow) of each arm and the ratio of the target are drawn again.
 func (g *rig) restart() {
 	g.idle(Reopening)
 	g.mood, g.begun = [2]int{}, false
@@ -185,7 +185,7 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	return b.String()
 }
 
-// unseen returns the probabilities that no start is in a mood.
+// unseen formats the probabilities that no start is slow, for some probabilities of a slow start.
 func unseen() string {
 	var parts []string
 	for _, p := range []float64{.1, .2} {

@@ -27,7 +27,7 @@ type rig struct {
 	shared  float64 // current value of S
 	round   float64 // the target's own AR(1) process at its last trial
 	begun   bool
-	mood    [2]int // by arm: 0 not drawn, 1 fast, 2 slow
+	mood    [2]int // state by arm: 0 not drawn, 1 fast, 2 slow
 	stepAt  float64
 	bucket  float64
 	written bool // the previous trial wrote
