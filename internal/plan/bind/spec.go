@@ -116,7 +116,7 @@ type Traits struct {
 	SetImage  func(image string) // sets the image to boot
 	Encloses  bool               // a container that runs on another machine and contains one target
 	Nests     bool               // a guest that can run on a machine other than this host
-	EachTrial bool               // restart it for each trial, so that its memory is empty
+	EachTrial bool               // restart it for each trial, so that its memory contains nothing from earlier trials
 	Stays     bool               // not on this host, exists before the run, and keeps leftovers of crashed runs
 
 	// For a volume:
