@@ -2,7 +2,7 @@
 // process. On another machine an iotax process there, the agent, runs the same function.
 //
 // A machine has one session with its agent (Link): yamux streams over the standard input and output of one program that
-// Machine.Run keeps running. The agent uses no CPU between calls and ends with the machine.
+// Machine.Run keeps running. The agent uses no CPU between calls. It ends when the machine is closed.
 package agent
 
 import (

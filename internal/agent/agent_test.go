@@ -79,7 +79,7 @@ var (
 	})
 )
 
-// far treats this host as another machine: its agent is a separate process.
+// far is this host as another machine: its agent is a separate process.
 type far struct {
 	iotax.Machine
 	agent.Link

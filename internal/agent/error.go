@@ -25,7 +25,7 @@ var sentinels = map[string]error{
 type wireError struct {
 	Msg          string
 	Is           []string // keys of sentinels
-	Structured   bool     // it is an *iotax.Error, whose Err is Cause
+	Structured   bool     // the error is an *iotax.Error, and Cause is its Err
 	Op, On, Hint string
 	Exit         *iotax.ExitError
 	Cause        *wireError
