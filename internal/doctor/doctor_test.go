@@ -328,7 +328,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// fio gets the soft limit of open files, whatever this process has raised its own to.
+// openFiles reports the soft limit that fio gets, not the limit to which this process has raised its own.
 func TestOpenFiles(t *testing.T) {
 	e := &examiner{Options: Options{Host: host.Local()}}
 	if c := e.openFiles(t.Context()); c.Status == "" || c.Detail == "" {

@@ -118,12 +118,13 @@ func meminfo(text string) map[string]uint64 {
 	return m
 }
 
-// openFiles checks the soft limit that fio gets. Go raises that of this process, and restores it in children.
+// openFiles checks the soft limit that fio gets. The Go runtime raises the soft limit of this process, but restores the
+// original limit in child processes.
 func (e *examiner) openFiles(ctx context.Context) Check {
 	out, _, err := e.output(ctx, "cat", "/proc/self/limits")
 	m := openFilesLine.FindStringSubmatch(out)
 	if err != nil || m == nil {
-		return Check{} // another system than Linux
+		return Check{} // not Linux
 	}
 	soft, err := strconv.ParseUint(m[1], 10, 64)
 	if err != nil {
