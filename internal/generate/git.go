@@ -198,7 +198,7 @@ func (r Repository) status(ctx context.Context) error {
 			return err
 		}
 		names += len(found)
-		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git reads ignore files only in directories that contain an entry that is not in the index, such as a directory
+		if d != main && !strings.HasPrefix(filepath.Base(d), "dir") { // git reads ignore files only in directories with an entry that is not in the index, such as a subdirectory
 			continue
 		}
 		if _, err := read(filepath.Join(d, ".gitignore"), nil); !errors.Is(err, fs.ErrNotExist) {
