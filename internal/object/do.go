@@ -209,12 +209,12 @@ func cost(all []*checker) float64 {
 	return costs[len(costs)/2] * float64(bytes)
 }
 
-// buffer is the number of bytes of a download that are read before they are checked. At the end of a buffer, two calls read
-// the data that one could. So 128 KiB costs a tenth more CPU time than 512 KiB, checksum included, although the smaller
-// buffers of eight clients fit into the caches.
+// buffer is the number of bytes of a download that are read before they are checked. At the end of each buffer, the rest of
+// the data needs a second read call. So 128 KiB costs a tenth more CPU time than 512 KiB, checksum included, although the
+// smaller buffers of eight clients fit into the caches.
 const buffer = 512 << 10
 
-// gcPercent is the GC percentage while requests are timed. The heap is a few megabytes, including the buffers of eight
+// gcPercent is the value of GOGC while requests are timed. The heap is a few megabytes, including the buffers of eight
 // clients. 400 saves a twentieth of an upload's CPU time if the payload is signed or checksummed in chunks. 1600 saves no
 // more, because new memory is then not in the cache.
 const gcPercent = 400

@@ -32,8 +32,8 @@ const (
 	OpGetFile = "getfile" // download Object to File
 )
 
-// Unknown is the fact "versioning" if the store does not report, at least not to this key, whether the bucket keeps
-// versions.
+// Unknown is the value of the fact "versioning" if the store does not report, at least not to this key, whether the bucket
+// keeps versions.
 const Unknown = "unknown"
 
 // An Endpoint is a bucket and how to reach it.
