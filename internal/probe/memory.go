@@ -16,7 +16,7 @@ import (
 
 const (
 	rssPeriod    = 100 * time.Millisecond
-	rollupPeriod = time.Second // minimum
+	rollupPeriod = time.Second // minimum interval of rollups
 	// rollupCost is the maximum share of a core for reading smaps_rollup. The kernel walks the page tables of the process,
 	// which takes tens of milliseconds for a large guest, and locks its memory map.
 	rollupCost = 0.005
@@ -107,7 +107,7 @@ func (s *sampler) read() {
 			found = true
 			if now, ok := s.fs.cpuTime(pid); ok {
 				used[pid] = now
-				busy += max(0, now-s.used[pid]) // all the CPU time of a new process is new
+				busy += max(0, now-s.used[pid]) // s.used is 0 for a new process, so all its CPU time counts
 			}
 			own += rss - min(rss, shmem)
 			common = max(common, min(rss, shmem))
@@ -204,7 +204,7 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// end stops the sampling. It adds the peaks to seen as values, the series, and the interval and the cost of the samples as
+// end stops the sampling. It adds to seen the peaks as values, the series, and the interval and the cost of the samples as
 // facts. It adds nothing if no process serves the target, or if the memory cannot be read.
 func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)

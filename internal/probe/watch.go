@@ -304,7 +304,7 @@ func (fs system) inBlock(name string) string {
 	return name
 }
 
-// difference returns the values between two snapshots. It omits counters that went backwards, because the device was
+// difference returns the values between two snapshots. It omits counters that went backwards, as they do when a device is
 // replaced.
 func difference(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
@@ -465,7 +465,7 @@ func (fs system) devices(path string) []string {
 }
 
 func (fs system) carriers(ms []Mount, path string, depth int) []string {
-	if depth > 8 { // a loop device whose file is on itself
+	if depth > 8 { // a loop device that is stored on itself
 		return nil
 	}
 	if fi, err := os.Stat(path); err == nil && fi.Mode()&os.ModeDevice != 0 && fi.Mode()&os.ModeCharDevice == 0 {
@@ -558,7 +558,7 @@ func (fs system) notCounting(disk string) bool {
 	return err == nil && strings.TrimSpace(string(on)) == "0"
 }
 
-// siblings returns the devices of the btrfs file system to which the device name belongs.
+// siblings returns all devices of the btrfs file system on the device `name`.
 func (fs system) siblings(name string) []string {
 	if name == "" {
 		return nil

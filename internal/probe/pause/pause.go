@@ -109,7 +109,7 @@ func (w *Watcher) read() reading {
 }
 
 // between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by seconds
-// if it is niced; that is not a pause. In this case the ticking thread waits for a CPU itself, or it waits for another
+// if it is niced; that is not a pause. In that case, the ticking thread itself waits for a CPU, or it waits for another
 // thread that does. Go's scheduler runs at most one thread per CPU, and a thread that waits for a CPU keeps its slot.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept
