@@ -24,7 +24,7 @@ var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION
 // named matches names of variables that hold a secret. Package plan masks the values of keys that match.
 var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
 
-// Named reports whether a variable of that name holds a secret.
+// Named reports whether a variable with this name holds a secret.
 func Named(name string) bool {
 	return named.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name)
 }
