@@ -75,7 +75,7 @@ var types = map[string]string{
 var block = regexp.MustCompile(`\.name\s*=\s*"([^"]+)",([^{}]*?)\.type\s*=\s*FIO_OPT_(\w+)([^{}]*)`)
 var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 
-// base is the first version whose options, and those of later versions, can be options of other builds.
+// base is the oldest version in which versions looks for options that the installed build lacks.
 const base = "3.33"
 
 // versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the options of

@@ -30,7 +30,7 @@ var (
 	mainFile []byte
 )
 
-// parts are the names under which the one program is started.
+// parts lists the names under which the program is started. One binary contains all parts.
 var parts = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
 
 // Build returns the directory that contains the parts of Kubernetes. If they are not in the user's cache, it builds them.

@@ -556,7 +556,7 @@ func (s *suite) environment(t *testing.T) {
 		t.Error("the machine's own environment is gone: no PATH")
 	}
 
-	// The program is searched in the PATH that the command sets.
+	// The program is looked up in the PATH that the command sets.
 	name := "iotax-suite-program"
 	if err := put(t.Context(), s, strings.NewReader("#!/bin/sh\necho found\n"), s.dir+"/"+name, "755"); err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type Server struct {
 	Shell       []string // login shell and its "-c"
 	Env         []string // nil means the environment of the test
 	SameGroup   bool     // do not start a session for each command, like Dropbear
-	MaxSessions int32    // on one connection; 0 is no limit
+	MaxSessions int32    // on one connection; 0 means no limit
 	Password    string   // "" accepts every client
 
 	conns, pids sync.Map
