@@ -120,13 +120,14 @@ func wayOf(t *Trial) (way, error) {
 			name += " + "
 		}
 		name += s.Name
-		below, requests, handed := 0., math.NaN(), math.NaN()
+		below, requests := 0., math.NaN()
 		if i < len(all)-1 {
 			if below = get(iotax.ValueStage(s.End, iotax.StageBelow)); s.Missing != "" || math.IsNaN(below) {
 				w.missing = append(w.missing, Missing{s.Name, s.Missing})
 				continue
 			}
-			requests, handed = get(iotax.ValueStage(s.End, iotax.StageRequests)), get(iotax.ValueStage(s.End, iotax.StageHanded))
+			requests = get(iotax.ValueStage(s.End, iotax.StageRequests))
+			handed := get(iotax.ValueStage(s.End, iotax.StageHanded))
 			below *= carried / ios
 			if handed > 0 && handed < requests {
 				carried *= requests / handed

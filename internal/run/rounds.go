@@ -688,11 +688,11 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 //
 // With explained trials, each returns twice that time.
 func (e *engine) each(l *lane, target string) time.Duration {
-	n := time.Duration(1)
+	one := e.trialTime(l, target)
 	if e.explains(l) {
-		n = 2
+		return one + one
 	}
-	return n * e.trialTime(l, target)
+	return one
 }
 
 func (e *engine) trialTime(l *lane, target string) time.Duration {

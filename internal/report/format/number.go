@@ -232,10 +232,14 @@ func Ticks(lo, hi float64) []float64 {
 	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
 }
 
-// Around formats the estimate with its larger half-width: "260 ± 30 µs".
+// Around formats the estimate with its larger half-width: "260 ± 30 µs". If that would include 0 and the interval does not, it
+// formats the bounds, as Value does.
 func Around(i stat.Interval, unit string) string {
 	if !Finite(i) || i.Estimate == 0 {
 		return Number(i, unit)
+	}
+	if !i.Contains(0) && math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo) >= math.Abs(i.Estimate) {
+		return Value(i, unit)
 	}
 	sc := ScaleOf(unit, math.Max(math.Abs(i.Estimate), Half(i)))
 	x, half := i.Estimate/sc.Factor, math.Max(i.Hi-i.Estimate, i.Estimate-i.Lo)/sc.Factor
