@@ -113,7 +113,7 @@ type emulated struct {
 func (e *emulated) Run(ctx context.Context, c *iotax.Cmd) error {
 	with := *c
 	with.Args = append([]string(nil), c.Args...)
-	with.Args[2] = strings.ReplaceAll(c.Args[2], `exec "$d/`, "exec "+e.qemu+` "$d/`)
+	with.Args[2] = strings.ReplaceAll(c.Args[2], `	"$1" `, "\t"+e.qemu+` "$1" `)
 	return e.far.Run(ctx, &with)
 }
 

@@ -42,7 +42,7 @@ func Build(ctx context.Context, log func(format string, args ...any)) (dir strin
 	}
 	dir = filepath.Join(cache, "iotax", "kubernetes", Version)
 	fail := func(err error) (string, error) {
-		return "", &iotax.Error{Op: "build Kubernetes", On: dir, Err: err, Hint: "go and the module proxy must be reachable; try go run ./lab/kube/get"}
+		return "", &iotax.Error{Op: "build Kubernetes", On: dir, Err: err, Hint: "go and the module proxy must be reachable; try go run ./internal/testenv/kube/get"}
 	}
 	program := filepath.Join(dir, "hyperkube")
 	if complete(dir) {
