@@ -26,9 +26,9 @@ type ShareSpec struct {
 	ThreadPoolSize    int      `yaml:"thread_pool_size" doc:"virtiofs only: worker threads of virtiofsd; 0 does the work in the threads of the queues"`
 	Writeback         bool     `yaml:"writeback" doc:"virtiofs only: let the guest keep written data in its page cache"`
 	AllowDirectIO     bool     `yaml:"allow_direct_io" doc:"virtiofs only: direct I/O of the guest is direct I/O on the host"`
-	InodeFileHandles  string   `yaml:"inode_file_handles" doc:"virtiofs only, virtiofsd in Rust: file handles in place of open files" enum:"never,prefer,mandatory"`
+	InodeFileHandles  string   `yaml:"inode_file_handles" doc:"virtiofs only, virtiofsd in Rust: file handles in place of open files, which need args: [--modcaps=+dac_read_search]" enum:"never,prefer,mandatory"`
 	ReaddirPlus       string   `yaml:"readdirplus" doc:"virtiofs only: list directories with attributes; empty is the default of virtiofsd" enum:"on,off"`
-	AnnounceSubmounts bool     `yaml:"announce_submounts" doc:"virtiofs only: mounts below the directory are mounts in the guest"`
+	AnnounceSubmounts string   `yaml:"announce_submounts" doc:"virtiofs only: mounts below the directory are mounts in the guest; empty is the default of virtiofsd" enum:"on,off"`
 	Args              []string `yaml:"args" doc:"virtiofs only: arguments to add to virtiofsd's command line"`
 
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
@@ -105,7 +105,7 @@ func (s *ShareSpec) Validate() error {
 func (s *ShareSpec) options() map[string]string {
 	all := map[string]string{
 		"thread-pool-size": number(s.ThreadPoolSize), "writeback": onIf(s.Writeback), "allow-direct-io": onIf(s.AllowDirectIO),
-		"inode-file-handles": s.InodeFileHandles, "readdirplus": s.ReaddirPlus, "announce-submounts": onIf(s.AnnounceSubmounts),
+		"inode-file-handles": s.InodeFileHandles, "readdirplus": s.ReaddirPlus, "announce-submounts": s.AnnounceSubmounts,
 	}
 	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
 	return all

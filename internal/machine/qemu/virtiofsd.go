@@ -99,7 +99,7 @@ var daemonOptions = []struct {
 	{"allow-direct-io", forms{"on": "-o allow_direct_io"}, forms{"on": "--allow-direct-io"}},
 	{"inode-file-handles", nil, forms{"": "--inode-file-handles=%s"}},
 	{"readdirplus", forms{"on": "-o readdirplus", "off": "-o no_readdirplus"}, forms{"on": "", "off": "--no-readdirplus"}},
-	{"announce-submounts", forms{"on": "-o announce_submounts"}, forms{"on": "--announce-submounts"}},
+	{"announce-submounts", forms{"on": "-o announce_submounts", "off": ""}, forms{"on": "--announce-submounts", "off": "--no-announce-submounts"}},
 }
 
 // options returns the arguments for the options of s, and the first option that the daemon lacks, or "".
