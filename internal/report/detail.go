@@ -55,11 +55,11 @@ type Timeline struct {
 
 // A TimelineCell is one target's timeline.
 type TimelineCell struct {
-	Target       string
-	Trials       []TimelineTrial // valid trials with the series, by round; evenly sampled if there are too many
-	Count        int             // number of all valid trials
-	Mean         float64         // over all intervals of Trials
-	Steady, Told int             // Told: number of Trials long enough for a steady state (stat.SteadyState); Steady: number of Trials that reached it
+	Target         string
+	Trials         []TimelineTrial // valid trials with the series, by round; evenly sampled if there are too many
+	Count          int             // number of all valid trials
+	Mean           float64         // over all intervals of Trials
+	Steady, Judged int             // Judged: number of Trials long enough for a steady state (stat.SteadyState); Steady: number of Trials that reached it
 }
 
 // A TimelineTrial is the series of one trial.
@@ -262,7 +262,7 @@ func (s *Section) during(name string, trials map[Cell][]*Trial, series map[int][
 				sum, n = sum+v, n+1
 			}
 			if tt.Steady.Enough {
-				c.Told++
+				c.Judged++
 			}
 			if tt.Steady.Reached {
 				c.Steady++

@@ -137,7 +137,7 @@ func (b *referrer) index(fs []published.Figure) {
 	}
 }
 
-// figures reports whether a value was measured. In publications, 0 stands for a direction that was not measured. A
+// figures reports whether a value was measured. In publications, 0 means that a direction was not measured. A
 // count of 0, for example of retransmits, is a measurement.
 func figures(v float64, unit string) bool {
 	return v > 0 && !math.IsInf(v, 0) || v == 0 && unit == iotax.Count
@@ -286,7 +286,7 @@ func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 	return &i
 }
 
-// theirRatio returns the ratio of two published samples, or nil if there is none. If both have at least two
+// theirRatio returns the ratio of two published samples, or nil without samples. If both have at least two
 // repetitions, it has an interval for unpaired samples.
 func theirRatio(base, xs []float64, better iotax.Better) *stat.Interval {
 	c, err := stat.Unpaired(base, xs, better, stat.Options{Least: 2})

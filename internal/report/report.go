@@ -83,7 +83,7 @@ type Row struct {
 	Baseline bool
 	Value    stat.Interval // median over the valid trials, in the section's unit
 	Ratio    *stat.Effect  // ratio to Against, paired by round; higher is better; may be nil
-	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if there is none
+	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" without one
 	Shares   []Share       // ratios to other targets that the plan compares the row with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened

@@ -173,7 +173,7 @@ func (a *assessing) failedAll() string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// tied returns the worst cell, followed by the other losses in the same section that cannot be told apart from it.
+// tied returns the worst cell, followed by the other losses in the same section whose intervals overlap with its interval.
 func tied(worst assessed, cells []assessed) []assessed {
 	out := []assessed{worst}
 	for _, c := range cells {

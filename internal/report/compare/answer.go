@@ -205,7 +205,7 @@ func (c *Comparison) Notes() ([]report.Note, map[CellMetric][]int) {
 		for target, all := range cells {
 			if len(all) > 1 && !slices.ContainsFunc(all, func(c report.Cell) bool { return !slices.Contains(it.Cells, c) }) {
 				at := slices.Index(it.Cells, all[0])
-				it.Cells[at].Workload = "" // stands for all workloads of the target
+				it.Cells[at].Workload = "" // means all workloads of the target
 				it.Cells = slices.DeleteFunc(it.Cells, func(c report.Cell) bool { return c.Target == target && c.Workload != "" })
 			}
 		}

@@ -341,12 +341,12 @@ func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart
 		switch {
 		case tl.Cost:
 			p.Note = "at most " + format.Number(format.Lone(most), tl.Unit)
-		case c.Told == 0:
+		case c.Judged == 0:
 			p.Note = "too short to judge"
-		case c.Steady == c.Told:
+		case c.Steady == c.Judged:
 			p.Note = "steady in all trials"
 		default:
-			p.Note, p.Warn = fmt.Sprintf("steady in %d of %s", c.Steady, format.Plural(c.Told, "trial")), true
+			p.Note, p.Warn = fmt.Sprintf("steady in %d of %s", c.Steady, format.Plural(c.Judged, "trial")), true
 		}
 		count := format.Plural(len(c.Trials), "trial")
 		if c.Count > len(c.Trials) {
