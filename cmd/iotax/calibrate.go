@@ -18,6 +18,7 @@ import (
 	"iotax/internal/run/progress"
 	"iotax/internal/run/wired"
 	"iotax/internal/store"
+	"iotax/stat"
 )
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -142,7 +143,7 @@ func printCalibration(w io.Writer, c *iotax.Calibration, r *iotax.Run, rig calib
 		row("A/A ratio", fmt.Sprintf("%.4g×", c.Ratio), "too few rounds count for an interval")
 	} else {
 		row("A/A ratio", fmt.Sprintf("%.3f× [%.3f, %.3f]", c.Ratio, c.Lo, c.Hi), verdict)
-		row("noise floor", "± "+percent(c.Floor()), fmt.Sprintf("%d rounds of %s, %s", c.Rounds, plan.Duration(c.Length), c.Workload))
+		row("noise floor", stat.PlusMinus(c.Floor(), 2), fmt.Sprintf("%d rounds of %s, %s", c.Rounds, plan.Duration(c.Length), c.Workload))
 	}
 	row("trial to trial", percent(c.CV), "CV of single trials")
 	lag := "no more than chance"

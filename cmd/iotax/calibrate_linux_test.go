@@ -53,7 +53,7 @@ func TestCalibratesByItself(t *testing.T) {
 
 	// A later run uses the kept calibration.
 	short := s.iotax(tiny("run", "--details", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
-	short.works(t, exitOK, "Noise floor: A/A ± ", "6 rounds of 500ms")
+	short.works(t, exitOK, "Noise floor: A/A ", "6 rounds of 500ms")
 	if strings.Contains(short.stderr, "calibrating") {
 		t.Error(short)
 	}

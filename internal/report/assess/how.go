@@ -228,7 +228,7 @@ func Starts(r *report.Report) string {
 // Noise describes the noise floor or, without calibration, the variation between trials of the baseline.
 func Noise(r *report.Report) string {
 	if c := r.Run.Calibration; c.Floor() > 0 {
-		s := fmt.Sprintf("Noise floor: A/A ± %s (%s of %s, %s, %s)", format.Percent(c.Floor()), format.Plural(c.Rounds, "round"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
+		s := fmt.Sprintf("Noise floor: A/A %s (%s of %s, %s, %s)", stat.PlusMinus(c.Floor(), 2), format.Plural(c.Rounds, "round"), c.Length, format.Clean(c.Workload), c.At.Format("2006-01-02"))
 		if phi := c.Autocorrelation(); phi > 0 {
 			s += fmt.Sprintf("; intervals are widened by %.2f, because successive rounds resemble each other (φ = %.2f)", stat.Widening(phi), phi)
 		}
