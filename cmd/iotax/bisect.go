@@ -51,7 +51,7 @@ func (a *app) bisectCommand() *cobra.Command {
 	fl := bisectFlags{buildTime: plan.Duration(2 * time.Hour)}
 	c := &cobra.Command{
 		Use:   "bisect [PLAN.yaml | TARGET] --good A --bad B -- BUILD…",
-		Short: "Find the commit or version of your program that made it slower",
+		Short: "Find the version that made it slower: program, kernel or QEMU",
 		Long: `bisect finds the version of a program, of a kernel or of any other software that
 made a workload slower. It searches between a good version and a slow one. At
 each step it builds one version, and compares it with the good one in paired

@@ -161,7 +161,8 @@ func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	if len(words) > 1 {
 		return s
 	}
-	return fmt.Sprintf("%s: %s could be up to %s or %s", s, one, words[0].Estimate(format.Lone(lo)), words[0].Estimate(format.Lone(hi)))
+	worse, better := words[0].Sides(lo, hi)
+	return fmt.Sprintf("%s: %s could be up to %s or %s", s, one, worse, better)
 }
 
 // failedAll returns the error of the first trial if all trials failed, otherwise "".

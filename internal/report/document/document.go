@@ -245,7 +245,7 @@ func circumstances(r *report.Report) string {
 		parts = append(parts, rounds+starts(r))
 	}
 	if stolen := steal(r); stolen > 0 {
-		parts = append(parts, "other work took "+format.Number(format.Lone(stolen), iotax.RatioUnit)+" CPU")
+		parts = append(parts, "CPU steal "+format.Number(format.Lone(stolen), iotax.RatioUnit))
 	}
 	if r.Reference != nil {
 		parts = append(parts, table.ReferenceTitle(r.Reference)+" (--details)")
@@ -264,7 +264,7 @@ func starts(r *report.Report) string {
 		return ""
 	}
 	if n == 1 {
-		return ", started once"
+		return ", machines started once"
 	}
 	return fmt.Sprintf(" in %d starts", n)
 }
@@ -282,6 +282,10 @@ func warnings(r *report.Report, reported []string) string {
 	}
 	if warned == nil {
 		return ""
+	}
+	// A noisy baseline concerns every ratio.
+	if i := slices.Index(warned, rules.Title(rules.NoisyBaseline.ID)); i > 0 {
+		warned = slices.Insert(slices.Delete(warned, i, i+1), 0, rules.Title(rules.NoisyBaseline.ID))
 	}
 	return "Warnings: " + format.Enumerate(warned, mostWarnings, "") + "."
 }
@@ -345,6 +349,9 @@ func steps(r *report.Report, details bool) []block.Step {
 	if len(r.Trials) == 0 {
 		steps = nil // there is nothing to draw
 	}
+	if len(r.Emulated()) > 0 {
+		steps = slices.Insert(steps, 0, block.Step{Name: "First", Command: "iotax doctor", About: "what KVM needs here"})
+	}
 	for _, f := range r.Run.Findings {
 		command, about, ok := strings.Cut(f.Hint, " measures the rest, in ")
 		if f.Rule == rules.StoppedEarly.ID && ok {
@@ -356,9 +363,6 @@ func steps(r *report.Report, details bool) []block.Step {
 	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run cannot be resumed by its id
 	if !finish && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
-	}
-	if len(r.Emulated()) > 0 {
-		steps = append(steps, block.Step{Name: "KVM", Command: "iotax doctor", About: "do this first"})
 	}
 	if t := r.Protocol.Trial; t > 0 && t < firstLook && !r.Run.Imported() {
 		var took time.Duration

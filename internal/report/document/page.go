@@ -177,6 +177,13 @@ func tiles(r *report.Report) []block.Tile {
 	if invalid > 0 {
 		fair.Tone, fair.Link = block.Bad, "#notes"
 	}
+	if len(r.Emulated()) > 0 {
+		about := fair.Figure
+		if fair.Tone == block.Quiet {
+			about = "no other objection"
+		}
+		fair = block.Tile{Name: fair.Name, Figure: "emulated guests", About: about, Tone: block.Bad, Link: fair.Link}
+	}
 	return []block.Tile{worse, largest, measured, fair}
 }
 

@@ -79,13 +79,13 @@ func TestTiles(t *testing.T) {
 			}
 		}
 	}
-	for i, want := range []string{fmt.Sprintf("%d of %d", counts[stat.Worse], total), "20× slower", "6 rounds", "1 result cached"} {
+	for i, want := range []string{fmt.Sprintf("%d of %d", counts[stat.Worse], total), "20× slower", "6 rounds", "emulated guests"} {
 		if got[i].Figure != want {
 			t.Errorf("tile %d: %q, want %q", i, got[i].Figure, want)
 		}
 	}
-	if got[0].Name != "Slower than host disk" || got[1].About != reporttest.Ninep+", 4k random read" {
-		t.Errorf("%+v", got[:2])
+	if got[0].Name != "Slower than host disk" || got[1].About != reporttest.Ninep+", 4k random read" || got[3].About != "1 result cached" {
+		t.Errorf("%+v", got)
 	}
 	clean, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat100)
 	if got := tiles(report.New(clean, trials)); got[0].Figure != "0 of 1" || got[1].Figure != "none confirmed" {

@@ -46,8 +46,8 @@ func (c Contrast) Estimate(i stat.Interval) string {
 	return c.side(i.Estimate, factor(i.Estimate) >= asTimes)
 }
 
-// Range formats several ratios on the same side of 1: "38–40× slower", or "at least 30× slower" if one is too wide to
-// print.
+// Range formats several ratios on the same side of 1: "40× and 38× slower" in their order, "38 to 42× slower" for more
+// than two, or "at least 30× slower" if one is too wide to print. A dash would look like an interval.
 func (c Contrast) Range(of []stat.Interval) string {
 	least, most := of[0].Estimate, of[0].Estimate
 	open := false
@@ -70,10 +70,20 @@ func (c Contrast) Range(of []stat.Interval) string {
 	switch from := c.amount(least, times); {
 	case open:
 		return "at least " + c.side(least, times)
-	case from != c.amount(most, times):
-		return from + "–" + c.side(most, times)
+	case from == c.amount(most, times):
+		return c.side(most, times)
+	case len(of) == 2:
+		first := c.side(of[0].Estimate, times)
+		return first[:strings.LastIndexByte(first, ' ')] + " and " + c.side(of[1].Estimate, times)
+	default:
+		return from + " to " + c.side(most, times)
 	}
-	return c.side(most, times)
+}
+
+// Sides formats a bound below 1 and one above it in the same unit: "1.4× slower", "1.2× faster".
+func (c Contrast) Sides(lo, hi float64) (worse, better string) {
+	times := max(factor(lo), factor(hi)) >= asTimes
+	return c.side(lo, times), c.side(hi, times)
 }
 
 // Interval formats a ratio with its interval: "33× slower [27–43]", "between 1.3× slower and 1.7× faster".
@@ -85,7 +95,8 @@ func (c Contrast) Interval(i stat.Interval) string {
 		return c.Estimate(i)
 	}
 	if i.Lo < 1 && i.Hi > 1 {
-		return "between " + c.side(i.Lo, factor(i.Lo) >= asTimes) + " and " + c.side(i.Hi, factor(i.Hi) >= asTimes)
+		worse, better := c.Sides(i.Lo, i.Hi)
+		return "between " + worse + " and " + better
 	}
 	near, far := i.Hi, i.Lo
 	if i.Lo >= 1 {

@@ -91,7 +91,7 @@ func TestQuickFitsAScreen(t *testing.T) {
 	if answer != "guest 9p (emulated) is the slowest: 4k random read is 33× slower than on host" {
 		t.Error(answer)
 	}
-	for _, want := range []string{"EMULATED", "Stopped early: the budget of 3m was spent", "Cached, so invalid: guest virtio-fs", "  cached\n", "7 slower by more than 5 %", "1 cached", "fio: io_uring, direct=1, iodepth=32 (1M sequential read: 8), 256MiB.", "iotax doctor", "too noisy ¹", "only 1 of 32 I/Os were in flight", "started once, other work took 4.7 % CPU", "iotax run --resume=20260612-101500-m8x2 ", "about 1m", "--trial 10s", "--details"} {
+	for _, want := range []string{"EMULATED", "Stopped early: the budget of 3m was spent", "Cached, so invalid: guest virtio-fs", "  cached\n", "7 slower by more than 5 %", "1 cached", "fio: io_uring, direct=1, iodepth=32 (1M sequential read: 8), 256MiB.", "iotax doctor", "too noisy ¹", "only 1 of 32 I/Os were in flight", "machines started once, CPU steal 4.7 %", "iotax run --resume=20260612-101500-m8x2 ", "about 1m", "--trial 10s", "--details"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("no %q in\n%s", want, s)
 		}
