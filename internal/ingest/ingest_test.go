@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -218,7 +217,8 @@ func TestLogsOfARealRun(t *testing.T) {
 	}
 	a, _ := trials[0].Value("read.iops")
 	b, _ := fromLogs[0].Value("read.iops")
-	if math.Abs(a.Value-b.Value) > 0.25*a.Value {
+	// A stall of the machine makes windows of the logs unequal. One job in place of both would be half.
+	if ratio := b.Value / a.Value; ratio < 1/1.5 || ratio > 1.5 {
 		t.Errorf("%v of the result, %v of the logs", a, b)
 	}
 }
