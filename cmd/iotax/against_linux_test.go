@@ -12,6 +12,7 @@ import (
 // configurations are measured in the same rounds, and the gain is found.
 func TestAgainst(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	drift := s.write("drift", "1")
 	tool := s.write("tool", fmt.Sprintf(`#!/bin/sh

@@ -28,6 +28,7 @@ func (s *stage) wrapper(name, program string) (path, hash string) {
 // the facts have their versions and hashes.
 func TestBinaries(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	daemon, err := qemu.FindVirtiofsd(t.Context(), "")
 	if err != nil {

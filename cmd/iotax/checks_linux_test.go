@@ -245,6 +245,7 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 // The guest's kernel assumes a wrong rate of its time stamp counter. The clean twins are the guests of all other tests.
 func TestFindsWrongClock(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	// All trials of the guest are discarded, so the run compares nothing.
 	if r := s.iotax("run", s.write("checks.yaml", `
@@ -264,6 +265,7 @@ measure: {trial: 300ms, ramp: 0s, rounds: 1}
 // A guest has two disks in the same directory, and the host's cache is warm.
 func TestFindsTheHostsCache(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	var r result
 	thrice(t, func() (odd string) {

@@ -44,6 +44,7 @@ func (s *stage) sum(file string) string {
 // iotax overwrites a block device only if the command line names it and it is not in use.
 func TestDestroy(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	dev := s.bare("image")
 	write := func(more ...string) []string {

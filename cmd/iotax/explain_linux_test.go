@@ -75,7 +75,7 @@ targets:
   throttled: {on: guest, disk: {of: here, iops: 20}}
 baseline: disk
 workloads: {read: {at: [disk, throttled], fio: {rw: randread, bs: 4k, size: 16MiB}}}
-measure: {protocol: "fixed:6x2s", ramp: 200ms}
+measure: {protocol: "fixed:6x1s", ramp: 200ms}
 `)
 	var x explanation
 	thrice(t, func() string {
@@ -220,6 +220,7 @@ func (s *stage) starved() (procs string) {
 // A place without a block device is reported as missing, and a workload without latencies has no stages. Both runs succeed.
 func TestExplainsNothing(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	r := s.iotax("run", "--explain", "--json", "--calibrate=no", "--trial=300ms", "--ramp=0s", "--rounds=2", "dir:a", "dir:/dev/shm", "-w", "randread-4k", "--size=8MiB")
 	x := s.explained(r)

@@ -30,6 +30,7 @@ func TestSuitesParse(t *testing.T) {
 // bandwidth in MB/s and MiB/s.
 func TestRandrwOnDevice(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	dev := s.bare("image")
 	words := []string{"run", "randrw", "dir:a", "device:" + dev, "--size", "8MiB", "--protocol", "fixed:2x300ms", "--calibrate=no"}

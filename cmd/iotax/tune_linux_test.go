@@ -45,6 +45,7 @@ measure: {cold: false, ramp: 0s}
 // with --allow-weaker. A search that stopped at its budget resumes with the saved steps.
 func TestTune(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	memory := s.tuned()
 	type row struct{ Options, Wrong, Why string }
@@ -107,6 +108,7 @@ func TestTune(t *testing.T) {
 // A gain that only the host's page cache served is refused. The image of the guest's disk is on a loop device, which counts what is read.
 func TestTuneRefusesCache(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	s.write("cache.yaml", fmt.Sprintf(`
 machines: {guest: {qemu: {memory: 512MiB}}}
