@@ -362,7 +362,8 @@ func ParseCommands(text string) ([]*Command, error) {
 	return out, errors.Join(errs...)
 }
 
-// openShell is like shell, but for a script: it leaves command substitutions unexpanded.
+// openShell is like shell, but replaces an unsupported command or process substitution with the text ${command}
+// instead of returning an error.
 func openShell(vars map[string]string) *expand.Config {
 	c := shell(vars)
 	known := c.CmdSubst

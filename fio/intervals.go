@@ -23,9 +23,10 @@ func Blocked(messages string) bool { return strings.Contains(messages, "stuck gr
 
 // Reports splits the output of a fio process that uses status-interval. Each report counts from the start of the
 // measured window. last is data without the earlier reports. intervals contains the observations between
-// consecutive reports. They add up exactly to the histograms of the last report. The sum of all directions has no
-// intervals. The first interval includes the time before the first I/O. If a report waits for a stalled I/O, its
-// interval ends late. Reports returns no intervals with an error.
+// consecutive reports. They add up exactly to the histograms of the last report. Reports omits
+// the intervals of mixed.latency if the output also has separate directions. The first interval includes the time
+// before the first I/O. If a report waits for a stalled I/O, its interval ends late. On error, Reports returns no
+// intervals.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
 		begun, at float64 // fio starts a report at begun and writes it at `at`, after each job has completed an I/O

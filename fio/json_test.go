@@ -299,7 +299,7 @@ func TestOldVersions(t *testing.T) {
 	}{
 		// 2.1: io_bytes in KiB, µs, unused percentile slots as "0.00".
 		{"KiB and µs", "fio-2.1.11", fmt.Sprintf(dir2, ""), 90e-6, 103e-6},
-		// up to 2.19: bins by index into a table of µs. Index 130 is the bin [132, 134), with the middle 133.
+		// up to 2.19: bins by index into a table of µs. Index 130 is the bin [132, 134), whose midpoint is 133.
 		{"bins by index", "fio-2.19", fmt.Sprintf(dir2, `, "bins" : {"0" : 0, "90" : 500, "130" : 524, "131" : 0}`), 133e-6, 103e-6},
 		// 2.20 and 2.21: bins in µs. From 2.21, io_bytes is in bytes, and io_kbytes exists.
 		{"bins in µs", "fio-2.21", strings.Replace(fmt.Sprintf(dir2, `, "bins" : {"90" : 500, "133" : 524}`), `"io_bytes" : 4096`, `"io_bytes" : 4194304, "io_kbytes" : 4096`, 1), 133e-6, 103e-6},

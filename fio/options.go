@@ -63,7 +63,7 @@ func (o Option) NewerThan(version string) bool {
 	return o.Since != "" && numbers(version) != nil && slices.Compare(numbers(o.Since), numbers(version)) > 0
 }
 
-// numbers returns the numbers of a version, or nil if s is not a version.
+// numbers returns the components of version, or nil if it is not a dotted number.
 func numbers(version string) (out []int) {
 	for part := range strings.SplitSeq(version, ".") {
 		n, err := strconv.Atoi(part)

@@ -286,7 +286,7 @@ func (p *expression) number() (int64, error) {
 	if s != "" && base == 10 { // a hexadecimal number has no unit
 		if power := powers[s[0]|0x20]; power > 0 {
 			s = s[1:]
-			// Only the full "KiB" has the other base. fio reads "Ki" as "K".
+			// With kb_base=1000, K is 1000 and KiB is 1024. With kb_base=1024, fio swaps them. "Ki" without B means K.
 			iec := len(s) > 1 && s[0]|0x20 == 'i' && s[1]|0x20 == 'b'
 			if s != "" && s[0]|0x20 == 'i' {
 				s = s[1:]

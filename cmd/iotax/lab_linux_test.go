@@ -60,7 +60,7 @@ func TestLabCommand(t *testing.T) {
 		if _, err := exec.LookPath("setpriv"); err != nil {
 			t.Fatal("setpriv is not there: apt install util-linux")
 		}
-		// Another user needs access to the program and its home.
+		// Copy the program to a directory that other users can read: the test runs it as uid 65534.
 		there, err := os.MkdirTemp("/tmp", "iotax-nobody-")
 		if err != nil {
 			t.Fatal(err)

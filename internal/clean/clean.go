@@ -128,8 +128,9 @@ func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	}
 }
 
-// read reads the plans of the saved runs. A store that does not exist has none. read skips plans that it cannot parse, such
-// as those of imported runs and of other versions of iotax.
+// read reads the plans of the saved runs. If the default store does not exist, it finds no plans. It returns an error if
+// a named store does not exist. It skips plans that it cannot parse, such as those of imported runs and of other versions
+// of iotax.
 func (s *Search) read(ctx context.Context, url string) error {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {

@@ -401,7 +401,7 @@ func cpuSeconds(a, b map[int]usage) float64 {
 	return max(all, still)
 }
 
-// resident returns the memory of a set of processes: the private memory of each, plus the shared memory once, such as the
+// resident returns the peak resident memory of a set of processes: the private memory of each, plus the shared memory once, such as the
 // guest memory that QEMU shares with a file server.
 func resident(p map[int]usage) float64 {
 	var private, shared uint64

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Facts are settings of the subject of a finding by their names in hints: flags ("--trial") and keys of plans and
-// jobs ("ioengine"). The value of a flag without a value is "yes".
+// Facts maps the names that hints use, flags ("--trial") and keys of plans and jobs ("ioengine"), to the current
+// settings. A flag that takes no argument maps to "yes".
 type Facts map[string]string
 
 // A Setting is a flag or a key in backticks in a hint, with the recommended value.

@@ -281,7 +281,7 @@ func (g *rig) stall(ramp int, series []float64) {
 	}
 }
 
-// geometric draws whole seconds, from 1 on, with this mean.
+// geometric draws a whole number of seconds, at least 1, from a geometric distribution with the given mean.
 func (g *rig) geometric(mean float64) float64 {
 	if mean <= 1 {
 		return 1

@@ -99,8 +99,8 @@ func (s *NFSSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// options returns the mount options. With hard, the default, the client and every process that touches the mount would hang when the
-// server dies. With these it gives up (ETIMEDOUT) after three times 30 s, so that the trial fails with the reason.
+// options returns the mount options. Unless the plan sets hard or soft, I/O fails with ETIMEDOUT after three times 30 s if the server
+// dies, so that the trial fails with the reason. With hard, the default of mount, every process that uses the mount would hang.
 func (s *NFSSpec) options(host, client string, port int) string {
 	proto := "tcp"
 	if strings.Contains(host, ":") {
@@ -378,7 +378,7 @@ func (n *nfs) attachExisting(ctx context.Context, m iotax.Machine) (iotax.Place,
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return iotax.Place{}, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", n.spec.Server, m), Err: err, Hint: hint}
 	}
-	// mount(8) without the helper of NFS needs addresses, and reports an unreachable server only after minutes.
+	// Without mount.nfs, mount(8) needs IP addresses, and reports an unreachable server only after minutes.
 	ends, err := on(ctx, quick, reach.On, m, net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
 		return fail(said(err), "check the name of the server, its port (port:), and that its firewall accepts "+m.String())

@@ -1,4 +1,4 @@
-// Package tool opens the machines of programs that make virtual machines and run commands in them: Lima, Tart, WSL.
+// Package tool opens virtual machines through command-line tools that manage them: Lima, Tart and WSL.
 package tool
 
 import (

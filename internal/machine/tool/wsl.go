@@ -85,5 +85,6 @@ func openWSL(ctx context.Context, s *WSL, o kind.Options) (iotax.Machine, error)
 	return m, nil
 }
 
-// narrow decodes the messages of wsl.exe, which are UTF-16 unless WSL_UTF8 is set.
+// narrow removes the NUL bytes from a message of wsl.exe, which is UTF-16 unless WSL_UTF8 is set. Only ASCII characters
+// stay correct.
 func narrow(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\x00", "")) }

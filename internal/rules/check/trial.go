@@ -189,10 +189,10 @@ func (r reading) device() []iotax.Finding {
 		}
 		inner, seen := r.value("machine.device." + c.direction + ".bytes")
 		outer, counted := r.value("device." + c.direction + ".bytes")
-		// The device counters include the ramp, the workload's own count does not. If a counter of an upper layer
+		// The device counters include the ramp. The workload's own count does not. If a counter of an upper layer
 		// exists, it includes the ramp too. Otherwise the bytes of the ramp are unknown, between 0 and its full
-		// share. Assume half, because a cold ramp is often slower than the window. The I/O account of the processes
-		// may only lower this estimate, because it also includes loaded programs on any device.
+		// share. Assume half, because a cold ramp is often slower than the window. Use the processes' I/O accounting
+		// only to lower the estimate: it also counts reads of executables, and I/O on other devices.
 		asked := done * (1 + r.rampShare()/2)
 		if own, whole := r.account(c.direction); seen {
 			asked = inner

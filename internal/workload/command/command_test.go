@@ -227,7 +227,7 @@ func TestCommandsAtDevices(t *testing.T) {
 	}
 }
 
-// A secret comes from the environment of iotax, and a plan that contains one is refused.
+// A command gets a secret from iotax's environment. The trial fails if the variable is not set or belongs to iotax itself.
 func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	t.Setenv("APP_TOKEN", "tok-12345678")
 	s := commandOf("sh -c 'echo $APP_TOKEN$OTHER'")
