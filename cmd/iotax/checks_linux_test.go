@@ -265,7 +265,6 @@ measure: {trial: 300ms, ramp: 0s, rounds: 1}
 // A guest has two disks in the same directory, and the host's cache is warm.
 func TestFindsTheHostsCache(t *testing.T) {
 	long.Test(t)
-	t.Parallel()
 	s := newStage(t)
 	var r result
 	thrice(t, func() (odd string) {
