@@ -15,8 +15,8 @@ var asserted = map[string]string{
 	"bind.Scalar": "the types of a spec's fields are met by reflection",
 }
 
-// Capabilities beyond a type's methods are fields of its struct of capabilities. A wrapper would lose an interface
-// that is found by a type assertion.
+// Optional capabilities are fields of a struct such as MachineCaps. Product code does not detect them with a type
+// assertion, because a wrapper would hide the asserted interface.
 func TestNoOptionalInterfaces(t *testing.T) {
 	interfaces, used := map[string]bool{}, map[string]bool{}
 	type parsed struct {
@@ -100,7 +100,8 @@ func TestNoOptionalInterfaces(t *testing.T) {
 	}
 }
 
-// unwraps reports whether x is the interface of joined errors, for which package errors has no name.
+// unwraps reports whether Unwrap is the only method of x. Package errors does not export the interface of joined
+// errors.
 func unwraps(x *ast.InterfaceType) bool {
 	return len(x.Methods.List) == 1 && len(x.Methods.List[0].Names) == 1 && x.Methods.List[0].Names[0].Name == "Unwrap"
 }

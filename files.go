@@ -19,7 +19,8 @@ func CacheDir() string {
 // outputTime is the time limit of Output if the caller's context has no deadline.
 var outputTime = 5 * time.Minute
 
-// Output runs args on m and returns their standard output, at most MaxOutput bytes.
+// Output runs the command args on m and returns its standard output, at most MaxOutput bytes. Without a deadline in
+// ctx, the command may take five minutes.
 func Output(ctx context.Context, m Machine, args ...string) ([]byte, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc

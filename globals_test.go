@@ -58,7 +58,8 @@ func TestNoGlobalState(t *testing.T) {
 	}
 }
 
-// changed returns the package variables that functions assign to, in whole or in part.
+// changed returns the package variables that functions assign to, directly or through a field, an element or a pointer.
+// The values are the positions of assignments.
 func changed(parsed []*ast.File) map[string]token.Pos {
 	globals := map[string]*ast.ValueSpec{}
 	for _, f := range parsed {

@@ -90,7 +90,7 @@ var floors = map[string]string{
 	"web":                "iotax plan stat store trend report report/block report/chart report/format report/compare report/document report/html report/export",
 }
 
-// short returns the path of a package as in the table.
+// short returns the path of a package in the form that floors uses.
 func short(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, "iotax/"), "internal/")
 }

@@ -38,7 +38,7 @@ type Machine interface {
 
 // A Cmd is one command: an argument vector, never a shell command line.
 type Cmd struct {
-	Args   []string  // Args[0] is searched in the machine's PATH
+	Args   []string  // Args[0] is looked up in the machine's PATH
 	Env    []string  // "NAME=value", added to the machine's environment
 	Dir    string    // working directory; "" means the machine's default
 	Stdin  io.Reader // nil means empty input
@@ -78,9 +78,9 @@ func (e *ExitError) Error() string {
 	return name + ": " + how
 }
 
-// MachineCaps describes the properties and optional functions of a Machine. The zero value of a field means that
-// the machine does not have the property or function. A machine that wraps another one starts with its Caps and
-// changes what differs, so that no capability is lost.
+// MachineCaps describes the properties and optional functions of a Machine. The zero value of a field means that the
+// machine does not have the property or function. A machine that wraps another one copies the Caps of that machine and
+// changes only the fields that differ, so that no capability is lost.
 type MachineCaps struct {
 	// Local reports whether commands run on this host and see its files.
 	Local bool
@@ -108,10 +108,10 @@ type MachineCaps struct {
 	Boot    []Phase
 	Started time.Time
 
-	// Restart boots a second machine with the same command line and the same shares, and returns it when it is
-	// ready. The first machine keeps its mounts. Restart omits the disks of volumes, because two guests must not
-	// write to the same disk. If root is set, the machine switches to it, and the timeline ends with the first
-	// answer of root.Run. root may be a copy of a volume's disk. The caller closes the machine.
+	// Restart boots a second machine with the same command line and the same shares, and returns it when it is ready.
+	// The first machine keeps its mounts. Restart omits the disks of volumes, because two guests must not write to the
+	// same disk. If root is set, the machine switches to it, and the timeline ends with the first HTTP response of
+	// root.Run. root may be a copy of a volume's disk. The caller closes the machine.
 	Restart func(ctx context.Context, root *Root) (Machine, error)
 
 	// BootFiles returns the files on this host that booting reads: kernel, initramfs, image. It is set if Restart
@@ -293,9 +293,9 @@ type Place struct {
 	// the I/O really happened.
 	Backing string
 
-	// Guard is called directly before a trial, for two kinds of places: a device that trials write to and that
-	// others may use, and a directory that iotax created in a user's directory, which others may have replaced. An
-	// error prevents the trial. Guard is nil if no other user has access.
+	// Guard is called directly before a trial. It is set for a device that trials write to and that other processes may
+	// use. It is also set for a directory that iotax created in a user's directory, because another user may have
+	// replaced it. An error prevents the trial. Guard is nil for other places.
 	Guard func(ctx context.Context) error
 
 	// Durability is the meaning of an acknowledged flush. Places with different durability are not ranked against
@@ -331,7 +331,7 @@ type Target struct {
 	Name    string
 	Machine Machine
 	Place   Place
-	Device  string             // the plan's block device as run --destroy takes it, or ""
+	Device  string             // the plan's block device in the form that run --destroy takes; "" means none
 	Labels  map[string]string  // values that vary in the plan
 	Facts   map[FactKey]string // facts that were detected
 
@@ -341,8 +341,8 @@ type Target struct {
 	Together []*Target
 	Noise    *Noise
 
-	// Serving contains functions that return the processes that serve the place, in addition to those of the
-	// machine: those of its volume and of the volumes below (VolumeCaps.Processes).
+	// Serving contains the functions VolumeCaps.Processes of the place's volume and of the volumes below it. It does
+	// not include the processes of the machine.
 	Serving []func() map[string][]int
 }
 
@@ -380,10 +380,10 @@ func (t *Target) Processes() map[string][]int {
 	return all
 }
 
-// A Volume creates a place and removes it. volume.Prepare creates it on the machine that serves it. Then Caps is
-// called before the using machine starts, Attach after that machine has started, Detach while it is still running,
-// and Close after it has ended. Each method is called at most once and from one goroutine. Detach and Close are
-// also called after a failure, and must then undo the completed steps.
+// A Volume creates a place and removes it. volume.Prepare creates the Volume on the machine that serves the place. The
+// place may be used on another machine. Caps is called before that machine starts, Attach after it has started, Detach
+// while it is still running, and Close after it has ended. Each method is called at most once and from one goroutine.
+// Detach and Close are also called after a failure, and must then undo the completed steps.
 type Volume interface {
 	Caps() VolumeCaps
 	Attach(ctx context.Context, m Machine) (Place, error)
@@ -428,15 +428,16 @@ type Workload interface {
 // WorkloadCaps describes the optional functions of a Workload. A nil or zero field means that the workload does not
 // have or need the function. Calls come from the goroutine that calls the workload.
 type WorkloadCaps struct {
-	// Space returns the number of bytes that the workload stores at a place. Guest disks are made large enough.
+	// Space returns the number of bytes that the workload stores at a place. Guest disks are created large enough for
+	// them.
 	Space func() int64
 
 	// Files returns the files that the workload reads. A read-only place is created with these files in it. A
 	// workload that writes returns nil.
 	Files func() []File
 
-	// Look returns an error if the workload cannot run on m. It is called before any target is opened, so that the
-	// user learns what this host lacks before a guest boots.
+	// Look returns an error if the workload cannot run on m. It is called before any target is opened, so that it fails
+	// before a guest boots.
 	Look func(ctx context.Context, m Machine) error
 
 	// Settle makes the workload the same on every target, for example with one fio engine for all. It is called
@@ -453,8 +454,8 @@ type WorkloadCaps struct {
 	// resumed run passes the earlier facts as known. Pilot then makes the same choice without measuring again.
 	Pilot func(ctx context.Context, targets []*Target, length time.Duration, known map[string]string) (map[string]string, error)
 
-	// Joins returns nil if the workload can run at several targets at the same time (Target.Together), or else the
-	// reason.
+	// Joins returns nil if the workload can run at several targets at the same time (Target.Together). Otherwise the
+	// error is the reason.
 	Joins func() error
 
 	// Limit is the time limit of a trial, for a workload that completes a piece of work (a command, a boot) instead
@@ -481,8 +482,8 @@ type File struct {
 	Tree string // directory on this host to copy, with Size bytes in total; "" for a file
 }
 
-// A Trial is one run of one workload on one target, including failed ones. The fields of the first group are set
-// before Workload.Run and contain the request.
+// A Trial is one run of one workload on one target, including failed ones. The fields of the first group describe the
+// requested trial and are set before Workload.Run.
 type Trial struct {
 	Run        string            `json:"run"`
 	Target     string            `json:"target"`
@@ -518,10 +519,10 @@ func JobText(job map[string]string) string {
 	return string(text)
 }
 
-// Cell returns the name of the trial's cell.
+// Cell returns the name of the trial's cell: one workload at one target.
 func (t *Trial) Cell() string { return t.Target + " / " + t.Workload }
 
-// Value returns the value with this name, and whether the trial has it.
+// Value returns the value with this name. The bool is false if the trial does not contain it.
 func (t *Trial) Value(name ValueName) (Value, bool) {
 	for _, v := range t.Values {
 		if v.Name == name {
@@ -601,9 +602,9 @@ type Seen struct {
 	Facts  map[FactKey]string
 }
 
-// A Stage is a section of the path of an I/O, between two clocks. FactStages contains the stages of a trial, from
-// the application down. The time of a stage is the difference between the clock above it and the clock at its End.
-// The first stage begins at the application.
+// A Stage is a section of the path of an I/O, between two points at which time is measured, called clocks. FactStages
+// contains the stages of a trial, from the application down. The time that an I/O spends in a stage is the difference
+// between the clock above it and the clock at its End. The first stage begins at the application.
 type Stage struct {
 	Name    string `json:"name"`
 	End     string `json:"end,omitempty"`     // the clock below the stage, with values ValueStage(End, …); "" for the last stage
@@ -614,7 +615,7 @@ type Stage struct {
 // requests that it counted (StageRequests) and passed on (StageHanded).
 func ValueStage(end, what string) ValueName { return "stage." + end + "." + what }
 
-// Values of what, for ValueStage. See Passed.
+// Values of the parameter what of ValueStage. See Passed.
 const (
 	StageBelow    = "below"    // s
 	StageRequests = "requests" // 1
@@ -636,11 +637,11 @@ type Severity string
 const (
 	Info    Severity = "info"
 	Warning Severity = "warning"
-	Invalid Severity = "error" // the number that the finding is about must not be quoted
+	Invalid Severity = "error" // the result that the finding is about is not valid
 )
 
-// A Finding is a warning as data: what was detected and what the user can do. The page of the rule explains why it
-// matters. Package rules creates findings.
+// A Finding is a warning in structured form: what was detected and what the user can do. The documentation page of its
+// rule explains why it matters. Package rules creates findings.
 type Finding struct {
 	Rule     string   `json:"rule"` // stable id: "cache-served"
 	Severity Severity `json:"severity"`
@@ -668,7 +669,7 @@ const (
 	SubjectTarget   SubjectKind = "target"   // a target, for all workloads
 	SubjectWorkload SubjectKind = "workload" // a workload, at all targets
 	SubjectCell     SubjectKind = "cell"     // one workload at one target
-	SubjectTrial    SubjectKind = "trial"    // the trial of that cell that contains the finding
+	SubjectTrial    SubjectKind = "trial"    // one trial of a cell: the trial whose Findings contain the finding
 )
 
 // AboutRun returns the run as the subject of a finding.
@@ -722,14 +723,14 @@ type Run struct {
 	Baseline    string             `json:"baseline"`  // name of a target
 	Precision   float64            `json:"precision"` // 0.05: stop at ± 5 %
 	Margin      float64            `json:"margin"`    // 0.05: the verdict's δ
-	Alpha       float64            `json:"alpha"`     // 1 − level of each interval; smaller if the run has several interim analyses
+	Alpha       float64            `json:"alpha"`     // 1 − confidence level of each interval; smaller if the run has several interim analyses
 	Environment map[FactKey]string `json:"environment"`
 	Targets     []TargetInfo       `json:"targets"`
 	Workloads   []WorkloadInfo     `json:"workloads"`
 	Calibration *Calibration       `json:"calibration,omitempty"` // of the test bed; nil if not known
 	Findings    []Finding          `json:"findings,omitempty"`    // about the run as a whole
 
-	Presentation *Presentation `json:"presentation,omitempty"` // what the plan requests for the report; nil means nothing
+	Presentation *Presentation `json:"presentation,omitempty"` // the plan's settings for the report; nil means none
 }
 
 // A Presentation contains the plan's settings for the report.
@@ -760,18 +761,18 @@ type Reference struct {
 	Values    map[string]string `json:"values,omitempty"` // single figures by "TARGET / WORKLOAD / METRIC"
 }
 
-// A Calibration describes the noise of a test bed (a host, a device, a load generator) if nothing differs. It comes
-// from measuring the baseline against itself, as two arms, with the same code that measures targets. Numbers that
-// could not be measured are 0.
+// A Calibration describes the noise of a test bed (a host, a device, a load generator). It comes from measuring the
+// baseline against itself, as two arms, with the code that also compares targets. Numbers that could not be measured
+// are 0.
 type Calibration struct {
 	Ratio    float64       `json:"ratio"`         // ratio of the baseline to itself; the true value is 1
-	Lo       float64       `json:"lo"`            // 95 % interval of Ratio
-	Hi       float64       `json:"hi"`            //
+	Lo       float64       `json:"lo"`            // lower bound of the 95 % interval of Ratio
+	Hi       float64       `json:"hi"`            // upper bound
 	Rounds   int           `json:"rounds"`        // rounds used for Ratio, without discarded ones
 	CV       float64       `json:"cv"`            // coefficient of variation of the trials of one arm: standard deviation / mean
 	Lag1     float64       `json:"lag1"`          // φ, lag-one autocorrelation of the differences of successive rounds
 	Phi      float64       `json:"phi,omitempty"` // the φ that widens intervals; 0 unless Lag1 is significant
-	NullIOPS float64       `json:"null_iops"`     // of the load generator with one thread and a null engine, 1/s
+	NullIOPS float64       `json:"null_iops"`     // IOPS of the load generator with one thread and fio's null engine
 	Trial    time.Duration `json:"trial"`         // optimal trial length, from the variance components
 	At       time.Time     `json:"at"`            // time of the measurement
 
@@ -804,8 +805,8 @@ const OriginImport = "import"
 // rounds must not be paired.
 func (r *Run) Imported() bool { return r != nil && r.Environment[FactOrigin] == OriginImport }
 
-// BaselineOf returns the target that the others are compared with under a workload. This is the run's baseline, or,
-// if the workload does not run at it, the first target that the plan lists for the workload. (A host does not boot,
+// BaselineOf returns the target that the other targets are compared with under a workload. This is the run's baseline,
+// or, if the workload does not run at it, the first target that the plan lists for the workload. (A host does not boot,
 // so a boot workload compares guests with the first guest.)
 func (r *Run) BaselineOf(workload string) string {
 	for _, w := range r.Workloads {
@@ -839,8 +840,8 @@ func (t TargetInfo) Emulated() bool {
 }
 
 // Reference returns the target that t is compared with under one workload: the first target of Against at which the
-// workload runs, or the baseline (Run.BaselineOf) if Against is empty. It returns "" for the baseline itself, and
-// if the workload runs at none of Against.
+// workload runs, or the baseline (Run.BaselineOf) if Against is empty. It returns "" for the baseline itself, and if
+// the workload does not run at any of these targets.
 func (t TargetInfo) Reference(baseline string, takesPart func(target string) bool) string {
 	if t.Name == baseline {
 		return ""
@@ -849,7 +850,7 @@ func (t TargetInfo) Reference(baseline string, takesPart func(target string) boo
 		if takesPart(baseline) {
 			return baseline
 		}
-		return "" // the workload does not run at any of them
+		return ""
 	}
 	for _, name := range t.Against {
 		if takesPart(name) {
@@ -864,7 +865,7 @@ type WorkloadInfo struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind"`
 	Metrics []string `json:"metrics"`          // headline values, most important first
-	Chosen  bool     `json:"chosen,omitempty"` // the user chose them: each decides when to stop; otherwise only the first decides
+	Chosen  bool     `json:"chosen,omitempty"` // the user chose Metrics, and each of them decides when to stop; otherwise only the first does
 	Cold    bool     `json:"cold"`
 
 	Facts   map[FactKey]string `json:"facts,omitempty"`   // facts that Pilot returned
@@ -897,8 +898,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrGone reports that a machine no longer exists: the system that manages it was asked and does not have it. If
-// that system could not be asked, the error is a different one.
+// ErrGone reports that a machine no longer exists: the system that manages machines was queried and does not list it.
+// If that system cannot be reached, the error is a different one.
 var ErrGone = errors.New("it is not there")
 
 // Gone wraps err so that errors.Is(err, ErrGone) is true. The message does not change.

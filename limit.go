@@ -87,8 +87,8 @@ func ExecOutput(cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), cmp.Or(out.Err(), err)
 }
 
-// GitEnviron returns the environment for git commands: the environment of iotax without the variables of git. In a
-// hook, these name the repository of the hook.
+// GitEnviron returns the environment for git commands: the environment of iotax without the variables GIT_*. In a git
+// hook, these point to the hook's repository.
 func GitEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 }
@@ -120,8 +120,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CheckSize rejects a file that a library would read as a whole, if it has more than limit bytes or is a device. A
-// missing file is not an error.
+// CheckSize returns an error if the file is larger than limit bytes or is a device. It is for files that a library
+// reads into memory in full. A missing file and os.DevNull are not errors.
 func CheckSize(name string, limit int64) error {
 	st, err := os.Stat(name)
 	switch {

@@ -121,7 +121,7 @@ func TestSourcesNamePages(t *testing.T) {
 		for _, m := range inSource.FindAllStringSubmatch(string(text), -1) {
 			found++
 			page := m[1]
-			if strings.HasSuffix(page, "/nice.md") || page == "docs/interop/qmp-spec" { // the example of CONTRIBUTING.md; a page of QEMU
+			if strings.HasSuffix(page, "/nice.md") || page == "docs/interop/qmp-spec" { // an example in CONTRIBUTING.md, and a page of QEMU's documentation
 				continue
 			}
 			if matches, err := filepath.Glob(page + "*"); err != nil || len(matches) == 0 {

@@ -46,7 +46,7 @@ const (
 	ValueArchiveFiles    ValueName = "archive.files"    // 1/s
 	ValueFirstIO         ValueName = "first.io"         // s, until a volume answers
 	ValueFirstDuration   ValueName = "first.duration"   // s, for the first volume created from an image
-	ValueSecondDuration  ValueName = "second.duration"  // s, for a second volume, which can use what the first one left
+	ValueSecondDuration  ValueName = "second.duration"  // s, for a second volume, which can reuse data that the first one left
 )
 
 // Values that are observed during a trial; see probe.Watcher.
@@ -160,7 +160,7 @@ const (
 	FactMemoryBytes FactKey = "memory.bytes"
 	FactMemoryLimit FactKey = "memory.limit"
 	FactOrigin      FactKey = "origin" // OriginImport if iotax did not measure the run
-	// FactSetupTime is the time that the last process needed to open, prepare and close, such as 12.5s. It excludes
-	// calibration and the pause before a resume.
+	// FactSetupTime is the time that the run's last process needed to open, prepare and close the targets, such as
+	// 12.5s. It excludes calibration and the pause before a resume.
 	FactSetupTime FactKey = "setup.time"
 )

@@ -42,7 +42,7 @@ type Step struct {
 	Version string   `json:"version"`
 	Answer  Answer   `json:"answer,omitempty"` // "" until the step has ended
 	Alpha   float64  `json:"alpha"`            // highest probability that the answer is wrong
-	Runs    []string `json:"runs,omitempty"`   // ids of the runs that measured it; more than one after an interruption
+	Runs    []string `json:"runs,omitempty"`   // ids of the runs that measured the version; more than one after an interruption
 	Rounds  int      `json:"rounds"`
 	Ratio   float64  `json:"ratio,omitempty"` // speed relative to the good version; below 1 is slower
 	Why     string   `json:"why,omitempty"`   // why it failed
@@ -50,8 +50,8 @@ type Step struct {
 
 // Deps are the functions that a bisection needs to build and measure versions. All are required.
 type Deps struct {
-	// Left lists the versions that may be the first bad one, given the good versions and the bad one. The best
-	// versions to test next come first: they split the list most evenly. bad is the last.
+	// Left lists the versions that may be the first bad one, given the good versions and the bad one. The best versions
+	// to test next come first: they split the list most evenly. bad comes last.
 	Left func(ctx context.Context, good []string, bad string) ([]string, error)
 	// Build builds a version unless its build exists. A *BuildError means that the version cannot be built.
 	Build func(ctx context.Context, version string) error
@@ -87,7 +87,7 @@ type Search struct {
 type Result struct {
 	None   bool   // the slowdown of the bad version is smaller than the margin
 	Unsure bool   // the test could not decide whether the bad version is slower
-	First  string // the first bad version, unless it is one of Suspects
+	First  string // the first version that was tested and is bad
 	// Suspects could not be tested. One of them may be the first bad version instead of First.
 	Suspects []string
 }
@@ -310,7 +310,8 @@ func (s *Search) measured(ctx context.Context, step *Step) (d []float64, err err
 	return d, nil
 }
 
-// Slowdown returns the ratio of the slow versions to the good one over all their rounds.
+// Slowdown returns the ratio of the bad versions to the good one over all their rounds. The interval is NaN if no
+// version is bad.
 func (s *Search) Slowdown(ctx context.Context) (stat.Effect, error) {
 	var all []float64
 	for _, step := range s.State.Steps {

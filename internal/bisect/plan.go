@@ -12,7 +12,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Placeholder is replaced by the build directory.
+// Placeholder marks the position of the build directory in a plan.
 const Placeholder = "{build}"
 
 // Check returns an error if p cannot compare two builds.
@@ -72,7 +72,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 		}
 	}
 	out.Expectations, out.Layers, out.Reference, out.Layout = nil, nil, nil, ""
-	base := out.Targets[:len(out.Targets)-1] // the machines and targets that the target is based on
+	base := out.Targets[:len(out.Targets)-1] // the targets that the measured target is based on
 	for i, side := range []*plan.Target{&a, &b} {
 		side.Against = nil
 		side.Labels = maps.Clone(side.Labels)

@@ -88,8 +88,8 @@ func (s *score) add(w *world, r Result) {
 	s.trials += float64(w.spent)
 }
 
-// naive measures both builds n times in each step, one after the other. It calls a version slow if a t-test at 5 %
-// does.
+// naive measures both builds n times in each step, one after the other. It calls a version slow if a one-sided t-test
+// finds a slowdown at the 5 % level.
 func naive(w *world, n int) Result {
 	slow := func(i int) bool {
 		var x [2]stat.Sample
@@ -119,8 +119,8 @@ func naive(w *world, n int) Result {
 	return Result{First: w.versions[hi]}
 }
 
-// For a slowdown of 8 % or more, and for none, bisect is right in at least 95 % of the studies. It is wrong in at most
-// 5 % of the studies of every case. The log compares the number of trials with that of fixed repetitions.
+// Bisect is right in at least 95 % of the studies without a slowdown or with a slowdown of at least 8 %. In each case
+// it is wrong in at most 5 % of the studies. The log compares the number of trials with that of fixed repetitions.
 func TestSimulated(t *testing.T) {
 	studies := 20
 	if !testing.Short() {

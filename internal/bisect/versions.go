@@ -41,7 +41,7 @@ func List(versions []string) func(context.Context, []string, string) ([]string, 
 		at := func(v string) int { i := slices.Index(left, v); return max(i-middle, middle-i) }
 		slices.SortStableFunc(left, func(a, b string) int {
 			if a == bad || b == bad {
-				return cmp.Compare(slices.Index([]string{a, b}, bad), 0) // the last
+				return cmp.Compare(slices.Index([]string{a, b}, bad), 0) // bad sorts last
 			}
 			return cmp.Compare(at(a), at(b))
 		})

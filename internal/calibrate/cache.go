@@ -17,7 +17,7 @@ import (
 	"iotax"
 )
 
-// A Rig identifies the setup that a calibration is valid for. If any of its facts changes, the setup needs another
+// A Rig identifies the setup that a calibration is valid for. If any of its facts changes, the setup needs a new
 // calibration.
 type Rig struct {
 	Facts map[string]string `json:"facts"`

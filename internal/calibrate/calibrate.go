@@ -21,12 +21,12 @@ import (
 // MaxAge is the age up to which a calibration is used.
 const MaxAge = 7 * 24 * time.Hour
 
-// minPhi is the minimum number of rounds for an autocorrelation. With 6 independent rounds, 0.4 is common by chance.
+// minPhi is the minimum number of rounds for an autocorrelation. With 6 independent rounds, an autocorrelation of 0.4
+// is common by chance.
 const minPhi = 12
 
-// New computes the calibration from the trials of an A/A study and, unless nil, those of a study with the null
-// engine. The first two targets are the arms, and only the first workload is used. New returns an error without a
-// valid round.
+// New computes the calibration from the trials of an A/A study and, unless nil, those of a study with the null engine.
+// The first two targets are the arms, and only the first workload is used. New returns an error if no round is valid.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}
@@ -100,7 +100,7 @@ func phi(r float64, n int) float64 {
 	if n < minPhi || r <= 1.645/math.Sqrt(float64(n))-1/float64(n) {
 		return 0
 	}
-	const most = 0.9 // √((1+φ)/(1−φ)) is then 4.4; a setup with more is unfit for measurements
+	const most = 0.9 // this widens intervals 4.4-fold, by √((1+φ)/(1−φ)); a setup with a larger φ is unfit for measurements
 	return math.Min(most, (float64(n)*r+1)/float64(n-3))
 }
 

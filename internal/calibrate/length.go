@@ -10,8 +10,8 @@ import (
 	"iotax/stat"
 )
 
-// Limits of the proposed length. A shorter trial is not useful, and in a longer one a single disturbance costs too
-// much time.
+// Limits of the proposed trial length. A shorter trial is not useful, and in a longer one a single disturbance costs
+// too much time.
 const (
 	leastTrial = 5 * time.Second
 	mostTrial  = 60 * time.Second

@@ -29,7 +29,7 @@ const Worthwhile = time.Minute
 // UserCache returns the calibration cache of the current user.
 func UserCache() Cache { return Cache{Dir: filepath.Join(iotax.CacheDir(), "calibration")} }
 
-// A Study contains what a calibration needs to run.
+// A Study contains the dependencies of a calibration.
 type Study struct {
 	Deps    run.Deps
 	Kinds   plan.Kinds
@@ -66,9 +66,8 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 	}
 }
 
-// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. For
-// a baseline in a guest, the study would need another guest, which would disturb those of the run and take as long to
-// start.
+// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. For a
+// baseline in a guest, the study would have to boot another guest, which takes time and disturbs the guests of the run.
 func Worth(p *plan.Plan) bool {
 	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= Worthwhile && p.Targets[0].On == plan.Host
@@ -77,7 +76,7 @@ func Worth(p *plan.Plan) bool {
 // Time estimates the duration of the A/A study.
 func Time(aa *plan.Plan) time.Duration {
 	least, _, _ := schedule.Estimate(aa, schedule.Costs{})
-	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each trial starts fio, also those of the null-engine study
+	trials := len(aa.Targets) * aa.Measure.Rounds.Min // each trial starts fio, which takes about 200 ms
 	return (least + time.Duration(trials)*200*time.Millisecond + 2*time.Second).Round(time.Second)
 }
 

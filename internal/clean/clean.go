@@ -1,4 +1,4 @@
-// Package clean finds what the runs of a store left behind on this host, on other machines, in clusters and in buckets.
+// Package clean finds leftovers of a store's runs on this host, on other machines, in clusters and in buckets.
 package clean
 
 import (
@@ -31,7 +31,7 @@ import (
 // usual lists the directories in which iotax creates directories on any machine, whatever the plan.
 var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 
-// A Search lists the places where runs may have left something.
+// A Search contains the places where runs may have left something.
 type Search struct {
 	plans    []planOf
 	places   []leftover.Place // this host is the first
@@ -47,8 +47,9 @@ type planOf struct {
 	plan *plan.Plan
 }
 
-// Open finds the places that the runs of the store at url used. On this host, it includes all runs. If remote is true, it
-// also includes machines that outlive a run, for unfinished runs. Missed returns the errors. The caller closes the Search.
+// Open finds the places that the runs of the store at url used. The directories on this host are those of all runs. If
+// remote is true, Open also connects to the machines of unfinished runs that outlive a run. Missed returns the errors
+// of Open. The caller closes the Search.
 func Open(ctx context.Context, url string, remote bool) *Search {
 	s := &Search{remote: remote}
 	s.missed = append(s.missed, s.read(ctx, url))
@@ -214,8 +215,8 @@ func buckets(p *plan.Plan) iter.Seq2[iotax.Place, error] {
 	}
 }
 
-// Leftovers counts the leftovers of crashed runs on this host, and names the other places that killed runs used. It is for
-// doctor.
+// Leftovers counts the leftovers of crashed runs on this host, and names the other places that crashed runs used. iotax
+// doctor prints both.
 func Leftovers(ctx context.Context, url string) (here, elsewhere string, err error) {
 	s := Open(ctx, url, false)
 	defer s.Close(ctx)
@@ -252,5 +253,5 @@ func Leftovers(ctx context.Context, url string) (here, elsewhere string, err err
 			}
 		}
 	}
-	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // both report a store that cannot be read
+	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // if the store cannot be read, both errors report it
 }

@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// An Expectation is a limit of a metric.
+// An Expectation is a limit for a metric.
 type Expectation struct {
 	Workload   string // "" means every workload that has the metric
 	Metric     string
@@ -69,7 +69,8 @@ func (e Expectation) Condition() string {
 	return s
 }
 
-// Unit returns the unit of the deciding interval: metric, the metric's own unit, or with OfBaseline that of a ratio.
+// Unit returns the unit of the interval that is compared with the limit: a ratio with OfBaseline, otherwise metric, the
+// metric's base unit.
 func (e Expectation) Unit(metric string) string {
 	if e.OfBaseline {
 		return iotax.RatioUnit
@@ -77,8 +78,8 @@ func (e Expectation) Unit(metric string) string {
 	return metric
 }
 
-// Bound returns the limit as a number in the unit of the deciding interval. unit is the base unit of the metric. A
-// limit that does not fit the unit gives a *syntax.ValueError.
+// Bound returns the limit as a number in the unit that Unit returns. unit is the base unit of the metric. If the limit
+// does not fit that unit, the error is a *syntax.ValueError.
 func (e Expectation) Bound(unit string) (float64, error) {
 	limit, example := e.Limit, ""
 	wrong := func(err error) (float64, error) {
@@ -211,10 +212,10 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 }
 
 // Interval returns the interval of the metric on a target: of the median over its rounds, or with OfBaseline of the
-// ratio to the baseline (0.8 is 80 %, even if lower values are better). Both are widened by the resolution of fio's
-// histograms. A quantile is NaN if a trial is too short for it. Interval then pools the tails of several rounds;
-// without tails, the interval has no bounds. The slices are paired by round: [0] is the baseline, used only with
-// OfBaseline, and [1] the target.
+// ratio to the baseline (0.8 is 80 %, even if lower values are better). For a quantile, both are widened by the
+// resolution of fio's histograms. A value is NaN if its trial is too short for the quantile. Interval then pools the
+// tails of several rounds; without tails, the interval has no bounds. The slices are paired by round: [0] is the
+// baseline, used only with OfBaseline, and [1] the target.
 func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.Options) (i stat.Interval, err error) {
 	hidden := 0. // relative error of a quantile from histogram bins
 	_, q, quantile := iotax.Quantile(e.Metric)

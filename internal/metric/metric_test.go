@@ -46,7 +46,7 @@ func TestDerive(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v.Value, want)
 		}
 	}
-	if _, ok := x.Value("read.latency.p99.9"); ok { // ten I/Os are beyond it
+	if _, ok := x.Value("read.latency.p99.9"); ok { // only ten I/Os are beyond it
 		t.Error("a quantile with too few I/Os beyond is a value")
 	}
 	if _, ok := x.Value("read.stall.longest"); ok {

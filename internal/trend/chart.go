@@ -17,7 +17,7 @@ const (
 	narrowTrend = 358
 )
 
-// chart plots the number over the runs, evenly spaced, on a logarithmic axis.
+// chart plots the metric's value in each run on a logarithmic axis. The runs are evenly spaced.
 func (d *Trend) chart(width float64) chart.Plot {
 	unit := d.Unit
 	if d.ByRatio {

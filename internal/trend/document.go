@@ -15,7 +15,7 @@ import (
 	"iotax/stat"
 )
 
-// foremost lists the suffixes of the metrics that are linked by default, in addition to the headline.
+// foremost lists the suffixes of the metrics that are linked by default, in addition to the headline metric.
 var foremost = []string{".iops", ".bandwidth", ".latency.mean", ".latency.p99", ".duration"}
 
 // Address returns the address of a trend's page on the server.
@@ -184,7 +184,7 @@ func (d *Trend) Points() (n int) {
 	return n
 }
 
-// Label returns the name of the number, with the baseline if it is a ratio.
+// Label returns the metric's label, with the baseline if the trend shows ratios.
 func (d *Trend) Label() string {
 	if d.ByRatio {
 		return d.label + ", ratio to " + d.baseline

@@ -26,7 +26,7 @@ type Export struct {
 	Changes  []ChangeExport `json:"changes"`
 }
 
-// A PointExport is the value of the number in one run.
+// A PointExport is the value of the metric in one run.
 type PointExport struct {
 	Run     string       `json:"run"`
 	Start   time.Time    `json:"start"`
@@ -36,7 +36,7 @@ type PointExport struct {
 	Outside string       `json:"outside,omitempty"` // why the point is excluded
 }
 
-// A ChangeExport describes a change of the number.
+// A ChangeExport describes a change of the metric.
 type ChangeExport struct {
 	Run      string       `json:"run"` // the first run of the new level
 	Before   string       `json:"before"`

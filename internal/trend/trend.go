@@ -1,4 +1,4 @@
-// Package trend follows one number of a cell over the runs of a store and finds the runs where it changed.
+// Package trend follows one metric of a cell over the runs of a store and finds the runs where its value changed.
 package trend
 
 import (
@@ -30,16 +30,16 @@ const (
 	ByValue = "value"
 )
 
-// Options selects a number and runs.
+// Options selects a metric and runs.
 type Options struct {
 	Cell   store.Cell
-	Name   string // of the runs; "" selects all
+	Name   string // name of the runs; "" selects all
 	Metric string // "" selects the headline of the workload
-	By     string // "" selects ByRatio if there is a ratio
+	By     string // "" selects ByRatio if the newest run has a ratio
 	Runs   int    // number of newest runs; 0 means the constant Runs
 }
 
-// A Trend is one number of a cell over several runs, oldest first.
+// A Trend is one metric of a cell over several runs, oldest first.
 type Trend struct {
 	Options
 	ByRatio  bool
@@ -54,14 +54,14 @@ type Trend struct {
 	margin   float64
 }
 
-// A Dot is the value of the number in one run.
+// A Dot is the value of the metric in one run.
 type Dot struct {
 	Run    iotax.Run // without its plan
 	Value  stat.Interval
 	Unlike string // why the dot is excluded, or ""
 }
 
-// A Change is a significant change of the number between two included dots.
+// A Change is a significant change of the metric between two included dots.
 type Change struct {
 	Before, After int // indexes into Dots
 	P             float64
@@ -70,14 +70,15 @@ type Change struct {
 	differences   []compare.Difference
 }
 
-// A Reader computes trends from the runs of a store. It caches the numbers of finished runs.
+// A Reader computes trends from the runs of a store. It caches the values of finished runs. It is safe for concurrent
+// use.
 type Reader struct {
 	Store *store.Store
 	mu    sync.Mutex
 	all   map[pointKey]point
 }
 
-// A point contains the numbers of a cell in one run.
+// A point contains the values of a cell in one run.
 type point struct {
 	run      iotax.Run // without its plan
 	baseline string
@@ -91,7 +92,7 @@ type figure struct {
 	headline            bool
 	value               stat.Interval
 	ratio               *stat.Interval
-	unfit               string // why the number cannot be compared
+	unfit               string // why the value cannot be compared
 }
 
 type pointKey struct {
@@ -125,7 +126,7 @@ func (r *Reader) point(ctx context.Context, o Options, run *iotax.Run) (point, e
 	return p, nil
 }
 
-// report returns a report of one workload of a run, with the same numbers as in the report of the whole run.
+// report returns a report of one workload of a run, with the same values as in the full report of the run.
 func (r *Reader) report(ctx context.Context, o Options, run *iotax.Run) (*report.Report, error) {
 	part := *run
 	part.Workloads = slices.DeleteFunc(slices.Clone(run.Workloads), func(w iotax.WorkloadInfo) bool { return w.Name != o.Cell.Workload })
@@ -171,7 +172,7 @@ func (p *point) figure(metric string) *figure {
 	return nil
 }
 
-// Of computes a trend. The error wraps store.ErrNotFound if no run has the number.
+// Of computes a trend. The error wraps store.ErrNotFound if no finished run contains values of the cell.
 func (r *Reader) Of(ctx context.Context, o Options) (*Trend, error) {
 	if o.Runs == 0 {
 		o.Runs = Runs
@@ -248,7 +249,7 @@ func (d *Trend) choose(all []point) {
 	}
 }
 
-// differ lists the settings that only the older run has, then those that only the newest run has.
+// differ lists the settings that are only in work, then those that are only in newest.
 func differ(work, newest string) string {
 	without := func(a, b string) string {
 		left := slices.DeleteFunc(strings.Fields(a), func(word string) bool { return slices.Contains(strings.Fields(b), word) })
@@ -258,7 +259,7 @@ func differ(work, newest string) string {
 	return without(work, newest) + "; the newest run has " + without(newest, work)
 }
 
-// Since returns the changes whose new level starts in one of the last n runs, where n is the argument `runs`.
+// Since returns the changes whose new level starts in one of the last dots. The parameter runs is their number.
 func (d *Trend) Since(runs int) (recent []Change) {
 	for _, c := range d.Changes {
 		if c.After >= len(d.Dots)-runs {
@@ -274,7 +275,8 @@ func before(work string) string {
 	return work
 }
 
-// find finds the change points among the included dots, and other differences between the runs around them.
+// find finds the change points among the included dots, and the differences between the two runs around each change
+// point.
 func (d *Trend) find(ctx context.Context, r *Reader) error {
 	var logs []float64
 	var at []int
