@@ -65,7 +65,8 @@ func (s *BucketSpec) Traits() plan.Traits {
 	return can
 }
 
-// Validate returns an error for an address that does not name a bucket, and for credentials in the plan.
+// Validate returns an error if the URL does not name a bucket or contains credentials, or if fields contradict each
+// other.
 func (s *BucketSpec) Validate() error {
 	errs := []error{checkAddress(s.Address, s.Port)}
 	refuse := func(field, msg, hint string) {
@@ -104,7 +105,7 @@ func prepareBucket(_ context.Context, s *BucketSpec, e Env) (iotax.Volume, error
 	return &bucket{life: life{env: e}, spec: *s}, nil
 }
 
-// query returns the parameters of the bucket's address.
+// query returns the query parameters of the bucket's s3:// address.
 func (s *BucketSpec) query(prefix string) url.Values {
 	q := url.Values{"prefix": {prefix}, "region": {s.Region}, "style": {s.Style}}
 	if s.Versioned {
@@ -113,7 +114,7 @@ func (s *BucketSpec) query(prefix string) url.Values {
 	return q
 }
 
-// existing returns the address of an existing bucket.
+// existing returns the s3:// address of an existing bucket. It adds parameters to q.
 func (s *BucketSpec) existing(q url.Values) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -210,7 +211,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// The keys are only in a file that its owner can read, and in the store's environment.
+	// The keys are only in the store's environment, and in a file that only its owner can read.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")
@@ -227,7 +228,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if len(s.Replicas) > 0 {
 		b.copies = &replicated{}
 		b.attached.push(b.copies.Detach)
-		// The file systems and the store need space in addition to the workloads' objects.
+		// The replicated file system and the store need space in addition to the workloads' objects.
 		at, err := b.copies.attach(ctx, m, b.env.Peers, b.env.WorkDir, in.Path, b.env.Need*5/4+128<<20)
 		if err != nil {
 			return own, err
@@ -278,10 +279,10 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 // DefaultStore is the store that iotax starts unless the plan names another.
 const DefaultStore = "versitygw"
 
-// stores maps each store to its Go module, because distributions do not package them.
+// stores maps each store to its Go module, because distributions do not package these stores.
 var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
 
-// beside returns the directory that contains iotax's own program.
+// beside returns the directory that contains the iotax program, or a path that does not exist if it is unknown.
 func beside() string {
 	exe, err := os.Executable()
 	if err != nil {
@@ -290,8 +291,8 @@ func beside() string {
 	return filepath.Dir(exe)
 }
 
-// BuildStore returns the command that builds a store on this host, in a directory that FindStore searches
-// independently of HOME and PATH. It returns "" for an unknown store.
+// BuildStore returns the command that builds a store on this host, or "" for an unknown store. The command installs the
+// store next to iotax, where FindStore finds it whatever HOME and PATH contain.
 func BuildStore(name string) string {
 	if stores[name] == "" {
 		return ""
@@ -299,7 +300,8 @@ func BuildStore(name string) string {
 	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
 }
 
-// FindStore returns the path of a store's program on m. On this host, it also searches the directory of iotax.
+// FindStore returns the path of a store's program on m, or an error if it is not installed. On this host, FindStore
+// also searches the directory of iotax.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
 	if iotax.IsLocal(m) {
@@ -338,7 +340,7 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-// processes returns the processes of the store and its replicas.
+// processes returns the process IDs of the store and its replicas, by program name.
 func (b *bucket) processes() map[string][]int {
 	all := b.server.processes()
 	if b.copies != nil {

@@ -31,7 +31,7 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 	return out, err
 }
 
-// left adds the path of the leftover to an error of its removal. Such an error lacks the path if the machine is gone.
+// left adds the path and the machine to the error of a failed removal. err lacks the path if the machine is gone.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
@@ -60,7 +60,7 @@ func failed(op, on string, err error) error {
 	return e
 }
 
-// needRoot returns an error if this process is not root. Its callers have tried sudo.
+// needRoot returns an error if this process is not root. The caller has already tried sudo.
 func needRoot(op, on string) error {
 	if os.Geteuid() <= 0 { // Windows has no user ids
 		return nil

@@ -23,7 +23,7 @@ type ClaimSpec struct {
 	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class"`
 }
 
-// SetScalar takes the class alone: `claim: fast`.
+// SetScalar sets only the class: `claim: fast`.
 func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
 
 var className = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
@@ -34,7 +34,7 @@ func (s *ClaimSpec) Traits() plan.Traits {
 	return plan.Traits{Device: s.Device(), Elsewhere: s.elsewhere()}
 }
 
-// Validate refuses values that no cluster accepts.
+// Validate returns an error for invalid names, and for fields that cannot be combined.
 func (s *ClaimSpec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -69,12 +69,12 @@ func (s *ClaimSpec) Device() string {
 	return strings.TrimSuffix("/dev/claim-"+cmp.Or(s.Class, s.Name), "-")
 }
 
-// leastClaim is the smallest size of a claim: some provisioners refuse less.
+// leastClaim is the smallest size of a claim in bytes. Some provisioners refuse smaller claims.
 const leastClaim = 1 << 30
 
 func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) {
 	size := int64(s.Size)
-	if size == 0 { // for the metadata of the file system, and the reserve of dir
+	if size == 0 { // the file system's metadata and the reserve of dir also need space
 		size = max(e.Need+e.Need/4, leastClaim)
 	}
 	return &claim{life: life{env: e}, spec: *s, tag: "iotax-" + e.ID, size: size}, nil
@@ -91,10 +91,11 @@ func (c *claim) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS, Name: c.spec.Name}}}}
 }
 
-// Attach makes a directory on the file system of the pod, or checks the raw device. The device of a claim may hold data of another
-// user, so that the same guard protects it as any other device.
+// Attach makes a directory on the file system of the pod, or checks the raw device. The device may contain another
+// user's data, so it gets the same guard as any other device.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
-	// The files of an existing claim are another's: the directory has the guards of one that the user names.
+	// An existing claim may contain another user's files. Its directory gets the same checks as a directory that the
+	// plan names.
 	var inner iotax.Volume = &dir{want: "/mnt/" + c.tag, need: c.env.Need, users: c.spec.Name != "", network: true}
 	if path := c.spec.Device(); path != "" {
 		inner = &device{path: path, destroy: slices.Contains(c.env.Destroy, path), note: c.env.Note}

@@ -39,11 +39,11 @@ type device struct {
 	path    string
 	destroy bool
 	note    func(format string, args ...any)
-	held    string // path of the device that this volume holds; "" if none
+	held    string // path of the device that this volume has opened exclusively; "" if none
 }
 
-// holds counts the volumes of this process per exclusively opened device of this host. The kernel refuses a second
-// exclusive open even by the same process.
+// holds contains the exclusively opened devices of this host, and counts the volumes of this process that use each of
+// them. The kernel refuses a second exclusive open even by the same process.
 var holds = struct {
 	mu    sync.Mutex
 	files map[string]*os.File

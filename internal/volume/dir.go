@@ -68,9 +68,9 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 }
 
 // OwnDir makes a new directory on m, inside the directory `in`. If `in` is empty, it uses the machine's default
-// directory. The new directory has the guards, the label and the space reserve of a `dir:`. There is no reserve if
-// `in` is empty and need is 0. `network` permits a network file system. `create` makes `in` if it does not exist. The
-// caller must call remove, even after an error. It removes the directory and its contents.
+// directory. The new directory has the guards, the label and the space reserve of a `dir:`. There is no reserve if `in`
+// is empty and need is 0. need is in bytes. `network` permits a network file system. `create` makes `in` if it does not
+// exist. The caller must call remove, even after an error. remove deletes the directory and its contents.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
@@ -111,7 +111,7 @@ func distrusted(op, on string, err error) *iotax.Error {
 		Hint: "use a directory that only root may write, as in /var/tmp/iotax,create=true, or run iotax as the owner; if no other user works on this machine, set " + iotax.AloneVariable + "=1"}
 }
 
-// An ownDir is a directory that iotax made.
+// An ownDir describes a directory that iotax makes.
 type ownDir struct {
 	Path  string
 	Above []string // parents that iotax makes, and removes if they are empty, innermost first
@@ -127,13 +127,13 @@ var (
 	removeDir = agent.New("volume.remove directory", removeOwn)
 )
 
-// newOwnDir returns a directory in base. The caller chooses the name, so that it can remove the directory even if the
-// answer to makeDir is lost.
+// newOwnDir describes a new directory in base, and chooses its name. The name is chosen before the call of makeDir, so
+// that the directory can be removed even if the answer of makeDir is lost.
 func newOwnDir(base string) ownDir {
 	return ownDir{Path: strings.TrimSuffix(base, "/") + "/iotax-" + randomHex(3), Word: strings.TrimSpace(randomHex(16) + " " + leftover.Current().String())}
 }
 
-// makeOwn makes the directory and returns its device:inode, or "" if the system has none.
+// makeOwn makes the directory and returns its device:inode, or "" if that is unknown.
 func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	if o.Root {
 		if err := needRoot("make directory", o.Path); err != nil {
@@ -221,7 +221,7 @@ func removeOwn(_ context.Context, o ownDir) (none, error) {
 		return none{}, &iotax.Error{Op: "remove", On: o.Path, Err: err, Hint: "look at it, and remove it by hand"}
 	}
 	for _, dir := range o.Above {
-		_ = syscall.Rmdir(dir) // fails if another program has put something in it
+		_ = syscall.Rmdir(dir) // fails if another program has put a file in it
 	}
 	return none{}, nil
 }
@@ -313,7 +313,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 		return none, err
 	}
 
-	// Missing levels get the names in the plan, below the real path of the existing ones.
+	// The missing levels keep their names from the plan, below the real path of the existing levels.
 	base := s.Real
 	var made []string // innermost first
 	for _, p := range s.Missing {

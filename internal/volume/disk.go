@@ -54,15 +54,14 @@ func (s *DiskSpec) Traits() plan.Traits {
 	return can
 }
 
-// The defaults give the pair host directory and guest disk the same treatment: no page cache of the
-// host below the guest's, and flushes that reach the device. aio=threads is QEMU's own default and
-// the one that works everywhere.
+// diskDefaults makes a guest disk comparable with a directory of the host: the guest's I/O bypasses the host's page
+// cache, and flushes reach the device. aio=threads is QEMU's default and works on every host.
 var diskDefaults = DiskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "falloc", Filesystem: "ext4"}
 
-// SetScalar takes the bus alone: `disk: nvme`.
+// SetScalar sets only the bus: `disk: nvme`.
 func (s *DiskSpec) SetScalar(v string) error { s.Bus = v; return nil }
 
-// Validate refuses combinations that QEMU would refuse later.
+// Validate returns an error for combinations that QEMU would refuse later.
 func (s *DiskSpec) Validate() error {
 	var errs []error
 	refuse := func(field, msg, hint string) {
@@ -101,8 +100,8 @@ func (s *DiskSpec) Validate() error {
 // direct reports whether the host opens the image with O_DIRECT.
 func (s *DiskSpec) direct() bool { return s.Cache == "none" || s.Cache == "directsync" }
 
-// diskSize returns the size of a disk for need bytes of files: a quarter more for the file system and its journal, and 256 MiB, in
-// steps of 64 MiB. It is 1 GiB if need is unknown.
+// diskSize returns the size in bytes of a disk for need bytes of files. It adds a quarter for the file system and its
+// journal, and 256 MiB, and rounds up to a multiple of 64 MiB. It returns 1 GiB if need is 0 (unknown).
 func diskSize(need int64) int64 {
 	if need <= 0 {
 		return 1 << 30
@@ -111,7 +110,7 @@ func diskSize(need int64) int64 {
 	return (need + need/4 + 256<<20 + step - 1) / step * step
 }
 
-// disk is an image that exists.
+// A disk is a guest disk whose image exists.
 type disk struct {
 	life
 	spec  DiskSpec
@@ -135,11 +134,10 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
 
-// prepareDisk makes the image. It is not sparse by default: a first write that has to find space is
-// slower than the later ones, and than the host's own file. fallocate leaves extents that are marked
-// unwritten; the test file, which every workload writes once before it measures, turns those it
-// covers into written ones. A bare device (filesystem: none) has no such file, so that its image is
-// written in full here.
+// prepareDisk makes the image. The image is not sparse by default, because writes that allocate space are slower than
+// later writes, and slower than writes to a file of the host. fallocate leaves unwritten extents. Every workload writes
+// its test file once before it measures, which converts the extents below that file to written ones. A bare device
+// (filesystem: none) has no such file, so prepareDisk writes its whole image.
 func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
 	if _, ro := sealed[s.Filesystem]; ro {
 		return prepareSealed(ctx, s, e)
@@ -208,7 +206,7 @@ func (d *disk) onExport() error {
 	return nil
 }
 
-// writing returns the time limit for writing n bytes, at 10 MiB/s.
+// writing returns the time limit for writing n bytes: slow, plus the time that 10 MiB/s would take.
 func writing(n int64) time.Duration { return slow + time.Duration(n/(10<<20))*time.Second }
 
 // hasSpace returns an error if n bytes do not fit into a directory of the host.
@@ -221,7 +219,7 @@ func hasSpace(ctx context.Context, op string, e Env, dir string, n int64) error 
 }
 
 // tryDirect returns an error if the image's file system refuses the cache mode. tmpfs before Linux 6.6, and some
-// overlay and FUSE file systems, refuse O_DIRECT; QEMU would report that only when the guest starts.
+// overlay and FUSE file systems, refuse O_DIRECT. QEMU would report that only when the guest starts.
 func (d *disk) tryDirect() error {
 	if !d.spec.direct() || !refusesDirect(d.image) {
 		return nil
@@ -242,17 +240,17 @@ func (d *disk) Caps() iotax.VolumeCaps {
 	}}}}
 }
 
-// appear is how long a disk may take to be seen by a guest that is up: hot-plugged ones take up to
-// a quarter of a second, and emulation on a busy host multiplies it.
+// appear limits the time until a running guest detects a disk. A hot-plugged disk takes up to 250 ms, and many times
+// that in an emulated guest on a busy host.
 var appear = 15 * time.Second
 
-// A diskQuery identifies a disk that may take Within to appear.
+// A diskQuery identifies a disk by its serial, and limits the wait for the disk to Within.
 type diskQuery struct {
 	Serial string
 	Within time.Duration
 }
 
-// findDisk waits until the disk with a serial has a size, and returns its name.
+// findDisk waits until the disk with this serial has a size other than 0, and returns its kernel name, as in vda.
 var findDisk = agent.New("volume.find disk", func(ctx context.Context, q diskQuery) (string, error) {
 	for end := time.Now().Add(q.Within); ; {
 		name, others := diskOf(q.Serial)
@@ -278,8 +276,9 @@ func trimmed(file string) string {
 	return strings.Trim(string(text), " \n\x00")
 }
 
-// diskOf returns the directory in /sys of the disk with a serial, and the names of all. The serial of virtio-blk is an attribute of the
-// disk, that of nvme one of the controller, and a SCSI disk has it in page 0x80 of its vital product data, behind four bytes of header.
+// diskOf returns the /sys directory of the disk with this serial. If no disk has the serial, dir is "" and others
+// contains the names of all disks. A virtio-blk disk has its serial as an attribute, an NVMe disk as an attribute of
+// its controller. A SCSI disk has it in VPD page 0x80, after a header of four bytes.
 func diskOf(serial string) (dir string, others []string) {
 	all, _ := filepath.Glob(kernel.block + "/*")
 	for _, b := range all {
@@ -294,7 +293,8 @@ func diskOf(serial string) (dir string, others []string) {
 
 var drivers = map[string]string{"virtio-blk": "virtio_blk", "virtio-scsi": "virtio_scsi and sd_mod", "nvme": "nvme"}
 
-// giveDevice gives a device to the user who called sudo: fio may run as that user, and the device is this run's alone.
+// giveDevice makes the user who called sudo the owner of a device, because fio may run as that user. Only this run uses
+// the device.
 var giveDevice = agent.New("volume.give device", func(_ context.Context, path string) (none, error) {
 	const op = "use disk"
 	if err := needRoot(op, path); err != nil {
@@ -368,7 +368,7 @@ func (d *disk) place(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return d.dirOn(ctx, m, point)
 }
 
-// durability returns the weakest promise of the guest's file system, the disk, and the storage of the image.
+// durability returns the weakest durability of the guest's file system, the disk, and the storage of the image.
 func (d *disk) durability(guest iotax.Durability) iotax.Durability {
 	if d.spec.Cache == "unsafe" || d.spec.NoFlush {
 		return iotax.Weakest(iotax.FlushIgnored, d.env.Of.Durability)

@@ -7,9 +7,10 @@ import (
 	"iotax/internal/plan"
 )
 
-// Options in the words of other programs, for the answer of iotax tune. What a program cannot express is left out.
+// The functions elsewhere return options in the syntax of other programs, for the output of iotax tune. They leave out
+// options that the other program does not support.
 
-// elsewhere returns libvirt's element for the disk, and the command that makes its image.
+// elsewhere returns libvirt's XML elements for the disk, and the qemu-img command that makes its image.
 func (s *DiskSpec) elsewhere() (all []plan.Snippet) {
 	driver := fmt.Sprintf("<driver name='qemu' type='%s' cache='%s' io='%s'", s.Format, s.Cache, s.AIO)
 	queues := ""
@@ -46,8 +47,8 @@ func (s *DiskSpec) elsewhere() (all []plan.Snippet) {
 	return all
 }
 
-// elsewhere returns libvirt's element for the share, and Lima's for one by 9p. The cache mode auto is the default of virtiofsd, which
-// libvirt does not name.
+// elsewhere returns libvirt's XML elements for a virtiofs share, or Lima's settings for a 9p share. It leaves out the
+// cache mode auto, because libvirt has no name for this default of virtiofsd.
 func (s *ShareSpec) elsewhere() []plan.Snippet {
 	if s.Type == "9p" {
 		return []plan.Snippet{{For: "Lima", Text: fmt.Sprintf("mountType: 9p, and for each of mounts: 9p: {securityModel: %s, cache: %s, msize: %v}", s.Security, s.Cache, s.MSize)}}
@@ -70,7 +71,7 @@ func (s *ShareSpec) elsewhere() []plan.Snippet {
 	return all
 }
 
-// elsewhere returns the mount options of a StorageClass or PersistentVolume, and the line of fstab.
+// elsewhere returns the mount options for a StorageClass or PersistentVolume, and a line for fstab.
 func (s *NFSSpec) elsewhere() []plan.Snippet {
 	options := append([]string{"nfsvers=" + s.Version}, strings.FieldsFunc(s.Options, func(r rune) bool { return r == ',' })...)
 	server := s.Server
@@ -83,7 +84,7 @@ func (s *NFSSpec) elsewhere() []plan.Snippet {
 	}
 }
 
-// elsewhere returns the line of a PersistentVolumeClaim.
+// elsewhere returns the storageClassName line of a PersistentVolumeClaim, or nil for the cluster's default class.
 func (s *ClaimSpec) elsewhere() []plan.Snippet {
 	if s.Class == "" {
 		return nil
@@ -91,11 +92,11 @@ func (s *ClaimSpec) elsewhere() []plan.Snippet {
 	return []plan.Snippet{{For: "PersistentVolumeClaim", Text: "storageClassName: " + s.Class}}
 }
 
-// choices are the values that iotax tune tries where a plan lists none. They leave out what promises less, and options that exclude
-// others of them.
+// choices returns the values that iotax tune tries for keys whose values the plan does not list. It leaves out values
+// that weaken durability, and values that exclude each other.
 func (s *DiskSpec) choices() []plan.Choice {
 	all := []plan.Choice{{Key: "aio", Values: []string{"threads", "io_uring"}}}
-	if s.AIO != "native" { // which needs a cache mode with O_DIRECT
+	if s.AIO != "native" { // native needs a cache mode with O_DIRECT
 		all = append(all, plan.Choice{Key: "cache", Values: []string{"none", "writeback"}})
 	}
 	if s.Bus != "nvme" && !s.Hot && s.IOThreadVQMapping == 0 {

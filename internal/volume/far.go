@@ -40,8 +40,8 @@ func addressFor(op string, server, m iotax.Machine, given string) (string, error
 	return s.Address, nil
 }
 
-// alone reports whether only iotax works on m, as in a container. Then it does not matter which user owns or may write
-// to a directory.
+// alone reports whether no other user works on m, as in a container. Then the owners and permissions of directories do
+// not matter.
 func alone(m iotax.Machine) bool {
 	c := m.Caps()
 	return c.Alone || c.Local && os.Getenv(iotax.AloneVariable) != ""
@@ -81,10 +81,11 @@ func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, p
 	return nil, 0, err
 }
 
-// readyTime limits the start of a server, for a busy host.
+// readyTime limits the start of a server. It allows for a busy host.
 const readyTime = time.Minute
 
-// await polls ready until it returns true, the server ends, or readyTime is over.
+// await polls ready until it returns true. It returns an error if the server ends first, or if readyTime is over. After
+// a timeout, it stops the server.
 func (s *server) await(ctx context.Context, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTime, fmt.Errorf("%s did not serve within %v", s.name, readyTime))
 	defer cancel()

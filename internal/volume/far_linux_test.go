@@ -153,7 +153,7 @@ func TestNBD(t *testing.T) {
 			t.Errorf("findings %v", f)
 		}
 	})
-	// The same during I/O: fio ends with an error at once, and does not wait for answers.
+	// If the export is killed during I/O, fio fails immediately and does not wait for answers.
 	t.Run("an export that dies under I/O", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
 		pid := v.Caps().Processes()["qemu-nbd"][0]
@@ -381,7 +381,7 @@ func TestReplicatedStore(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("the store's files lie at %q, %v", found, err)
 	}
-	// The page cache does not contain the text: grep reads what the exports wrote with O_DIRECT.
+	// The exports write with O_DIRECT, so grep reads the text from the disk and not from the page cache.
 	copies := func(text string) (n int) {
 		t.Helper()
 		if err := os.WriteFile(found[0]+"/"+text, bytes.Repeat([]byte(text+"\n"), 4096), 0o600); err != nil {
@@ -456,8 +456,8 @@ func TestReplicatedStore(t *testing.T) {
 	}
 }
 
-// `attach: device` connects the first free device of the kernel, and disconnects it. The test replaces nbd-client,
-// because kernels for guests and containers often lack NBD devices.
+// With `attach: device`, Attach connects the export to the first free device of the kernel, and Detach disconnects it.
+// The test replaces nbd-client, because kernels for guests and containers often lack NBD devices.
 func TestNBDDevice(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/block")
@@ -558,7 +558,7 @@ esac
 	}
 }
 
-// The directory that a plan names for an image or a store has the same guards as that of a `dir:`.
+// A directory that a plan names for an image or a store has the same guards as a `dir:` target.
 func TestPathsOfServers(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -15,7 +15,7 @@ type GroupSpec struct {
 	Clients   int      `yaml:"clients" doc:"number of targets that take part, from the first on; a list makes one target per number; 0 means all"`
 }
 
-// Traits names the first Clients of the targets.
+// Traits returns the first Clients targets, or all of them if Clients is 0.
 func (s *GroupSpec) Traits() plan.Traits {
 	of := s.OfTargets
 	if s.Clients > 0 && s.Clients < len(of) {
@@ -57,7 +57,8 @@ func (s *NeighbourSpec) Traits() plan.Traits {
 	}}
 }
 
-// setTogether sets the target that the name in the plan means. It must be a single one.
+// setTogether sets the target that the plan's name resolves to. It returns an error if the name resolves to several
+// targets.
 func (s *NeighbourSpec) setTogether(targets []string) error {
 	if len(targets) != 1 {
 		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}

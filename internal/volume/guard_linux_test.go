@@ -162,7 +162,7 @@ func TestGuardTraces(t *testing.T) {
 	}
 }
 
-// A loop device is in use if its file is a swap file, whatever part of the file it shows.
+// A loop device is in use if its file is a swap file, even if the device shows only a part of the file.
 func TestGuardSwapFile(t *testing.T) {
 	under, dir := loop(t, 64<<20), t.TempDir()
 	file := dir + "/m/a b" // the kernel escapes the blank
@@ -259,7 +259,7 @@ func TestGuardPartitions(t *testing.T) {
 	}
 }
 
-// An unused device is held exclusively while it is given up. The guard detects later changes.
+// A device that --destroy names is opened exclusively until Detach. The guard detects later changes.
 func TestGuardHolds(t *testing.T) {
 	dev := loop(t, 24<<20)
 	link := filepath.Join(t.TempDir(), "by-id")
@@ -313,8 +313,8 @@ func TestNotGivenUp(t *testing.T) {
 	}
 }
 
-// otherSys is this host with other devices in /sys/dev/block. The guard reads the real kernel otherwise. The devices
-// represent stacks for which this kernel lacks modules.
+// otherSys is this host with fake devices in /sys/dev/block. Everything else that the guard reads is real. The devices
+// represent storage stacks for which this kernel lacks modules.
 type otherSys struct {
 	iotax.Machine
 	sys string
@@ -328,8 +328,8 @@ func (o otherSys) Run(ctx context.Context, c *iotax.Cmd) error {
 	return o.Machine.Run(ctx, &in)
 }
 
-// A device is refused if it is part of another device, is built on one, or has such a partition. The refusal contains
-// names that its owner knows.
+// A device is refused if it, or one of its partitions, is part of another device or built on one. The refusal contains
+// names that the device's owner knows.
 func TestGuardRelations(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/dev/block")
@@ -371,7 +371,7 @@ ln -s "$2/sdx" "$3/$1"`, num, devices, sys)
 	}
 }
 
-// halfSeen is this host after the command `hide`, which uses $hidden and $seen, has hidden facts of a device.
+// halfSeen is this host with some facts of a device hidden by the command `hide`, which uses $hidden and $seen.
 type halfSeen struct {
 	iotax.Machine
 	hide, hidden, seen string
@@ -405,7 +405,7 @@ func TestHomesByLinks(t *testing.T) {
 		t.Skip("needs root for a root directory of the test's own")
 	}
 	for path, home := range map[string]bool{
-		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user who is only visible by the directory
+		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user who is known only from the directory
 		"/data/people/bob": true, "/people/bob": true, "/data/carl": true, "/people/carl": true, "/data/carl/iotax": false, "/data/people": false, "/data/daemon": false,
 	} {
 		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
@@ -461,8 +461,8 @@ func TestDirOnOverlay(t *testing.T) {
 	}
 }
 
-// A device that the kernel exports to other machines is in use, under any name. The test makes the configuration,
-// because kernels for guests and containers often have none.
+// A device that the kernel exports to other machines is in use, whatever its name in the export's configuration is. The
+// test fakes this configuration, because kernels for guests and containers often lack it.
 func TestGuardExports(t *testing.T) {
 	dev := loop(t, 24<<20)
 	dir := t.TempDir()

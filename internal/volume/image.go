@@ -132,8 +132,8 @@ type newFilesystem struct{ Type, Path string }
 
 // mkfs maps file systems to the programs that make them, and the packages of these programs. ext4's inode tables are
 // initialized now, because lazy initialization would continue in the background of the first trials. On small disks,
-// mkfs.ext4 would choose blocks of 1 KiB. Then 4 KiB of a file could straddle two blocks of the host's file system,
-// which would read both, and read before it writes. No program discards blocks, so that the image keeps its
+// mkfs.ext4 would choose blocks of 1 KiB. Then 4 KiB of a file could straddle two blocks of the host's file system, and
+// the host would read both of them even for a write. No program discards blocks, so that the image keeps its
 // allocation.
 var mkfs = map[string]struct {
 	args []string

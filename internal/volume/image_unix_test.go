@@ -14,8 +14,8 @@ import (
 // blocks returns the allocated size of a file, in bytes.
 func blocks(st fs.FileInfo) int64 { return int64(st.Sys().(*syscall.Stat_t).Blocks) * 512 }
 
-// The image of a bare disk contains incompressible data. That of a file system has its blocks allocated, depending on
-// preallocation.
+// The image of a bare disk contains incompressible data. For an image with a file system, preallocation determines
+// whether its blocks are allocated.
 func TestImages(t *testing.T) {
 	of := hostDir(t)
 	for _, c := range []struct {

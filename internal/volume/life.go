@@ -17,7 +17,7 @@ type life struct {
 	serves   string  // the server's name in findings; "" if another finding reports its end
 }
 
-// Caps reports Processes only with a server, because a target's processes are sampled ten times per second.
+// Caps sets Processes only if the volume has a server, because iotax samples the processes ten times per second.
 func (l *life) Caps() iotax.VolumeCaps {
 	c := iotax.VolumeCaps{Findings: l.findings}
 	if l.server != nil {

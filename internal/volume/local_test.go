@@ -106,7 +106,8 @@ func TestDir(t *testing.T) {
 	}
 }
 
-// Detach does not remove a file system that is mounted in the directory, even if its path contains a blank.
+// Detach does not remove the files of a file system that is mounted in the directory, even if its path contains a
+// blank.
 func TestDirWithMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount a tmpfs")
@@ -320,7 +321,7 @@ func TestDirOnNetwork(t *testing.T) {
 
 func TestNetworked(t *testing.T) {
 	for kind, want := range map[string]bool{
-		"ext4": false, "xfs": false, "tmpfs": false, "overlay": false, "virtiofs": false, "fuse": false, "fuseblk": false, // fuse and fuseblk have a device, as for NTFS
+		"ext4": false, "xfs": false, "tmpfs": false, "overlay": false, "virtiofs": false, "fuse": false, "fuseblk": false, // fuse and fuseblk without a subtype can be on a block device, as with NTFS
 		"fuse.fuse-overlayfs": false, "fuse.mergerfs": false, "fuse.bindfs": false, "fuse.gocryptfs": false, "fuse.encfs": false, "fuse.lxcfs": false, "fuse.ntfs-3g": false, "fuse.exfat": false, "fuse.grpcfuse": false,
 		"nfs4": true, "cifs": true, "smb3": true, "beegfs": true, "fuse.sshfs": true, "fuse.rclone": true, "fuse.gvfsd-fuse": true, "fuse.seaweedfs": true, "fuse.moosefs": true, "fuse.curlftpfs": true,
 	} {
@@ -593,8 +594,8 @@ func (w weak) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &inProcess, Weakens: func(string, string) iotax.Durability { return w.disk }}
 }
 
-// A place is not more durable than its machine's disk, and on macOS not more than the drive's cache. A directory on a
-// volume that iotax attached is only limited by that volume.
+// A place is not more durable than its machine's disk, and on macOS not more durable than the drive's cache. Only the
+// volume limits the durability of a directory on a volume that iotax attached.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
 	on := elsewhere{here}

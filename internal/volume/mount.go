@@ -49,7 +49,7 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 		return none{}, err
 	}
 	if x.Type == "9p" {
-		_, _ = agent.Exec(ctx, "modprobe", "-q", "9pnet_virtio") // fails if it is built in
+		_, _ = agent.Exec(ctx, "modprobe", "-q", "9pnet_virtio") // may fail if the driver is built in
 	}
 	args := []string{"mount", "-t", x.Type}
 	if x.Options != "" {
@@ -72,8 +72,9 @@ func mountHere(ctx context.Context, x mounting) (none, error) {
 	return none{}, e
 }
 
-// unmountHere unmounts x and removes the mount point. It leaves a mount of another source. If the mount stays busy,
-// for example because a killed program has not exited or a writeback hangs, it unmounts lazily and returns the reason.
+// unmountHere unmounts x and removes the mount point. It does not unmount a mount with another source. If the mount
+// stays busy, for example because a killed program has not exited or a writeback hangs, it unmounts lazily and returns
+// the reason.
 func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	for try := 0; ; try++ {
 		on, err := mountOn(x.Point)
@@ -154,7 +155,7 @@ var forceUnmount = agent.New("volume.force unmount", func(ctx context.Context, p
 	return none{}, err
 })
 
-// readMount returns the mount at a mount point, or zero if there is no mount.
+// readMount returns the mount at a mount point, or the zero value if nothing is mounted there.
 var readMount = agent.New("volume.read mount", func(_ context.Context, point string) (mounting, error) {
 	m, err := mountOn(point)
 	return mounting{Type: m.Type, Source: m.Source, Point: m.Point}, err

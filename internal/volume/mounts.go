@@ -8,8 +8,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// ownDurability returns the durability of path on m's own storage. It is the weakest of those of the file system (zero
-// if unknown), of the operating system (a name as in uname), and of m's disk.
+// ownDurability returns the durability of path on m's own storage. It is the weakest durability of fs (zero if
+// unknown), of the operating system `system` (named as in uname), and of m's disk.
 func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
 	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
 	if weakens := m.Caps().Weakens; weakens != nil && !networked(fs) {
@@ -39,7 +39,7 @@ func lastingInodes(m probe.Mount) bool {
 }
 
 // networked reports whether another machine serves the file system. A FUSE type (fuse.KIND) that is not in localFUSE
-// counts as networked, because most new ones are. FUSE without a type (fuse, fuseblk) does not.
+// counts as networked, because most new FUSE file systems are. FUSE without a type (fuse, fuseblk) does not.
 func networked(m probe.Mount) bool {
 	switch m.Type {
 	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":

@@ -178,7 +178,7 @@ func (n *nbd) image(ctx context.Context, dir string, size int64) (string, error)
 // maxSocket is the longest path of a Unix socket, in bytes.
 const maxSocket = 107
 
-// export starts the server and returns its address for m.
+// export starts the server and returns the place of the export for m.
 func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (iotax.Place, error) {
 	s, op := n.spec, "export over NBD"
 	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{"nbd": s.Server, "nbd.cache": s.Cache, "nbd.format": s.Format}}

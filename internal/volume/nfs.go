@@ -22,8 +22,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// NFSSpec is `nfs: {…}`: an export that the kernel of the machine mounts. It is a directory of this host, served by a user-space NFS
-// server on the loopback interface, or one of an existing server.
+// NFSSpec is `nfs: {…}`: an export that the kernel of the machine mounts. The export is a directory of this host,
+// served by a user-space NFS server on the loopback interface, or belongs to an existing server.
 type NFSSpec struct {
 	Version  string `yaml:"version" doc:"NFS version" enum:"4.0,4.1,4.2"`
 	Options  string `yaml:"options" doc:"mount options to add, as in rsize=65536,nconnect=4"`
@@ -39,7 +39,7 @@ func (s *NFSSpec) Traits() plan.Traits {
 	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
 }
 
-// SetScalar takes the version or the export alone: `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
+// SetScalar sets only the version or the export: `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
 func (s *NFSSpec) SetScalar(v string) error {
 	u, isURL := strings.CutPrefix(v, "nfs://")
 	switch {
@@ -70,10 +70,11 @@ func (s *NFSSpec) host() (host, export string) {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), path.Clean("/" + export)
 }
 
-// ours are the mount options that iotax sets.
+// oursNFS lists the mount options that iotax sets itself.
 var oursNFS = []string{"vers", "nfsvers", "minorversion", "port", "addr", "clientaddr", "proto"}
 
-// Validate refuses options that iotax sets itself.
+// Validate returns an error for invalid mount options, for options that iotax sets itself, and for an invalid port or
+// server.
 func (s *NFSSpec) Validate() error {
 	var errs []error
 	for o := range strings.SplitSeq(s.Options, ",") {
@@ -99,8 +100,9 @@ func (s *NFSSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// options returns the mount options. Unless the plan sets hard or soft, I/O fails with ETIMEDOUT after three times 30 s if the server
-// dies, so that the trial fails with the reason. With hard, the default of mount, every process that uses the mount would hang.
+// options returns the mount options. By default, I/O fails with ETIMEDOUT if the server does not answer for three times
+// 30 s, and the trial fails with that reason. With hard, the default of mount, every process that uses the mount would
+// hang. The plan can set hard or soft.
 func (s *NFSSpec) options(host, client string, port int) string {
 	proto := "tcp"
 	if strings.Contains(host, ":") {
@@ -116,7 +118,8 @@ func (s *NFSSpec) options(host, client string, port int) string {
 	return o
 }
 
-// ganeshaConf returns the configuration: NFSv4 on the loopback interface and one export. It has no grace period, since no client of an
+// ganeshaConf is the configuration of NFS-Ganesha: NFSv4 on the loopback interface and one export. Its verbs are the
+// port, the recovery directory and the exported directory. It disables the grace period, because no client of an
 // earlier boot can reclaim locks.
 const ganeshaConf = `NFS_CORE_PARAM { NFS_Port = %d; Bind_addr = 127.0.0.1; Protocols = 4; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; }
 NFSV4 { Graceless = true; Minor_Versions = 0,1,2; RecoveryBackend = fs; RecoveryRoot = "%s"; Only_Numeric_Owners = true; }
@@ -125,7 +128,7 @@ EXPORT { Export_Id = 1; Path = "%s"; Pseudo = /iotax; Access_Type = RW; Squash =
 LOG { Default_Log_Level = EVENT; }
 `
 
-// nfsExport is the path of the export.
+// nfsExport is the pseudo path of the export in ganeshaConf.
 const nfsExport = "/iotax"
 
 type nfs struct {
@@ -136,7 +139,7 @@ type nfs struct {
 	version string
 }
 
-// prepareNFS makes the directory and starts the server, if the spec names no existing one.
+// prepareNFS makes the directory and starts the server, unless the spec names an existing server.
 func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err error) {
 	n := &nfs{life: life{env: e}, spec: *sp}
 	if sp.Server != "" {
@@ -156,7 +159,7 @@ func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err er
 	return n, nil
 }
 
-// serveDir makes a directory for a volume on its target.
+// serveDir makes a directory for a volume on the target `of`, and pushes its removal to made.
 func serveDir(op string, e Env, of string, made *undo) (string, error) {
 	dir, err := serveFrom(op, e, of)
 	if err != nil {
@@ -166,13 +169,14 @@ func serveDir(op string, e Env, of string, made *undo) (string, error) {
 	return path, newHostDir(made, op, path, 0o700)
 }
 
-// workDir makes a directory for configuration, logs and sockets, not on the measured target if the run has another place.
+// workDir makes a directory for configuration, logs and sockets. The directory is on the measured target only if the
+// run has no work directory.
 func workDir(e Env, what string, made *undo) (string, error) {
 	dir := filepath.ToSlash(filepath.Join(cmp.Or(e.WorkDir, e.Of.Path), what+"-"+e.ID))
 	return dir, newHostDir(made, "make", dir, 0o700)
 }
 
-// serve starts the server and waits until it serves.
+// serve starts the server and waits until it accepts requests.
 func (n *nfs) serve(ctx context.Context) error {
 	e := n.env
 	fail := func(err error, hint string) error {
@@ -236,7 +240,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// serving limits the start of the server on a busy host.
+// serving limits the start of the server. It allows for a busy host.
 const serving = time.Minute
 
 func (n *nfs) serveAt(ctx context.Context, dir string) error {
@@ -245,7 +249,7 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	if err := errors.Join(os.RemoveAll(dir+"/log"), os.RemoveAll(dir+"/pid"), os.WriteFile(dir+"/conf", []byte(conf), 0o600)); err != nil {
 		return err
 	}
-	// The server reports a port in use only after seconds.
+	// Check the port here, because the server takes seconds to report that a port is in use.
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
 	if err != nil {
 		return &portTaken{n.port, err}
@@ -274,12 +278,13 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	return nil
 }
 
-// grave matches the lines of a log with the reason of the end.
+// grave matches the lines of the server's log that contain the reason for its end.
 var grave = regexp.MustCompile(`:(CRIT|MAJ|FATAL) :`)
 
-// refused adds the server's log to the error of its start.
+// refused adds the last severe lines of the server's log to err, the error of its start. It returns a *portTaken if
+// another process uses the port.
 func (n *nfs) refused(dir string, err error) error {
-	log, _ := os.ReadFile(dir + "/log") // there may be none yet
+	log, _ := os.ReadFile(dir + "/log") // the log may not exist yet
 	var lines []string
 	for line := range strings.Lines(string(log)) {
 		if grave.MatchString(line) && !strings.Contains(line, "DBUS") {
@@ -310,8 +315,8 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			return none, &iotax.Error{Op: "mount nfs", On: fmt.Sprintf("%s on %v", point, m), Err: errors.New("this host's loopback interface cannot be reached from there"),
 				Hint: "mount a file system there yourself, and name it with dir:"}
 		}
-		// The server calls back to the client's address for delegations of NFS 4.0. This server grants none, and it could not reach a
-		// client behind QEMU's user network.
+		// An NFS 4.0 server calls back to clientaddr for delegations. This server grants no delegations, and could not
+		// reach a client behind QEMU's user network.
 		host, client = address, "0.0.0.0"
 	}
 	source := host + ":" + nfsExport
@@ -324,7 +329,8 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	}
 	n.attached.push(func(ctx context.Context) error {
 		if !n.server.alive() {
-			// Every access to the mount waits for a server that does not answer. If this fails, the next step handles the rest.
+			// Every access to the mount would wait for the dead server. If this unmount fails, the next step unmounts
+			// lazily.
 			_, _ = on(ctx, quick, forceUnmount.AsRoot, m, point)
 		}
 		return nil
@@ -344,7 +350,7 @@ func (n *nfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 	return p, nil
 }
 
-// point is the mount point on m.
+// point returns the mount point on m.
 func (n *nfs) point(m iotax.Machine) string {
 	if iotax.IsLocal(m) && n.env.WorkDir != "" {
 		return filepath.ToSlash(filepath.Join(n.env.WorkDir, "mnt-"+n.env.ID))
@@ -352,10 +358,10 @@ func (n *nfs) point(m iotax.Machine) string {
 	return "/mnt/iotax-" + n.env.ID
 }
 
-// A line is a connection that was made to a server: the addresses of both ends.
+// A line contains the IP addresses of both ends of a connection to a server.
 type line struct{ Server, Client string }
 
-// reach connects to an address, host:port, and closes the connection.
+// reach connects to an address (host:port), closes the connection, and returns the addresses of both ends.
 var reach = agent.New("volume.reach", func(ctx context.Context, address string) (line, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", address)
@@ -368,7 +374,7 @@ var reach = agent.New("volume.reach", func(ctx context.Context, address string) 
 	return line{server, client}, errors.Join(err, lerr)
 })
 
-// nfsPort is the port of NFS.
+// nfsPort is the default TCP port of NFS.
 const nfsPort = 2049
 
 // attachExisting mounts the export of an existing server on m.

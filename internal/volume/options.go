@@ -11,7 +11,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A diskOption is a key of a disk that is passed to QEMU or qemu-img unchanged.
+// A diskOption is a key of DiskSpec whose value is passed to QEMU or qemu-img unchanged.
 type diskOption struct {
 	key   string
 	value string            // "" leaves out the option
@@ -89,7 +89,7 @@ var (
 	oursDevice = []string{"driver", "id", "drive", "bus", "serial", "iothread", "num-queues", "num_queues", "max_ioqpairs", "queue-size", "virtqueue_size", "config-wce", "write-cache"}
 )
 
-// checkOptions refuses options that exclude each other, or that the disk does not support.
+// checkOptions calls refuse for options that exclude each other, or that the disk does not support.
 func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	for _, o := range s.options() {
 		switch {
@@ -147,5 +147,5 @@ func (s *DiskSpec) checkOptions(refuse func(field, msg, hint string)) {
 	}
 }
 
-// leastSize holds the minimum size of a disk for each file system that has one.
+// leastSize contains the smallest size of a disk for each file system that requires one.
 var leastSize = map[string]plan.Size{"xfs": 300 << 20, "btrfs": 128 << 20}

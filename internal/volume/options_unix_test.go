@@ -23,7 +23,7 @@ func TestDiskOptions(t *testing.T) {
 	const need = 16 << 20
 	of := hostDir(t)
 	one := func(s *DiskSpec) { s.NumQueues = 1 }
-	// Paths in /sys of the disk.
+	// These commands read the attributes of the disk in /sys.
 	queues, requests := "ls $d/mq | wc -l", "cat $d/mq/0/nr_tags"
 	cases := []struct {
 		name string
@@ -132,7 +132,7 @@ func TestShareOptions(t *testing.T) {
 	v, err := prepare(t, "share", shareSpec(func(s *ShareSpec) {
 		s.ThreadPoolSize, s.Writeback, s.AllowDirectIO, s.ReaddirPlus, s.AnnounceSubmounts = 2, true, true, "off", "on"
 		s.Args = []string{"--rlimit-nofile=4096"}
-		if version, err := exec.Command("virtiofsd", "--version").Output(); err == nil && strings.HasPrefix(string(version), "virtiofsd 1.") { // the one in Rust
+		if version, err := exec.Command("virtiofsd", "--version").Output(); err == nil && strings.HasPrefix(string(version), "virtiofsd 1.") { // the Rust implementation
 			s.Cache, s.InodeFileHandles, s.Args = "metadata", "mandatory", append(s.Args, "--modcaps=+dac_read_search")
 			want = append(want, "--cache metadata ", "--inode-file-handles=mandatory ")
 		}

@@ -9,7 +9,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// OwnSpec is `own: {}`: the storage inside the image of a guest without a shell. iotax makes nothing.
+// OwnSpec is `own: {}`: the storage inside the image of a guest without a shell. iotax adds no storage.
 type OwnSpec struct{ plan.Plain }
 
 type own struct{}

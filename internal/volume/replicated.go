@@ -13,9 +13,9 @@ import (
 	"iotax/internal/agent"
 )
 
-// A replicated is a file system with a copy of every block on several machines: each has an image that it exports over
-// NBD. QEMU's block driver quorum writes all copies and reads one. The file system is mounted on the store's machine.
-// A write returns when all machines have it, so each copy uses part of the link's bandwidth.
+// A replicated is a file system with a copy of every block on several machines. Each machine exports an image over NBD.
+// QEMU's block driver quorum writes to all copies and reads from one. The file system is mounted on the store's
+// machine. A write returns when all machines have it, so each copy uses part of the link's bandwidth.
 type replicated struct {
 	life  // its server is qemu-storage-daemon
 	parts []*nbd

@@ -12,7 +12,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// sealed holds the read-only file systems. The host makes their images from the files that the workloads read.
+// sealed maps each read-only file system to the tool that makes its image on the host, from the files that the
+// workloads read.
 //
 // The large files are incompressible. mksquashfs would spend most of its time on trying to compress them, and then
 // store them unchanged.
@@ -28,8 +29,8 @@ var sealed = map[string]struct {
 	}},
 }
 
-// fillFiles writes the files of a read-only file system into dir. Files that are not copies contain incompressible
-// data.
+// fillFiles writes the files of a read-only file system into dir. A file with a Tree is a copy of that tree. The other
+// files contain incompressible data.
 func fillFiles(ctx context.Context, dir string, files []iotax.File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

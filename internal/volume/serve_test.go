@@ -28,7 +28,7 @@ type lossy struct {
 
 var errLost = errors.New("connection lost")
 
-// Caps returns capabilities with a new session for each call.
+// Caps returns capabilities with an agent link that starts a new session for each call.
 func (l *lossy) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &agent.Link{Start: l.start}}
 }

@@ -262,7 +262,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	begun := time.Now()
-	go func() { // wait until fio writes: before it opens its file, it would make the missing directory outside the mount
+	go func() { // wait until fio writes: if the server ended before fio opens its file, fio would make the missing directory outside the mount
 		for !writtenSince(of.Path, begun) && ctx.Err() == nil {
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -352,7 +352,7 @@ func TestNFSWords(t *testing.T) {
 	}
 }
 
-// existingServer starts a server with three exports, as if it was on another machine: /rw, /ro, and /squash, which
+// existingServer starts a server with three exports, as if it were on another machine: /rw, /ro, and /squash, which
 // maps root to another user.
 func existingServer(t *testing.T) (dir string, port int) {
 	dir, work := t.TempDir(), t.TempDir()

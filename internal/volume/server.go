@@ -49,7 +49,8 @@ func startServer(ctx context.Context, host iotax.Machine, at string, env []strin
 	}
 }
 
-// newServer returns a server and calls run in a goroutine. The server lasts until run returns.
+// newServer calls run in a goroutine and returns the server, which is alive until run returns. stop cancels run's
+// context.
 func newServer(ctx context.Context, host iotax.Machine, name string, run func(context.Context) error) *server {
 	s := &server{name: path.Base(name), host: host, done: make(chan struct{})}
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))

@@ -45,10 +45,10 @@ func (s *ShareSpec) Traits() plan.Traits {
 	return can
 }
 
-// SetScalar takes the type alone: `share: 9p`.
+// SetScalar sets only the type: `share: 9p`.
 func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Validate refuses values of another type, and sets the defaults, which depend on the type.
+// Validate returns an error for options of the other type, and sets the defaults, which depend on the type.
 func (s *ShareSpec) Validate() error {
 	switch s.Type {
 	case "virtiofs":
@@ -74,8 +74,8 @@ func (s *ShareSpec) Validate() error {
 			s.Security = "mapped-xattr"
 		}
 		if s.MSize == 0 {
-			// The kernel's own default (8 KiB, from 5.15 on 128 KiB) costs most of the bandwidth; the
-			// virtio transport carries up to 125 pages.
+			// The kernel's default (8 KiB; 128 KiB since Linux 5.15) loses most of the bandwidth. The virtio transport
+			// carries at most 125 pages.
 			s.MSize = 512000
 		}
 		var size error
@@ -101,7 +101,7 @@ func (s *ShareSpec) Validate() error {
 	return nil
 }
 
-// options returns the options of virtiofsd that are set, by the names of package qemu.
+// options returns the options of virtiofsd that are set, by the names that package qemu uses.
 func (s *ShareSpec) options() map[string]string {
 	all := map[string]string{
 		"thread-pool-size": number(s.ThreadPoolSize), "writeback": onIf(s.Writeback), "allow-direct-io": onIf(s.AllowDirectIO),
@@ -127,7 +127,8 @@ func prepareShare(ctx context.Context, sp *ShareSpec, e Env) (_ iotax.Volume, er
 	return s, nil
 }
 
-// window is the size of the part of a file system that a guest with DAX maps. No released QEMU has it, but QEMUs of some vendors do.
+// window is the size of the DAX window in bytes. No upstream release of QEMU supports DAX for virtiofs, but some
+// vendors' versions do.
 const window = 4 << 30
 
 func (s *share) Caps() iotax.VolumeCaps {
@@ -151,7 +152,7 @@ func (s *share) options() string {
 	}
 	o := "trans=virtio,version=9p2000.L,msize=" + strconv.FormatInt(int64(s.spec.MSize), 10)
 	if s.spec.Cache != "none" {
-		o += ",cache=" + s.spec.Cache // "none" is the kernel's default; older ones refuse the word
+		o += ",cache=" + s.spec.Cache // none is the kernel's default, and older kernels refuse cache=none
 	}
 	return o
 }

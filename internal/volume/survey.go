@@ -28,7 +28,7 @@ type dirQuery struct {
 	Trust bool // refuse a directory that another user could replace
 }
 
-// A survey describes a directory. Making it changes nothing.
+// A survey describes a directory. Taking a survey does not change the directory.
 type survey struct {
 	Real       string   // real path of the deepest existing level
 	Missing    []string // paths of the missing levels, outermost first
@@ -102,8 +102,8 @@ func surveyHere(ctx context.Context, q dirQuery) (survey, error) {
 	return s, nil
 }
 
-// homes returns the real home directories of this user and of the people in passwd. It does not enter other users'
-// directories, because that could mount them on systems with automounted homes.
+// homes returns the real home directories of this user and of the users in passwd. It does not open other users'
+// directories, because that would mount them on systems with automounted homes.
 func homes(passwd string) (all []string) {
 	add := func(dir string) {
 		if dir = path.Clean(filepath.ToSlash(dir)); dir != "/" && dir != "." && dir != "/nonexistent" {
@@ -164,7 +164,7 @@ func (s survey) isHome() bool {
 	return slices.Contains(roots, s.Real) || slices.Contains(roots, up) && up != "/root" || slices.Contains(s.Homes, s.Real)
 }
 
-// enough returns an error with a hint if need bytes do not fit.
+// enough returns an error with a hint if need bytes and the reserve do not fit.
 func (s survey) enough(op, on string, need int64) error {
 	reserve := iotax.Reserve(s.Size)
 	switch {
@@ -193,7 +193,7 @@ func hereMounts() ([]probe.Mount, error) {
 	return probe.ParseMounts(string(text)), err
 }
 
-// mountOn returns the last mount at a mount point, or zero if there is none.
+// mountOn returns the last mount at a mount point, or the zero value if nothing is mounted there.
 func mountOn(point string) (found probe.Mount, err error) {
 	all, err := hereMounts()
 	for _, m := range all {

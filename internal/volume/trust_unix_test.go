@@ -35,14 +35,14 @@ func usersDir(t *testing.T) string {
 	return dir
 }
 
-// A meddler is this host as another machine. On it, another user calls `do` after n calls.
+// A meddler is this host as another machine. After n calls, it calls `do`, which acts as another user.
 type meddler struct {
 	elsewhere
 	n  int
 	do func()
 }
 
-// Caps returns capabilities with a new session for each call.
+// Caps returns capabilities with an agent link that starts a new session for each call.
 func (m *meddler) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &agent.Link{Start: func(ctx context.Context) (*agent.Session, error) {
 		if m.n--; m.n < 0 {
@@ -57,7 +57,7 @@ type lonely struct{ iotax.Machine }
 
 func (lonely) Caps() iotax.MachineCaps { return iotax.MachineCaps{Alone: true} }
 
-// Root makes no directory where another user could replace it.
+// Root does not make a directory where another user could replace it.
 func TestDirOfOthers(t *testing.T) {
 	dir := usersDir(t)
 	top := filepath.Dir(dir)
@@ -160,7 +160,7 @@ func TestDirGivenAway(t *testing.T) {
 	}
 }
 
-// A line break in a real path is an error. The path is not cut there.
+// A line break in a real path is an error. iotax does not truncate the path at the line break.
 func TestLineBreakInRealPath(t *testing.T) {
 	base := t.TempDir()
 	for _, name := range []string{"a\nb", "a\n"} {

@@ -1,6 +1,6 @@
 // Package volume makes the places for I/O: a directory, a block device, a disk or a share of the host for a guest.
-// Preparing one may involve two machines (an image file on one, a mount on the other). Each volume undoes its steps,
-// even after a failure.
+// Preparing a volume may involve two machines (an image file on one, a mount on the other). Each volume undoes its
+// steps, even after a failure.
 package volume
 
 import (
@@ -45,7 +45,7 @@ func Kinds() []Kind {
 	}
 }
 
-// kind returns a kind of volume whose spec is an S. It works on the kinds of machines in `on`, or on all if `on` is
+// kind returns a kind of volume whose spec has type S. It works on the kinds of machines in `on`, or on all if `on` is
 // empty. A plan starts from a copy of defaults.
 func kind[S any, P interface {
 	*S
