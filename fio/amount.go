@@ -11,12 +11,13 @@ type amount struct {
 	scale    float64 // factor of the printed unit
 	power    int     // exponent of the unit: 2 for mega
 	decimals int
-	whole    bool // it has decimals, and all of them are 0
-	old      bool // before fio 2.17: K is 1024 and is not called Ki
+	whole    bool // decimals were printed, and all of them are 0
+	old      bool // printed by fio before 2.17, where K means 1024
 }
 
-// sizeOf reads bytes or bits. In output before 2.17 (old), units are powers of 1024 without an i. Those versions
-// also omit T from their list of units, so they print 1024 GB as 1 PB.
+// sizeOf parses a number of bytes or bits, and converts it to bytes. If old is set, the text is from fio before 2.17.
+// Its units are powers of 1024 without an i. Those versions also omit T from their list of units, so they print 1024
+// GB as 1 PB.
 func sizeOf(s string, old bool) amount {
 	s = strings.TrimSpace(s)
 	end := len(s) - len(strings.TrimLeft(s, decimals+"."))
@@ -54,8 +55,8 @@ func sizeOf(s string, old bool) amount {
 // amountOf reads a plain number: "8910", "37.6k".
 func amountOf(s string) amount { return sizeOf(s, false) }
 
-// margin returns the largest rounding error. wild means that the decimals are meaningless. Until 3.25, fio may also
-// print ".0" for values close to the next unit.
+// margin returns the maximum rounding error in base units. wild means that the decimals are meaningless. Decimals of
+// 0 are not trusted either: until 3.25, fio could print 34.96 as 34.0.
 func (a amount) margin(wild bool) float64 {
 	if a.decimals > 0 && (wild || a.whole) {
 		return a.scale
@@ -69,13 +70,15 @@ func (a amount) margin(wild bool) float64 {
 // decimal returns the value with the units read as powers of 1000.
 func (a amount) decimal() float64 { return a.value * math.Pow(1000.0/1024, float64(a.power)) }
 
-// field returns the text between key and the next comma. key must be at the start of a word.
+// field returns the text between key and the next comma, or "" if s does not contain key. key must be at the start of
+// a word.
 func field(s, key string) string {
 	v, _, _ := strings.Cut(after(s, key), ",")
 	return strings.TrimSpace(v)
 }
 
-// after returns the text after key. key must be at the start of a word.
+// after returns the text after key, or "" if s does not contain key. key must be at the start of a word, unless it
+// begins with a colon.
 func after(s, key string) string {
 	for from := 0; ; {
 		i := strings.Index(s[from:], key)

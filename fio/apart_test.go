@@ -15,8 +15,8 @@ func row(name string, pid, second, ios int) string {
 		name, pid, second, 4*ios, ios, ios)
 }
 
-// terseRow returns a terse line with one direction. share is its share of the group's bandwidth in percent, and
-// most is its maximum latency.
+// terseRow returns a terse line with one direction. share is the direction's share of the group's bandwidth in
+// percent, and most is its maximum latency in µs.
 func terseRow(kib, ms int, share, most float64) string {
 	d := fmt.Sprintf(";%d;%d;%d;%d;0;0;0.000000;0.000000;10;%v;100.250000;20.000000", kib, kib*1000/ms, kib*250/ms, ms, most) + strings.Repeat(";0%=0", 20) +
 		fmt.Sprintf(";10;%v;103.750000;21.000000;1;2;%f%%;1.500000;0.500000", most, share)
@@ -24,8 +24,8 @@ func terseRow(kib, ms int, share, most float64) string {
 	return terseSample(3, d, none) + "\n"
 }
 
-// No result must get lost. A result that may be a later report of the same process or come from a different process
-// is a separate result.
+// Read must not lose a result. If a result may be from the same process or from another one, Read returns it
+// separately.
 func TestSeveralOfOne(t *testing.T) {
 	const head = "a: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64\nfio-2.1.11\nStarting 1 process\n"
 	doc := func(at, ms, ios int) string {

@@ -16,12 +16,12 @@ type form struct {
 	Time    bool     // a number is a duration
 	Seconds bool     // a number without a unit is in seconds
 	Pow2    bool     // the number must be a power of two
-	Any     bool     // a function in fio parses it, and no words are listed
+	Any     bool     // a function in fio parses the value, and fio lists no words for it
 	Length  int      // maximum number of list elements or string characters
 	Values  []string // words that a build of 3.33 or later accepts
 }
 
-// form returns the form of the option, and whether the tables contain it.
+// form returns the form of the option. ok is false if the tables do not contain a form.
 func (o Option) form() (form, bool) {
 	key := o.Name
 	if o.Engine != "" {
@@ -31,7 +31,7 @@ func (o Option) form() (form, bool) {
 	return f, ok
 }
 
-// engineFile returns the file in fio's engines/ that defines the options of the engine.
+// engineFile returns the name, without .c, of the file in fio's engines/ that defines the engine's options.
 func engineFile(engine string) string {
 	file, ok := tables().Engines[engine]
 	switch {
@@ -57,8 +57,8 @@ func Engines() []string {
 	return all
 }
 
-// EngineName returns the canonical name of an engine: libaio for aio and linuxaio. The name of an external engine
-// is its file.
+// EngineName returns the canonical name of an engine: libaio for its aliases aio and linuxaio. It returns all other
+// values of ioengine unchanged.
 func EngineName(value string) string {
 	if strings.HasPrefix(value, "linuxaio") || strings.HasPrefix(value, "aio") {
 		return "libaio"
@@ -76,12 +76,12 @@ var synchronous = []string{
 	"gfapi", "libhdfs", "libcufile", "libhipfile", "libzbc", "libiscsi", "exec", "dircreate", "dirstat", "dirdelete",
 }
 
-// ExternalEngine reports whether the value of ioengine names a file.
+// ExternalEngine reports whether the value of ioengine is the file of an external engine.
 func ExternalEngine(value string) bool {
 	return strings.HasPrefix(value, "external:") || strings.ContainsAny(value, "/") || strings.HasSuffix(value, ".so")
 }
 
-// EngineOption returns the option of an engine with this name or alias.
+// EngineOption returns the option that belongs to engine and has this name or alias.
 func EngineOption(engine, name string) (Option, bool) {
 	file, t := engineFile(engine), tables()
 	for _, o := range slices.Concat(t.Options, t.Elsewhere) {
@@ -90,7 +90,8 @@ func EngineOption(engine, name string) (Option, bool) {
 			return o, true
 		}
 	}
-	// Another engine in the build may have an option with the same name.
+	// The engine may be missing from Debian's build. t.Elsewhere omits its option if the build has an option with the
+	// same name.
 	built, _ := LookupOption("ioengine")
 	if _, ok := t.Forms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
 		return Option{Name: name, Engine: engine, Since: t.Since[name]}, true
@@ -112,16 +113,17 @@ func refused(format string, args ...any) error {
 	return &RefusedError{Msg: fmt.Sprintf(format, args...)}
 }
 
-// Check returns a *RefusedError if fio 3.33 rejects the value. It follows the rules of fio's parser
-// (__handle_option in parse.c): fio accepts a list if it accepts one of its elements. The caller must have replaced
-// all variables. bare means that the option has no value.
+// Check returns a *RefusedError if fio 3.33 rejects the value. It follows the rules of fio's parser (__handle_option
+// in parse.c): fio accepts a list if one of its elements is valid. The caller must have replaced all variables. bare
+// means that the option has no value. kbBase is the kb_base in effect, 1000 or 1024. Check accepts every value of an
+// unknown option.
 func (o Option) Check(value string, bare bool, kbBase int) error {
 	f, ok := o.form()
 	if !ok {
 		return nil
 	}
 	if bare {
-		log := strings.HasPrefix(o.Name, "write_") // fio crashes if another option of this form has no value
+		log := strings.HasPrefix(o.Name, "write_") // fio crashes if any other option of this form has no value
 		if f.Kind == "STR_SET" || f.Kind == "STR" && f.Any && log {
 			return nil
 		}
@@ -207,7 +209,7 @@ func (o Option) part(f form, s string, n, kbBase int) error {
 	return nil
 }
 
-// word checks a value that starts with a listed word.
+// word checks the value of an option that takes one of a list of words.
 func (o Option) word(f form, s string, kbBase int) error {
 	if len(o.Values) == 0 && len(f.Values) == 0 {
 		if f.Any {
@@ -237,7 +239,7 @@ func (o Option) word(f form, s string, kbBase int) error {
 	return &RefusedError{Msg: "it takes " + oneOf(want), Want: want}
 }
 
-// fewWords is the maximum number of words in an error message.
+// fewWords is the maximum number of accepted words that an error message lists.
 const fewWords = 12
 
 func oneOf(words []string) string {
@@ -348,7 +350,7 @@ func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	return v, false, true
 }
 
-// own repeats the checks of fio's own parse functions for options that are common in jobs.
+// own checks s like the functions in fio that parse single options. It supports only options that are common in jobs.
 func (o Option) own(s string, kbBase int) error {
 	word, rest, has := strings.Cut(s, ":")
 	word, _, _ = strings.Cut(word, ",")
@@ -388,7 +390,7 @@ func (o Option) own(s string, kbBase int) error {
 	return nil
 }
 
-// pattern matches a value of verify_pattern.
+// pattern matches a value of verify_pattern or buffer_pattern. patternPart matches one part of it.
 var (
 	patternPart = regexp.MustCompile(`"[^"]+"|'[^']+'|0[xX][0-9a-fA-F]+|\s*[-+]?[0-9]+|%o`)
 	pattern     = regexp.MustCompile("^(?:" + patternPart.String() + ")+$")
@@ -431,7 +433,7 @@ func distribution(option, word, rest string, has bool, kbBase int) error {
 	return nil
 }
 
-// eachDirection calls check for the values for reads, writes and trims.
+// eachDirection calls check for each of the comma-separated values for reads, writes and trims.
 func eachDirection(s string, check func(string) error) error {
 	for i, part := range strings.SplitN(s, ",", 3) {
 		if err := check(part); err != nil && (i == 0 || part != "") {

@@ -18,7 +18,7 @@ import (
 
 // A Command is a fio command line, as the shell and fio read it.
 type Command struct {
-	Wrapper []string // words before fio, such as sudo, without assignments
+	Wrapper []string // words before fio, such as sudo, without variable assignments
 	Program string   // "fio", "/opt/fio/fio"
 
 	Line, Column int // position of the program in the text
@@ -29,7 +29,7 @@ type Command struct {
 	Ignored  []string   // the shell's other operations: redirections, pipes
 }
 
-// Jobs returns the jobs of the command line without those in job files.
+// Jobs returns the jobs that the command line defines, without the jobs of its job files.
 func (c *Command) Jobs() []JobSpec { return jobs(c.Sections, c.names(), false) }
 
 // names returns the names of the jobs that --section selects.
@@ -44,9 +44,9 @@ func (c *Command) names() []string {
 }
 
 // ParseCommand reads a fio command line from a shell, a script or a web page. The command may be quoted, continued
-// with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does not run
-// anything. It replaces variables that the text sets. Other variables remain as ${NAME}, for Expand. Of command
-// substitutions it supports only $(nproc) and its equivalents, which become $ncpus.
+// with backslashes and redirected. It may follow a prompt, sudo and assignments. ParseCommand does not run anything.
+// It replaces variables that the text sets. Other variables remain as ${NAME}, for Expand. The only supported command
+// substitutions are $(nproc) and its equivalents. They become $ncpus.
 //
 // Errors are *JobError with the line and character in the text.
 func ParseCommand(text string) (*Command, error) {
@@ -113,7 +113,7 @@ func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
 // wrappers lists programs that run the rest of their command line on this machine.
 var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
 
-// lines is a text with the line and column of every markStep-th byte, which makes it fast to look up a place.
+// lines is a text with an index of the line and column of every markStep-th byte, for fast lookups.
 type lines struct {
 	text  string
 	marks [][2]int // line and column
@@ -131,7 +131,7 @@ func newLines(text string) *lines {
 	return l
 }
 
-// at returns the line and the character of a byte offset, both from 1.
+// at returns the line and the column of a byte offset. Both count from 1, and columns count characters.
 func (l *lines) at(offset int) (line, column int) {
 	m := offset / markStep
 	return advance(l.marks[m][0], l.marks[m][1], l.text[m*markStep:offset])
@@ -149,7 +149,7 @@ func advance(line, column int, text string) (int, int) {
 	return line, column
 }
 
-// parseShell parses a script without prompts.
+// parseShell parses a Bash script. The caller must have removed prompts.
 func parseShell(text string) (*syntax.File, *lines, error) {
 	places := newLines(text)
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
@@ -168,8 +168,8 @@ func parseShell(text string) (*syntax.File, *lines, error) {
 	return file, places, nil
 }
 
-// findCall returns the only fio call in a text: its arguments, its redirections, the assignments before it, and the
-// places in the text.
+// findCall finds the only fio call in a text. It returns the arguments of the call, the redirections and pipes, the
+// variables that the text sets before the call, and an index of positions in the text.
 func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[string]string, places *lines, err error) {
 	places = newLines(text)
 	fail := func(offset int, hint, format string, args ...any) ([]*syntax.Word, []string, map[string]string, *lines, error) {
@@ -247,7 +247,7 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	if bad != nil {
 		return nil, nil, nil, nil, bad
 	}
-	// Typographic characters are the most likely cause of any other error.
+	// Report typographic characters before other errors, because they are the most likely cause.
 	if at := typeset.FindStringIndex(text); at != nil && len(calls) > 0 {
 		hint := "write -- with the key for minus"
 		if text[at[0]:at[1]] > "\u2016" && text[at[0]:at[1]] < "\u2100" {
@@ -264,7 +264,8 @@ func findCall(text string) (args []*syntax.Word, ignored []string, assigns map[s
 	return calls[0], ignored, assigns, places, nil
 }
 
-// unprompted removes prompts. It keeps the length of the text, so that places in the text stay valid.
+// unprompted overwrites prompts with spaces, so that lines and columns stay valid. It also replaces no-break spaces
+// with spaces, and CRLF line endings with LF.
 func unprompted(text string) string {
 	text = strings.ReplaceAll(text, "\u00a0", "  ")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -418,7 +419,8 @@ func (c *Command) Empty() bool {
 		!slices.ContainsFunc(c.Options, func(o Setting) bool { return slices.Contains(runsNothing, o.Key) })
 }
 
-// maxValue limits the length of a variable in bytes. Variables could otherwise double each other to any length.
+// maxValue limits the length of a variable's value in bytes. Otherwise, a few assignments that each double the
+// previous value could use all memory.
 const maxValue = 1 << 16
 
 // assign records the variables that a statement sets.
@@ -516,8 +518,8 @@ func fields(shell *expand.Config, text *lines, args []*syntax.Word) ([]word, err
 	return out, nil
 }
 
-// valued lists the options of fio itself. arg is 'r' if a value is required, 'o' if it is optional and follows =,
-// and 'n' if there is none. short is the short form.
+// valued lists the options of fio itself. arg is 'r' if the option requires a value, 'o' if the value is optional and
+// must follow =, and 'n' if the option takes no value. short is the one-letter form.
 var valued = map[string]struct {
 	arg   byte
 	short byte

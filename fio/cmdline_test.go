@@ -138,7 +138,7 @@ func FuzzParseCommand(f *testing.F) {
 		_ = c.Jobs()
 		again, err := ParseCommand(c.String())
 		if err != nil {
-			return // a name such as --name=--x
+			return // ParseCommand rejects a name such as --x
 		}
 		if again.Program != c.Program {
 			t.Fatalf("%q: %q, then %q", text, c.Program, again.Program)

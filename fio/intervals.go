@@ -13,23 +13,22 @@ import (
 // CanReport reports whether this version of fio can print status-interval reports that Reports can read.
 func CanReport(version string) bool { return !before(version, 3, 0) }
 
-// ReportCanBlock reports whether a report can make a job fail in this version of fio with this number of jobs. A
-// report waits for an I/O of every job. Before 3.42, fio holds a lock while it waits. A job that ends needs that
-// lock, and fails with EDEADLK after five seconds.
+// ReportCanBlock reports whether a status-interval report can make a job fail in this version of fio with this number
+// of jobs. A report waits until every job completes an I/O. Before 3.42, fio holds a lock while it waits. A job that
+// ends needs that lock, and fails with EDEADLK after five seconds.
 func ReportCanBlock(version string, jobs int) bool { return jobs > 1 && before(version, 3, 42) }
 
 // Blocked reports whether fio's messages show the failure that ReportCanBlock describes.
 func Blocked(messages string) bool { return strings.Contains(messages, "stuck grabbing stat_sem") }
 
 // Reports splits the output of a fio process that uses status-interval. Each report counts from the start of the
-// measured window. last is data without the earlier reports. intervals contains the observations between
-// consecutive reports. They add up exactly to the histograms of the last report. Reports omits
-// the intervals of mixed.latency if the output also has separate directions. The first interval includes the time
-// before the first I/O. If a report waits for a stalled I/O, its interval ends late. On error, Reports returns no
-// intervals.
+// measured window. last is data without the reports before the last one. intervals contains the observations between
+// consecutive reports. The intervals add up exactly to the histograms of the last report. Reports omits the intervals
+// of mixed.latency if the output also has separate directions. The first interval includes the time before the first
+// I/O. If a report waits for a stalled I/O, its interval ends late. On error, Reports returns no intervals.
 func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 	type report struct {
-		begun, at float64 // fio starts a report at begun and writes it at `at`, after each job has completed an I/O
+		begun, at float64 // in seconds; fio starts a report at begun and writes it at `at`, after each job has completed an I/O
 		hist      []iotax.Histogram
 	}
 	var all []report
@@ -53,15 +52,16 @@ func Reports(data []byte) (last []byte, intervals []iotax.Interval, err error) {
 			r.at = r.begun
 		}
 	}
-	// Skip a report shortly before the next one, because fio always prints one at the end.
+	// Skip a report shortly before the next one. fio always prints a final report, which may follow a status report
+	// immediately.
 	for i := len(all) - 2; i >= 0; i-- {
 		if all[i+1].at-all[i].at < sliver.Seconds() {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
 	last = append(last, data[start:]...)
-	// In a trial of about one second, the final report may be the only one. In a longer trial it means that there
-	// were no status reports.
+	// In a trial of about one second, the final report may be the only one. In a longer trial, a single report means
+	// that fio printed no status reports.
 	if err != nil || len(all) == 0 || len(all) == 1 && all[0].at > 1.5 {
 		return last, nil, err
 	}

@@ -22,7 +22,8 @@ type JobFile struct {
 	Sections []*Section
 }
 
-// A Section is a job. If its name begins with "global", it contains options for the jobs after it.
+// A Section is a section of a job file. It defines a job, or options for the jobs after it if its name begins with
+// "global".
 type Section struct {
 	Name   string
 	File   string // name of the job file that it comes from, set by Command.With
@@ -49,7 +50,7 @@ type JobError struct {
 	Msg    string
 	Hint   string // "" if there is none
 
-	Accepted bool // fio continues, but interprets the line differently
+	Accepted bool // fio accepts the line, but interprets it differently
 }
 
 func (e *JobError) Error() string {

@@ -13,16 +13,16 @@ import (
 // A JobSpec is a job as fio runs it: a section of a job file, or a --name of a command line, with all inherited
 // options.
 type JobSpec struct {
-	Name    string   // of the section; as in fio, the option name= overrides it
+	Name    string   // name of the section, unless the option name= overrides it
 	Section *Section // the section that defines the job
 
 	// Settings contains the options that take effect: those of the global sections before the job, then its own. If
-	// an option is set twice, by any of its names, Settings contains only the later one, at its own position.
+	// an option is set twice, by any of its names, Settings contains only the later setting, at its own position.
 	// direct and buffered count as one option. Values are as written: see Expand.
 	Settings []Setting
 
-	// Group counts from 0. The jobs of a group start together and compete for the device. A stonewall, even an
-	// inherited one, begins a new group. A group starts after the previous one has ended.
+	// Group is the number of the job's group, from 0. The jobs of a group start together and compete for the device.
+	// A stonewall, even an inherited one, begins a new group. A group starts after the previous one has ended.
 	Group int
 }
 
@@ -32,7 +32,7 @@ type Setting struct {
 	Bare       bool // without a value, such as "time_based"
 
 	// The place in the source. File is the name of an included file, or "" for the job file itself and the command
-	// line. Line and Column count from 1, and are 0 if the setting was not written.
+	// line. Line and Column count from 1, and are 0 if the setting does not come from a text.
 	File         string
 	Line, Column int
 
@@ -77,8 +77,9 @@ func (j *JobSpec) WaitFor() string {
 // Jobs returns the jobs of the file in order. With names it returns only those jobs, like fio's --section.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
-// With returns the jobs of the command and of files, the job files that it names. Options before the first --name
-// also apply to the first file. Each later file starts with default options, after the earlier jobs have ended.
+// With returns the jobs of the command and of files, the job files that the command names. Options before the first
+// --name also apply to the first file. Each later file starts with default options, after the earlier jobs have
+// ended.
 func (c *Command) With(files []*JobFile) []JobSpec {
 	var out []JobSpec
 	sections := slices.Clone(c.Sections)
@@ -124,7 +125,7 @@ func Labels(jobs []JobSpec) []string {
 	return out
 }
 
-// pick returns the job with this label.
+// pick returns the job with this label (see Labels), or the only job if label is "".
 func pick(jobs []JobSpec, label string) (*JobSpec, error) {
 	labels := Labels(jobs)
 	switch {
@@ -162,8 +163,9 @@ func rank(key string) int {
 	return 0
 }
 
-// jobs adds the inherited options to each section. sorted selects fio's order of options instead of the written
-// order.
+// jobs returns the jobs of the sections with their inherited options. If names is not empty, it returns only the jobs
+// of sections with these names. If sorted is set, the options have the order in which fio applies them, otherwise the
+// written order.
 func jobs(sections []*Section, names []string, sorted bool) []JobSpec {
 	var out []JobSpec
 	var defaults []Setting
@@ -197,7 +199,8 @@ func (sec *Section) Settings() []Setting {
 	return out
 }
 
-// read is like Settings. base is the kb_base before the section. read also returns the kb_base after it.
+// read is like Settings, but sorts the options only if sorted is set or the section comes from a file. base is the
+// kb_base before the section. read also returns the kb_base after the section.
 func (sec *Section) read(sorted bool, base int) ([]Setting, int) {
 	own := settings(nil, sec.Lines, sec.File)
 	if sorted || sec.File != "" {
@@ -228,8 +231,8 @@ func settings(out []Setting, lines []Line, file string) []Setting {
 	return out
 }
 
-// latest keeps the last setting of each option, at its position, because its meaning may depend on earlier
-// settings.
+// latest returns the last setting of each option, at its original position. The position matters because the meaning
+// of a setting may depend on earlier settings.
 func latest(all []Setting) []Setting {
 	last := map[string]int{}
 	for i, s := range all {
@@ -244,7 +247,7 @@ func latest(all []Setting) []Setting {
 	return out
 }
 
-// variable returns the name of what an option sets. buffered sets the inverse of direct.
+// variable returns the canonical name of an option, or "direct" for buffered, which sets the inverse of direct.
 func variable(key string) string {
 	if key = Canonical(key); key == "buffered" {
 		return "direct"
@@ -260,9 +263,9 @@ func Canonical(key string) string {
 	return key
 }
 
-// Args returns the fio arguments that run the jobs, without the program. A group begins with --stonewall. The
-// engine comes first, because fio's command line accepts engine options only after it. fio does not replace
-// variables on its command line, so call Expand first.
+// Args returns the fio arguments that run the jobs, without the program. Each group after the first begins with
+// --stonewall. The engine comes first, because fio's command line accepts engine options only after it. fio does not
+// replace variables on its command line, so call Expand first.
 func Args(jobs []JobSpec) []string {
 	var args []string
 	for i, j := range jobs {
@@ -270,7 +273,7 @@ func Args(jobs []JobSpec) []string {
 		if engine, ok := j.Get("ioengine"); ok {
 			args = append(args, engine.String())
 		}
-		base := 1024 // the kb_base at each --name
+		base := 1024 // fio resets kb_base at each --name
 		for _, s := range j.Settings {
 			switch Canonical(s.Key) {
 			case "name", "ioengine", "kb_base":

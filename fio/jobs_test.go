@@ -108,8 +108,8 @@ func judge(shown string) (out []Setting) {
 	return out
 }
 
-// globalsBehind returns the number of options that fio prints after a job. For each later global section, fio
-// prints all global options up to that section.
+// globalsBehind returns the number of global options that fio prints after the options of a job. For each later
+// global section, fio prints all global options up to that section.
 func globalsBehind(f *JobFile, sec *Section) (n int) {
 	all, behind := 0, false
 	for _, s := range f.Sections {

@@ -20,7 +20,7 @@ import (
 type SyntaxError struct {
 	Offset int    // byte in the input
 	Msg    string // "unexpected end of input"
-	Read   string // text that was read before the error
+	Read   string // summary of the part before the error: "fio-3.33, 1 job"
 }
 
 func (e *SyntaxError) Error() string {
@@ -35,8 +35,8 @@ func (e *SyntaxError) Error() string {
 var ErrNoResult = errors.New("no JSON result of fio")
 
 // Parse reads fio's JSON or json+ output. It stores text around the document in Notes. If the input has several
-// documents, Parse returns the last one, because status-interval writes cumulative ones. If the last document is
-// truncated, Parse returns the part that it could read together with a *SyntaxError.
+// documents, Parse returns the last one, because the documents of status-interval are cumulative. If the last
+// document is truncated, Parse returns the part that it could read together with a *SyntaxError.
 func Parse(data []byte) (*Result, error) {
 	var last *Result
 	var lastErr error
@@ -247,7 +247,7 @@ func (d *decoder) each(open, end byte, f func() error) error {
 	}
 }
 
-// str reads a string and returns it with escapes.
+// str reads a string and returns it without decoding its escapes.
 func (d *decoder) str() ([]byte, error) {
 	if err := d.expect('"'); err != nil {
 		return nil, err
@@ -314,7 +314,8 @@ func (d *decoder) word() ([]byte, error) {
 	return d.data[start:d.pos], nil
 }
 
-// float reads a number. It returns 0 for nan and inf, which fio prints if there are no samples.
+// float reads a number. It returns 0 for nan and inf, which fio prints if there are no samples, and for objects and
+// arrays.
 func (d *decoder) float() (float64, error) {
 	c, err := d.next()
 	if err != nil {
@@ -455,7 +456,7 @@ func (d *decoder) value(to any) (err error) {
 	return err
 }
 
-// elements returns a function that reads an array of objects with f. It skips other values.
+// elements returns a function that reads an array of objects with f. The function skips other values.
 func (d *decoder) elements(f func() error) func() error {
 	return func() error {
 		if ok, err := d.is('['); !ok {
@@ -528,7 +529,8 @@ func (d *decoder) document(r *Result) error {
 	return err
 }
 
-// finish decodes values that depend on the version, because the version may come last in the document.
+// finish decodes values that depend on the fio version. It runs after the other values are read, because the version
+// may come last in the document.
 func (r *Result) finish() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -593,7 +595,7 @@ func (j *Job) joint(all map[string]string) {
 }
 
 // decodeBins converts the values of bins to nanoseconds. Up to 2.19, fio wrote an index into its table of
-// microseconds. Up to 2.21, it wrote microseconds. Since then, it writes nanoseconds.
+// microseconds. In 2.20 and 2.21, it wrote microseconds. Later versions write nanoseconds.
 func decodeBins(bins []Bin, version string) []Bin {
 	if len(bins) == 0 {
 		return nil

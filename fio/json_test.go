@@ -214,7 +214,7 @@ func TestUnifiedReporting(t *testing.T) {
 	}
 }
 
-// A real server and client: the rows of the clients count, but not the row with their sum.
+// With a real server and client, the result contains the rows of the clients, but not the row with their sum.
 func TestClientServer(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	server := exec.Command("fio", "--server=sock:"+sock)
@@ -390,7 +390,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// Several rows and one grouped row of the same jobs have the same values. Synthetic.
+// Several rows and one grouped row of the same jobs have the same values. The documents are synthetic.
 func TestGroupingMakesNoDifference(t *testing.T) {
 	lat := func(mean, sd float64, n int, bins string) string {
 		return fmt.Sprintf(`"lat_ns" : {"min" : 100, "max" : 900, "mean" : %v, "stddev" : %v, "N" : %d, "bins" : {%s}}`, mean, sd, n, bins)

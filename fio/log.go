@@ -173,7 +173,8 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 }
 
 // gap interprets a sample that comes more than a step after the previous one, which was at `last`. It returns the
-// part of that time in which the I/O was done, and its rate.
+// time range in which the sample's I/O was done, and the rate in that range. level is the highest rate before the
+// sample.
 //
 // fio writes no line for a step without I/O. The next line comes a whole number of steps later and has the rate of
 // its own step. The time before that step was idle. If fio itself was stopped (by a signal or a frozen cgroup), it
@@ -184,7 +185,7 @@ func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // steps; the timing precision of fio's lines
 		late   = 1.5  // steps
-		rise   = 1.2  // maximum ratio of the rate in the first step to the level before
+		rise   = 1.2  // maximum ratio of the rate in the first step to level
 	)
 	steps := (s.Seconds - last) / step
 	done := s.Value * steps // steps of I/O at this rate
@@ -200,7 +201,7 @@ func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 }
 
 // maximumAt reports whether a maximum follows each value. In that case, the third number of some line is not a
-// direction, and the fourth number of every line is.
+// direction, and the fourth number of every line is a direction.
 func maximumAt(data []byte) bool {
 	found := false
 	for line := range bytes.Lines(data[:min(len(data), 1<<20)]) {
@@ -247,9 +248,9 @@ func fromStart(samples []Sample) {
 }
 
 // ParseHistogramLog reads a log from write_hist_log and sums it by direction. A line contains time (ms), direction,
-// block size, and the counts since the previous line. It has 1856 bins in nanoseconds since fio 3.0, or 1216 in
-// microseconds before. log_hist_coarseness halves, quarters… the number of bins. The value of a coarse bin is its
-// middle.
+// block size, and the counts since the previous line. A line has 1856 bins in nanoseconds since fio 3.0, and 1216
+// bins in microseconds in older versions. log_hist_coarseness divides the number of bins by a power of two. The value
+// of a coarse bin is its middle.
 func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	sums := map[int][]uint64{}
 	columns := 0
@@ -285,7 +286,8 @@ func ParseHistogramLog(data []byte) ([]Histogram, error) {
 	return histograms(sums, unit, stride), nil
 }
 
-// histogramLayout returns the unit of the bins in nanoseconds, and the number of fio's bins in each column.
+// histogramLayout returns the unit of the bins in nanoseconds, and the number of fio's bins in each column. It
+// returns 0, 0 if fio does not write this number of columns.
 func histogramLayout(columns int) (unit, stride uint64) {
 	for stride := uint64(1); stride <= 64; stride *= 2 {
 		switch uint64(columns) * stride {
@@ -328,9 +330,9 @@ func binStart(index uint64) uint64 {
 	return 1<<(shift+6) + index%64<<shift
 }
 
-// LogResults combines the logs of one run, one file per job. It returns series with one value per step (step is in
-// seconds), values in base units (means, and quantiles from histogram logs), and histograms. version is the version
-// of fio, or "".
+// LogResults combines the logs of one run, one file per job. It returns series with one value per step, values in
+// base units (means, and quantiles from histogram logs), and histograms. step is in seconds. LogResults uses the
+// interval of the logs instead if that is longer. version is the version of fio, or "" if it is unknown.
 func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []iotax.Value, []iotax.Histogram) {
 	var series []iotax.Series
 	step = max(step, interval(logs))
@@ -401,7 +403,8 @@ func LogResults(version string, step float64, logs ...*Log) ([]iotax.Series, []i
 	return series, values, hists
 }
 
-// interval returns the usual time between averages in whole seconds. No smaller step is useful.
+// interval returns the median time between averages, rounded to whole seconds. A series with a smaller step would
+// contain no more information. interval returns 0 for logs of single I/Os.
 func interval(logs []*Log) float64 {
 	var gaps []float64
 	for _, l := range logs {
@@ -435,10 +438,10 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 	return slices.Clip(out)
 }
 
-// maxSteps limits the memory that a wrong time can use.
+// maxSteps limits the number of steps in a series, because a corrupt time could otherwise use all memory.
 const maxSteps = 1e6
 
-// binned sums and counts the samples of a direction in each step. last is the time of the last sample.
+// binned adds up of(sample) and counts the samples of a direction in each step. last is the time of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {
@@ -475,8 +478,8 @@ func means(kind LogKind, step, scale float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// perIO returns a series from logs of single I/Os: the I/Os or bytes that completed in each step. It omits the last
-// step unless that step is nearly complete.
+// perIO returns a series from logs of single I/Os: the I/Os or bytes per second that completed in each step. It omits
+// the last step unless that step is nearly complete.
 func perIO(kind LogKind, step float64, dir int, logs [][]Sample) (t, v []float64) {
 	sums, _, last := binned(step, dir, logs, func(s Sample) float64 {
 		if kind == BandwidthLog {
@@ -546,8 +549,8 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 	})
 }
 
-// single reports whether the logs contain each I/O of the direction, with its block size, instead of averages.
-// Until fio 2.2, averages also had a block size. They were half a second apart.
+// single reports whether the logs contain each I/O of the direction, with its block size, instead of averages. Until
+// fio 2.2, averages also had a block size. single recognizes them by their distance of half a second.
 func single(logs [][]Sample, dir int) bool {
 	n, last := 0, 0.0
 	for _, log := range logs {

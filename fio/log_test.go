@@ -48,7 +48,7 @@ func TestRatesOfARealRun(t *testing.T) {
 				t.Errorf("times %v", iops[i].T)
 			}
 		}
-		near(t, "mean of "+iops[i].Name, mean, value(t, r, iops[i].Name), 0.3) // only whole seconds
+		near(t, "mean of "+iops[i].Name, mean, value(t, r, iops[i].Name), 0.3) // the series contains only whole seconds
 	}
 }
 

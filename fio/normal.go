@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// aside lists the options that do not change the work of a job: its place, duration, offsets, order, and records.
+// aside lists the options that do not change the work of a job. They set its files, duration, offsets, start order
+// and logs.
 var aside = []string{
 	"name", "description", "filename", "directory", "filename_format", "unique_filename", "opendir", "uri", "allow_file_create", "allow_mounted_write",
 	"runtime", "time_based", "ramp_time", "startdelay", "randseed", "randrepeat", "allrandrepeat",
@@ -107,7 +108,8 @@ func written(settings []Setting) map[string]string {
 	return out
 }
 
-// usual returns the default of an option. Without one in fio, it is 0 for a number or a time, and "" for text.
+// usual returns the default value of an option. If fio defines no default, usual returns "0" for a number or a time,
+// and "" for text.
 func usual(key string) string {
 	if v, ok := defaults()[key]; ok {
 		return canonicalValue(Setting{Key: key, Value: v})

@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// tablesJSON contains the options of fio 3.33 from Debian, and the options in the tags of fio's repository.
+// tablesJSON lists the options of Debian's fio 3.33, and the options of every version that is tagged in fio's
+// repository.
 //
 //go:generate go run ../internal/testenv/fiotables ../../fio tables.json
 //go:embed tables.json
@@ -59,7 +60,7 @@ type Option struct {
 // NewerThan reports whether the option appeared after this version of fio ("fio-3.16" or "3.16"). It returns false
 // for an unknown version.
 func (o Option) NewerThan(version string) bool {
-	version = strings.TrimPrefix(version, "fio-") // a build between releases has a suffix that is not a number
+	version = strings.TrimPrefix(version, "fio-") // numbers rejects the version of a build between releases, because it has a suffix
 	return o.Since != "" && numbers(version) != nil && slices.Compare(numbers(o.Since), numbers(version)) > 0
 }
 
@@ -88,8 +89,8 @@ var hidden = []Option{
 	{Name: "verifysort_nr", Type: "integer value"},
 }
 
-// LookupOption returns the option with this exact name or alias. fio does not accept sqthread-poll for
-// sqthread_poll.
+// LookupOption returns the option with this exact name or alias. Like fio, it does not treat - and _ in names as
+// equal.
 func LookupOption(name string) (Option, bool) {
 	o, ok := tables().byName[name]
 	return o, ok

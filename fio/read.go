@@ -33,9 +33,9 @@ type Part struct {
 // Read finds the contents of data: results of fio as JSON, terse or text, with other text around them, or a log, or
 // a job file. It returns at least one part, in input order. A part without a result has an Err.
 //
-// Each fio process has one result. Of the cumulative reports of status-interval, the last one is the result, and
-// the differences between the reports are its Series. A run that was printed in several formats counts once, in the
-// most exact format.
+// Each fio process has one result. Of the cumulative reports of status-interval, the last one is the result, and the
+// differences between the reports are its Series. If a run was printed in several formats, Read returns it once, from
+// the most exact format.
 //
 // name is the name of the file, or "". Read cannot identify a log without its name ("x_bw.1.log").
 func Read(data []byte, name string) []Part {
@@ -118,8 +118,8 @@ type scanner struct {
 // lookahead is the number of bytes at the start of an object that decide whether it is a fio document.
 const lookahead = 512
 
-// scan reads data, which continues where the last call stopped. It returns the number of bytes that it has
-// processed.
+// scan reads data, which continues where the last call stopped. last means that no data follows. scan returns the
+// number of bytes that it has processed.
 func (s *scanner) scan(data []byte, last bool) (used int) {
 	for {
 		start := documentStart(data, used, opening)
@@ -209,8 +209,8 @@ func (s *scanner) before(i int, k Kind) int {
 	return i
 }
 
-// unite merges part i with earlier reports of the same process, and returns the new index of the part. next is the
-// time of the process's next report. Reports come at equal intervals from the start.
+// unite merges part i with the doubtful parts before it, if their runtimes show that one process wrote them at equal
+// intervals. It returns the new index of the part. next is the runtime in the process's next report.
 func (s *scanner) unite(i int, next time.Duration) int {
 	chain := []int{i}
 	for k := i; k >= 0 && s.parts[k].doubtful; {
@@ -241,7 +241,8 @@ func (s *scanner) unite(i int, next time.Duration) int {
 	return i
 }
 
-// clients merges the results of several clients if p is the sum that fio prints after the client results.
+// clients merges the results of several clients if p is the sum that fio prints after them. It reports whether it
+// did.
 func (s *scanner) clients(p Part) bool {
 	if len(p.Result.Jobs) != 1 || p.Result.Jobs[0].Name != allClients {
 		return false
@@ -419,7 +420,7 @@ func messages(text []byte) []string {
 	return out
 }
 
-// First bytes of file types that users often mistake for results.
+// magics lists the first bytes of file types that users often mistake for results.
 var magics = []struct{ magic, what string }{
 	{"\x1f\x8b", "compressed with gzip: unpack it first"},
 	{"\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first"},

@@ -120,7 +120,7 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 		margin := v.Value * 1e-14 // the order of summation
 		switch {
 		case strings.HasPrefix(v.Name, "cpu.") || strings.HasPrefix(v.Name, "sync.") && kind == KindTerse:
-			continue // the format lacks this value, for groups or always
+			continue // the format never prints this value, or not for groups
 		case strings.Contains(v.Name, "latency") && kind == KindTerse:
 			margin = 1e-6 // whole microseconds
 		case strings.Contains(v.Name, "latency"):
@@ -235,7 +235,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-// A real fio client: the rows of the clients count, but not their sum.
+// With a real fio client, the result contains the rows of the clients, but not their sum.
 func TestClient(t *testing.T) {
 	t.Parallel() // fio mostly waits
 	server := exec.Command("fio", "--server=127.0.0.1,18767")

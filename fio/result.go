@@ -133,7 +133,7 @@ type Latency struct {
 	Bins               []Bin        // ascending, without empty bins; only in json+
 }
 
-// A Percentile is the time in which the share P (0…1) of the I/Os completed.
+// A Percentile is the time within which the share P (0…1) of the I/Os completed.
 type Percentile struct {
 	P       float64
 	Seconds float64

@@ -53,9 +53,9 @@ const (
 	later
 )
 
-// after returns the relation of r to the previous result prev. The counters of a process only increase, and a
-// process reports again before a second process could have run as long. In doubt, r is not a later report, because
-// that would discard prev.
+// after returns the relation of r to the previous result prev. The counters of a process never decrease, and a
+// process reports again before a new process could reach its runtime. In doubt, after does not return later, because
+// the caller would then discard prev.
 func (r *Result) after(prev *Result) relation {
 	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
 		return another
@@ -100,7 +100,8 @@ func (r *Result) after(prev *Result) relation {
 		}
 		return perhaps
 	case timed:
-		// I/Os in flight complete at the end, and fio does not read all counters at the same moment.
+		// Allow for I/Os in flight, which complete at the end, and for counters that fio does not read at the same
+		// moment.
 		allowed := float64(ios)*(10*grown.Seconds()+0.05)/before.Seconds() + float64(queue)
 		const lag = 1500 * time.Millisecond // a report may be this late on a busy machine
 		switch {
@@ -120,7 +121,8 @@ func (r *Result) after(prev *Result) relation {
 	return perhaps
 }
 
-// telling is a latency in seconds. Two processes are unlikely to have the same maximum latency above it.
+// telling is a latency in seconds. If two results have the same maximum latency and it is at least telling, they are
+// probably from one process.
 const telling = 100e-6
 
 // within reports whether direction e, which has more I/Os than d, can include all I/Os of d.
@@ -145,8 +147,8 @@ func (j *Job) depth(all map[string]string) uint64 {
 // sliver is the minimum time between two reports. Shorter intervals are ignored.
 const sliver = 100 * time.Millisecond
 
-// alike reports whether two rates are similar: `more` bytes between `before` and `now`, and `done` bytes until
-// `before`.
+// alike reports whether two rates differ by less than a factor of 10: `more` bytes between `before` and `now`, and
+// `done` bytes until `before`.
 func alike(done, more uint64, before, now time.Duration) bool {
 	if now-before < sliver || more == 0 || before <= 0 {
 		return false
@@ -168,7 +170,7 @@ func (r *Result) runtime() time.Duration {
 
 // extend appends the rates between reports a and b of one group to series.
 func extend(series []iotax.Series, a, b *Result) []iotax.Series {
-	out := series // the caller no longer uses prev
+	out := series // this may overwrite series, which the caller no longer uses
 	add := func(name, unit string, at, v float64) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return
@@ -191,7 +193,7 @@ func extend(series []iotax.Series, a, b *Result) []iotax.Series {
 	}
 	for _, t := range b.totals() {
 		w := was[t.name]
-		// The last report may come immediately after the previous one.
+		// Skip very short intervals, because the last report may come immediately after the previous one.
 		s := (t.runtime - w.runtime).Seconds()
 		if s < sliver.Seconds() || t.ios < w.ios || t.bytes < w.bytes {
 			continue

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A MisreadError reports that fio silently reads a value as a different one.
+// A MisreadError reports that fio silently reads a value as a different value.
 type MisreadError struct {
 	Value string
 	As    string // fio's interpretation: "1 byte"
@@ -38,7 +38,7 @@ func ParseSize(s string, kbBase int) (int64, error) {
 	why := ""
 	switch bare := strings.Trim(s, " \t"); {
 	case bare != strings.TrimRight(s, " \t") && strings.Trim(bare, decimals) != "":
-		// fio only looks for a unit after digits at the very start of the value.
+		// fio searches for a unit only if the value starts with a digit.
 		p = expression{s: bare, bc: true}
 		if n, err = p.number(); err != nil {
 			return 0, err
@@ -88,7 +88,7 @@ func PerDirection(value string) (read, write, trim string) {
 			parts = append(parts, rest)
 			break
 		}
-		// A dash ends the number in a part before a comma.
+		// Before a comma, a number ends at the first colon or dash.
 		head, _, _ := strings.Cut(strings.ReplaceAll(rest[:i], ":", "-"), "-")
 		parts = append(parts, head)
 		rest = rest[i+1:]

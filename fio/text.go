@@ -53,7 +53,7 @@ type textReader struct {
 	// From the lines at the start of the output.
 	version string
 	heads   []textHead
-	used    bool // a report followed
+	used    bool // a report followed these lines
 	fresh   bool // a line that a process prints when it starts was read after the last report
 	headAt  int  // offset and line number (headOn) of the first of heads
 	headOn  int
@@ -230,7 +230,7 @@ func (r *Result) joined(next *Result, j *Job) bool {
 }
 
 // shares returns the sum of the bandwidth shares of j and of the rows in its group. It uses the first direction in
-// which both have a share. It returns 0 if there is none.
+// which both j and the rows have a share. It returns 0 if no direction has shares on both sides.
 func (r *Result) shares(j *Job) float64 {
 	for i, d := range j.directions() {
 		sum := 0.0
@@ -292,7 +292,7 @@ func (t *textReader) understand(s string) bool {
 		t.flush()
 		return t.understand(s)
 	case promptLine(s), c == '`' || c == '$' || c == '#' || strings.HasPrefix(s, "~~~"):
-		// A fence or a prompt. Another report follows.
+		// A code fence or a prompt ends the report.
 		if t.cur != nil {
 			t.flush()
 		}
@@ -443,7 +443,7 @@ func blockSizes(s string) (bs [3]string) {
 			bs[i] += "-" + strconv.FormatUint(b, 10)
 		}
 	}
-	if bs[2] == "" { // versions of fio without trims
+	if bs[2] == "" { // printed by a version of fio without trims
 		bs[2] = bs[1]
 	}
 	return bs
@@ -521,7 +521,7 @@ func (t *textReader) add(j Job) {
 	t.rows = append(t.rows, t.job)
 }
 
-// excerpt starts a new row for a line that has none, as in quoted excerpts.
+// excerpt starts a new report and row, for a line that was quoted without the first line of its row.
 func (t *textReader) excerpt() {
 	t.flush()
 	j := Job{Host: t.host}
@@ -621,7 +621,7 @@ func (t *textReader) summary(name, s string) bool {
 	return true
 }
 
-// known reports whether the summary with this rate belongs to the rows that were read.
+// known reports whether the summary of direction i with this rate belongs to the rows that were read.
 func (t *textReader) known(i int, rate amount) bool {
 	switch {
 	case t.cur == nil || t.summed:
@@ -852,9 +852,10 @@ func (t *textRow) settle(version string) {
 	}
 }
 
-// settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless
-// decimals (1023 of 1024 became ".2"). I/Os × block size is exact if the job had one block size and the product
-// agrees with the printed bytes. The second choice is a rate in whole KiB/s.
+// settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless decimals
+// (1023 of 1024 became ".2"). I/Os × block size is exact if the job had one block size and the product agrees with
+// the printed bytes. Otherwise, settle uses rate × runtime if the printed rate is more precise than the printed
+// bytes.
 func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 	wild = wild || size.old
 	margin := size.margin(wild)

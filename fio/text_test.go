@@ -12,8 +12,8 @@ import (
 // Comments mark single lines that are quoted from published results. The numbers are chosen so that the exact
 // values are known.
 
-// fio 2.2.10, as init.c and stat.c of that version print it. The line with the rates is from an issue that many
-// write-ups quote: io=4096.0MB, bw=611058KB/s, iops=152764, runt=6864msec.
+// Output of fio 2.2.10, as init.c and stat.c of that version print it. The line with the rates is from an issue that
+// many write-ups quote: io=4096.0MB, bw=611058KB/s, iops=152764, runt=6864msec.
 const text2 = `test: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64
 fio-2.2.10
 Starting 1 process
@@ -102,8 +102,8 @@ func TestText2Rounding(t *testing.T) {
 	}
 }
 
-// fio 3.28 as a blog shows it: with prompts, fences, quotes, colours, progress, and two runs. Written from fio's
-// source.
+// Output of fio 3.28 as a blog shows it, with prompts, fences, quotes, colours, progress, and two runs. It was
+// written by hand from fio's source.
 const blog = "Some words: first.\r\n" +
 	"# Results\n\n```console\n" +
 	"root@db1:~# fio --name=rw --rw=randrw --bs=4k\r\n" +
@@ -338,7 +338,8 @@ func checkRead(t *testing.T, data []byte, name string) {
 	}
 }
 
-// Written from client.c. Older clients put "<host>" before every line. The row with all clients follows.
+// The text was written by hand from fio's client.c. Older clients put "<host>" before every line. The row with all
+// clients follows.
 func TestTextOfClients(t *testing.T) {
 	row := "%sa: (groupid=0, jobs=1): err= 0: pid=7: Sat Jul 12 10:11:12 2014\n%s  read : io=4000KB, bw=4000KB/s, iops=1000, runt=  1000msec\n%s     issued    : total=r=1000/w=0/d=0, short=r=0/w=0/d=0\n"
 	of := func(host string) string { return fmt.Sprintf(row, host, host, host) }

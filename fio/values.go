@@ -67,7 +67,7 @@ func (r *Result) totals() []total {
 	}
 	type groupSum struct {
 		key     groupKey
-		total           // its rates are the reported ones if it has no runtime
+		total           // if the runtime is 0, the rates are the rates that fio printed
 		rounded float64 // IOPS of jobs whose number of I/Os is unknown
 	}
 	var out []total
@@ -118,9 +118,10 @@ func (r *Result) totals() []total {
 	return append(out, m)
 }
 
-// Values returns sums over all jobs in base units. For read, write, trim and mixed (all directions), they are iops,
-// bandwidth, bytes, ios and latency.*. For all directions together, they are also iops, bandwidth, sync.ios,
-// sync.latency.*, duration, bytes, and cpu.client, the CPU time of fio itself in seconds.
+// Values returns sums over all jobs in base units. For each of read, write, trim and mixed (the sum of several
+// directions), it returns values such as "read.iops": iops, bandwidth, bytes, ios and latency.*. For the whole
+// result, it returns iops, bandwidth, sync.ios, sync.latency.*, duration, bytes, and cpu.client, the CPU time of fio
+// itself in seconds.
 //
 // A rate is the total divided by the runtime, not fio's rounded or sampled rate. The latency is the total latency
 // if fio reports it. Quantiles come from the merged bins, if at least 100 samples are above them. Without bins
@@ -257,8 +258,9 @@ func (l *Latency) add(o *Latency) {
 	l.Bins = compactBins(slices.Concat(l.Bins, o.Bins))
 }
 
-// Quantile returns the time in seconds in which the share p (0…1) of the I/Os completed. It uses the bins, or else
-// fio's percentiles. ok is false if fewer than 100 samples are above it, or if it is unknown.
+// Quantile returns the time in seconds within which the share p (0…1) of the I/Os completed. It uses the bins, or
+// else fio's percentiles. ok is false if fewer than 100 samples are above the quantile, or if the quantile is
+// unknown.
 func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	if !(p >= 0 && p <= 1) {
 		return 0, false
