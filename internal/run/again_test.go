@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// A round in which a trial failed, or whose value has an error, is run again like a discarded one, so that the report
-// has as many pairs as requested.
+// A round is run again not only if a trial is discarded, but also if a trial failed or its values are invalid. The
+// report then has as many pairs as requested.
 func TestLostRoundIsRunAgain(t *testing.T) {
 	for name, spoil := range map[string]func(x *iotax.Trial) error{
 		"failed":    func(*iotax.Trial) error { return errors.New("fio: out of cheese") },
@@ -63,7 +63,7 @@ func TestLostRoundIsRunAgain(t *testing.T) {
 	}
 }
 
-// If most trials of a cell have an error, it is not an accident, and no round is run again.
+// If most trials of a cell are invalid, repeating them would not help, and no round is run again.
 func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -81,8 +81,8 @@ func TestCondemnedCellIsNotRunAgain(t *testing.T) {
 	}
 }
 
-// A target that fails in every second round never fails three times in a row. The run still ends, at its budget or
-// when more than half of the rounds are lost.
+// A target that fails in two of three rounds never fails three times in a row. The run still ends, when more than
+// half of the rounds are invalid.
 func TestLostRoundsEnd(t *testing.T) {
 	for _, protocol := range []string{"adaptive", "fixed:8x10s"} {
 		w := newWorld()
@@ -110,8 +110,8 @@ func TestLostRoundsEnd(t *testing.T) {
 	}
 }
 
-// The run ends in the round in which the simulated stop rule ends: stat.Next, called after each round with the widest
-// interval.
+// The run ends after the same round as the stop rule of the simulations: stat.Next, called after each round with the
+// widest interval.
 func TestStopsWhereTheRuleSays(t *testing.T) {
 	ends := map[int]bool{}
 	for seed := range uint64(30) {
@@ -203,8 +203,8 @@ func TestReconnectedIsTold(t *testing.T) {
 	}
 }
 
-// The memory of a run does not grow with the output of its trials. The review gets the facts and rules that it needs,
-// and equal facts are stored once.
+// The memory of a run does not grow with the output of its trials. The review gets the facts and the rules of
+// findings that it needs. Equal facts share one map.
 func TestKeepsLittleOfATrial(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {
@@ -229,7 +229,7 @@ func TestKeepsLittleOfATrial(t *testing.T) {
 	}
 	one := seen[0].Facts
 	for _, x := range seen {
-		one["shared"] = "" // a second map would not contain it
+		one["shared"] = "" // visible in all trials, because they share one map
 		if x.Raw != nil || x.Series != nil || x.Histograms != nil || len(x.Values) != 2 || len(x.Findings) != 1 || x.Findings[0] != (iotax.Finding{Rule: "steal", Severity: iotax.Warning}) {
 			t.Errorf("kept: %+v", x)
 		}

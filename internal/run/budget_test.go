@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan/schedule"
 )
 
-// slow adds a delay to opening the guest, and one around each trial that depends on its target.
+// slow delays opening the guest by opening, and the start of each trial by the time in around for its target.
 func (w *world) slow(opening time.Duration, around map[string]time.Duration) Deps {
 	d := w.deps()
 	open, watch := d.Open, d.Watch
@@ -37,7 +37,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}{
 		{0, 0, 6, ""}, // 36 s for each round
 		{2 * time.Minute, 0, 5, "measures the rest, in about 2m36s"},
-		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // for the disk only: 66 s for each round
+		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // of overhead on the disk only: 66 s for each round
 		{6 * time.Minute, 0, 1, "continues for another 5m"},
 	} {
 		w := newWorld()
@@ -63,7 +63,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}
 }
 
-// The command in the finding measures the rest.
+// Resuming the run, as the hint of the finding shows, measures the rest.
 func TestBudgetIsGoneOnWith(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -82,8 +82,9 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// The time around a trial that one workload measured on a target is also used for the others, so the time left is
-// right before the first round of all workloads is over. Until then it is an assumption.
+// The overhead of a trial that one workload measured on a target is also used for the other workloads. So the
+// time left is correct before every workload has run a round. Until a trial has been measured, the overhead is
+// assumed.
 func TestTimeLeftByTarget(t *testing.T) {
 	w := newWorld()
 	around := map[string]time.Duration{"host": time.Second, "disk": 5 * time.Second, "share": 20 * time.Second}
@@ -119,7 +120,7 @@ func TestTimeLeftByTarget(t *testing.T) {
 	}
 }
 
-// A trial that fails at once does not shorten the estimate of later trials.
+// A trial that fails immediately does not shorten the estimate of later trials.
 func TestFailedTrialIsNoTiming(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

@@ -96,7 +96,7 @@ func TestFixedProtocolRunsItsRoundsWhateverHappens(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	w.value = func(x *iotax.Trial) (float64, error) {
 		if x.Round == 1 && x.Target == "share" {
-			return math.NaN(), nil // discarded: its round is run again
+			return math.NaN(), nil // discarded, so the round is run again
 		}
 		return 1000 * math.Exp(rnd.NormFloat64()), nil // too noisy to reach the precision
 	}

@@ -18,14 +18,14 @@ type load struct {
 	plan    plan.Workload
 	w       iotax.Workload
 	targets []*iotax.Target // targets on which it is measured
-	wanted  int             // number of targets in the plan
-	space   int64           // bytes that it writes to a place
+	wanted  int             // number of the plan's targets on which it should be measured
+	space   int64           // bytes that it writes to each place
 	files   []iotax.File    // files that it reads, if it can name them in advance
 	job     string          // iotax.FactJob for trials that do not set their own
 }
 
-// check returns an error if the workload cannot run on t. If t combines several targets, the workload must support
-// joint work.
+// check returns an error if the workload cannot run on t. If t combines several targets, the workload must be able
+// to run on all of them at once.
 func (l *load) check(ctx context.Context, t *iotax.Target) error {
 	if len(t.Together) > 0 {
 		err := errors.New("it can only be done at one target at a time")
@@ -68,8 +68,8 @@ func (l *load) metrics() []string {
 	return l.w.Metrics()
 }
 
-// deciding returns the metrics that must be precise before the workload ends: all that the plan names, or else the
-// workload's first.
+// deciding returns the metrics that must be precise before the workload ends: the metrics that the plan names, or
+// else the first metric of the workload.
 func (l *load) deciding() []string {
 	if l.plan.Metrics != nil {
 		return l.plan.Metrics
@@ -130,7 +130,7 @@ func (r *rig) files(t plan.Target) (all []iotax.File) {
 	return all
 }
 
-// worksAt reports whether l runs on a target, either directly or as part of a combined target.
+// worksAt reports whether l runs on the target called name, either directly or as part of a combined target.
 func (r *rig) worksAt(l *load, name string) bool {
 	if l.plan.Done(name) {
 		return true
@@ -238,7 +238,8 @@ func (r *rig) holder(t *iotax.Target) *rig {
 	return r.rigOf(pt.On)
 }
 
-// involved lists the targets on which l runs. It replaces a combined target by its members.
+// involved lists the targets on which l runs. It lists the members of a combined target instead of the target
+// itself, and the targets on which l runs as noise.
 func (r *rig) involved(l *load) (targets []*iotax.Target) {
 	add := func(t *iotax.Target) {
 		if !slices.Contains(targets, t) {
@@ -273,8 +274,8 @@ func (r *rig) at(l *load) (targets []*iotax.Target) {
 	return targets
 }
 
-// pilot runs the pilot of each workload that needs one, on all its targets. A resumed run reuses the earlier result,
-// so that its rounds do not differ.
+// pilot runs the pilot of each workload that needs one, on all its targets. A resumed run passes the earlier result,
+// so that the pilot makes the same choice.
 func (r *rig) pilot(ctx context.Context, run *iotax.Run) error {
 	for _, l := range r.loads {
 		pilot := l.w.Caps().Pilot

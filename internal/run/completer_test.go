@@ -16,7 +16,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A pieceWorkload has no window: it works until it is done.
+// A pieceWorkload has no measurement window: it ends by itself.
 type pieceWorkload struct {
 	fakeWorkload
 	took time.Duration
@@ -63,8 +63,8 @@ func TestCompleter(t *testing.T) {
 	}
 }
 
-// The time left uses the measured time of each workload: a minute for one, a second for the other. Before the first
-// trial it uses the plan and the assumed time of the kind.
+// The estimate of the time left uses the measured trials of each workload: a minute for one, a second for the
+// other. Before the first trial it uses the plan and the time assumed for the kind.
 func TestTimeLeftOfCompleters(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -201,7 +201,7 @@ func TestPrepareCommand(t *testing.T) {
 	}
 }
 
-// The command before each trial does not change the directory in which iotax was started.
+// The command before each trial runs in an empty directory, and not in the working directory of iotax.
 func TestPrepareCommandInEmptyDir(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Chdir(t.TempDir())
@@ -230,7 +230,7 @@ func TestPrepareCommandInEmptyDir(t *testing.T) {
 	if _, err := os.Stat("/proc/self/fdinfo"); err != nil {
 		return
 	}
-	// As in a container with a read-only root.
+	// No temporary directory can be created, as in a container with a read-only root.
 	made := t.TempDir() + "/made"
 	t.Setenv("TMPDIR", "/proc")
 	m.Prepare = "touch " + made

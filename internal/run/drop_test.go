@@ -26,7 +26,8 @@ func dropPlan() *plan.Plan {
 	return p
 }
 
-// noisy gives each trial its level, with noise that depends only on the study, the round and the target.
+// noisy returns the level of a trial's target, with noise that depends only on the study, the round and the
+// target.
 func noisy(study uint64, sd float64) func(t *iotax.Trial) (float64, error) {
 	return func(t *iotax.Trial) (float64, error) {
 		r := rand.New(rand.NewPCG(study, uint64(t.Round)<<8+uint64(t.Target[0])))
@@ -43,7 +44,7 @@ func trialsOf(trials []*iotax.Trial) map[string]int {
 }
 
 // A target is measured until it is shown not to be the best. The best target and the baseline are measured to the
-// end. An interrupted and resumed run gives the same result.
+// end. A run that is interrupted and resumed drops the same targets.
 func TestDropWorst(t *testing.T) {
 	measure := func(stopAt int) ([]*iotax.Trial, *iotax.Run) {
 		w := newWorld()

@@ -37,7 +37,7 @@ func TestEndsWhenDecided(t *testing.T) {
 		rounds    int
 		status    iotax.Status
 	}{
-		"met":                    {[]string{"> 500"}, false, false, .1, 8, iotax.Done}, // the median of 6 has no interval at that level
+		"met":                    {[]string{"> 500"}, false, false, .1, 8, iotax.Done}, // six rounds are too few for an interval of the median at this level
 		"missed":                 {[]string{"> 5k"}, false, false, .1, 8, iotax.Done},
 		"met of baseline":        {[]string{">= 50% of baseline"}, false, false, .1, 6, iotax.Done},
 		"met and missed":         {[]string{"> 500", "< 500", ">= 50% of baseline at disk"}, false, false, .1, 8, iotax.Done},
@@ -50,7 +50,7 @@ func TestEndsWhenDecided(t *testing.T) {
 	} {
 		w := newWorld()
 		rng := rand.New(rand.NewPCG(1, 7))
-		level := math.Exp(c.sd * .02) // every interval then contains 1000
+		level := math.Exp(c.sd * .02) // so that every interval contains 1000
 		w.value = func(*iotax.Trial) (float64, error) { return 1000 * level * math.Exp(c.sd*rng.NormFloat64()), nil }
 		p := expecting(t, c.expect...)
 		p.Measure.Precisely = c.precisely

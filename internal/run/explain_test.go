@@ -69,7 +69,7 @@ func TestExplainedTrials(t *testing.T) {
 	}
 }
 
-// A workload without latencies gets no more explained trials once the trials of its first target show that.
+// A workload without latencies gets no more explained trials after the first one.
 func TestNothingToExplain(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

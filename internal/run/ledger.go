@@ -12,18 +12,18 @@ import (
 // run. Most trials of a cell differ only in their position in the run and in their numbers. The ledger stores only
 // these per trial and shares the rest.
 type ledger struct {
-	reviewValues []string // values kept in addition to the metrics
+	reviewValues []string // names of the values kept in addition to the metrics
 	reviewFacts  func(t *iotax.Trial) map[string]string
 	entries      []entry
 	numbers      []float64                    // of all entries
-	alike        map[[2]string][]*iotax.Trial // by cell: the shared parts, with all values set to 0
-	facts        []map[string]string          // without duplicates; they are mostly the same in all cells
+	alike        map[[2]string][]*iotax.Trial // by cell: the parts that trials share, with all values set to 0
+	facts        []map[string]string          // without duplicates: most cells have the same facts
 }
 
 type entry struct {
 	alike             *iotax.Trial
 	round, start, seq int
-	numbers           int // index of its first value in numbers
+	numbers           int // index of its first value in ledger.numbers
 }
 
 // add stores the values of metrics, the values and facts that the review needs, and the rule and severity of each

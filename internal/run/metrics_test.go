@@ -52,8 +52,8 @@ func measured(t *testing.T, s *slowing, metrics []string, rounds plan.Rounds) (*
 	return r, w, err
 }
 
-// A run continues until all metrics chosen in the plan are precise. Of a workload's default metrics, only the first
-// must be.
+// A run continues until all metrics chosen in the plan are precise. If the plan chooses none, only the workload's
+// first metric must be precise.
 func TestEveryChosenMetricDecides(t *testing.T) {
 	for _, c := range []struct {
 		metrics []string
@@ -93,7 +93,7 @@ func TestUnsupportedQuantile(t *testing.T) {
 	}
 }
 
-// A metric that no trial has ends the workload, without a hint to resume.
+// If no trial has a chosen metric, the workload ends, without a hint to resume.
 func TestMissingMetric(t *testing.T) {
 	r, w, err := measured(t, &slowing{rate: 1e5}, []string{"read.iops", "cpu.serving.per-io"}, plan.Rounds{Min: 6, Max: 30})
 	if err != nil || len(w.saved) != 3*failuresInARow {

@@ -108,7 +108,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 		}
 		target, err := r.openTarget(ctx, t)
 		if err != nil {
-			if ctx.Err() != nil { // the error is only a result of the interruption
+			if ctx.Err() != nil { // the interruption caused the error
 				r.describe(run)
 				return context.Cause(ctx)
 			}
@@ -228,7 +228,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 			}
 			target.Noise.At = append(target.Noise.At, m)
 		}
-		target.Place.Backing = "" // activity caused by the noise is expected there
+		target.Place.Backing = "" // do not watch the device: activity of the noise is expected
 		target.Facts["noise"] = work + " at " + strings.Join(g.At, ", ")
 	}
 	info := r.infos[t.Name]
@@ -236,7 +236,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 	return target, nil
 }
 
-// enclose starts the machines of t.In, each inside the one before, and moves target into the innermost.
+// enclose starts the machines of t.In, each inside the previous one, and moves target into the innermost.
 func (r *rig) enclose(ctx context.Context, t plan.Target, target *iotax.Target) error {
 	for _, name := range t.In {
 		pm, ok := r.p.Machine(name)
@@ -277,7 +277,7 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 	if caps.RunOnConsole == nil && !caps.Local {
 		env, err := r.environment(ctx, m)
 		if errors.Is(err, errors.ErrUnsupported) {
-			// Workloads can still be measured there.
+			// Workloads can still be measured on m.
 			why := err
 			for e := (*iotax.Error)(nil); errors.As(why, &e); {
 				why = e.Err
@@ -316,8 +316,8 @@ func (r *rig) below(t plan.Target) (all []iotax.Volume) {
 	return all
 }
 
-// machine opens the machine called name. It first prepares every volume on it, because a guest must be started with
-// its devices.
+// machine opens the machine called name. It first prepares every volume on that machine, because a guest must be
+// started with the devices of its volumes.
 func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	if o := r.rigOf(name); o != r {
 		return o.machine(ctx, name)
@@ -347,11 +347,11 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 			continue
 		}
 		if t.Traits().Served != nil {
-			continue // it has no device, and the machine that serves it may run on this one
+			continue // it has no device, and its server may run on this machine
 		}
 		vol, err := r.prepare(ctx, t)
 		if err != nil {
-			continue // its own target reports the error later
+			continue // openTarget reports the error later
 		}
 		devices = append(devices, vol.Caps().Devices...)
 	}

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A pilotWorkload measures its targets before the first trial.
+// A pilotWorkload has a pilot that measures its targets before the first trial.
 type pilotWorkload struct {
 	fakeWorkload
 	err error

@@ -29,8 +29,8 @@ func (b *booted) Caps() iotax.MachineCaps {
 	return c
 }
 
-// A machine with EachTrial is opened and closed with each trial on it, and so are the places on it. The machines and
-// places below it stay open.
+// A machine with EachTrial, and the places on it, are opened and closed for each trial. The machines and places that
+// it uses stay open.
 func TestRenew(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -73,7 +73,7 @@ func TestRenew(t *testing.T) {
 			closed, up = closed+1, false
 		}
 	}
-	// One for the checks, and one for each trial.
+	// One instance for the checks, and one for each trial.
 	if want := 1 + 2*guests; opened != want || closed != want || up {
 		t.Errorf("%d guests were opened and %d closed, want %d:\n%s", opened, closed, want, strings.Join(w.log, "\n"))
 	}
@@ -96,7 +96,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// If a machine cannot be opened for a trial, that trial fails. If clean-up leaves something behind, the run ends.
+// If a machine cannot be opened for a trial, that trial fails. If the clean-up after a trial fails, the run ends.
 func TestRenewFails(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

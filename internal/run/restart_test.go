@@ -24,7 +24,7 @@ func restartsPlan(t *testing.T) *plan.Plan {
 	return p
 }
 
-// startsOf returns, for each start, how many trials each cell has in it.
+// startsOf returns, for each start, the number of trials of each cell.
 func startsOf(trials []*iotax.Trial) (out []string) {
 	n := map[string]int{}
 	for _, t := range trials {
@@ -37,7 +37,8 @@ func startsOf(trials []*iotax.Trial) (out []string) {
 	return out
 }
 
-// Between starts, everything is closed in reverse order and opened again. Every target is measured in each start.
+// Between starts, the run closes everything that it opened, in reverse order, and opens it again. Every target is
+// measured in each start.
 func TestRestarts(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -88,7 +89,8 @@ func TestRestartsWithDiscards(t *testing.T) {
 	}
 }
 
-// A resumed run continues in the interrupted start, or begins the next one without opening everything twice.
+// A resumed run continues the interrupted start. If that start was complete, it begins the next one and does not
+// open everything twice.
 func TestRestartsResume(t *testing.T) {
 	for _, c := range []struct {
 		interruptAt, opened int
@@ -135,8 +137,8 @@ func TestRestartsResume(t *testing.T) {
 	}
 }
 
-// A start that cannot be opened ends the run. The run keeps the trials of earlier starts, and no target counts as
-// missing.
+// A start that cannot be opened ends the run. The run keeps the trials of earlier starts, and no target is
+// reported as missing.
 func TestRestartFails(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -28,13 +28,13 @@ type rig struct {
 	earlier  map[schedule.Cell]bool       // cells of the previous start; nil in the first
 	undo     []undoStep
 
-	// A machine that is opened again for each trial has a rig of its own, with the places on it. That rig is opened
-	// and closed while this one stays open.
-	renewed map[string]*rig // by machine: the rig used for the checks before the first trial
+	// A machine that is opened again for each trial has a rig of its own, with the places on that machine. That rig is
+	// opened and closed while this one stays open.
+	renewed map[string]*rig // by machine: its rig for the checks before the first trial
 	within  *rig            // the rig that this one is part of, or nil
 	own     string          // if within is set: the name of its machine
 	only    string          // if within is set: the only target on it; "" means all
-	placed  time.Time       // when renew had attached its target's place
+	placed  time.Time       // when renew had attached the target's place
 }
 
 type undoStep struct {
@@ -54,7 +54,7 @@ func newRig(p *plan.Plan, d Deps) *rig {
 	return r
 }
 
-// again creates the rig of the next start. It leaves out the cells that failed in this one.
+// again creates the rig of the next start. It leaves out the cells that failed in the current start.
 func (r *rig) again(run *iotax.Run) *rig {
 	next := newRig(r.p, r.d)
 	next.infos, next.known, next.earlier = r.infos, map[string]map[string]string{}, map[schedule.Cell]bool{}
@@ -112,7 +112,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 	return c, fresh, l.ready(ctx, fresh)
 }
 
-// onClose registers do, which undoes the step that begins now.
+// onClose registers do, which undoes the step that the caller begins next.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	if !perishes(in) {
 		in = iotax.Outside(in)
@@ -127,25 +127,24 @@ const (
 	hostTime = time.Minute
 	// guestTime limits a clean-up step inside a machine that ends with the run.
 	guestTime = 15 * time.Second
-	// answerTime limits the check whether such a machine still responds.
+	// answerTime limits the check whether a machine that ends with the run still responds.
 	answerTime = 5 * time.Second
-	// goneTime limits each further step inside a machine that does not respond or hangs.
+	// goneTime limits each further step inside a machine that does not respond.
 	goneTime = time.Second
 )
 
 const (
 	// lookTime limits collecting the facts of a machine.
 	lookTime = 5 * time.Minute
-	// readyTime limits preparing a workload, in addition to the time for its files: a tool may have to be copied over
-	// a slow link.
+	// readyTime limits preparing a workload, without the time to write its files. It allows for copying a tool over a
+	// slow link.
 	readyTime = time.Hour
 	// leastSpeed is the lowest write speed, in B/s, that the preparation time limit allows for.
 	leastSpeed = 1 << 20
 )
 
-// within runs a step before the first trial under a deadline, so that an unattended run cannot hang. Machines and
-// volumes are opened outside of within: they have deadlines of their own, and the processes that they start outlive
-// the step.
+// within runs a step under a deadline, so that an unattended run cannot hang. Machines and volumes are opened without
+// it: they have deadlines of their own, and the processes that they start outlive the step.
 func within(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
 	inner, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no end within %s", phrase(limit)))
 	defer cancel()
@@ -156,16 +155,16 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 	return err
 }
 
-// close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that one that hangs
-// does not use up the time of the others. Failing to clean up inside a machine that ends with the run is not an error
-// if the machine, its disk or its share failed.
+// close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that a step that
+// hangs does not use up the time of the others. If a machine that ends with the run has failed, or its disk or share
+// has, a failed clean-up inside it is not an error.
 func (r *rig) close(ctx context.Context) error {
-	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial; these rigs depend on the steps below
+	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial, these rigs are still open, and they use what the steps below remove
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
 		ours := perishes(step.in)
-		if ours && !asked[step.in] { // a frozen machine does not get the full time limit
+		if ours && !asked[step.in] { // find out, so that a frozen machine does not get the full time limit for each step
 			asked[step.in] = true
 			gone[step.in] = !answers(ctx, step.in)
 		}

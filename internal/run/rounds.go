@@ -41,13 +41,13 @@ type engine struct {
 	start       int                                     // number of the current start, from 1
 	used        bool                                    // this process has run a trial in the current start
 	setup       time.Duration                           // time until the targets were open
-	reopen      func(ctx context.Context) (*rig, error) // closes everything and opens it again
+	reopen      func(ctx context.Context) (*rig, error) // closes all targets and machines and opens them again
 	notReopened bool                                    // reopen failed
 
-	from   time.Time                       // when this process began the run; the budget starts here
+	from   time.Time                       // when this process began the run; the budget counts from here
 	begun  time.Time                       // when the first trial began
-	around map[schedule.Cell]time.Duration // assumed time around a trial
-	extra  map[string]stat.Timing          // measured time around a trial, by target
+	around map[schedule.Cell]time.Duration // assumed overhead of a trial (schedule.Costs.Around)
+	extra  map[string]stat.Timing          // measured overhead of a trial, by target
 }
 
 // A lane is the progress of one workload: its rounds, and whether it needs more.
@@ -60,10 +60,10 @@ type lane struct {
 	inRound  map[string]bool        // targets with a trial in the current round
 	measured bool                   // this process has measured a trial
 	times    map[string]stat.Timing // successful trials of this process, by target; excludes trials before a resume
-	ran      int                    // whole rounds, including invalid ones
-	valid    int                    // valid rounds: the pairs of the target with the fewest
-	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if one has no interval yet
-	about    string                 // the metric of widest, and why widest has no bounds
+	ran      int                    // complete rounds, including invalid ones
+	valid    int                    // valid rounds of the target with the fewest
+	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if a ratio has no interval yet
+	about    string                 // set if too few I/Os are beyond a quantile: its metric and target, and the error
 	failed   map[string]int         // failures in a row, by target
 	good     map[string]int         // successful trials, by target
 	dropped  map[string]bool        // targets shown not to be the best (plan.Measure.Drop)
@@ -127,8 +127,8 @@ func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from tim
 			for _, t := range byRound[b] {
 				ln.pair(t)
 			}
-			// A round with failures is left out of the failure counts, so that a resumed target gets another chance.
-			// New rounds replace its missing pairs.
+			// Do not count rounds with failures, so that a resumed run tries the failed targets again. New rounds replace the
+			// missing pairs.
 			if len(byRound[b]) >= len(l.targets)-len(ln.dropped) && !slices.ContainsFunc(byRound[b], func(t *iotax.Trial) bool { return t.Err != "" }) {
 				ln.beginRound()
 				for _, t := range byRound[b] {
@@ -157,7 +157,7 @@ func (e *engine) complete() bool {
 	return true
 }
 
-// measure runs rounds in rotation over the workloads that need more.
+// measure runs the rounds of the unfinished workloads in turn, until no workload needs another.
 func (e *engine) measure(ctx context.Context) error {
 	for _, ln := range e.lanes {
 		if ln.state == laneOpen {
@@ -214,7 +214,8 @@ func (e *engine) startOf(ln *lane) int {
 	return stat.StartOf(ln.valid, e.p.Measure.Rounds.Max, e.p.Measure.Starts())
 }
 
-// restart begins the next start. It reopens nothing if this process has just opened everything to resume the run.
+// restart begins the next start. If this process has just opened all targets to resume the run, it does not open them
+// again.
 func (e *engine) restart(ctx context.Context) error {
 	e.start++
 	if !e.used {
@@ -234,13 +235,13 @@ func (e *engine) restart(ctx context.Context) error {
 	return nil
 }
 
-// reopening returns the estimated time that the remaining starts need to open everything.
+// reopening returns the estimated time to open all targets for the remaining starts.
 func (e *engine) reopening() time.Duration {
 	return time.Duration(e.p.Measure.Starts()-e.start) * e.setup
 }
 
-// spent reports whether another round of ln would exceed the budget. The first round in this process always runs,
-// however long opening took.
+// spent reports whether another round of ln would exceed the budget. The first round of ln in this process always
+// runs, even if opening used up the budget.
 func (e *engine) spent(ln *lane) bool {
 	budget := time.Duration(e.p.Measure.Budget)
 	need := e.roundTime(ln)
@@ -260,8 +261,8 @@ func (e *engine) roundTime(ln *lane) (sum time.Duration) {
 	return sum
 }
 
-// runRound runs one trial of every target, in the order derived from the seed, and returns the last. With
-// Measure.Explain, each target also gets an explained trial, alternately before and after the normal one.
+// runRound runs one trial of every target, in the order derived from the seed, and returns the last normal trial.
+// With Measure.Explain, each target also gets an explained trial, alternately before and after the normal one.
 func (e *engine) runRound(ctx context.Context, ln *lane) (last *iotax.Trial, err error) {
 	round := e.shard.round(ln.round)
 	ln.round++
@@ -340,15 +341,15 @@ func (e *engine) runOne(ctx context.Context, ln *lane, target *iotax.Target, rou
 }
 
 // explain makes t an explained trial. Its workload gets another name, so that it is not paired with normal trials. It
-// has no ramp, because its clocks start at the first I/O.
+// has no ramp, because its counters are read only before and after the whole trial.
 func explain(t *iotax.Trial) {
 	t.Facts[iotax.FactExplains] = t.Workload
 	t.Workload += " (explained)"
 	t.Ramp, t.Length = 0, t.Ramp+t.Length
 }
 
-// attempt runs trial t on the target's open machine, or on one that it opens for the trial. It returns an error only
-// if the clean-up of that machine failed.
+// attempt runs trial t on the target's open machine, or on a machine that it opens for the trial. It returns an error
+// only if the clean-up of that machine failed.
 func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t *iotax.Trial) error {
 	pt, _ := e.p.Target(target.Name)
 	if !e.p.EachTrial(pt.On) {
@@ -368,8 +369,8 @@ func (e *engine) attempt(ctx context.Context, ln *lane, target *iotax.Target, t 
 	return part.close(context.WithoutCancel(ctx))
 }
 
-// sinceStart adds to t the times since its machine started: the boot phases, when the place was ready, and the
-// result.
+// sinceStart adds values to t, in seconds since its machine started: the end of each boot phase, when the place was
+// ready, and when the trial had a result.
 func (e *engine) sinceStart(t *iotax.Trial, m iotax.Machine, placed time.Time) {
 	can := m.Caps()
 	if t.Err != "" || can.Started.IsZero() {
@@ -489,8 +490,8 @@ func (e *engine) judge(ln *lane) {
 	}
 }
 
-// missing returns why rounds of ln would never be valid: no trial of a target has a metric that is needed. It returns
-// "" otherwise.
+// missing returns the reason if no round of ln can become valid, because the trials of a target lack a metric that ln
+// needs. Otherwise it returns "".
 func (e *engine) missing(ln *lane) (why string) {
 	need := func(p *stat.Pairing, targets ...string) {
 		for _, t := range targets {
@@ -518,8 +519,9 @@ func (e *engine) missing(ln *lane) (why string) {
 const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
 
 // tally counts the valid rounds of the lane and finds the widest interval over its targets and deciding metrics. It
-// counts rounds as the report does. A round is invalid if a trial in it is discarded or has an error besides its
-// value, or, for one target, if that target's trial failed. Invalid rounds are repeated as long as the budget lasts.
+// counts rounds as the report does. A round is invalid if a trial in it is discarded or has a finding that makes its
+// values invalid (stat.SetAside). It is invalid for one target if the trial of that target failed. Invalid rounds are
+// repeated as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}
@@ -542,7 +544,7 @@ func (e *engine) tally(ln *lane) {
 			}
 		}
 	}
-	if ln.valid == math.MaxInt { // without comparisons, each target counts alone
+	if ln.valid == math.MaxInt { // without comparisons, count the rounds of each target separately
 		for _, t := range ln.targets {
 			if ln.measures(t.Name) {
 				_, alone, _ := ln.pairings[0].Interval(t.Name, t.Name, o)
@@ -629,7 +631,8 @@ func (e *engine) resume() string {
 	return "`iotax run --resume=" + iotax.Quote(e.run.ID) + "`"
 }
 
-// cutShort adds a finding for each workload that stopped early. If the budget ended it, the hint shows how to resume.
+// cutShort adds a finding for each workload that stopped early. If the budget ended the workload, the hint shows how
+// to resume the run.
 func (e *engine) cutShort() {
 	left, b := e.begun.Sub(e.from)+e.reopening(), e.p.Measure.Rounds // a resumed run opens everything again
 	for _, ln := range e.lanes {
@@ -683,8 +686,8 @@ func (e *engine) event(kind EventKind, ln *lane, t *iotax.Trial) Event {
 }
 
 // each returns the estimated time of a trial of l on a target: the mean of the earlier trials of this process, or
-// else the planned time plus the time around a trial. The latter comes from other workloads with a window on that
-// target, or from an assumption.
+// else the planned time plus the overhead of a trial. The overhead comes from other workloads with a measurement
+// window on that target, or from an assumption.
 //
 // With explained trials, each returns twice that time.
 func (e *engine) each(l *lane, target string) time.Duration {

@@ -32,12 +32,12 @@ type Deps struct {
 	CheckDevice func(ctx context.Context, m plan.Machine, d iotax.Device) error
 	// Prepare creates the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
-	// Enclose starts machine m on another machine (plan.Traits.Encloses) and gives it place p of that machine. target
-	// is the name of the target that works in m. Enclose is optional if no plan has such a machine.
+	// Enclose starts machine m on another machine (plan.Traits.Encloses) and makes place p of that machine available
+	// in it. target is the name of the target that uses m. Only plans with such a machine need Enclose.
 	Enclose func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error)
 	// Workload creates the workload of an entry of the plan.
 	Workload func(w plan.Workload) (iotax.Workload, error)
-	// Environment returns the facts of a machine.
+	// Environment returns facts about a machine.
 	Environment func(ctx context.Context, m iotax.Machine) (map[string]string, error)
 	// Watch starts to record the activity around a trial. stop ends the recording and returns it.
 	Watch func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
@@ -46,7 +46,7 @@ type Deps struct {
 	// Evict drops the files under a path of this host from its page cache.
 	Evict func(ctx context.Context, path string) error
 	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier one. The findings report
-	// the CPUs without that governor. Governor is optional.
+	// CPUs that do not offer that governor. Governor is optional.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
@@ -82,15 +82,15 @@ type Options struct {
 	Command   string         // the command that starts the run again, or ""
 	KeepGoing bool           // measure the other targets if one cannot be opened
 	Resume    *iotax.Run     // the run to resume, or nil
-	Trials    []*iotax.Trial // the trials that Resume already has
-	Plan      []byte         // the text to save as the plan, or the saved text of Resume; nil saves the plan as it is
+	Trials    []*iotax.Trial // the saved trials of Resume
+	Plan      []byte         // the text to save as the plan, or the saved text of Resume; nil saves the resolved plan (plan.Plan.YAML)
 
 	// Findings are the problems found in the plan before the run, for the report.
 	Findings []iotax.Finding
 
 	Shard Shard // the part of the run that this process measures; the zero Shard is the whole run
 
-	Around map[schedule.Cell]time.Duration // assumed time around a trial, used until trials have been measured
+	Around map[schedule.Cell]time.Duration // assumed overhead of a trial (schedule.Costs.Around), used until trials have been measured
 
 	// Enough replaces the stop rule for a plan that compares one target with the baseline. It gets the log ratios of
 	// the valid rounds. It returns the reason to stop, or "" to continue.
@@ -107,7 +107,7 @@ const (
 	Finished   EventKind = "finished"   // a trial: Trial
 	RoundDone  EventKind = "round-done" // Round is the number of valid rounds; Target and Trial are those of the last trial
 	CellsDone  EventKind = "cells-done" // Workload has ended; Text is the reason, Short reports that it stopped too early
-	Missing    EventKind = "missing"    // Target is left out, or only from Workload; Err is the cause
+	Missing    EventKind = "missing"    // Target is left out of the run, or only of Workload if it is set; Err is the cause
 	CleaningUp EventKind = "cleaning-up"
 )
 
@@ -118,17 +118,17 @@ type Event struct {
 	Target   string
 	Workload string
 	Round    int // valid rounds so far
-	Rounds   int // the most valid rounds
+	Rounds   int // maximum number of valid rounds
 	Trial    *iotax.Trial
 	Metric   string // name of the headline value of Trial
 	Short    bool
 	Err      error
-	Elapsed  time.Duration // since the first trial
+	Elapsed  time.Duration // since the first trial began
 	Left     time.Duration // estimated time to the last trial if all rounds are needed; 0 if unknown
 
-	// HalfWidth is the half-width of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth),
-	// or 0 without an interval. The workload is done if HalfWidth is at most Precision at an interim analysis.
-	// Precision is 0 if the number of rounds is fixed.
+	// HalfWidth is the half-width of the widest ratio of the workload so far, as a ratio (stat.Interval.HalfWidth), or
+	// 0 without an interval. The workload ends when HalfWidth is at most Precision at an interim analysis. Precision
+	// is 0 if the number of rounds is fixed.
 	HalfWidth, Precision float64
 }
 
@@ -198,12 +198,12 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 		return run, err
 	}
 
-	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its calibration: its interim analyses must not change
+	if d.Calibrate != nil && run.Calibration == nil { // a resumed run keeps its calibration, so that its interim analyses do not change
 		var found []iotax.Finding
 		run.Calibration, found = d.Calibrate(ctx, run)
 		run.Findings = mergeFindings(run.Findings, found)
 	}
-	if run.Calibration != nil && ctx.Err() == nil { // avoid a needless update: it delays the first trial
+	if run.Calibration != nil && ctx.Err() == nil { // otherwise nothing has changed, and an update would delay the first trial
 		err = d.Update(ctx, run)
 	}
 	e := newEngine(run, p, d, r, o, from)
@@ -253,7 +253,7 @@ func explainFailure(run *iotax.Run, err error) {
 	run.Findings = mergeFindings(run.Findings, []iotax.Finding{rules.RunFailed.Hinting("").FoundError(iotax.AboutRun(), err.Error())})
 }
 
-// begin creates the record of the run, or continues that of the resumed run.
+// begin creates the record of a new run, or updates the record of the resumed run.
 func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 	text, err := o.Plan, error(nil)
 	if text == nil {
@@ -268,7 +268,7 @@ func begin(p *plan.Plan, d Deps, o Options) (*iotax.Run, error) {
 				Hint: "resume with the same plan and flags, or start a new run"}
 		}
 		r.Status, r.Targets, r.Workloads = iotax.Running, nil, nil
-		// Findings that still apply are found again. Only those about leftovers are kept.
+		// Keep only findings about leftovers. The resumed run finds the others again if they still apply.
 		r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f iotax.Finding) bool { return f.Rule != rules.LeftBehind.ID })
 		r.Findings = mergeFindings(r.Findings, o.Findings)
 		return &r, nil

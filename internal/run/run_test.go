@@ -341,8 +341,8 @@ func TestFailedTrialIsARowAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-// The hint of a run that stopped early can be followed: the budget ended the run, and resuming it shows whether more
-// rounds help.
+// If the budget ended the run, the hint is to resume it. If the maximum number of rounds was reached, the hint is to
+// use more rounds.
 func TestHintOfShortRun(t *testing.T) {
 	w := newWorld()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -405,7 +405,7 @@ func TestInterruptKeepsTrialsAndCleansUp(t *testing.T) {
 	}
 }
 
-// A target that an interrupt keeps from being opened is not reported as missing.
+// If an interrupt prevents a target from being opened, the target is not reported as missing.
 func TestInterruptWhileOpening(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := newWorld()
@@ -443,7 +443,7 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	if again.ID != "r" || again.Status != iotax.Done || again.Seed != first.Seed {
 		t.Errorf("resumed run %s %s", again.ID, again.Status)
 	}
-	// Two whole rounds and one trial of the third were saved. Four more rounds make six.
+	// Two complete rounds and one trial of the third were saved. The resumed run adds four rounds.
 	if len(w.saved) != 7+4*3 {
 		t.Errorf("%d trials, want %d", len(w.saved), 7+4*3)
 	}
@@ -460,7 +460,7 @@ func TestResumeGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-// A cell with one failure in a few rounds was not measured completely, so a resumed run measures it again.
+// A cell with failed trials is incomplete, so a resumed run measures it again.
 func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 	w := newWorld()
 	dead := true
@@ -470,7 +470,7 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	for _, rounds := range []int{2, 6} { // with too few failures to give up, and with enough
+	for _, rounds := range []int{2, 6} { // with too few failures to give the target up, and with enough
 		w.saved, dead = nil, true
 		p := guestPlan("w")
 		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}
@@ -573,7 +573,7 @@ func (g guestMachine) Run(context.Context, *iotax.Cmd) error {
 	return nil
 }
 
-// A file that could not be removed inside a guest is an error, unless the guest or its disk failed.
+// Failing to remove a file inside a guest is an error, unless the guest or its disk failed.
 func TestDeadGuestLeavesNothing(t *testing.T) {
 	for _, c := range []struct {
 		dead bool
@@ -604,7 +604,7 @@ func TestDeadGuestLeavesNothing(t *testing.T) {
 
 func TestVolumeOnItsOwnGuestIsAnError(t *testing.T) {
 	p := guestPlan("w")
-	p.Targets[2].Spec = &of{"disk"} // the host serves a share of a place that is inside that same guest
+	p.Targets[2].Spec = &of{"disk"} // the host would serve a directory that is inside the guest to that same guest
 	w := newWorld()
 	_, err := Run(context.Background(), p, w.deps(), Options{ID: "r"})
 	var e *iotax.Error
@@ -623,7 +623,7 @@ type frozenMachine struct{ startedMachine }
 
 func (*frozenMachine) Run(ctx context.Context, _ *iotax.Cmd) error { <-ctx.Done(); return ctx.Err() }
 
-// A machine without an agent is measured without the values that need an agent, and the run records that.
+// A machine that cannot run the agent is measured without the values that need it, and the run records that.
 func TestMachineWithoutAgent(t *testing.T) {
 	w := newWorld()
 	d := w.deps()
@@ -649,7 +649,7 @@ func TestMachineWithoutAgent(t *testing.T) {
 }
 
 // A share that hangs blocks each step inside its guest until the step's deadline. It must not use up the time of later
-// steps, and it is not an error, because the guest ends.
+// steps. It is not an error, because the guest ends with the run.
 func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -672,7 +672,7 @@ func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 			t.Errorf("steps after the hung ones: %q", w.log)
 		}
 
-		// A frozen guest is detected at once, and no step gets the time limit of a working guest.
+		// A frozen guest is detected before the first step, and no step gets the time limit of a working guest.
 		frozen := &frozenMachine{startedMachine{fakeMachine{w, "frozen", false}}}
 		for range 5 {
 			r.onClose("place", frozen, hang)

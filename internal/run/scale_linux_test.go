@@ -36,8 +36,9 @@ func resetPeak(t *testing.T) {
 	}
 }
 
-// One process measures a thousand targets in 30,000 trials, each with all values of fio, in little memory. The
-// orchestrator's time between two trials does not grow during the run. docs/dev/scale.md lists the figures.
+// One process measures a thousand targets in 30,000 trials, each with all values of fio, within 100 MiB of
+// memory. The time that iotax needs between two trials does not grow during the run. docs/dev/scale.md lists
+// the figures.
 func TestThousandTargets(t *testing.T) {
 	long.Test(t)
 	const targets, rounds = 1000, 30
@@ -76,7 +77,7 @@ func TestThousandTargets(t *testing.T) {
 		t.Fatalf("%d trials, %v, %v", len(saved), r.Status, err)
 	}
 	peak := peakMiB(t)
-	// Use medians over a quarter of the run, because other work on the machine may slow down some steps.
+	// Compare the medians of the first and the last quarter, because other processes may slow down some steps.
 	quarter := len(saved) / 4
 	step := func(from int) time.Duration {
 		var all []time.Duration

@@ -17,18 +17,18 @@ import (
 
 // Environment facts about the process that measures a run.
 const (
-	RunnerKey = "runner" // name of the process, if it is part of a set
-	ShardKey  = "shard"  // shard of that process, if the run is divided; also a fact of its trials
-	FolderKey = "folder" // directory that such a process resolves the plan's relative paths against
+	RunnerKey = "runner" // the process, as leftover.Runner.String writes it
+	ShardKey  = "shard"  // shard that the process measures, if the run is divided; also a fact of its trials
+	FolderKey = "folder" // directory to which the plan's relative paths refer, if the run is divided
 	ShardsKey = "shards" // number of shards, if the run is divided
 )
 
 // A Shard is the part of a run that one process measures, on this host or another. Every shard measures all targets
-// with all workloads, and its share of the rounds of each workload. Rounds are dealt in pairs, because the second
-// round of a pair mirrors the target order of the first. A shard does not see the results of the others, so the
-// number of rounds is fixed: the maximum of the plan.
+// with all workloads, in its share of the rounds. Rounds are assigned to shards in pairs, because the second round of
+// a pair mirrors the target order of the first. A shard does not see the results of the other shards, so it cannot
+// stop early: the run takes the maximum number of rounds of the plan.
 //
-// The zero Shard is a run that is not divided.
+// The zero Shard represents a run that is not divided.
 type Shard struct {
 	Index int // from 0
 	Count int
@@ -156,8 +156,8 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 }
 
 // Merge combines the runs of the shards into one. parts are in the order of the shards, and count is the number of
-// shards expected. The result has the status Running until all shards have ended. Facts that differ are joined, and a
-// target that only some shards could open gets a finding.
+// shards expected. The result has the status Running until all shards have ended. Merge joins facts that differ. It
+// adds a finding to a target that only some shards could open.
 func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil
@@ -173,7 +173,7 @@ func Merge(parts []*iotax.Run, count int) *iotax.Run {
 		}
 		environments = append(environments, p.Environment)
 		out.Findings = mergeFindings(out.Findings, p.Findings)
-		// The noise of the noisiest setup applies to all.
+		// The calibration with the highest noise floor applies to the whole run.
 		if c := p.Calibration; c != nil && (out.Calibration == nil || c.Floor() > out.Calibration.Floor()) {
 			out.Calibration = c
 		}
@@ -250,10 +250,10 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined is the number of values of a fact that joined lists. If there are more, joined only counts the rest.
+// mostJoined limits how many values of a fact joined lists. It only counts the others.
 const mostJoined = 4
 
-// joined combines the maps. It joins the different values of a key with commas.
+// joined combines the maps. It separates the different values of a key with commas.
 func joined(all []map[string]string) map[string]string {
 	sets := map[string][]string{}
 	for _, m := range all {

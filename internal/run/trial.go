@@ -68,7 +68,7 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 		}
 		cancel()
 		if ctx.Err() != nil {
-			return context.Cause(ctx) // an interrupted trial is not used, and a frozen guest would delay stop
+			return context.Cause(ctx) // an interrupted trial is not used, and stop would wait for a frozen guest
 		}
 		seen, werr := stop(ctx)
 		t.Values = append(t.Values, seen.Values...)
@@ -139,7 +139,8 @@ func reconnected(target *iotax.Target, about iotax.Subject) (found []iotax.Findi
 const prepareTime = iotax.StageTime
 
 // prepare runs the plan's command before a trial: on this host, on the target's machines, or on both, once per
-// machine. It runs in an empty directory, because the target's directory may be in a container on that machine.
+// machine. The command runs in an empty directory, because the target's directory may be in a container on that
+// machine.
 func prepare(ctx context.Context, d Deps, target *iotax.Target, m plan.Measure) error {
 	if m.Prepare == "" {
 		return nil

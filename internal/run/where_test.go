@@ -64,7 +64,8 @@ type device struct{ path string }
 func (d *device) Validate() error     { return nil }
 func (d *device) Traits() plan.Traits { return plan.Traits{Device: d.path} }
 
-// A target records the device name of the plan for --destroy, because the path of its place may differ.
+// A target records its device under the name that the plan and --destroy use, because the path of its place may
+// differ.
 func TestDevicesKeepTheirName(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")
@@ -102,8 +103,8 @@ func TestDevicesKeepTheirName(t *testing.T) {
 	}
 }
 
-// A workload is prepared and run only on its own targets, and then counts as complete. Without the baseline among
-// them, it takes as many rounds as a fixed protocol sets.
+// A workload is prepared and run only on its own targets, and the run is then complete. A workload without the
+// baseline among its targets runs as many rounds as the fixed protocol sets.
 func TestWorkloadAtSomeTargets(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("everywhere", "disk only", "both")
@@ -223,8 +224,8 @@ func TestWorkloadThatTheBaselineCannotDo(t *testing.T) {
 	}
 }
 
-// A guest on another machine is opened after that machine and closed before it. The guest's disks are on that machine
-// too.
+// A guest on another machine is opened after that machine and closed before it. The volumes of the guest's disks are
+// prepared on that machine.
 func TestGuestOnAMachine(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A step that hangs is ended, and its error contains the time limit. After an interruption, the step's own error is
-// returned unchanged.
+// A step that hangs is cancelled, and its error contains the time limit. After an interruption, the step's own
+// error is returned unchanged.
 func TestWithin(t *testing.T) {
 	hangs := func(ctx context.Context) error {
 		<-ctx.Done()

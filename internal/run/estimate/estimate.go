@@ -26,8 +26,8 @@ import (
 	"iotax/stat"
 )
 
-// An assumption is the time that a kind of machine is assumed to need, until a run of the same plan has been
-// measured: to boot, to attach a place, to prepare a workload, and around each trial.
+// An assumption contains the times assumed for a kind of machine until a run of the same plan has been measured: to
+// boot, to attach a place, to prepare a workload, and as the overhead of each trial.
 type assumption struct{ boot, place, prepare, around time.Duration }
 
 var (
@@ -55,7 +55,7 @@ func assume(p *plan.Plan, machine, accel string) assumption {
 	return guest
 }
 
-// Assumed returns the costs of a plan that has not been measured yet.
+// Assumed returns assumed costs, for a plan that has not been measured yet.
 func Assumed(p *plan.Plan) schedule.Costs {
 	c := schedule.Costs{Around: map[schedule.Cell]time.Duration{}}
 	accel := qemu.Known(iotax.CacheDir())
@@ -108,7 +108,7 @@ const searchedRuns = 20
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
 // of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, Costs
 // returns assumed costs and "". It notes and skips a run that it cannot read, because no measurement depends on the
-// estimate. The error is the cause of ctx.
+// estimate. It fails only if ctx ends, with the cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	without := func(what string, err error) error {
@@ -290,7 +290,8 @@ func span(lo, hi time.Duration) string {
 	return from + " to " + to
 }
 
-// Lines describes how long a run takes and what takes the time. from is the run that c was measured in, or "".
+// Lines describes how long a run takes and which steps take that time. from is the id of the run in which c was
+// measured, or "" if c is assumed.
 func Lines(p *plan.Plan, c schedule.Costs, from string) (lines []string) {
 	least, most, rounds := schedule.Estimate(p, c)
 	line := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

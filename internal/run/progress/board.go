@@ -25,15 +25,15 @@ type board struct {
 	work    string // workload of the current trial
 	begun   time.Time
 	planned time.Duration // ramp and length of the trial
-	left    time.Duration // time until the end of the run, when the trial began
+	left    time.Duration // time from the start of the trial to the end of the run
 }
 
 // A boardRow is the state of one workload.
 type boardRow struct {
 	workload      string
 	round, rounds int
-	counted       int     // valid rounds when the last one ended
-	repeated      bool    // the last round was not valid
+	counted       int     // valid rounds when the last round ended
+	repeated      bool    // the last round was not valid, so it is run again
 	half          float64 // half-width of the widest ratio; 0 if unknown
 	precision     float64
 	last          string // target of the last trial
@@ -85,8 +85,8 @@ func (b *board) take(e run.Event, now time.Time) {
 	}
 }
 
-// speeds returns the IOPS and bandwidth of a trial, each summed over the directions. If the trial has neither, iops
-// is its outcome.
+// speeds returns the IOPS and bandwidth of a trial, each summed over reads and writes. If the trial failed, was
+// discarded or has neither, iops is its outcome.
 func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""
@@ -102,7 +102,7 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 		}
 		have, known := sum[what]
 		if op == "mixed" && known || have.Name == "mixed."+what {
-			continue // count either the sum or its parts
+			continue // count either mixed or its parts
 		}
 		v.Value += have.Value
 		sum[what] = v

@@ -27,7 +27,8 @@ const (
 	Verbose       // a line for each workload on a terminal, otherwise a line for each trial
 )
 
-// A Progress shows the events of a run. On a terminal it overwrites a board; otherwise it prints lines.
+// A Progress shows the events of a run. On a terminal it overwrites a board; otherwise it prints lines. Its methods may
+// be called concurrently.
 type Progress struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -36,9 +37,11 @@ type Progress struct {
 	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows if unknown
 	board board
 	shown []string      // lines of the board on the terminal
-	stop  chan struct{} // ends tick
+	stop  chan struct{} // closed to end tick
 }
 
+// New returns a Progress that writes to out. live reports whether out is a terminal. columns is the width to assume if
+// the size of the terminal is unknown.
 func New(out io.Writer, level Level, live bool, columns int) *Progress {
 	return &Progress{out: out, level: level, Live: live, size: func() (int, int) { return terminal.Size(out, columns) }}
 }
@@ -46,6 +49,7 @@ func New(out io.Writer, level Level, live bool, columns int) *Progress {
 // Note shows a message of a machine or a workload ("pushing fio to db1").
 func (p *Progress) Note(format string, args ...any) { p.Line(fmt.Sprintf(format, args...)) }
 
+// Event updates the display with e.
 func (p *Progress) Event(e run.Event) {
 	p.mu.Lock()
 	p.board.take(e, time.Now())
@@ -191,7 +195,7 @@ func (p *Progress) draw(above string, board bool) {
 		b.WriteString(strings.Join(p.shown, "\n"))
 	}
 	if b.Len() > 0 {
-		_, _ = io.WriteString(p.out, b.String()) // after the terminal has closed, there is no reader
+		_, _ = io.WriteString(p.out, b.String()) // ignore the error: the terminal may have closed
 	}
 }
 
@@ -240,7 +244,7 @@ func outcome(t *iotax.Trial, metric string) string {
 	return done
 }
 
-// Scaled formats a value with three digits and a readable unit.
+// Scaled formats a value with at least three significant digits and a unit prefix.
 func Scaled(v iotax.Value) string {
 	switch v.Unit {
 	case iotax.BytesPerSecond:

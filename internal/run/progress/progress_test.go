@@ -117,7 +117,7 @@ func TestBoardRows(t *testing.T) {
 	if l := strings.Join(b.lines(80, 0, now, true), "\n"); !strings.Contains(l, "failed") || strings.Contains(l, "5.000 IOPS") {
 		t.Errorf("a failed trial:\n%s", l)
 	}
-	// A mixed workload: the sum of both directions, without counting mixed as well.
+	// A mixed workload: reads and writes are summed, and the mixed value is not added to them.
 	mixed := &iotax.Trial{Values: []iotax.Value{{Name: "read.iops", Value: 70, Unit: iotax.PerSecond}, {Name: "write.iops", Value: 30, Unit: iotax.PerSecond}, {Name: "mixed.iops", Value: 100, Unit: iotax.PerSecond}}}
 	if iops, _ := speeds(mixed, "read.iops"); iops != "100.0 IOPS" {
 		t.Errorf("mixed: %s", iops)
@@ -128,7 +128,7 @@ func TestBoardRows(t *testing.T) {
 	}
 }
 
-// A screen emulates a terminal.
+// A screen emulates the terminal sequences that a board uses.
 type screen struct {
 	rows     []string
 	row, col int

@@ -30,7 +30,7 @@ const (
 	silentTime = 5 * time.Minute
 )
 
-// Open opens an existing store for reading. A run whose processes have all died reads as interrupted.
+// Open opens an existing store for reading. A run whose processes have all died is returned as interrupted.
 func Open(ctx context.Context, url string) (*store.Store, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err == nil {
@@ -74,15 +74,15 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// Use a short pause until the run is saved, because the first report may be the only one. Randomize it, so
-		// that the pods of a fleet do not report at the same time.
+		// Pause only briefly until the store has the run. A process that dies before its first report could never be
+		// assumed dead. Randomize the pause, so that the pods of a fleet do not report at the same time.
 		for pause := time.Second; ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(pause*3/4 + rand.N(pause/2)):
 			}
-			if known, _ := db.Beat(ctx, id, name); known { // saving trials also reports store errors
+			if known, _ := db.Beat(ctx, id, name); known { // ignore the error: saving a trial reports it too
 				pause = beatPause
 			}
 		}
@@ -90,8 +90,8 @@ func Beat(ctx context.Context, db *store.Store, id string) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
-// runners yields the processes that began to measure r and have not ended, with their shards. If the name of a
-// process cannot be parsed, it yields the zero Runner, whose state is unknown.
+// runners yields the processes that began to measure r and have not recorded their end, with their shards. If the
+// name of a process cannot be parsed, it yields the zero Runner, whose state is unknown.
 func runners(r *iotax.Run, heard store.Pulse) iter.Seq2[run.Shard, leftover.Runner] {
 	return func(yield func(run.Shard, leftover.Runner) bool) {
 		if !Divided(r) && len(heard.Open) == 0 {
@@ -120,7 +120,8 @@ func died(who leftover.Runner, silent store.Silence) string {
 	return ""
 }
 
-// settle adds a finding for each process that died without saving its end. If all have died, the run is interrupted.
+// settle adds a finding for each process that died without recording its end. If all have died, it sets the status of
+// the run to Interrupted.
 func settle(r *iotax.Run, heard store.Pulse) {
 	var dead []iotax.Finding
 	began := 0
@@ -143,8 +144,8 @@ func settle(r *iotax.Run, heard store.Pulse) {
 	r.Findings = append(r.Findings, dead...)
 }
 
-// Killed lists the runs of the store that lost a process on this host. It returns an empty list if the store does not
-// exist yet.
+// Killed lists the runs of the store that a process of this host measured until it was killed. It returns an empty
+// list if the store does not exist yet.
 func Killed(ctx context.Context, url string) ([]iotax.Run, error) {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
@@ -175,8 +176,8 @@ func stillRuns(who leftover.Runner, heard store.Pulse) (what, hint string) {
 	return "", ""
 }
 
-// Removable returns a check that rejects a run that a process measures. Without force, it also rejects a run whose
-// process may still exist.
+// Removable returns a check for a run that is about to be removed. The check rejects a run that a process still
+// measures. Without force, it also rejects a run whose process may still exist.
 func Removable(force bool) func(*iotax.Run, store.Pulse) error {
 	return func(r *iotax.Run, heard store.Pulse) error {
 		if r.Status != iotax.Running {

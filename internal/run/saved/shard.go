@@ -13,8 +13,8 @@ import (
 	"iotax/internal/store"
 )
 
-// TakeUp continues a shard that was started before, as when a scheduler restarts a failed shard. done reports that
-// the shard is complete.
+// TakeUp continues a shard that was started before, as when a scheduler restarts a failed shard. It stores the
+// saved part of the run and its trials in opts. done reports that the shard is already complete.
 func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
 	if err != nil || part == nil || part.Status == iotax.Done {
@@ -29,8 +29,9 @@ func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool,
 	return false, err
 }
 
-// Share sets opts.Plan to p as written, because the processes may resolve relative paths differently. The returned
-// function makes a run save itself as one part of the divided run.
+// Share sets opts.Plan to the YAML of p, with relative paths as written, because each process may resolve them
+// against another directory. The returned function changes Deps, so that the run is saved as one part of the
+// divided run.
 func Share(db *store.Store, p *plan.Plan, opts *run.Options) (func(*run.Deps), error) {
 	folder, err := p.Folder()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// Destroy lists the block devices that workloads may overwrite, by machine, with paths as written in the plan. They
-// come from the command line: a plan cannot permit this.
+// Destroy lists the block devices that workloads may overwrite, by machine, with paths as written in the plan. Only
+// the command line can permit this, not a plan.
 type Destroy map[string][]string
 
 // ParseDestroy parses the values of --destroy. Each must match a device of a target of p exactly. Any other value is

@@ -11,8 +11,8 @@ import (
 )
 
 // giveBack returns to the OS the memory that setup used and trials do not need: free pages of the heap, and code
-// pages, which the kernel maps again on use. This leaves more memory for the measured system. Call it before the
-// first trial.
+// pages, which the kernel reads again when they are used. This leaves more memory for the measured system. Call
+// it before the first trial.
 func giveBack() {
 	debug.FreeOSMemory()
 	f, err := os.Open("/proc/self/maps")

@@ -1,5 +1,4 @@
-// Package wired provides a run with this host's functions: machines, volumes, workloads, probes, checks and the
-// store.
+// Package wired connects a run to the real machines, volumes, workloads, probes, checks and store.
 package wired
 
 import (
@@ -26,8 +25,8 @@ import (
 	"iotax/internal/workload"
 )
 
-// Deps returns this host's functions for a run that is saved in db. work is the run's working directory. Workloads
-// may overwrite the devices in destroy. With verbose, the command of each trial is printed.
+// Deps returns the functions for a run that is saved in db. work is the run's working directory. Workloads may
+// overwrite the devices in destroy. With verbose, the command of each trial is printed.
 func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress, verbose bool) run.Deps {
 	cache := iotax.CacheDir()
 	here := host.Local()
@@ -43,7 +42,7 @@ func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress
 	}}
 	settle := sync.OnceFunc(func() {
 		giveBack()
-		debug.SetGCPercent(25) // from here on, save memory at the cost of more garbage collection
+		debug.SetGCPercent(25) // from now on, use less memory at the cost of more garbage collection
 	})
 	shared := new(workload.Shared)
 	return run.Deps{
