@@ -1,8 +1,8 @@
 // Package agent calls Go functions on machines. A package declares a function with New. On this host the call runs in this
 // process. On another machine an iotax process there, the agent, runs the same function.
 //
-// A machine has one session with its agent (Link): yamux streams over the standard input and output of one program that
-// Machine.Run keeps running. The agent uses no CPU between calls. It ends when the machine is closed.
+// Each machine has one session with its agent (see Link). A session is a yamux connection, usually over the standard
+// input and output of the agent. The agent uses no CPU between calls. It ends when the machine is closed.
 package agent
 
 import (
@@ -27,7 +27,7 @@ type Func[In, Out any] struct {
 // A receiver decodes the input of a function and returns a call that runs it.
 type receiver func(in *source) (call func(context.Context) (out any, err error), err error)
 
-// functions maps names to the functions that New and NewTaker declared. It is complete before main begins.
+// functions maps names to the functions that New and NewTaker declared. It is complete before main runs.
 var functions = map[string]receiver{}
 
 // New declares a function. Call it to initialize a package variable. It panics if another function has the same name. The
@@ -78,8 +78,8 @@ func decode(d *gob.Decoder, p any) error {
 	return d.Decode(p)
 }
 
-// On runs the function on m. An error of the function still wraps its *iotax.Error, its *iotax.ExitError and the errors
-// listed in sentinels.
+// On runs the function on m. An error from another machine still wraps the function's *iotax.Error, its
+// *iotax.ExitError, and its errors that are listed in sentinels.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)

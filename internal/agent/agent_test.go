@@ -24,7 +24,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also acts as the iotax that is copied to other machines.
+// This test program also acts as the agent that is copied to other machines.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	os.Exit(m.Run())
@@ -79,7 +79,7 @@ var (
 	})
 )
 
-// far is this host as another machine: its agent is a separate process.
+// far makes this host act as another machine: its agent is a separate process.
 type far struct {
 	iotax.Machine
 	agent.Link
@@ -182,7 +182,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// appears waits until the file exists, or until it does not if want is false.
+// appears waits until the file exists if want is true, or until it no longer exists if want is false.
 func appears(t *testing.T, path string, want bool) {
 	t.Helper()
 	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {

@@ -12,7 +12,7 @@ import (
 	"iotax"
 )
 
-// putTime limits Put, even if the caller's context has no deadline.
+// putTime limits how long Put may take, even if the caller's context has no deadline.
 const putTime = time.Hour
 
 type newFile struct {
@@ -40,7 +40,7 @@ func Shell(goos, text string) []string {
 	if goos != "windows" {
 		return []string{"sh", "-c", text}
 	}
-	// PowerShell itself exits with 0 or 1 only.
+	// By default, PowerShell replaces the exit code of the command with 0 or 1.
 	return []string{"powershell.exe", "-NoProfile", "-NonInteractive", "-OutputFormat", "Text", "-Command",
 		text + "\nif (-not $?) { if ($LASTEXITCODE) { exit $LASTEXITCODE }; exit 1 }"}
 }

@@ -10,5 +10,5 @@ import (
 //go:embed agents/*.gz
 var files embed.FS
 
-// embedded contains the agents that make agents built.
+// embedded contains the agents that `make agents` built.
 var embedded fs.FS = files

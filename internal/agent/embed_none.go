@@ -4,5 +4,6 @@ package agent
 
 import "io/fs"
 
-// embedded is nil: this build has no agents. It can copy only itself, to machines of its own system.
+// embedded is nil because this build contains no agents. This program can copy only itself, to machines with the same
+// system.
 var embedded fs.FS

@@ -36,8 +36,8 @@ func enclosed(root, place string) (int, error) {
 	at := func(path string) string { return filepath.Join(root, path) }
 	var mounts []mount
 	var opened error
-	// bind plans a bind mount of `from` at the path `to` of the container. It opens `from` now, because earlier mounts may
-	// hide it.
+	// bind plans a bind mount of `from` at the path `to` in the container. It opens `from` now, because earlier mounts
+	// may hide it.
 	bind := func(from, to string) {
 		fd, err := unix.Open(from, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {

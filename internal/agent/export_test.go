@@ -2,7 +2,7 @@ package agent
 
 import "io/fs"
 
-// SetPrograms makes l take its agents from dir in place of the embedded ones.
+// SetPrograms makes l take its agents from dir instead of the embedded files.
 func (l *Link) SetPrograms(dir fs.FS) {
 	l.programs = func() ([]program, error) { return programsOf(dir) }
 }

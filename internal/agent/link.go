@@ -17,12 +17,13 @@ import (
 	"iotax"
 )
 
-// A Link manages the session of a machine with its agent. The machine returns the Link in MachineCaps.Agent. The zero value
-// starts the agent at the first call. The machine's Close calls Hangup first.
+// A Link manages the session of a machine with its agent. The machine returns the Link in MachineCaps.Agent. The zero
+// value starts the agent at the first call. The machine's Close must call Hangup first.
 type Link struct {
 	// Start starts the agent. If it is nil, a command on the machine starts the agent.
 	Start func(ctx context.Context) (*Session, error)
-	// Program is the path of this iotax on the machine. If it is "", iotax copies the agent there.
+	// Program is the path of the agent's program if the machine already has it. If it is "", iotax copies the agent
+	// there.
 	Program string
 
 	// Log receives progress messages for the user; nil discards them. Set it before the first call.
@@ -113,11 +114,11 @@ func System(ctx context.Context, m iotax.Machine) (system string, err error) {
 	return system, err
 }
 
-// bootstrapScript starts an agent. Its arguments describe the programs that iotax can copy: SYSTEM:SHA256:SIZE, where SYSTEM
-// is the output of uname -s and uname -m, joined with a slash. The script first searches the cache directories for the
-// program of its system. If none contains it, the script requests it on standard output and reads it from standard input. It
-// writes it to the first directory that belongs to this user, may run programs, and has enough space. It then removes other
-// copies in that directory that no iotax has started for a week.
+// bootstrapScript starts an agent. Its arguments describe the programs that iotax can copy: SYSTEM:SHA256:SIZE, where
+// SYSTEM is the output of uname -s and uname -m, joined with a slash. The script first searches the cache directories
+// for the program of its system. If none contains the program, the script requests it on standard output and reads it
+// from standard input. The script writes the program to the first directory that belongs to this user, allows programs
+// to run, and has enough space. It then removes from that directory other copies that no iotax has started for a week.
 const bootstrapScript = `
 mask=$(umask)
 umask 077
@@ -194,7 +195,7 @@ func (p progress) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// bootstrap starts the agent on m with a command. It first copies the agent there if it is missing.
+// bootstrap starts the agent on m with a command. If the agent is missing there, bootstrap copies it first.
 func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error) {
 	const op = "start the agent on"
 	hint := "iotax runs a part of itself there: it needs a directory that may run programs (XDG_CACHE_HOME there, or /var/tmp)"
@@ -259,7 +260,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		kill()
 		<-ended
 		var exit *iotax.ExitError
-		var failed *iotax.Error // an error of the machine
+		var failed *iotax.Error // an error from the machine
 		if silent && ctx.Err() == nil {
 			err = fmt.Errorf("it did not answer within %v", limit)
 		} else if err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.As(died, &failed) ||

@@ -32,8 +32,8 @@ var unames = map[string]string{
 	"darwin/arm64": "Darwin/arm64",
 }
 
-// carried returns the agents that this program can copy: the embedded ones in a build with the tag agents (make agents),
-// otherwise this program itself.
+// carried returns the agents that this program can copy: the embedded ones in a build with the tag agents (see `make
+// agents`), otherwise this program itself.
 var carried = sync.OnceValues(func() ([]program, error) {
 	if embedded != nil {
 		return programsOf(embedded)
@@ -93,7 +93,7 @@ func self() (program, error) {
 	return p, err
 }
 
-// lacking returns why a machine with this uname has no agent, and a hint.
+// lacking returns the reason why iotax has no agent for a machine with this uname, and a hint.
 func lacking(uname string, programs []program) (why cannot, hint string) {
 	var have []string
 	for _, p := range programs {

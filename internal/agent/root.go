@@ -28,11 +28,11 @@ func Caller() (uid int, ok bool) {
 
 var userID = New("user id", func(context.Context, struct{}) (int, error) { return os.Geteuid(), nil })
 
-// Sudo returns the prefix that makes a command run as root on m. The prefix is empty if the user is root. ok is false if
-// sudo is missing or asks for a password.
+// Sudo returns the prefix that makes a command run as root on m. The prefix is empty if the user is root, and on
+// Windows. ok is false if sudo is missing or asks for a password.
 func Sudo(ctx context.Context, m iotax.Machine) (prefix []string, ok bool, err error) {
 	uid, err := userID.On(ctx, m, struct{}{})
-	if err != nil || uid <= 0 { // Windows has no ids
+	if err != nil || uid <= 0 { // on Windows, uid is -1
 		return nil, err == nil, err
 	}
 	prefix = []string{"sudo", "-n"}
@@ -42,7 +42,7 @@ func Sudo(ctx context.Context, m iotax.Machine) (prefix []string, ok bool, err e
 	return prefix, true, nil
 }
 
-// AsRoot runs the function on m as root, or as the user if sudo is missing or asks for a password.
+// AsRoot runs the function on m as root, or as the current user if sudo is missing or asks for a password.
 func (f Func[In, Out]) AsRoot(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	prefix, _, err := Sudo(ctx, m)
 	if err != nil {

@@ -89,8 +89,8 @@ func Enclose(program, root, place string) []string {
 	return []string{program, "agent", "enclose", root, place}
 }
 
-// InProcess returns a session with an agent in this process. Tests use it for their own machines. It runs commands on this
-// host.
+// InProcess returns a session with an agent in this process. Tests use it for fake machines. The agent runs commands on
+// this host.
 func InProcess(ctx context.Context) (*Session, error) {
 	here, there := net.Pipe()
 	go func() {

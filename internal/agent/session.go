@@ -16,7 +16,7 @@ import (
 	"iotax"
 )
 
-// Command holds the arguments of an agent, without the program's name.
+// Command contains the command-line arguments that start an agent session, without the program's name.
 const Command = "agent session"
 
 // greeting starts the agent's first line. The agent's system and path follow. The number changes with every incompatible
@@ -62,14 +62,14 @@ func resultOf(err error, m iotax.Machine) (r Result) {
 	return r
 }
 
-// config disables yamux's keep-alive, so that an agent uses no CPU while a trial runs. Machines that need one call
-// Session.KeepAlive. A stream may stay half closed for as long as its command runs.
+// config disables yamux's keep-alive, so that an agent uses no CPU while a trial runs. Machines that need keep-alive
+// messages call Session.KeepAlive. A stream may stay half closed for as long as its command runs.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive, c.StreamCloseTimeout, c.LogOutput = false, 0, io.Discard
 	// A caller that reads the output slowly must not end the session.
 	c.ConnectionWriteTimeout = time.Hour
-	c.MaxStreamWindowSize = 1 << 20 // for copying files over links with a round trip of 50 ms
+	c.MaxStreamWindowSize = 1 << 20 // keeps file copies fast over links with a round-trip time of 50 ms
 	return c
 }
 
@@ -110,7 +110,8 @@ type Refused struct{ Line string }
 
 func (r *Refused) Error() string { return "no iotax of this version answers: " + r.Line }
 
-// Meet reads the agent's first line from `in` and returns the session. The session calls closes when it ends.
+// Meet reads the agent's first line from `in` and returns the session. The session calls closes when it ends. The error
+// is a *Refused if the first line is not that of an agent of this version.
 func Meet(in io.Reader, out io.Writer, closes func() error) (*Session, error) {
 	from, ok := in.(*bufio.Reader)
 	if !ok {

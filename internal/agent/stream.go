@@ -42,8 +42,8 @@ type piece struct {
 	Err  string // why the stream ended early
 }
 
-// sendAll sends `from` in pieces. It returns the error from reading `from`. It ignores an error of the connection, which the
-// call returns.
+// sendAll sends `from` in pieces. It returns the error from reading `from`. It ignores connection errors, because the
+// call returns them.
 func sendAll(enc *gob.Encoder, from io.Reader) error {
 	buf := make([]byte, 256<<10)
 	for {
@@ -62,7 +62,8 @@ func sendAll(enc *gob.Encoder, from io.Reader) error {
 	}
 }
 
-// A source reads the data of a call from the other end: the function's name, its input, and the pieces of a Taker.
+// A source reads the data of a call from the other end: the function's name, its input, and the pieces of a Taker's
+// stream.
 type source struct {
 	*gob.Decoder
 	limit  *io.LimitedReader
@@ -128,7 +129,7 @@ func Dial(ctx context.Context, m iotax.Machine, network, address string) (c Conn
 		return nil, context.Cause(ctx)
 	}
 	link, end := LinkOf(m), func() {}
-	if link == nil { // as in the function with
+	if link == nil { // without a link, the session lasts for this connection only
 		link = new(Link)
 		end = func() { link.Hangup(context.WithoutCancel(ctx)) }
 	}
@@ -179,7 +180,7 @@ func dial(ctx context.Context, d destination) (Conn, error) {
 	return nil, errors.Join(errors.New("agent.Dial: "+d.Network+" connections cannot be closed in one direction"), c.Close())
 }
 
-// far is this end of a connection from another machine.
+// far is this end of a network connection that an agent opened on another machine.
 type far struct {
 	*yamux.Stream
 	from *bufio.Reader

@@ -11,22 +11,23 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// sweepVariable is the environment variable that the bootstrap script sets to a unique value. If a signal kills the agent,
-// its commands keep running. The script then runs the program again as "agent sweep" to end all processes that have the
-// value.
+// sweepVariable is the environment variable that the bootstrap script sets to a unique value. If a signal kills the
+// agent, its commands keep running. The script then runs the program again as "agent sweep" to end all processes whose
+// environment contains the value.
 const sweepVariable = "IOTAX_AGENT"
 
 // Identity returns the value of sweepVariable on the machine, or "" if no script started the agent.
 var Identity = New("agent.identity", func(context.Context, struct{}) (string, error) { return os.Getenv(sweepVariable), nil })
 
-// EndOther ends the agent with the given identity, and its commands. They may keep running after their connection broke.
+// EndOther ends the agent with the given identity, and its commands. They may still be running after their connection
+// was lost.
 var EndOther = New("agent.end other", func(ctx context.Context, identity string) (struct{}, error) {
 	return struct{}{}, sweep(ctx, identity)
 })
 
-// sweep ends the processes that have this value of sweepVariable.
+// sweep ends the processes whose sweepVariable has this value. If value is "", it does nothing.
 func sweep(ctx context.Context, value string) error {
-	// The next round also finds the processes that these started in the meantime.
+	// A process may start others before it ends. The next round finds them.
 	for round := 0; value != "" && round < 10; round++ {
 		all, err := proctable.With(ctx, sweepVariable)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 	"iotax/internal/probe"
 )
 
-// embedded returns a directory like the one that make agents creates.
+// embedded returns a directory like the one that `make agents` creates.
 func embedded(t *testing.T, agents map[string][]byte) fstest.MapFS {
 	t.Helper()
 	dir := fstest.MapFS{}
@@ -39,7 +39,7 @@ func embedded(t *testing.T, agents map[string][]byte) fstest.MapFS {
 	return dir
 }
 
-// as returns this host with a uname that prints system and machine.
+// as returns a far machine whose uname prints system and machine.
 func as(t *testing.T, system, machine string) (f *far, cache string) {
 	t.Helper()
 	tools := t.TempDir()
@@ -56,7 +56,7 @@ func TestOtherSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := []byte("#!/bin/sh\nexec " + exe + " \"$@\"\n") // acts as the agent for that system
+	start := []byte("#!/bin/sh\nexec " + exe + " \"$@\"\n") // acts as the agent for other systems
 	agents := embedded(t, map[string][]byte{"linux-amd64": []byte("not this one"), "linux-arm64": start, "darwin-arm64": append(start, '\n'), "windows-amd64": {}})
 	for _, c := range [][2]string{{"Linux", "aarch64"}, {"Darwin", "arm64"}} {
 		f, cache := as(t, c[0], c[1])

@@ -31,10 +31,10 @@ type Running struct {
 	Kill   func()       // closes the connection; Wait then returns soon
 }
 
-// ErrUnreachable is wrapped by the error of a machine that refuses or drops connections, for example while it reboots.
+// ErrUnreachable reports that a machine refuses or drops connections, for example while it reboots.
 var ErrUnreachable = errors.New("unreachable")
 
-// Over starts the agent over t. It first copies the agent there if it is missing.
+// Over starts the agent over t. If the agent is missing on the machine, Over copies it first.
 func (l *Link) Over(ctx context.Context, t Transport) (*Session, error) {
 	return l.bootstrap(ctx, carrier{t})
 }
@@ -51,7 +51,7 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	}
 	defer context.AfterFunc(ctx, conn.Kill)()
 	go func() { // ends when the caller closes its end
-		_, _ = io.Copy(conn.Stdin, cmd.Stdin) // Wait returns the reason
+		_, _ = io.Copy(conn.Stdin, cmd.Stdin) // if this fails, Wait returns the reason
 		conn.Stdin.Close()
 	}()
 	if _, err := io.Copy(cmd.Stdout, conn.Stdout); err != nil {

@@ -21,7 +21,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// A system holds the paths of procfs and sysfs. Tests use their own.
+// A system contains the paths of procfs and sysfs. Tests use other directories.
 type system struct{ proc, sys string }
 
 var kernel = system{proc: "/proc", sys: "/sys"}
@@ -67,7 +67,7 @@ func (f *Facts) read() error {
 	return nil
 }
 
-// facts collects the current facts. Only wipefs and blkid read the device.
+// facts collects the current facts. It does not read the device itself: only wipefs and blkid do.
 func (s system) facts(ctx context.Context, q Query) (*Facts, error) {
 	fail := func(hint, format string, args ...any) (*Facts, error) {
 		return nil, &iotax.Error{Op: opLook, On: q.Path, Err: fmt.Errorf(format, args...), Hint: hint}
@@ -210,7 +210,8 @@ func identify(path string) string {
 	return idOf(st)
 }
 
-// status is stat without a request to a network file system's server, which may hang.
+// status returns the type and inode of a file. It does not query the server of a network file system, because the query
+// may hang.
 func status(path string) (*unix.Statx_t, error) {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st)
@@ -359,7 +360,7 @@ func exclusive(path string, held bool) (bool, error) {
 func openAlone(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0) }
 
 // Hold opens a block device of this host exclusively. Until the file is closed, the kernel does not mount the device,
-// swap to it, or build another device on it. fio can still use the device, because it does not open it exclusively.
+// swap to it, or build another device on it. fio can still use the device, because fio opens it without O_EXCL.
 func Hold(path string) (*os.File, error) {
 	f, err := openAlone(path)
 	if errors.Is(err, unix.EBUSY) {
@@ -388,7 +389,7 @@ func (f *Facts) askTools(ctx context.Context) error {
 	}
 	r := run(ctx, blkid, "-p", "-o", "export", f.Path)
 	switch r.status {
-	case 0, 2: // signatures found, none found
+	case 0, 2: // 0: signatures found, 2: none found
 		f.Looked = true
 	case 8:
 		f.Looked = true
@@ -454,9 +455,9 @@ func (s system) mounts() (all []Mount, err error) {
 	return all, err
 }
 
-// open returns the processes that have block devices, or the backing files of f, open. It compares numbers, because
-// nodes and files have other names in other namespaces and as hard links. It opens /dev/null and searches for it, to
-// make sure that /proc shows open files.
+// open returns the block devices and the backing files of f that processes have open, and the id of this process. It
+// compares device and inode numbers, because a file may have other names in other namespaces or as hard links. To
+// verify that /proc shows open files, it opens /dev/null itself and searches for it.
 func (s system) open(f *Facts) (all []Open, own int, err error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {

@@ -38,7 +38,7 @@ func fake(t *testing.T, files map[string]string) system {
 	return system{proc: root + "/proc", sys: root + "/sys"}
 }
 
-// seen returns the files of /proc that facts needs, and more.
+// seen returns the files of /proc that facts needs, and the files in more.
 func seen(more map[string]string) map[string]string {
 	files := map[string]string{
 		"proc/self": "->7", "proc/7/fd/3": "->/dev/null", "proc/7/mountinfo": "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n",

@@ -20,7 +20,7 @@ const opLook = "look at block device"
 type Query struct {
 	Path string
 	Held bool // this process has the device open exclusively
-	Read bool // search for signatures even if a tool has, unless the device is in use
+	Read bool // search for signatures even if wipefs or blkid has done so, unless the device is in use
 }
 
 // A SurveyQuery asks Survey about the block device at Path.
@@ -52,14 +52,14 @@ type Facts struct {
 	Files   []Backing // backing files of the loop devices in Nodes
 	Loops   []Backing // backing files of all loop devices of the machine
 	Swaps   []Backing
-	Exports []Backing // that the kernel exports through NVMe-oF and LIO
+	Exports []Backing // files and devices that the kernel exports through NVMe-oF and LIO
 	Btrfs   []string  // names of the members of mounted btrfs
 	Mounts  []Mount   // mounts in all mount namespaces
 	Open    []Open    // block devices and backing files that are open
 	Own     int       // id of the process that collected the facts
 
 	Looked bool     // wipefs or blkid has searched for signatures
-	Signs  []string // signatures, as wipefs, blkid or Signatures name them
+	Signs  []string // names of signatures, from wipefs, blkid or the function signatures
 	Traces []Trace
 }
 
@@ -112,13 +112,13 @@ type Open struct {
 
 // A Verdict lists the reasons against overwriting a device.
 type Verdict struct {
-	InUse  []string // the device has a user
+	InUse  []string // the device is in use
 	Busy   []string // a process has the device open, possibly only for a moment
 	OnIt   []string // the device contains signatures
 	Traces []Trace  // remains of a structure whose main signature may be gone
 }
 
-// Used reports whether the device has a user.
+// Used reports whether the device is in use or open.
 func (v Verdict) Used() bool { return len(v.InUse)+len(v.Busy) > 0 }
 
 // Reasons returns all reasons as text.
@@ -163,7 +163,7 @@ func (f *Facts) Judge() Verdict {
 		}
 		return "", false
 	}
-	// use adds a reason if b is a node, by number or path, or the backing file of a loop device.
+	// use adds a reason if b is a node (by number or path) or the backing file of a loop device.
 	use := func(b Backing, text string) {
 		number, isBlock := strings.CutPrefix(b.ID, "b")
 		n, ours := nodes[number]

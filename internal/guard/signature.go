@@ -26,7 +26,8 @@ type magic struct {
 //go:embed magics.txt
 var magicsText string
 
-// magics are at fixed offsets of the device. scattered are distinctive enough to be searched for in every sector.
+// magics lists signatures at fixed offsets. scattered lists signatures that are distinctive enough to be searched for
+// in every sector.
 var magics, scattered = readMagics(magicsText)
 
 func readMagics(text string) (fixed, anywhere []magic) {
@@ -73,14 +74,14 @@ func signatures(head, tail []byte, size int64) []string {
 			found = appendNew(found, m.name)
 		}
 	}
-	// The superblock of RAID 1.0 is 8 KiB before the end, rounded down to 4 KiB. That of RAID 0.90 is in the last 64
-	// KiB block but one.
+	// The RAID 1.0 superblock is 8 KiB before the end of the device, rounded down to a multiple of 4 KiB. The RAID 0.90
+	// superblock is 64 KiB before the end, where the end is rounded down to a multiple of 64 KiB.
 	for _, offset := range []int64{(size/512 - 16) &^ 7 * 512, size&^(64<<10-1) - 64<<10} {
 		if offset > 0 && bytes.Equal(at(offset, 4), []byte("\xfc\x4e\x2b\xa9")) {
 			found = appendNew(found, "Linux RAID")
 		}
 	}
-	// ZFS has four labels of 256 KiB, two at each end. The upper half of each is a ring of uberblocks.
+	// ZFS has four labels of 256 KiB, two at each end. The second half of each label is a ring of uberblocks.
 	for _, label := range []int64{0, 256 << 10, size&^(256<<10-1) - 512<<10, size&^(256<<10-1) - 256<<10} {
 		for i := int64(0); label >= 0 && i < 128; i++ {
 			b := at(label+128<<10+i<<10, 8)
@@ -89,8 +90,8 @@ func signatures(head, tail []byte, size int64) []string {
 			}
 		}
 	}
-	// A master boot record has this mark and a plausible partition entry. Boot sectors of FAT and NTFS have the mark,
-	// too.
+	// A master boot record has the boot signature and a plausible partition entry. FAT and NTFS boot sectors also have
+	// the boot signature.
 	if b := at(510, 2); bytes.Equal(b, []byte("\x55\xaa")) {
 		for i := range int64(4) {
 			e := at(446+16*i, 16)
@@ -102,8 +103,8 @@ func signatures(head, tail []byte, size int64) []string {
 	return found
 }
 
-// readSignatures reads both ends of the device and the positions of backup superblocks, and adds the signatures and
-// traces.
+// readSignatures searches both ends of the device and the positions of backup superblocks. It sets f.Traces. It sets
+// f.Signs only if f.Signs is empty.
 func (f *Facts) readSignatures(device io.ReaderAt) error {
 	ends := min(signatureSpan, f.Size)
 	head, tail, sample := make([]byte, ends), make([]byte, ends), make([]byte, sampleSize)
@@ -149,11 +150,12 @@ func appendNew(all []string, name string) []string {
 	return append(all, name)
 }
 
-// sector is the unit in bytes in which traces are found and erased.
+// sector is the size, in bytes, of the units in which traces are found and erased.
 const sector = 512
 
-// traces returns the traces in the sectors of data, except magics at their offsets. data starts at byte `from` of the
-// device. All signatures are longer than four bytes, so that the random data of a run does not match.
+// traces returns the traces in the sectors of data, except magics at their fixed offsets. data starts at byte `from` of
+// the device. All signatures are longer than four bytes, so that the random data that a run writes does not match by
+// chance.
 func traces(data []byte, from, size int64) (found []Trace) {
 	for ; len(data) >= sector; data, from = data[sector:], from+sector {
 		name := traceIn(data[:sector])
@@ -196,8 +198,8 @@ const sampleSize = 4096
 // copyPlaces returns the offsets outside the device's ends at which file systems keep copies of their superblock. All
 // are multiples of sampleSize. ext2/3/4 has copies in block group 1 and in the groups that are powers of 3, 5 and 7.
 // The size of a group is a power of two, at least 8 MiB. These offsets include those of btrfs (64 MiB, 256 GiB), OCFS2
-// (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group. Most devices have 4
-// groups, and a group has at most 1 TiB.
+// (4^n GiB) and Ceph (1, 10, 100, 1000 GiB). XFS has a copy in each allocation group. Most XFS file systems have 4
+// groups, and the size of a group is at most 1 TiB.
 func copyPlaces(size int64) (places []int64) {
 	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 125} {
 		for length := int64(8 << 20); group*length < size; length *= 2 {

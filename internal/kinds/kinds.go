@@ -1,4 +1,5 @@
-// Package kinds lists every kind of machine, volume and workload, and makes workloads of this host's means.
+// Package kinds lists all kinds of machines, volumes and workloads, and provides the environment for workloads on this
+// host.
 package kinds
 
 import (
@@ -13,16 +14,17 @@ import (
 	"iotax/internal/workload"
 )
 
-// All are the kinds that a plan may name.
+// All returns the kinds that a plan may name.
 func All() plan.Kinds {
 	return plan.Kinds{Machines: machine.PlanKinds(), Volumes: volume.PlanKinds(), Workloads: workload.PlanKinds(),
 		Layouts: iotax.Layouts, Published: published.Names()}
 }
 
-// Saved parses the plan of a saved run. A run of another version of iotax may have one that cannot be parsed.
+// Saved parses the plan of a saved run. It returns an error if another version of iotax made the run and this version
+// cannot parse the plan.
 func Saved(r *iotax.Run) (*plan.Plan, error) { return plan.Parse("plan of run "+r.ID, r.Plan, All()) }
 
-// Env is what workloads are made from on this host.
+// Env returns the environment for creating workloads on this host.
 func Env() workload.Env {
 	cache := iotax.CacheDir()
 	return workload.Env{CacheDir: cache,
