@@ -8,8 +8,8 @@ import (
 	"iotax/stat"
 )
 
-// A Share is the ratio of a row to a target other than Row.Against. That target may do different work, for example a
-// network test. Then the two bandwidths are compared.
+// A Share is the ratio of a row to a target other than Row.Against. The other target may do different work, for
+// example a network test. In that case, Ratio compares the bandwidths of the two.
 type Share struct {
 	Against  string
 	Workload string        // of the other target; equal to the row's if both do the same work
@@ -40,21 +40,21 @@ func (b *builder) reference(s *Section, r *Row) *Row {
 	return base
 }
 
-// unrelated sets the verdict of a row that is not compared with any other. If the workload has no baseline, the row
-// gets no verdict.
+// unrelated sets the verdict of a row that has no reference. If the baseline does not run the workload, a row with
+// values gets no verdict.
 func (b *builder) unrelated(s *Section, r *Row) {
 	switch {
 	case r.Verdict != "":
 	case len(r.Values()) == 0:
 		r.Verdict = stat.NoResult
-	case len(b.Target(r.Target).Against) > 0: // see shares
+	case len(b.Target(r.Target).Against) > 0: // shares compares the row with these targets
 	case s.Row(b.Baseline) != nil:
 		r.Verdict = stat.Inconclusive
 	}
 }
 
-// shares computes the ratios to the other targets that the plan compares a row with. It adds a note for rows without
-// any such ratio.
+// shares computes the ratios of rows to the other targets that the plan compares them with. It adds a note to each
+// row that should have such a ratio but has neither one nor a reference.
 func (b *builder) shares() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -108,11 +108,11 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 	return Share{}, false
 }
 
-// SteadyReads is the prefix of the metrics of reads from a volume that has been copied over a network. These reads do
-// not use the network.
+// SteadyReads is the prefix of metrics for reads from a volume after it was copied to the node over a network. These
+// reads do not use the network.
 const SteadyReads = "steady."
 
-// direct returns the corresponding metric of a plain job: "read.bandwidth" for "steady.read.bandwidth".
+// direct returns the metric without its prefix: "read.bandwidth" for "steady.read.bandwidth".
 func direct(metric string) string {
 	if parts := strings.Split(metric, "."); len(parts) > 2 {
 		return strings.Join(parts[len(parts)-2:], ".")

@@ -11,9 +11,9 @@ import (
 	"iotax/stat"
 )
 
-// cpuBound adds a note if a cell comes near the limit of the load generator: its median IOPS exceed half of what
-// fio's null engine reaches with as many threads, but at most one per CPU. The limit is this host's. A guest has a
-// lower one, so the note may be missing there. Cells on other machines are not checked.
+// cpuBound adds a note if a cell's median IOPS exceed half of the load generator's limit. The limit is the IOPS that
+// fio's null engine reached with one thread on this host, times the number of threads, but at most the number of CPUs.
+// A guest's limit is lower, so its note may be missing. Cells on other machines are not checked.
 func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.TargetInfo) {
 	c := b.Run.Calibration
 	elsewhere := target.Facts[iotax.FactMachineKernel] != "" && target.Facts[iotax.FactAccel] == ""
@@ -49,7 +49,7 @@ func (b *builder) cpuBound(r *Row, s *Section, trials []*Trial, target iotax.Tar
 			Detail: exact(got), Cells: []Cell{{r.Target, s.Workload}}})
 }
 
-// totalIOPS returns the IOPS in all directions.
+// totalIOPS returns the sum of the read, write and trim IOPS.
 func totalIOPS(t *Trial) float64 {
 	sum := 0.0
 	for v := range t.All() {

@@ -23,7 +23,7 @@ type Distribution struct {
 	Cells    []DistributionCell
 }
 
-// A DistributionCell is one target's distribution. Its quantiles end where fewer than 100 observations lie beyond.
+// A DistributionCell is one target's distribution. At least 100 observations lie beyond its last quantile.
 type DistributionCell struct {
 	Target    string
 	Quantiles []Quantile // ascending
@@ -42,14 +42,14 @@ func (c DistributionCell) At(q float64) float64 {
 // A Quantile is a point of a distribution: the share Q of all observations is at most Value.
 type Quantile struct{ Q, Value float64 }
 
-// A Timeline shows a number during the trials of each target under one workload.
+// A Timeline shows one series over time, for the trials of each target under one workload.
 type Timeline struct {
 	Workload string
 	Name     string // name of the series, for example "read.iops"
 	Label    string
 	Unit     string
 	Cells    []TimelineCell
-	Cost     bool        // CPU or memory, which is not judged for steadiness
+	Cost     bool        // the series is CPU or memory use, which need not reach a steady state
 	Serving  []*Timeline // memory and CPU of the processes that serve the targets, during the same trials
 }
 
@@ -70,7 +70,7 @@ type TimelineTrial struct {
 	Steady stat.Steady
 }
 
-// A Cost shows the speed of a workload on each target, and the resources of this host that it needed.
+// A Cost shows the speed of a workload on each target, and the resources of this host that the workload used.
 type Cost struct {
 	Workload string
 	Metric   string // the metric of Speed
@@ -131,7 +131,7 @@ func (s *Section) Distributions(r *Report) []Distribution {
 	return out
 }
 
-// quantileCurve returns all quantiles of a histogram up to the last one with 100 observations beyond it.
+// quantileCurve returns all quantiles of a histogram up to the last one with at least 100 observations beyond it.
 func quantileCurve(h iotax.Histogram) []Quantile {
 	total := 0.0
 	for _, b := range h.Bins {

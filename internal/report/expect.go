@@ -24,12 +24,12 @@ type Expected struct {
 	Line               int
 
 	planned int    // index of the expectation in the plan
-	from    string // the target whose values it is a share of; otherwise the target itself
+	from    string // the target that Value is relative to; Target itself if the limit is absolute
 	unit    string // unit of the metric
 	rounds  int
 }
 
-// expected measures the expectations of a workload, while the histograms of its trials are in memory.
+// expected measures the expectations of a workload. The histograms of the workload's trials must be in memory.
 func (b *builder) expected(w iotax.WorkloadInfo) error {
 	if b.Run.Presentation == nil {
 		return nil
@@ -130,7 +130,7 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 	return x
 }
 
-// invalid reports whether a check found that a cell's numbers are invalid, whatever it found about the baseline.
+// invalid reports whether a check found that a cell's own numbers are invalid. It ignores findings about the baseline.
 // Values that only lack a ratio, because they are 0, remain valid.
 func (b *builder) invalid(c Cell) bool {
 	return b.tooManyDiscarded(c) || slices.ContainsFunc(b.found, func(n *Note) bool {

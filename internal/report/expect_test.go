@@ -28,7 +28,7 @@ func TestExpected(t *testing.T) {
 		"4k random read: read.latency.p99 < 1ms at disk":                expect.Met,
 		"4k random read: read.latency.p99 < 1ms at guest":               expect.Missed,
 		"4k random read: read.latency.p99 < 1ms at share":               expect.Undecided,
-		"4k random read: read.latency.p99 <= 150% of baseline at guest": expect.Missed, // twice as long
+		"4k random read: read.latency.p99 <= 150% of baseline at guest": expect.Missed, // it is twice the baseline's
 		"4k random read: read.latency.p99.99 < 1s at disk":              expect.Undecided,
 		"sync: write.iops > 100 at nfs":                                 expect.Undecided,
 		"sync: write.iops > 100 at disk":                                expect.Met,
@@ -52,7 +52,7 @@ func TestExpected(t *testing.T) {
 	}
 }
 
-// If each trial is too short for a percentile, their pooled I/Os decide.
+// If each trial is too short for a percentile, the pooled I/Os of all trials decide.
 func TestExpectedOfPooledRounds(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	run.Presentation.Expect = append(run.Presentation.Expect, iotax.Expectation{Text: "4k random read: read.latency.p99.9 < 1ms"})
@@ -112,7 +112,7 @@ func TestExpectationBesideZero(t *testing.T) {
 	}
 }
 
-// Discarded rounds do not count, and too few rounds have no interval.
+// Discarded rounds do not count. If too few rounds remain, they do not decide an expectation.
 func TestDiscardedDecideNothing(t *testing.T) {
 	run, trials := reporttest.Expecting()
 	for _, x := range trials {

@@ -12,54 +12,54 @@ import (
 	"iotax/stat"
 )
 
-// An Explanation divides the mean latency of one workload's I/Os into stages, from the application to the device. It is from
-// explained trials, which no ratio of the report uses.
+// An Explanation divides the mean latency of one workload's I/Os into stages, from the application to the device. It is
+// computed from explained trials, which the report's ratios do not include.
 type Explanation struct {
 	Workload string      `json:"workload"`
 	Targets  []Explained `json:"targets"` // the baseline first
 }
 
-// Explained is one target in an Explanation. All times are seconds per I/O of the application: its reads, writes and trims. The time
-// of its flushes is added to them. A mean is over the rounds, so that the stages and the rest add up to the total.
+// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application. The
+// time of its flushes is included. Times are means over the rounds, so Stages and Rest add up to Total.
 //
-// The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its layer; divided
-// by the application's I/Os, that is the time of an I/O only if it waits for its requests one after the other. So a request that
-// carries several merged I/Os counts for each of them (Passed.Handed), but requests that are under way for one I/O at the same
-// time (a split one), or that no I/O waits for (read-ahead, write-back), make the clock too large: the stage above it has a
-// negative time, which is Rest.
+// The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its
+// layer. The sum divided by the number of the application's I/Os is the time per I/O only if each I/O waits for its
+// requests one after another. A request that carries several merged I/Os therefore counts once for each of them
+// (iotax.StageHanded). A clock is too large if an I/O is split into concurrent requests, or if no I/O waits for a
+// request (read-ahead, write-back). The stage above that clock then has a negative time, which is part of Rest.
 type Explained struct {
 	Target     string        `json:"target"`
-	Against    string        `json:"against,omitempty"` // the target that differences are to, "" for none
+	Against    string        `json:"against,omitempty"` // the target that differences are relative to, or ""
 	Unknown    string        `json:"unknown,omitempty"` // why there are no stages
-	Rounds     int           `json:"rounds"`            // explained trials that count
+	Rounds     int           `json:"rounds"`            // number of valid explained trials
 	Total      stat.Interval `json:"total"`
-	Difference stat.Interval `json:"difference"` // to Against, paired by round
+	Difference stat.Interval `json:"difference"` // Total minus Against's Total, paired by round
 	Stages     []Stage       `json:"stages,omitempty"`
-	Rest       stat.Interval `json:"rest"` // not explained: the sum of the stages whose time is negative; N is 0 without any
+	Rest       stat.Interval `json:"rest"` // not explained: the sum of the stages with a negative time; N is 0 if there are none
 	RestMore   stat.Interval `json:"rest_difference"`
 	Missing    []Missing     `json:"missing,omitempty"` // clocks that could not be read, from the application down
-	Speed      stat.Interval `json:"speed"`             // of the explained trials to the others, by the first metric; higher is faster
+	Speed      stat.Interval `json:"speed"`             // ratio of the explained trials to the others in the first metric; higher is faster
 }
 
-// A Stage is a part of an I/O's way.
+// A Stage is a part of an I/O's path from the application to the device.
 type Stage struct {
 	Name       string        `json:"name"`
 	Time       stat.Interval `json:"time"`
-	Difference stat.Interval `json:"difference"` // to the same part of Against's way, paired by round
-	Requests   iotax.Number  `json:"requests"`   // that enter the stage for each I/O; NaN if they are not counted
+	Difference stat.Interval `json:"difference"` // Time minus that of the same part of Against's path, paired by round
+	Requests   iotax.Number  `json:"requests"`   // requests per I/O that enter the stage; NaN if they are not counted
 	Last       bool          `json:"last"`
 }
 
-// Missing is a clock that could not be read, so that two stages are one.
+// Missing is a clock that could not be read. The stages above and below it are joined.
 type Missing struct {
-	Stage string `json:"stage"` // whose end it is
+	Stage string `json:"stage"` // the stage that ends at the clock
 	Why   string `json:"why"`
 }
 
 // Known reports whether the total is divided into stages.
 func (e Explained) Known() bool { return e.Unknown == "" }
 
-// Explanation returns the stages of a cell, or nil if it has none.
+// Explanation returns the stages of a cell, or nil if the cell is not divided into stages.
 func (r *Report) Explanation(c Cell) *Explained {
 	for i := range r.Explanations {
 		if x := &r.Explanations[i]; x.Workload == c.Workload {
@@ -73,16 +73,17 @@ func (r *Report) Explanation(c Cell) *Explained {
 	return nil
 }
 
-// A way has the times of an I/O's stages in one trial.
+// A way contains the times of an I/O's stages in one trial, in seconds.
 type way struct {
 	total    float64
 	names    []string
 	times    []float64
-	requests []float64 // that enter the stage for each I/O of the application
+	requests []float64 // requests that enter each stage, per I/O of the application
 	missing  []Missing
 }
 
-// wayOf returns the stages of an explained trial. A stage whose end has no clock is joined with the next.
+// wayOf returns the stages of an explained trial. It joins a stage that does not end at a readable clock with the next
+// one.
 func wayOf(t *Trial) (way, error) {
 	var w way
 	var all []iotax.Stage
@@ -139,7 +140,7 @@ func wayOf(t *Trial) (way, error) {
 	return w, nil
 }
 
-// explanations computes those of every workload.
+// explanations computes the explanation of each workload.
 func (b *builder) explanations() {
 	for _, w := range b.workloads {
 		if len(b.explained[w.Name]) == 0 {
@@ -155,7 +156,7 @@ func (b *builder) explanations() {
 	}
 }
 
-// explain divides one cell. It returns false if the cell has no explained trial.
+// explain divides the latency of one cell into stages. It returns false if the cell has no explained trial.
 func (b *builder) explain(w iotax.WorkloadInfo, target iotax.TargetInfo) (Explained, bool) {
 	against := target.Reference(b.Run.BaselineOf(w.Name), func(name string) bool {
 		return slices.ContainsFunc(b.explained[w.Name], func(t *Trial) bool { return t.Target == name })
@@ -230,9 +231,9 @@ func of(rounds []int, value func(int) float64) (xs []float64) {
 	return xs
 }
 
-// counterpart returns the time of the part of the way base that stage i of w is held against. Stages of base have the counterpart
-// of the same name; without one, its last stage belongs to the last one of w, and others to the first. So the differences of all
-// stages add up to that of the totals.
+// counterpart returns the time of the stages of base that correspond to stage i of w. A stage of base corresponds to
+// the stage of w with the same name. If w has no such stage, base's last stage corresponds to w's last, and any other
+// to w's first. The differences of all stages therefore add up to the difference of the totals.
 func counterpart(base, w way, i int) (sum float64) {
 	for k, name := range base.names {
 		at := slices.Index(w.names, name)
@@ -246,7 +247,8 @@ func counterpart(base, w way, i int) (sum float64) {
 	return sum
 }
 
-// ways returns the stages of a target's explained trials that count, by round, and their starts. why is the reason if no trial counts.
+// ways returns the stages and the start indexes of a target's valid explained trials, by round. If no trial is valid,
+// why is the reason. If there are no explained trials, starts is nil.
 func (b *builder) ways(workload, target string) (ways map[int]way, starts map[int]int, why string) {
 	ways = map[int]way{}
 	for _, t := range b.explained[workload] {
@@ -273,7 +275,7 @@ func (b *builder) ways(workload, target string) (ways map[int]way, starts map[in
 	return ways, starts, why
 }
 
-// speed returns the ratio of a target's explained trials to the others, by the workload's first metric.
+// speed returns the ratio of a target's explained trials to its other trials in the workload's first metric.
 func (b *builder) speed(w iotax.WorkloadInfo, target string) stat.Interval {
 	if len(w.Metrics) == 0 {
 		return none()

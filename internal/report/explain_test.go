@@ -85,7 +85,8 @@ func TestStagesAddUp(t *testing.T) {
 	})
 }
 
-// A device that was busy with what no I/O waited for leaves a negative stage above it, which is not explained.
+// If a device was busy with requests that no I/O waited for, the stage above it has a negative time. That time is
+// reported as not explained.
 func TestRest(t *testing.T) {
 	run, trials := reporttest.Explained(8)
 	for _, x := range trials {
@@ -101,14 +102,14 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// A request that carries several I/Os counts for each of them, also below the layer that merged them.
+// A request that carries several I/Os counts once for each of them, even below the layer that merged them.
 func TestMergedRequests(t *testing.T) {
 	run, trials := reporttest.Explained(8)
 	for _, x := range trials {
 		for i, v := range x.Values {
 			switch {
 			case x.Target != "guest disk" || x.Explains() == "":
-			case v.Name == iotax.ValueStage("block", iotax.StageHanded): // four I/Os each
+			case v.Name == iotax.ValueStage("block", iotax.StageHanded): // each request carries four I/Os
 				x.Values[i].Value /= 4
 			case v.Name == iotax.ValueStage("qemu", iotax.StageBelow) || v.Name == iotax.ValueStage("device", iotax.StageBelow):
 				x.Values[i].Value /= 4
@@ -143,7 +144,7 @@ func TestNotExplained(t *testing.T) {
 	}
 }
 
-// In 95 of 100 studies the interval of a stage's difference contains the true one.
+// In about 95 of 100 studies, the interval of a stage's difference contains the true difference.
 func TestStageIntervals(t *testing.T) {
 	r, held := rand.New(rand.NewPCG(1, 2)), 0
 	const studies = 2000

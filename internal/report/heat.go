@@ -85,7 +85,7 @@ func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	return out, nil
 }
 
-// heatCells merges time intervals if there are too many, and bins into ranges of latency.
+// heatCells merges histogram bins into ranges of latency. It also merges time intervals if there are too many.
 func heatCells(intervals []iotax.Interval, name string, length float64) (cells []HeatCell) {
 	least := length / mostColumns
 	var waited map[float64]float64 // total latency by range of latencies

@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-// Holm's adjustment only withdraws verdicts: afterwards a verdict is that of the interval, or inconclusive with a
-// note that explains it. A single comparison never changes.
+// Holm's adjustment only withdraws verdicts: a verdict either stays that of the interval, or becomes inconclusive with
+// a note that explains why. The verdict of a single comparison never changes.
 func TestHolmOnlyTakesBack(t *testing.T) {
 	undone := 0
 	rapid.Check(t, func(t *rapid.T) {

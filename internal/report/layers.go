@@ -35,7 +35,7 @@ type Hop struct {
 	Notes   []int         `json:"-"`     // numbers of the notes about either side, ascending
 }
 
-// waterfalls computes the waterfalls of every chain in the plan. The notes must be numbered before.
+// waterfalls computes the waterfalls of every chain in the plan. The caller must call number first.
 func (b *builder) waterfalls() {
 	if b.Run.Presentation == nil {
 		return
@@ -109,7 +109,7 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 	return w, true
 }
 
-// common returns the values of the valid rounds that every row has, by row, and the starts of these rounds.
+// common returns each row's values from the valid rounds that all rows have, and the start indexes of these rounds.
 func (b *builder) common(rows []*Row) (values [][]float64, starts []int) {
 	seen, startOf := map[int]int{}, map[int]int{}
 	byRound := make([]map[int]float64, len(rows))

@@ -33,7 +33,7 @@ type CurveCell struct {
 	Done            float64 // in I/Os per second
 	Latency         float64 // mean, in seconds
 	P50, P99, P99d9 float64 // of the merged histograms, in seconds
-	Late            float64 // share of the arrivals that found their source busy
+	Late            float64 // share of the arrivals that had to wait because their source was busy
 }
 
 // curves collects the curves of open-loop workloads.
@@ -82,14 +82,14 @@ func (b *builder) curves() {
 	}
 }
 
-// An openLoad describes the loop of a workload's trials.
+// An openLoad describes the load of a workload's trials, which is an open or a closed loop.
 type openLoad struct {
 	job, load string  // the job and the load of an open loop; job is "" for a closed loop
 	offered   float64 // in I/Os per second
 	depth     int     // queue depth of a closed loop; 0 if unknown
 }
 
-// load returns the loop of a workload's trials. It caches the result.
+// load returns the load of a workload's trials. It caches the result.
 func (b *builder) load(workload string) openLoad {
 	if l, ok := b.loads[workload]; ok {
 		return l

@@ -29,7 +29,7 @@ func (b *builder) findings(r *Row, s *Section, trials []*Trial, target iotax.Tar
 }
 
 // general adds notes for the findings about the whole run. Findings with the same rule, hint and severity share a
-// note. It skips findings about cells that have rows: they become notes of these rows.
+// note. general skips findings about cells that have rows, because findings adds them as notes of these rows.
 func (b *builder) general(findings []iotax.Finding) {
 	for _, f := range findings {
 		if f.Subject.Kind == iotax.SubjectCell && b.hasRow(f.Subject) {
@@ -75,7 +75,7 @@ func (b *builder) refer(n *Note, r *Row) {
 	b.refs[n][r] = true
 }
 
-// blame adds references from r to the notes that make the baseline invalid.
+// blame makes r refer to the notes that make base, the row that r is compared with, invalid.
 func (b *builder) blame(base, r *Row) {
 	for _, n := range b.found {
 		if n.Severity == iotax.Invalid && b.refs[n][base] {
@@ -142,7 +142,7 @@ func (n *Note) gather() {
 		cell  Cell
 	}
 	counted := map[key]*Row{}     // the row whose trials were counted for this evidence and cell
-	shapes := map[string]string{} // keys are evidence, which thousands of trials share
+	shapes := map[string]string{} // caches shape by evidence, because thousands of trials share the same evidence
 	shaped := func(evidence string) string {
 		s, ok := shapes[evidence]
 		if !ok {
@@ -178,7 +178,8 @@ func (n *Note) gather() {
 // scales replaces units that have prefixes with their base units.
 var scales = strings.NewReplacer("KiB", "B", "MiB", "B", "GiB", "B", "TiB", "B", "ms", "s", "µs", "s")
 
-// shape returns evidence without its numbers and unit prefixes, to compare evidence.
+// shape returns evidence without its numbers and unit prefixes. Evidence that differs only in its numbers has the same
+// shape.
 func shape(evidence string) string {
 	return scales.Replace(strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '.' {
@@ -197,7 +198,7 @@ func (n Note) Count() int {
 	return sum
 }
 
-// Findings returns the notes of a row as findings. If a note has evidence about the row's own cell, it uses that.
+// Findings returns the notes of a row as findings. It prefers a note's evidence about the row's own cell.
 func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	fs := []iotax.Finding{}
 	notes := slices.Clone(r.Common)
@@ -219,12 +220,13 @@ func (r *Report) Findings(s Section, row Row) []iotax.Finding {
 	return fs
 }
 
-// about returns the index of the first item about a cell, or -1 without one.
+// about returns the index of the first item about a cell, or -1 if there is none.
 func (n Note) about(target, workload string) int {
 	return slices.IndexFunc(n.Items, func(it Item) bool { return it.About(target, workload) })
 }
 
-// finding returns the note as a finding about a cell, or about its target, with the evidence of an item.
+// finding returns the note as a finding about a cell, or about the cell's target if the item covers all its workloads.
+// The evidence is that of the item.
 func (n Note) finding(it Item, target, workload string) iotax.Finding {
 	f := n.Finding
 	f.Subject, f.Evidence, f.File, f.Line, f.Column = iotax.AboutCell(target, workload), it.Evidence, "", 0, 0
@@ -258,7 +260,7 @@ func Conclusive(v stat.Verdict) bool {
 // Unsure reports whether more trials could lead to a verdict.
 func Unsure(v stat.Verdict) bool { return v == stat.Inconclusive || v == stat.TooFew }
 
-// ShownItems is the number of a note's items that formats with little space show.
+// ShownItems is the maximum number of a note's items that compact formats show.
 const ShownItems = 3
 
 // alike merges items of different cells whose evidence differs only in its numbers.

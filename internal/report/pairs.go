@@ -84,7 +84,8 @@ func PairDots(base, target []Dot, discarded bool) (bs, xs []float64) {
 	return bs, xs
 }
 
-// RatioOf returns the interval of the ratio of two rows, paired by round. It sets o.Starts.
+// RatioOf returns the interval of the ratio of target to base, paired by round. It replaces o.Starts with the start
+// indexes of the pairs. Both slices must be ordered by round.
 func RatioOf(base, target []Dot, better iotax.Better, o stat.Options) (stat.Interval, error) {
 	bs, xs := PairDots(base, target, false)
 	d, err := stat.Pair(bs, xs, better)
@@ -95,7 +96,7 @@ func RatioOf(base, target []Dot, better iotax.Better, o stat.Options) (stat.Inte
 	return stat.Hull(d, o)
 }
 
-// startsOf returns the start index of each pair.
+// startsOf returns the start index of each pair's target trial.
 func startsOf(pairs [][2]*Dot) []int {
 	out := make([]int, len(pairs))
 	for i, p := range pairs {

@@ -69,8 +69,9 @@ func (r *Report) holdPlanned() {
 	}
 }
 
-// HoldReference compares the run with published figures. names maps this run's names to the published ones. Other
-// names match regardless of case, hyphens and spaces. caveat is printed with the figures.
+// HoldReference compares the run with published figures and sets r.Reference. names maps this run's names to the
+// published ones. Names without a mapping match regardless of case, hyphens and spaces. caveat is printed with the
+// figures.
 func (r *Report) HoldReference(fs []published.Figure, names iotax.Reference, caveat string) {
 	b := &referrer{Report: r, names: names, theirs: map[referenceKey][]float64{}, discarded: map[string]map[int]bool{}, ours: map[Cell][]*Trial{}}
 	b.index(fs)
@@ -247,8 +248,8 @@ func (b *referrer) rows() {
 	}
 }
 
-// singles adds rows for the figures that the plan maps one by one. They have no ratio, because the reference has no
-// counterpart of them.
+// singles adds rows for the figures that the plan maps one by one. These rows have no ratio, because a single figure
+// has no counterpart on the reference target.
 func (b *referrer) singles() {
 	b.single = map[Cell]bool{}
 	for _, k := range b.order {
@@ -286,8 +287,8 @@ func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 	return &i
 }
 
-// theirRatio returns the ratio of two published samples, or nil without samples. If both have at least two
-// repetitions, it has an interval for unpaired samples.
+// theirRatio returns the ratio of two published samples, or nil if it cannot be computed. If both samples have at least
+// two repetitions, the ratio has an interval for unpaired samples.
 func theirRatio(base, xs []float64, better iotax.Better) *stat.Interval {
 	c, err := stat.Unpaired(base, xs, better, stat.Options{Least: 2})
 	if err != nil {

@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 	if r := b.Rows[0]; r.Ratio != nil || r.Published.Ratio != nil || r.Published.Value.Estimate != 1764 || r.Published.Value.N != 5 || r.Agree != Undecided {
 		t.Errorf("the reference: %+v", r)
 	}
-	// The publication has 5814 to 9037 for 9p, and 1495 to 1772 for the reference.
+	// The published figures range from 5814 to 9037 for 9p, and from 1495 to 1772 for the reference target.
 	if r := b.Rows[1]; !r.Ratio.Contains(14.0/3) || !r.Published.Ratio.Bounded() || r.Published.Ratio.Estimate < 4 || r.Published.Ratio.Estimate > 5 || r.Agree != Overlap {
 		t.Errorf("9p: %+v, %+v, %q", r.Ratio, r.Published.Ratio, r.Agree)
 	}

@@ -48,7 +48,7 @@ type Report struct {
 
 	Explanations []Explanation // one for each workload with explained trials
 
-	Waterfalls []Waterfall // one for each chain of layers and each section that measured it
+	Waterfalls []Waterfall // one for each chain of layers and each section with results for it
 	Reference  *Reference  // comparison with published figures, or nil
 	Layout     string      // the classic layout that the plan names, one of iotax.Layouts, or ""
 
@@ -229,8 +229,8 @@ type noteKey struct {
 	severity   iotax.Severity
 }
 
-// names returns the targets and workloads of the run and of its trials, baseline first. An incomplete run may not
-// list all of them itself.
+// names returns the targets and workloads of the run and of its trials, baseline first. An incomplete run may lack
+// targets and workloads that its trials have.
 func (b *builder) names() ([]iotax.TargetInfo, []iotax.WorkloadInfo) {
 	targets, workloads := slices.Clone(b.Run.Targets), slices.Clone(b.Run.Workloads)
 	known, at := map[string]bool{}, map[string]int{}
@@ -295,7 +295,7 @@ func (b *builder) protocol() {
 		}
 		p.MostRounds = max(p.MostRounds, len(rounds))
 	}
-	// A run without a significance level gets the stricter one.
+	// A run without a significance level gets the stricter level, which allows for interim analyses.
 	b.Alpha = stat.AlphaPerLook
 	if a := b.Run.Alpha; a > 0 && a < 1 {
 		b.Alpha = a
@@ -590,8 +590,8 @@ func (b *builder) compare(s *Section, r *Row) {
 	}
 }
 
-// change returns the ratio of unpaired (imported) trials, and a function that computes its p value by Welch's t-test
-// and rank sums.
+// change returns the ratio of unpaired (imported) trials, and a function that returns the p value of a ratio (see
+// stat.ChangeP).
 func (b *builder) change(base, r *Row, better iotax.Better) (*stat.Effect, func(float64) float64, error) {
 	x, y := base.Values(), r.Values()
 	if len(x) == 0 || len(y) == 0 {
@@ -618,8 +618,8 @@ func (s *Section) Baseline() *Row {
 	return nil
 }
 
-// spreadBaseline replaces the verdicts of rows if the row or its reference is invalid, or if their durabilities
-// differ.
+// spreadBaseline replaces the verdict of each row that cannot be compared with its reference: either row is invalid or
+// has too many discarded trials, or their durabilities differ.
 func (b *builder) spreadBaseline(s *Section) {
 	info := func(name string) iotax.TargetInfo {
 		i := slices.IndexFunc(b.targets, func(t iotax.TargetInfo) bool { return t.Name == name })

@@ -204,7 +204,8 @@ func TestFindingOfOneCell(t *testing.T) {
 	}
 }
 
-// A trial that a cache served is discarded with its pair. The ratio uses the other trials, and a note reports the trial.
+// A trial that a cache served is discarded together with its round. The ratio uses the other rounds, and a note reports
+// the trial.
 func TestOneErrorIsLeftOut(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Up, append(slices.Clone(reporttest.Flat100), 100), []float64{50, 200, 49.6, 50.1, 50.9, 49.1, 50.2})
 	reporttest.Condemn(iotax.Finding{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "3 % of the bytes"}, trials[8:9])
@@ -393,7 +394,7 @@ func TestHintOfFewTrials(t *testing.T) {
 		if got := hint(five); !strings.Contains(got, want) {
 			t.Errorf("%q: %q lacks %s", plan, got, want)
 		}
-		// All requested rounds ran, so the hint is to check why one does not count.
+		// All requested rounds ran, so the hint is to check why one of them does not count.
 		trials[7].Err, trials[7].Values = "boom", nil
 		if got := hint(trials); got != "see why trials failed or are discarded (`iotax show`)" {
 			t.Errorf("%q: %q", plan, got)

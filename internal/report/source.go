@@ -82,7 +82,7 @@ type quantile struct {
 	q                float64
 }
 
-// An outline contains what the values of many trials have in common: everything except the numbers.
+// An outline contains the fields that the values of many trials share: everything except the numbers.
 type outline struct {
 	values []iotax.Value
 	at     map[string]int // index of the first value with a name
@@ -176,7 +176,7 @@ func (b *builder) read(src Source) error {
 		}
 		t := r.bySeq[m.Seq]
 		if t == nil {
-			continue // saved after the trials were read
+			continue // the trial was saved after src.Trials listed the trials
 		}
 		if t.shape != nil && len(twice[m.Seq]) > 0 {
 			t, twice[m.Seq] = twice[m.Seq][0], twice[m.Seq][1:]
