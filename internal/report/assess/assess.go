@@ -47,7 +47,7 @@ const (
 	SaysUneven  SentenceKind = "uneven"       // clients with unequal shares
 	SaysPath    SentenceKind = "fast path"    // whether a repeated operation was fast
 	SaysBest    SentenceKind = "best way"     // the fastest part size and concurrency
-	SaysLazy    SentenceKind = "lazy"         // the gain from using a volume before it is copied
+	SaysLazy    SentenceKind = "lazy"         // the gain from using a volume before it is fully copied
 	SaysGain    SentenceKind = "gain"         // a target is better
 	SaysSame    SentenceKind = "same"         // the difference is within the margin
 	SaysNoise   SentenceKind = "noise"        // values that vary between trials
@@ -185,7 +185,7 @@ func (a *assessing) unmeasured(r *report.Row) (out []*report.Note) {
 
 func (a *assessing) say(s Sentence) { a.out = append(a.out, s) }
 
-// notes returns the numbers of the notes about the row whose rule is one of ids.
+// notes returns the numbers of the row's notes that have one of the given rules. It omits notes without a number.
 func (a *assessing) notes(r *report.Row, ids ...string) []int {
 	var out []int
 	for _, n := range a.Found() {

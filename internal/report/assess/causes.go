@@ -62,8 +62,8 @@ func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	return out, slices.Compact(notes)
 }
 
-// why returns the reasons for a cell's result. A finding in at most half of the trials is not a reason, and neither
-// is a finding that the reference has too.
+// why returns the reasons for a cell's result. A finding is not a reason if at most half of the trials have it, or if
+// the reference has it too.
 func (a *assessing) why(c assessed) []reason {
 	if known, ok := a.reasons[c.r]; ok {
 		return known
@@ -149,7 +149,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 		}
 		break
 	}
-	// Stolen time explains a loss only if it is at least half as large.
+	// Stolen time explains a loss only if it is at least half as large as the loss.
 	lost := 1 - c.r.Ratio.Estimate
 	if stolen := max(a.median(c, iotax.ValueCPUHostSteal), a.median(c, iotax.ValueCPUMachineSteal)); here(rules.Steal.ID) && !there(rules.Steal.ID) && stolen >= lost/2 {
 		add(rules.Steal.ID, stolen, share, func(f string) string { return f + " of its CPU time was stolen" })
@@ -241,8 +241,7 @@ func (a *assessing) median(c assessed, name string) float64 {
 	})
 }
 
-// overrun returns the share of a trial's duration after the end of its measuring window, as the median over the
-// trials.
+// overrun returns the share of a trial's duration that follows its measuring window, as the median over the trials.
 func (a *assessing) overrun(c assessed) float64 {
 	return a.medianOf(c, func(t *report.Trial) (float64, bool) {
 		v, ok := t.Value(iotax.ValueDuration)
@@ -263,8 +262,9 @@ func (a *assessing) medianOf(c assessed, of func(*report.Trial) (float64, bool))
 	return stat.Median(xs).Estimate
 }
 
-// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. The rate is that of
-// a network target that the plan compares the cell with, otherwise a fact of the cell's trials or target.
+// lineShare returns the share of a network's rate that a cell reaches, and the name of the rate. It uses the measured
+// rate of a network target that the plan compares the cell with, or else the line rate in the facts of the cell's
+// trials or target. ok is false if neither is known.
 func (a *assessing) lineShare(c assessed) (name string, share stat.Interval, ok bool) {
 	for _, sh := range c.r.Shares {
 		if a.Workload(sh.Workload).Kind == "network" {
@@ -313,7 +313,7 @@ func copiesText(n int) string {
 	return fmt.Sprintf("%d copies", n)
 }
 
-// lines adds sentences about the shares that no loss mentions.
+// lines adds sentences about the shares that no sentence about a loss mentions.
 func (a *assessing) lines(cells []assessed) {
 	open := Sentence{Kind: SaysUnsure}
 	var parts []string
@@ -394,8 +394,8 @@ func (a *assessing) lines(cells []assessed) {
 	}
 }
 
-// ofLine returns what a share of a network's rate means for the limit, or "". sure is false if the interval also
-// includes shares with the opposite meaning.
+// ofLine returns a text that states whether the network is the limit at a share of its rate. text is "" for a share
+// between the thresholds. sure is false if the interval also includes shares with the opposite meaning.
 func ofLine(i stat.Interval) (text string, sure bool) {
 	switch {
 	case i.Lo > lineAtMost:
@@ -415,7 +415,7 @@ func ofLine(i stat.Interval) (text string, sure bool) {
 // result of the first operation.
 const fastPath = 10
 
-// paths adds a sentence for each cell with a repeated operation: whether the repetition took the fast path.
+// paths adds a sentence for each cell with a repeated operation. It states whether the repetition took the fast path.
 func (a *assessing) paths() {
 	for _, w := range a.Workloads() {
 		for _, t := range a.Targets() {

@@ -116,8 +116,7 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 	return out
 }
 
-// undecided returns the answer for comparisons without a verdict of slower or faster that are not all within the
-// margin.
+// undecided returns the answer if no comparison is slower or faster, and not all of them are within the margin.
 func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	switch {
 	case noisy == 0 && few == judged:
@@ -439,7 +438,8 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 }
 
-// unevenBelow is the ratio of the slowest client to the fastest below which the clients are reported as uneven.
+// unevenBelow is a threshold for the ratio of the slowest client's rate to the fastest client's. Clients with a lower
+// ratio are reported as uneven.
 const unevenBelow = 0.8
 
 // uneven adds a sentence for each cell whose clients get unequal shares, at its largest number of clients.

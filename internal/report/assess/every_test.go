@@ -37,7 +37,7 @@ func answerCases() map[string]assessCase {
 		return func(r *iotax.Run, _ []*iotax.Trial) { r.Targets = change(r.Targets) }
 	}
 	volatile := targets(func(ts []iotax.TargetInfo) []iotax.TargetInfo { ts[1].Durability = iotax.Volatile; return ts })
-	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) { // limits on the 10,000 IOPS of disk, or on the noisy 9,500 of a
+	expecting := func(limits ...string) func(*iotax.Run, []*iotax.Trial) { // disk reaches 10,000 IOPS, and a about 9,500 with noise
 		return func(r *iotax.Run, _ []*iotax.Trial) {
 			r.Presentation = &iotax.Presentation{}
 			for _, l := range limits {

@@ -249,8 +249,8 @@ func Noise(r *report.Report) string {
 	}
 }
 
-// baselineVariation returns the smallest and the largest coefficient of variation of the baseline's trials within a
-// workload, or NaN if no workload has two trials.
+// baselineVariation computes the coefficient of variation of the baseline's trials for each workload, and returns the
+// smallest and the largest. Both are NaN if no workload has two trials.
 func baselineVariation(r *report.Report) (lo, hi float64) {
 	lo, hi = math.NaN(), math.NaN()
 	for i := range r.Sections {

@@ -12,10 +12,11 @@ import (
 // mostStages is the number of stages that a sentence names.
 const mostStages = 3
 
-// ruleStages is the rule of a cause that explained trials show.
+// ruleStages is the rule of causes that come from explained trials instead of a check.
 const ruleStages = "stages"
 
-// stages names the stages in which an I/O takes longer than at the baseline. It names a stage only if its difference is surely above 0.
+// stages adds a sentence for each cell about the stages in which an I/O takes longer than on the reference. It names a
+// stage only if the interval of its difference is above 0.
 func (a *assessing) stages() {
 	for _, x := range a.Explanations {
 		for _, e := range x.Targets {

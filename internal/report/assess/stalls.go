@@ -11,7 +11,8 @@ import (
 	"iotax/stat"
 )
 
-// stallShare is the minimum share of I/O time in I/Os above 100 ms at which a cell's stalls are reported.
+// stallShare is the minimum share of a cell's total I/O time that I/Os above 100 ms must take for the cell to be
+// reported.
 const stallShare = 0.01
 
 // Stalls returns a sentence for each cell whose I/Os stalled: either stalls recur regularly in most trials, or I/Os
@@ -59,7 +60,7 @@ func Stalls(r *report.Report) (out []string) {
 // mostStalls is the maximum number of sentences about stalls in a report.
 const mostStalls = 10
 
-// about formats the median with two digits.
+// about formats the median of the values with two significant digits.
 func about(values []float64, unit string) string {
 	v := stat.Median(values).Estimate
 	return format.Number(stat.Interval{Estimate: v, Lo: v * .98, Hi: v * 1.02}, unit)

@@ -18,7 +18,8 @@ type way struct {
 	facts map[string]string
 }
 
-// ways returns the cells of a metric, by target, whose workload has the kind and whose trials have the fact.
+// ways returns the valid cells of a metric, by target, whose workload has the given kind and whose trials have the
+// given fact.
 func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	out := map[string][]way{}
 	for i := range a.Sections {
@@ -38,15 +39,15 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 	return out
 }
 
-// of returns the ratio of x to y, paired by round, with an interval of confidence 1 − alpha.
+// of returns the ratio of x to y, paired by round, with an interval at confidence level 1 − alpha.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
 	i, err := report.RatioOf(y.r.Dots, x.r.Dots, x.s.Better, stat.Options{Alpha: alpha})
 	return i, err == nil
 }
 
-// fastestParts adds a sentence about the part size and concurrency with the fastest uploads, and about others that
-// may be as fast. Each is compared with the fastest. A Bonferroni correction makes all intervals hold jointly with
-// probability 1 − α.
+// fastestParts adds a sentence about the combination of part size and concurrency with the fastest uploads. Each other
+// combination is compared with the fastest, and may turn out to be as fast. With a Bonferroni correction, all intervals
+// are correct together with probability 1 − α.
 func (a *assessing) fastestParts() {
 	all := a.ways("object", iotax.ValueUploadBandwidth, iotax.FactPart)
 	for _, t := range a.Targets() {
@@ -100,7 +101,7 @@ func (a *assessing) fastest(ways []way) {
 	a.say(s)
 }
 
-// lazy adds a sentence about the costs and gains of using a volume before it is copied.
+// lazy adds a sentence about the costs and gains of using a volume before it is fully copied.
 func (a *assessing) lazy() {
 	for _, t := range a.Targets() {
 		pair := func(metric string) (i stat.Interval, lazy way, ok bool) {

@@ -237,7 +237,7 @@ func picked[T any](all []T, keep []int) (out []T) {
 	return out
 }
 
-// Filled returns the table without those of the given columns that have neither text nor notes.
+// Filled returns the table. It omits each of the given columns whose cells have neither text nor notes.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {

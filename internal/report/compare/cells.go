@@ -22,7 +22,7 @@ func Work(r *report.Report, c report.Cell) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Unfit returns why the number of a cell must not be compared with another run, or "" if it may be.
+// Unfit returns the reason why a number must not be compared with another run, or "" if it may be compared.
 func Unfit(r *report.Report, k CellMetric) string {
 	s := sideOf(r)
 	if s.rows[k].Row == nil {

@@ -35,10 +35,10 @@ type Comparison struct {
 	Failed  bool     // the gate failed
 	Reasons []string // why the gate failed, worst first
 
-	called map[report.Cell]string // name in B of the workload of a cell of A, or ""
+	called map[report.Cell]string // keys are cells of A; values are the names of their workloads in B, or ""
 }
 
-// inB returns the key in B of a number of A.
+// inB converts the key of a number in A to its key in B.
 func (c *Comparison) inB(k CellMetric) CellMetric {
 	k.Workload = c.called[report.Cell{Target: k.Target, Workload: k.Workload}]
 	return k
@@ -96,7 +96,7 @@ type Change struct {
 	Adjusted iotax.Number    `json:"p_adjusted"` // P after Holm's adjustment
 	Verdict  stat.Verdict    `json:"verdict"`
 	Holm     bool            `json:"-"`    // the interval alone shows worse or better, but Holm's adjustment withdrew the verdict
-	Lost     bool            `json:"lost"` // A's number is valid, but B has none to compare with it
+	Lost     bool            `json:"lost"` // A's number is valid, but B has no number that can be compared with it
 	Findings []iotax.Finding `json:"findings"`
 }
 
@@ -197,7 +197,7 @@ func CellMetrics(r *report.Report) []CellMetric { return sideOf(r).order }
 func (c *Comparison) SideName(i int) string { return [2]string{"A", c.Letter}[i] }
 
 // unfit returns the verdict and the finding that forbid a comparison of a number. It returns NoVerdict if the number
-// may be compared. It ignores faults of the baseline, because a value does not depend on it.
+// may be compared. It ignores faults of the baseline, because a target's value does not depend on the baseline.
 func (s side) unfit(k CellMetric) (stat.Verdict, iotax.Finding) {
 	row := s.rows[k].Row
 	if len(row.Values()) == 0 {
@@ -310,8 +310,7 @@ func (c *Comparison) change(k CellMetric, sides [2]side) Change {
 	return ch
 }
 
-// judge sets the verdict for the interval of r, and the p value for Holm's adjustment, which tests against the margin
-// on the side of the estimate.
+// judge sets the verdict for the interval of r, and the p value for Holm's adjustment (see report.MarginP).
 func (ch *Change) judge(r *stat.Change, c *Comparison, x, y []float64, phi float64) {
 	if ch.Verdict = stat.Judge(r.Interval, c.Margin); ch.Verdict == stat.TooFew {
 		ch.Findings = append(ch.Findings, rules.FewTrials.Without("import", true).Found(iotax.AboutCell(ch.Target, ch.Workload),

@@ -35,7 +35,7 @@ func TestCompareFixture(t *testing.T) {
 	if read.Verdict != stat.Worse || !read.Ratio.Contains(.8*.8) || !read.Loss.Contains(.8) {
 		t.Errorf("read: %q %v, loss %v", read.Verdict, read.Ratio, read.Loss)
 	}
-	// The whole host became 20 % slower. By value, the share did too. Relative to the baseline nothing changed.
+	// The whole host became 20 % slower, and so did the virtiofs share. Its ratio to the baseline did not change.
 	share := c.row(t, reporttest.VirtioFS, "4k random read")
 	if !share.Ratio.Contains(.8) || share.Ratio.Contains(1) || !share.Loss.Contains(1) {
 		t.Errorf("share: %v, loss %v", share.Ratio, share.Loss)
@@ -61,7 +61,7 @@ func TestCompareFixture(t *testing.T) {
 	if len(c.OnlyB) != 4 || c.OnlyB[0].Target != "guest scsi" || len(c.OnlyA) != 4 || c.OnlyA[0].Target != reporttest.NotOpened {
 		t.Errorf("only in A %v, only in B %v", c.OnlyA, c.OnlyB)
 	}
-	// A target that failed in A as well is not a loss.
+	// A target that already failed in A does not fail the gate.
 	if strings.Contains(strings.Join(c.Reasons, "\n"), reporttest.NotOpened) {
 		t.Errorf("reasons: %q", c.Reasons)
 	}
@@ -145,7 +145,7 @@ func TestCompareDifferences(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", key, d, want)
 		}
 	}
-	if d := find("machine.kernel"); d == nil || !slices.Equal(d.Where, []string{reporttest.VirtioBlk, reporttest.VirtioFS}) { // 9p did not open
+	if d := find("machine.kernel"); d == nil || !slices.Equal(d.Where, []string{reporttest.VirtioBlk, reporttest.VirtioFS}) { // the 9p target could not be opened
 		t.Errorf("machine.kernel: %+v", d)
 	}
 	run, trials := reporttest.EarlierRun()
@@ -205,7 +205,7 @@ func TestGate(t *testing.T) {
 	if c := Of(report.New(nil, nil), report.New(nil, nil), Options{FailOn: FailOnWorse}); !c.Failed {
 		t.Error("two empty runs pass")
 	}
-	// Lower is better: the answer reports a latency that rises by a fifth as more.
+	// If lower is better, the answer calls an increase by a fifth "more".
 	c := Of(pairRun(iotax.Down, reporttest.Flat100, reporttest.Flat50), pairRun(iotax.Down, reporttest.Flat100, scaled(reporttest.Flat50, 1.2)), Options{FailOn: FailOnWorse, Margin: .05})
 	if !c.Failed || !strings.Contains(c.Answer, "b: w m is 1.2× more than in A") {
 		t.Errorf("latency: %v, %s", c.Failed, c.Answer)

@@ -21,7 +21,7 @@ type Difference struct {
 	B     string   `json:"b"`
 }
 
-// passing lists facts that differ between any two runs, or that repeat another fact.
+// passing lists facts that comparisons ignore, because they differ between any two runs or repeat another fact.
 var passing = []string{"runner", "runners", iotax.FactCommand, iotax.FactSetupTime, iotax.FactMemoryBytes, "machine.memory.bytes", iotax.FactMachineHostname, iotax.FactAccelWhy, iotax.FactWatchDevice, iotax.FactKernelFile, iotax.FactDiskSize, iotax.FactDeviceSize,
 	iotax.FactFilesystemMount}
 
@@ -46,7 +46,8 @@ func telling(key string) bool {
 	return !slices.Contains(passing, key) && key != "boot" && !strings.HasPrefix(key, "boot.")
 }
 
-// added adds a difference, or adds where to an existing equal one. where is "" for the host or the whole run.
+// added adds a difference to out. If out already contains the same difference on another target, it adds where to that
+// difference. where is a target, or "" for the host or the whole run.
 func added(out []Difference, where, key, a, b string) []Difference {
 	a, b = stable(a), stable(b)
 	if a == b {
@@ -120,7 +121,7 @@ func span(d time.Duration) string {
 	return d.String()
 }
 
-// trialFact returns a fact of a target's trials. It joins different values.
+// trialFact returns a fact of a target's trials. If its value differs between trials, it joins the values.
 func trialFact(r *report.Report, target, key string) string {
 	var values []string
 	for _, t := range r.Trials {

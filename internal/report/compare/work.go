@@ -100,8 +100,8 @@ func optionsOf(jobs ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// workDifferences returns the options that differ between two cells. "" means that a side's results do not record the
-// option.
+// workDifferences returns the options that differ between two cells. A value of "" means that the side's results do
+// not record the option.
 func workDifferences(a, b work) []Difference {
 	if len(a.options) == 0 || len(b.options) == 0 {
 		return nil // nothing was measured
@@ -149,8 +149,8 @@ func shown(key, v string) string {
 	return v
 }
 
-// counterparts maps each cell of a to the name of b's workload that does the same work. Without one, it uses the
-// workload with the same name.
+// counterparts maps each cell of a to the name of b's workload that does the same work on the same target. If b has no
+// such workload, it uses the workload with the same name, if any.
 func counterparts(a, b side) map[report.Cell]string {
 	out := map[report.Cell]string{}
 	taken := map[report.Cell]bool{}
