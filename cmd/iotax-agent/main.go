@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	agent.Main(host.Local()) // before IsInit, because in a container with PID namespaces an agent is process 1
+	agent.Main(host.Local()) // before IsInit, because an agent in a container may be process 1 of its PID namespace
 	if guest.IsInit() {
 		guest.Main(host.Local())
 		return

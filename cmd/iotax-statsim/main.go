@@ -177,7 +177,7 @@ contains the true ratio.`,
 	return c
 }
 
-// replay replays each pair of baseline and target under each workload. It returns an error only if none can be
+// replay replays each pair of baseline and target under each workload. It returns an error only if no pair can be
 // replayed.
 func replay(r *iotax.Run, trials []*iotax.Trial, o statsim.Options) ([]*statsim.Replayed, error) {
 	var out []*statsim.Replayed

@@ -13,14 +13,14 @@ import (
 	"iotax/internal/store"
 )
 
-// An earlierRun is what run --against measures again.
+// An earlierRun is a run whose targets run --against measures again.
 type earlierRun struct {
 	run   *iotax.Run
-	pairs map[string]string // by the name of a target that is measured as it was: its name in the run
+	pairs map[string]string // from the name of a target that is measured again to its name in the earlier run
 	said  []string
 }
 
-// against returns the plan that also measures the targets of an earlier run as they were.
+// against returns the plan that also measures the targets of an earlier run, with their earlier configuration.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string) (*plan.Plan, *earlierRun, error) {
 	r, err := db.Get(ctx, ref)
 	if err != nil {
@@ -44,7 +44,8 @@ func (e *earlierRun) notes() []string {
 	return e.said
 }
 
-// drift reports in what the targets that were measured again differ from the earlier run: a plan does not name everything.
+// drift returns a note for each fact in which this host or a target that is measured again differs from the earlier
+// run. The plan does not determine all of these facts.
 func (e *earlierRun) drift(r *iotax.Run) (notes []string) {
 	if e == nil || r == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A machine that became slower between two runs makes a better configuration look worse. In a run against the earlier one, both
-// configurations are measured in the same rounds, and the gain is found.
+// A machine that became slower between two runs makes a better configuration look worse. In a run against the earlier
+// one, both configurations are measured in the same rounds, and the report shows the gain.
 func TestAgainst(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -58,7 +58,7 @@ measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
 	if !found {
 		t.Errorf("no figure of app: %s", r.stdout)
 	}
-	// Without pairs the drift decides, and the comparison prints that it is unpaired.
+	// Without pairing, the drift dominates the result. compare marks the result as unpaired.
 	r = s.iotax("compare", "latest~1", "latest", "--fail-on", "worse")
 	r.works(t, exitGate, "unpaired", "0.833× [0.833, 0.833]  worse")
 }

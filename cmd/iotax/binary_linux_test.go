@@ -24,8 +24,8 @@ func (s *stage) wrapper(name, program string) (path, hash string) {
 	return path, fmt.Sprintf("%x", sha256.Sum256([]byte(text)))
 }
 
-// Versions of QEMU, virtiofsd, qemu-nbd and fio alternate in one run. iotax starts the programs that binary: names, and
-// the facts have their versions and hashes.
+// Versions of QEMU, virtiofsd, qemu-nbd and fio alternate in one run. iotax starts the programs that the keys `binary`
+// name, and records their versions and hashes as facts.
 func TestBinaries(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -97,7 +97,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 	}
 }
 
-// iotax refuses a binary that does not exist or is another program, before it measures.
+// iotax refuses a binary that does not exist or is a different program, before it measures.
 func TestBinaryRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -128,7 +128,7 @@ func (a *app) bisect(ctx context.Context, fl *bisectFlags, c *cobra.Command, arg
 		return iotax.Usage(err)
 	}
 	if full, err := filepath.Abs(script[0]); err == nil && strings.Contains(script[0], "/") {
-		if _, err := os.Stat(full); err == nil { // a file that does not exist here is in the checkout
+		if _, err := os.Stat(full); err == nil { // a path that does not exist here is relative to the checkout
 			script[0] = full
 		}
 	} else if _, err := exec.LookPath(script[0]); err != nil {
@@ -208,7 +208,7 @@ func stepped(s *bisect.State) (all []string) {
 	return all
 }
 
-// subjectless returns a version as a target's name: of a commit the first 12 digits.
+// subjectless returns the target name for a version: for a commit, the first 12 digits of its hash.
 func subjectless(version string) string {
 	if len(version) == 40 && strings.Trim(version, "0123456789abcdef") == "" {
 		return version[:12]
@@ -316,7 +316,8 @@ func (a *app) note(format string, args ...any) {
 	}
 }
 
-// measureStep measures the plan of a step, or resumes its run.
+// measureStep measures the plan of a step as a run with the id opts.ID. If only the target of the tested version could
+// not be opened, it returns a *bisect.BuildError.
 func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, opts run.Options) error {
 	id := opts.ID
 	work, err := beginWork(id)
@@ -334,7 +335,8 @@ func (a *app) measureStep(ctx context.Context, db *store.Store, p *plan.Plan, op
 	return err
 }
 
-// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run never began.
+// bisectRatios returns the log ratios of a run of two targets. It returns nil if the run never began or contains no
+// valid round.
 func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, error) {
 	r, err := db.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (len(r.Targets) < 2 || len(r.Workloads) == 0) {
@@ -358,7 +360,8 @@ func bisectRatios(ctx context.Context, db *store.Store, id string) ([]float64, e
 	return nil, nil // no round is valid
 }
 
-// without returns the answer if no slowdown was found, or if the test could not decide it.
+// without describes the result of a search that found no slowdown, or could not decide whether the bad version is
+// slower.
 func (a *app) without(s *bisect.Search, r bisect.Result) string {
 	bad := s.State.Steps[0]
 	if r.None {

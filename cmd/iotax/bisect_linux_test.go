@@ -17,8 +17,8 @@ import (
 )
 
 // repository makes a git repository of n commits. The tool of a commit prints a time: 100 ms with 2 % noise, which
-// depends on the seed of the round and on the commit. From the commit planted on it takes 8 % longer. Commits in broken
-// do not build.
+// depends on the seed of the round and on the commit. From the commit with the index planted on, the time is 8 %
+// longer. Commits in broken do not build.
 func (s *stage) repository(n, planted int, broken ...int) (commits []string) {
 	s.t.Helper()
 	repo := s.mkdir("repo")
@@ -56,8 +56,8 @@ exec awk -v seed="$seed" 'BEGIN { srand(seed); rand(); n = sqrt(-2*log(1-rand())
 
 var bisected = []string{"bisect", "--repo", "repo", "-q", "--json", "--metric", "took"}
 
-// bisect finds the commit that made the tool slower, by real builds and runs. It skips and lists a commit that does not
-// build.
+// bisect finds the commit that made the tool slower, with real builds and runs. It skips and lists a commit that does
+// not build.
 func TestBisect(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -96,7 +96,7 @@ measure: {cold: false, ramp: 0s}
 	}
 	t.Logf("%d rounds", last.Rounds)
 
-	// Repeating the search answers at once. Another build script is another search.
+	// The same command prints the saved result at once. bisect refuses to continue with a different build script.
 	again := s.iotax(args...)
 	again.works(t, exitOK)
 	args[len(args)-1] = "other.sh"
@@ -127,7 +127,7 @@ measure: {cold: false, ramp: 0s}
 	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
 }
 
-// A second search in the same directory is refused.
+// bisect refuses a second search in a directory while the first one runs.
 func TestBisectTwice(t *testing.T) {
 	s := newStage(t)
 	commits := s.repository(3, 1)

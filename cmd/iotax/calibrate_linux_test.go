@@ -12,8 +12,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A run of a minute or more first calibrates, in little time, and keeps the result. An interrupt during the calibration
-// leaves nothing behind.
+// A run of at least one minute first makes a brief calibration and saves the result. An interrupt during the
+// calibration leaves nothing behind.
 func TestCalibratesByItself(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -51,7 +51,7 @@ func TestCalibratesByItself(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 
-	// A later run uses the kept calibration.
+	// A later run uses the saved calibration.
 	short := s.iotax(tiny("run", "--details", "dir:"+s.path("a"), "dir:"+s.path("b"))...)
 	short.works(t, exitOK, "Noise floor: A/A ", "6 rounds of 500ms")
 	if strings.Contains(short.stderr, "calibrating") {

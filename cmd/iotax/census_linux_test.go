@@ -20,8 +20,9 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A census lists what one iotax process has left on the machine, and labs without an owner, as in "process 4711: fio
-// …". It does not use the finders of `iotax clean`, because tests check those with it.
+// A census lists the leftovers of one iotax process on this machine, and the lab namespaces without an owner. An entry
+// is of the form "process: 4711 fio …". A census does not use the finders of `iotax clean`, because tests check those
+// finders with a census.
 type census []string
 
 // kinds counts the entries by kind.
@@ -99,8 +100,8 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// Labs of runs by their state files, and namespaces without such a file: they carry no label. A lab has a state file
-	// as long as it has a namespace.
+	// Labs of runs, by their state files, and namespaces without a state file, because a namespace has no label. A lab
+	// has a state file as long as it has a namespace.
 	known := map[string]bool{}
 	states, _ := filepath.Glob("/run/iotax-lab/r*.json")
 	for _, file := range states {
@@ -143,7 +144,7 @@ func loops() map[string]string {
 // lost reports whether the file of a loop device was deleted.
 func lost(file string) bool { return file == "" || strings.HasSuffix(file, " (deleted)") }
 
-// After all tests, no loop device that they attached is left, directly or by an engine or a cluster.
+// After all tests, no loop device is left that a test, a container engine or a cluster attached.
 func init() {
 	guard = func(tests func() int) int {
 		before := loops()
@@ -181,7 +182,7 @@ func (s *stage) gone(r *running, undo func()) (left census) {
 func TestCensus(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
-	r := s.start([]string{"sh", "-c", "exec sleep 600"}) // iotax as an argument that sh ignores
+	r := s.start([]string{"sh", "-c", "exec sleep 600"}) // start appends the iotax command, which sh ignores
 	label := leftover.Label{Run: "counted", Runner: leftover.Runner{PID: r.cmd.Process.Pid, Start: 1, Boot: "x", Host: "here"}}
 	if c := s.census(r); len(c) > 0 {
 		t.Fatalf("before anything was made: %q", c)

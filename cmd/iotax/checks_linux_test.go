@@ -16,11 +16,11 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// These tests plant faults in real parts (fio, loop devices, guests). They check that the right rule finds the fault,
-// and does not find it in a clean twin. Other work on this machine may cause other findings, which they ignore.
+// These tests plant faults in real components (fio, loop devices, guests). They check that the right rule finds the
+// fault, and does not find it in a clean twin. Other work on this machine may cause other findings, which they ignore.
 
-// found returns the cells ("target / workload") of the latest run with a finding of the rule, or a trial that it
-// discarded.
+// found returns the cells ("target / workload") of the latest run with a finding of the rule, or with a trial that the
+// rule discarded.
 func (s *stage) found(rule string) (cells []string) {
 	s.t.Helper()
 	_, trials := s.trials()
@@ -34,7 +34,8 @@ func (s *stage) found(rule string) (cells []string) {
 	return cells
 }
 
-// loop mounts an ext4 file system on a loop device until the test ends. Its file in dir has size MiB.
+// loop mounts an ext4 file system on a loop device until the test ends, and returns the mount point. The backing file
+// in dir has size MiB.
 func (s *stage) loop(name, dir string, size int) string {
 	s.t.Helper()
 	needsRoot(s.t)
@@ -66,7 +67,7 @@ func (s *stage) private() string {
 	return s.loop("disk", s.mount("memory", "size=256m"), 200)
 }
 
-// measured runs a plan, which must make a report.
+// measured runs a plan, which must succeed.
 func (s *stage) measured(plan string, flags ...string) result {
 	s.t.Helper()
 	r := s.iotax(append([]string{"run", s.write("checks.yaml", plan)}, flags...)...)

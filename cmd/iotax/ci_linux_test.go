@@ -19,7 +19,7 @@ import (
 var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
 // TestWorkflowAsPrinted runs the steps and the plan of docs/how-to/ci.md as printed. Both branches are the same. Other
-// work on this machine must not make a step fail that measures.
+// work on this machine must not make a measuring step fail.
 func TestWorkflowAsPrinted(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -57,7 +57,7 @@ type cleanItem struct {
 }
 
 // resolve returns the ids of the runs that refs name. If the store has no such run, the ref itself is used as an id,
-// and unknown has the error.
+// and unknown contains the error of the store, by ref.
 func (a *app) resolve(ctx context.Context, refs []string) (ids []string, unknown map[string]error) {
 	unknown = map[string]error{}
 	db, err := store.OpenExisting(ctx, a.store)

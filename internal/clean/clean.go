@@ -114,8 +114,8 @@ func (s *Search) Close(ctx context.Context) {
 	}
 }
 
-// All yields the leftovers one place at a time, because two places may lead to the same mount. If remote is true, it also
-// yields those in clusters and buckets.
+// All yields the leftovers one place at a time, so that the caller can remove them before All searches the next place.
+// Two places may lead to the same mount. If remote is true, it also yields those in clusters and buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {
 		for _, p := range s.places {

@@ -1,16 +1,17 @@
 // Command alphatable computes the simulated constants of package stat and writes them as JSON. Run it with go generate
 // ./stat. It takes some minutes. The result is checked in with its seed.
 //
-// A schedule is the set of rounds at which interim analyses are made. Its α′ is the largest α, in steps of 0.002, at which a
-// study covers the true ratio with a probability of 95 %, at the worst ratio of noise to precision. The study has normal log
-// ratios and stops at the first analysis whose interval is narrow enough. The interval is stat.Hull itself. All schedules
-// share one pass over the same noise.
+// A schedule is the set of rounds after which a study makes an interim analysis. Its α′ is the largest α, in steps of
+// 0.002, at which a study covers the true ratio with a probability of 95 %, at the worst ratio of noise to precision.
+// The study has normal log ratios and stops at the first analysis whose interval is narrow enough. The interval is
+// stat.Hull itself. All schedules share one pass over the same noise.
 //
-// The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so noise that the arms share
-// correlates the two log ratios of a pair. For noise whose correlation decays as e^(−t/τ), and short trials s apart, this
-// correlation is u(1−u)/2 with u = e^(−s/τ), which is at most 1/8. If the windows fill most of the time, it is at most 0.2,
-// for noise that lasts about as long as a trial (a test of statsim verifies it). Trials also have independent noise, which
-// lowers the correlation. The table is computed for 0.15.
+// The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so noise that the arms
+// share correlates the two log ratios of a pair. For noise whose correlation decays as e^(−t/τ), and for short trials
+// that are a time s apart, this correlation is u(1−u)/2 with u = e^(−s/τ), which is at most 1/8. If the measured
+// windows fill most of the time, it is at most 0.2, and noise that lasts about as long as a trial reaches this (a test
+// of statsim verifies it). Trials also have independent noise, which lowers the correlation. The table is computed for
+// 0.15.
 package main
 
 import (
@@ -86,7 +87,8 @@ func source(studies int, seed uint64) []byte {
 	return b.Bytes()
 }
 
-// levels returns the DiagnosticAlpha quantile of the smallest share that remains within two groups of n normal values.
+// levels returns the DiagnosticAlpha quantile of stat.Levels.Within, the share of the sum of squares that remains
+// within two groups, for n normal values.
 func levels(n, samples int, seed uint64) float64 {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	within := make([]float64, samples)
@@ -101,7 +103,8 @@ func levels(n, samples int, seed uint64) float64 {
 	return within[int(stat.DiagnosticAlpha*float64(samples))]
 }
 
-// firsts and lasts return the first and last rounds to simulate. Between them, α′ changes by less than its step.
+// firsts and lasts return the first and last rounds to simulate. Between two neighbours in a list, α′ changes by less
+// than one step.
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {
@@ -213,7 +216,8 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 						}
 						enough[n] = 0
 						if i.Bounded() {
-							// Narrow enough for this many of the noises, which are in ascending order.
+							// The interval is narrow enough for the first enough[n] noises, which are in ascending
+							// order.
 							enough[n], _ = slices.BinarySearch(sigmas, 2/math.Log(i.Hi/i.Lo))
 						}
 						miss[n] = i.Bounded() && !i.Contains(1)
@@ -228,7 +232,7 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 							if to <= from {
 								continue
 							}
-							if miss[n] { // at the noises from … to−1, the study ends here
+							if miss[n] { // for the noises sigmas[from:to], the study ends at this analysis
 								m[from]++
 								m[to]--
 							}

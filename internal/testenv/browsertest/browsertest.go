@@ -29,13 +29,13 @@ var Shots = flag.String("shots", "", "write pictures of the pages into this dire
 type Tab struct {
 	*testing.T
 	Ctx      context.Context
-	Expected func(message string) bool // reports messages that the test expects
+	Expected func(message string) bool // reports whether the test expects a console message
 
 	mu                 sync.Mutex
 	messages, requests []string
 }
 
-// Open starts a browser. The browser ends with the test.
+// Open starts a browser. The browser ends with the test. Without a Chromium, Open skips the test.
 func Open(t *testing.T) *Tab {
 	t.Helper()
 	path := ""
@@ -56,7 +56,7 @@ func Open(t *testing.T) *Tab {
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute) // it takes seconds on an idle machine
+	ctx, cancel = context.WithTimeout(ctx, 5*time.Minute) // a test takes seconds on an idle machine
 	t.Cleanup(cancel)
 	b := &Tab{T: t, Ctx: ctx, Expected: func(string) bool { return false }}
 	err := chromedp.Listen(ctx, func(ev any) {
@@ -111,7 +111,7 @@ func (b *Tab) Eval(script string) string {
 	return Act(b, chromedp.Evaluate[string](script, chromedp.EvalAwaitPromise))
 }
 
-// Until waits until a script returns true, also if the page changes.
+// Until waits until a script returns true, even if the tab loads another page meanwhile. It fails the test after 60 s.
 func (b *Tab) Until(script string) {
 	b.Helper()
 	var last error
@@ -167,7 +167,7 @@ var Looks = []Look{
 // Print is the page as printed on paper.
 var Print = Look{"print", "light", "print", 794, 1123}
 
-// As sets the size of the window and the preferred color scheme.
+// As applies the window size, the color scheme and the media type of l.
 func (b *Tab) As(l Look) {
 	b.Helper()
 	b.size(l.Width, l.Height)
@@ -214,7 +214,7 @@ func (b *Tab) Shot(name string) {
 	}
 }
 
-// ShotWhole takes a screenshot of the whole page, whatever its height, if -shots is set.
+// ShotWhole takes a screenshot of the full height of the page in a window of the given width, if -shots is set.
 func (b *Tab) ShotWhole(name string, width int64) {
 	b.Helper()
 	if *Shots != "" {

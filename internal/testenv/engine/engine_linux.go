@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package engine starts real container engines for tests. Each has its state in its own temporary directory. The package
-// also makes images with a shell and, optionally, fio.
+// Package engine starts real container engines for tests. Each engine keeps its state in its own temporary directory.
+// The package also makes images with a shell and, optionally, fio.
 package engine
 
 import (
@@ -35,7 +35,7 @@ func Docker(t *testing.T) *Engine {
 	e.cli = []string{"docker", "--host", e.Host}
 	e.start(t, exec.Command("dockerd", "--iptables=false", "--ip-masq=false", "--ip-forward=false", "--bridge=none",
 		"--data-root", e.Dir+"/data", "--exec-root", e.Dir+"/exec", "--pidfile", e.Dir+"/pid", "--host", e.Host,
-		// Negative scores need a privilege that test machines may lack.
+		// Negative OOM scores need a privilege that test machines may lack.
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--oom-score-adjust=0"))
 	return e
 }
@@ -108,7 +108,7 @@ func (e *Engine) start(t *testing.T, cmd *exec.Cmd) {
 			cmd.Process.Kill()
 			<-ended
 		}
-		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // child processes that it left
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // kill child processes that the daemon left
 	})
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(e.Host, "unix://"))
@@ -148,7 +148,7 @@ func (e *Engine) CLI(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// unmountBelow unmounts what an engine left mounted below dir, innermost first.
+// unmountBelow removes the mounts that an engine left below dir, innermost first.
 func unmountBelow(t *testing.T, dir string) {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)

@@ -64,7 +64,7 @@ func readForms(forms map[string]*form, engine, source string) {
 	}
 }
 
-// types maps the types to their names in fio's help.
+// types maps fio's option types to the names that fio's help uses for them.
 var types = map[string]string{
 	"STR": "string", "STR_ULL": "string", "STR_MULTI": "string with possible k/m/g postfix", "STR_VAL": "string", "STR_VAL_TIME": "string with time postfix",
 	"STR_STORE": "string", "RANGE": "one to three ranges", "INT": "integer value", "ULL": "integer value", "BOOL": "boolean value",

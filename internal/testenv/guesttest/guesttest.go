@@ -1,4 +1,4 @@
-// Package guesttest provides what tests need to boot real guests.
+// Package guesttest provides the cache directory and the init programs that tests need to boot real guests.
 package guesttest
 
 import (
@@ -28,7 +28,7 @@ var (
 // boot as init.
 func Init(t testing.TB) string { return program(t, "init") }
 
-// Root builds the init of an initramfs that switches to the root file system on the first disk.
+// Root builds the init of an initramfs that switches to the root file system on the first disk, and returns its path.
 func Root(t testing.TB) string { return program(t, "root") }
 
 func program(t testing.TB, name string) string {

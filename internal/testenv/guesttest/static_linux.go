@@ -16,9 +16,9 @@ import (
 	"iotax"
 )
 
-// Static rebuilds this test binary with CGO_ENABLED=0 and executes the result if the binary is dynamically linked. Guests
-// and containers run the binary, and have no C library. Static returns if the binary is already static, and in a program
-// with another name.
+// Static rebuilds this test binary with CGO_ENABLED=0 and executes the result if the binary is dynamically linked.
+// Guests and containers run the binary, and have no C library. Static does nothing if the program is not a test binary,
+// is already static, or was built with -race, -cover or -tags.
 func Static() {
 	exe, err := os.Executable()
 	if err != nil || !strings.HasSuffix(filepath.Base(os.Args[0]), ".test") {

@@ -30,11 +30,12 @@ var (
 	mainFile []byte
 )
 
-// parts lists the names under which the program is started. One binary contains all parts.
+// parts lists the components. One binary contains all of them. The name under which it is started selects the
+// component.
 var parts = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
 
-// Build returns the directory that contains the parts of Kubernetes. If they are not in the user's cache, it builds them.
-// That takes eight minutes of CPU time, 3 GB below GOPATH and 130 MB in the cache.
+// Build returns the directory that contains the components of Kubernetes. If they are not in the user's cache, Build
+// builds them. This takes eight minutes of CPU time, 3 GB below GOPATH and 130 MB in the cache.
 func Build(ctx context.Context, log func(format string, args ...any)) (dir string, err error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -56,7 +57,7 @@ func Build(ctx context.Context, log func(format string, args ...any)) (dir strin
 		return fail(err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if complete(dir) { // another process built it while holding the lock
+	if complete(dir) { // another process built it while this one waited for the lock
 		return dir, nil
 	}
 	if _, err := os.Stat(program); err != nil {
@@ -94,7 +95,7 @@ func build(ctx context.Context, program string) (err error) {
 			return err
 		}
 	}
-	// The parts report this version, and kubelet refuses an older API server.
+	// The components report this version, and kubelet refuses an older API server.
 	minor, _, _ := strings.Cut(strings.TrimPrefix(Version, "v1."), ".")
 	flags := "-s -w"
 	for _, p := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

@@ -58,7 +58,7 @@ const (
 	token   = "admin-of-the-tests"
 	path    = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-	// startTime limits how long a part may take to start on a busy machine.
+	// startTime limits how long a component may take to start on a busy machine.
 	startTime = 4 * time.Minute
 )
 
@@ -75,8 +75,8 @@ func Start(t *testing.T, nodes int, images ...Image) *Cluster {
 	}
 	programs, err := Build(t.Context(), t.Logf)
 	must(t, err)
-	// All clusters on a machine use the same cgroup names for pods, and each kubelet removes unknown cgroups. So only one
-	// cluster may run.
+	// All clusters on a machine use the same cgroup names for pods, and each kubelet removes unknown cgroups. So only
+	// one cluster may run at a time.
 	lock := flock.New(filepath.Join(os.TempDir(), "iotax-kube.lock"))
 	if dir := "/run/lock"; unix.Access(dir, unix.W_OK) == nil {
 		lock = flock.New(filepath.Join(dir, "iotax-kube"))
@@ -139,7 +139,7 @@ func must(t *testing.T, err error) {
 }
 
 // sysctls are settings that kubelet would change for the whole machine. The cluster mounts files with these values over
-// them, so that kubelet leaves them unchanged.
+// the kernel's files, so that kubelet does not change the kernel's settings.
 var sysctls = map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
 	"kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
 
@@ -210,7 +210,8 @@ cat >/dev/null
 	})
 }
 
-// Lead makes an address of this machine reachable from pods. It returns the address in their network that forwards to it.
+// Lead makes an address of this machine reachable from pods. It returns an address in the pods' network that forwards
+// connections to it.
 func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 	t.Helper()
 	var l net.Listener
@@ -258,7 +259,7 @@ func (c *Cluster) inside(args ...string) *exec.Cmd {
 
 func (c *Cluster) log(part string) string { return c.path("log/" + strings.ReplaceAll(part, "/", "-")) }
 
-// run starts a part of the cluster. The part runs until the cluster ends.
+// run starts a component of the cluster. The component runs until the cluster ends.
 func (c *Cluster) run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	log, err := os.Create(c.log(name))
@@ -360,7 +361,7 @@ func (c *Cluster) get(path string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// An Image is a container image that all nodes have.
+// An Image is a container image that is loaded on every node.
 type Image struct {
 	Name string
 	engine.Content
@@ -517,7 +518,7 @@ func (c *Cluster) ready(t *testing.T, node node) {
 		return
 	}
 	c.await(t, "kube-controller-manager", func() error { return c.get("/api/v1/namespaces/default/serviceaccounts/default", nil) })
-	t.Cleanup(func() { // runs while all parts still run: kubelet must take down networks and mounts
+	t.Cleanup(func() { // runs while all components still run: kubelet must take down networks and mounts
 		for _, kind := range []string{"pods", "persistentvolumeclaims"} {
 			var list struct {
 				Items []struct {

@@ -15,9 +15,9 @@ import (
 	"iotax"
 )
 
-// enter makes the files below $1 the root of a mount namespace, which exists until the script's input ends. $2 is the node's
-// directory. The script copies it to a tmpfs, because containerd's overlays cannot be on an overlay. It moves the root
-// instead of only changing it, because a process that enters the mount namespace starts at its root.
+// enter makes the files below $1 the root of a mount namespace, which exists until the script's input ends. $2 is the
+// node's directory. The script copies it to a tmpfs, because containerd's overlays cannot be on an overlay. It moves
+// the mount to / in addition to calling chroot, because a process that enters the mount namespace starts at its root.
 const enter = `set -e
 mkdir -p /mnt/node /run/node
 mount -t tmpfs none /run/node
@@ -38,9 +38,9 @@ exec chroot . sh -c 'mount --make-rshared / && echo ready && exec cat'
 // kubeletPort is the port at which the API server calls kubelets.
 const kubeletPort = 10250
 
-// Join adds a node with this name to the cluster. The node runs in the guest m, whose kernel may have clients and file
-// systems that this machine's kernel lacks. The guest and this machine must reach each other's loopback. address is the
-// guest's address in its own network. files is the directory in the guest with the files of this machine.
+// Join adds a node with this name to the cluster. The node runs in the guest m, whose kernel may support file systems
+// that this machine's kernel lacks. The guest and this machine must reach each other's loopback interface. address is
+// the guest's address in its own network. files is the directory in the guest with the files of this machine.
 func (c *Cluster) Join(t *testing.T, m iotax.Machine, name, address, files string) {
 	t.Helper()
 	n := node{name: name, address: address, index: len(c.nodes)}

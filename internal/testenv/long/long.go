@@ -3,7 +3,8 @@ package long
 
 import "testing"
 
-// Test skips a test that takes more than about six seconds if -short is set. make test sets it. make test-all and CI do not.
+// Test skips a slow test if -short is set. A test is slow if it takes more than about six seconds. The target test of
+// the Makefile sets -short. The target test-all and CI do not.
 func Test(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -6,8 +6,8 @@ import (
 	"iotax"
 )
 
-// A Kernel is a machine with another /sys/block, for tests of devices that test machines often lack. It needs root and
-// Linux.
+// A Kernel is a machine with a different /sys/block, for tests of devices that test machines often lack. It needs root
+// and Linux.
 type Kernel struct {
 	iotax.Machine
 	Sys string // directory that is mounted over /sys/block

@@ -1,7 +1,7 @@
 // Package machinetest contains the test suite that every kind of machine must pass, including the fake.
 //
-// On the machine, the suite needs only what the built-in guest's busybox has: sh, cat, dd, env, kill, mkdir, printf, pwd,
-// rm, sleep, wc, and setsid if available.
+// On the machine, the suite needs only programs that the busybox of the built-in guest contains: sh, cat, dd, env,
+// kill, mkdir, printf, pwd, rm, sleep, wc, and setsid if available.
 package machinetest
 
 import (
@@ -34,11 +34,12 @@ type Options struct {
 	// Lasts means that Kill only breaks the connection, and that the next command reconnects to the machine.
 	Lasts bool
 
-	// Patience limits how long prompt actions may take, such as the end of a cancelled command or the report of a death. 0
-	// means 15 s. A guest under emulation may need more.
+	// Patience limits how long prompt actions may take, such as ending a cancelled command, or reporting that the
+	// machine died. 0 means 15 s. A guest under emulation may need more.
 	Patience time.Duration
 
-	// Brief selects a few tests, for a machine that adds little to a channel that another machine's suite tests fully.
+	// Brief selects a few tests, for a machine that uses the same transport as another machine, which passes the full
+	// suite.
 	Brief bool
 }
 
@@ -623,7 +624,7 @@ func (s *suite) unicode(t *testing.T) {
 }
 
 func (s *suite) parallel(t *testing.T) {
-	// More than the sessions that OpenSSH allows on one connection.
+	// OpenSSH allows fewer sessions than this on one connection.
 	const n = 24
 	var wg sync.WaitGroup
 	for i := range n {
@@ -784,7 +785,7 @@ func (s *suite) cancelInput(t *testing.T) {
 	s.stopped(t, c, 1)
 }
 
-// cancelMany cancels as many commands as a connection carries, all at once.
+// cancelMany cancels as many commands as one connection carries, all at the same time.
 func (s *suite) cancelMany(t *testing.T) {
 	const n = 9
 	ctx, cancel := context.WithCancel(t.Context())

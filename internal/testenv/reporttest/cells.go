@@ -120,7 +120,7 @@ var (
 	Flat50  = []float64{50, 50.4, 49.6, 50.1, 50.9, 49.1}
 )
 
-// Condemn gives each trial the finding f as its only one.
+// Condemn replaces the findings of each trial with f.
 func Condemn(f iotax.Finding, trials []*iotax.Trial) {
 	for _, t := range trials {
 		t.Findings = []iotax.Finding{f}

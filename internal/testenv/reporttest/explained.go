@@ -15,7 +15,7 @@ func Explained(rounds int) (*iotax.Run, []*iotax.Trial) {
 	r := rand.New(rand.NewPCG(5, 8))
 	type target struct {
 		name   string
-		clocks []float64 // µs, from the application down; not NaN
+		clocks []float64 // µs, from the application down; 0 for a missing clock
 		stages []iotax.Stage
 	}
 	targets := []target{

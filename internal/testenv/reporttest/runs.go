@@ -82,8 +82,8 @@ func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Detailed is the fixture with data that only charts show: histograms in the form of fio's, values for each second, CPU and
-// memory.
+// Detailed is the fixture with data that only charts show: histograms with as many bins as fio's, values for each
+// second, CPU time and memory.
 func Detailed() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -113,7 +113,7 @@ func addDetail(t *iotax.Trial, r *rand.Rand, seconds int) {
 	mid := 16 / ops
 	for k := range 90 {
 		z := -2.5 + .09*float64(k)
-		tail := .004 * math.Exp(-math.Pow(z-3.4, 2)/.6) // some I/Os wait for something else
+		tail := .004 * math.Exp(-math.Pow(z-3.4, 2)/.6) // a second peak, of slow I/Os
 		if n := uint64(ops * float64(seconds) * (.09*math.Exp(-z*z/2)/2.5066 + .09*tail)); n > 0 {
 			h.Bins = append(h.Bins, iotax.Bin{Value: mid * math.Exp(.45*z), Count: n})
 		}
@@ -241,7 +241,7 @@ func Loaded() (*iotax.Run, []*iotax.Trial) {
 func FewSlow() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Small(iotax.Up, Flat100, Flat50)
 	for i, x := range trials {
-		slow := uint64(20) // in each trial: in total, 120 are beyond the 99th percentile and 12 beyond the 99.9th
+		slow := uint64(20) // in each trial of b: over all rounds, 120 I/Os are beyond the 99th percentile and 12 beyond the 99.9th
 		if i < 6 {
 			slow = 10
 		}
@@ -302,8 +302,8 @@ func Curved(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) 
 	return run, trials
 }
 
-// ThroughALine is a run with sections, like that of a cluster. Some targets are compared with the network line that they
-// use; others are not compared. ALab is its reference.
+// ThroughALine is a run with sections, as in a study of a cluster. Some targets are compared with the network link that
+// they use. ALab returns its reference.
 func ThroughALine() (*iotax.Run, []*iotax.Trial) {
 	short := func(cell string) []iotax.Finding {
 		return []iotax.Finding{rules.ShortTrial.Found(iotax.Subject{Kind: iotax.SubjectTrial}, "a window of %s", cell)}
@@ -428,8 +428,8 @@ func Expecting() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Stalling gives each trial with a histogram 40 intervals of one second, each with a histogram. The trials of VirtioBlk
-// stall for 300 ms every 7 s.
+// Stalling adds 40 intervals of one second to each trial that has a histogram. The trials of VirtioBlk stall for 300 ms
+// every 7 s.
 func Stalling(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial) {
 	for _, t := range trials {
 		if len(t.Histograms) == 0 {
@@ -441,7 +441,7 @@ func Stalling(run *iotax.Run, trials []*iotax.Trial) (*iotax.Run, []*iotax.Trial
 		for k := range seconds {
 			i := iotax.Interval{From: float64(k), To: float64(k + 1), Histogram: iotax.Histogram{Name: h.Name, Unit: h.Unit}}
 			for _, b := range h.Bins {
-				if n := (b.Count + uint64(k)) / seconds; n > 0 { // the intervals together contain as many as the trial
+				if n := (b.Count + uint64(k)) / seconds; n > 0 { // the intervals together contain as many I/Os as the trial
 					i.Bins = append(i.Bins, iotax.Bin{Value: b.Value, Count: n})
 				}
 			}

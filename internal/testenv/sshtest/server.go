@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package sshtest is an SSH server in the process of a test. It does what a real server cannot be made to do: other login
-// shells, few sessions, no process groups, passwords.
+// Package sshtest is an SSH server in the process of a test. It simulates servers that are hard to set up with a real
+// sshd: with other login shells, few sessions, no process groups, or passwords.
 package sshtest
 
 import (
@@ -68,7 +68,7 @@ func (s *Server) Start(t testing.TB) (addr string, hostKey ssh.PublicKey) {
 	t.Cleanup(func() {
 		l.Close()
 		s.Drop()
-		s.pids.Range(func(pid, _ any) bool { // commands that are still running, such as those of the suite's machine that dies
+		s.pids.Range(func(pid, _ any) bool { // commands that are still running, such as that of the suite's test of a dying machine
 			unix.Kill(-pid.(int), unix.SIGKILL)
 			unix.Kill(pid.(int), unix.SIGKILL)
 			return true

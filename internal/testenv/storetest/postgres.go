@@ -38,8 +38,9 @@ const (
 	Password = "hunter2-in-the-clear"
 )
 
-// Start creates a database cluster and starts its server. If this process is root, the server runs as the user postgres,
-// because PostgreSQL refuses to run as root. It does not sync its data, unless the settings contain "fsync=on".
+// Start creates a database cluster and starts its server. If this process is root, the server runs as the user
+// postgres, because PostgreSQL refuses to run as root. The server does not sync its data, unless the settings contain
+// "fsync=on".
 func Start(settings ...string) (_ *Server, err error) {
 	bin, err := programs()
 	if err != nil {

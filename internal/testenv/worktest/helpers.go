@@ -23,7 +23,7 @@ import (
 // Cache is the cache directory that all tests of a package share. It contains probes of this host.
 var Cache string
 
-// Shared contains what the workloads of all tests of a package share, like those of a run.
+// Shared contains the state that all workloads of a run share. All tests of a package use the same one.
 var Shared = new(support.Shared)
 
 // RunTests implements TestMain for a package.

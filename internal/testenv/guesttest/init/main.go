@@ -1,5 +1,5 @@
-// Init is the init of a guest, and nothing else. Tests boot it if their own binary is linked dynamically and cannot be an
-// init.
+// Init is an init process for guests. Tests boot it if their own binary is linked dynamically, because such a binary
+// cannot be an init.
 package main
 
 import (

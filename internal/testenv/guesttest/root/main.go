@@ -1,7 +1,7 @@
 //go:build linux
 
-// Root is the init of a test's initramfs. Like that of a distribution, it loads drivers, mounts the root file system from
-// the first disk, and executes the init on it.
+// Root is the init of a test's initramfs. Like the initramfs of a distribution, it loads drivers, mounts the root file
+// system from the first disk, and executes the init of that file system.
 package main
 
 import (
