@@ -61,7 +61,8 @@ func ratioRow(name string, i *stat.Interval, v stat.Verdict) chart.Row {
 	return r
 }
 
-// forestRow returns a row for a ratio in the two views of a forest plot.
+// forestRow returns a row of a forest plot, with the texts for both of its views: multiples, and percentages of the
+// baseline.
 func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contrast) chart.Row {
 	r := ratioRow(name, i, v)
 	if r.Figure != "" {
@@ -77,7 +78,7 @@ func forestRow(name string, i *stat.Interval, v stat.Verdict, words format.Contr
 	return r
 }
 
-// forest returns the plot of the ratios between lo and hi, or nil if no row has a ratio.
+// forest returns a plot of the ratios on an axis from lo to hi, or nil if no row has a ratio.
 func forest(title string, rows []chart.Row, margin, lo, hi float64, width float64) *chart.Rows {
 	if !slices.ContainsFunc(rows, func(r chart.Row) bool { return r.At > 0 }) {
 		return nil
@@ -143,7 +144,7 @@ func Picture(r *report.Report) (chart.File, error) {
 	if !r.Run.Start.IsZero() {
 		out.Head[0] += ", " + r.Run.Start.UTC().Format("2 January 2006")
 	}
-	for line := range strings.SplitAfterSeq(strings.Replace(r.Banner(), ". ", ".\n", 1), "\n") { // one or two sentences per line
+	for line := range strings.SplitAfterSeq(strings.Replace(r.Banner(), ". ", ".\n", 1), "\n") { // the first sentence gets its own line
 		if line != "" {
 			out.Foot = append(out.Foot, line)
 		}
@@ -182,7 +183,7 @@ func changeForest(title string, all []*compare.Comparison, at []map[compare.Cell
 	return forest(title, rows, all[0].Margin, lo, hi, width)
 }
 
-// huesOf assigns each target a colour for all drawings. The baseline gets the first one.
+// huesOf assigns each target a colour for all drawings. The baseline gets the first colour.
 func huesOf(r *report.Report) map[string]int {
 	out := map[string]int{r.Baseline: 0}
 	for _, s := range r.Sections {
@@ -195,7 +196,7 @@ func huesOf(r *report.Report) map[string]int {
 	return out
 }
 
-// mostDots is the maximum number of ordinary dots in a row.
+// mostDots is the maximum number of dots in a chart row, not counting discarded trials and outliers.
 const mostDots = 200
 
 // trialsChart draws a dot for each trial of a section, with the first round at the top.
@@ -312,7 +313,8 @@ func thinned(qs []report.Quantile, steps float64) []report.Quantile {
 	return out
 }
 
-// pointsPerPanel limits the size of a panel, so that a page with a hundred panels is small enough to mail.
+// pointsPerPanel is the approximate number of points in a panel. It keeps a page with a hundred panels small enough for
+// an email.
 const pointsPerPanel = 500
 
 func timelineCharts(tl *report.Timeline, hues map[string]int) (out []block.Chart) {
@@ -427,7 +429,8 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	return out
 }
 
-// costCharts draws a bar for each target: one chart for its speed, and one for each resource of this host.
+// costCharts returns a chart of the targets' speed, and one of each resource of this host that the workload used. Each
+// chart has a bar for each target.
 func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	for _, q := range []struct {
 		label, unit, caption string
@@ -462,8 +465,8 @@ func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	return out
 }
 
-// waterfallChart draws a bar for each layer, which starts at the end of the previous bar. On the logarithmic axis,
-// their lengths add up to the total.
+// waterfallChart draws a bar for each layer. Each bar starts at the end of the previous one. On the logarithmic axis,
+// the lengths of the bars add up to the total.
 func waterfallChart(w report.Waterfall, counted string) block.Chart {
 	d := chart.Rows{Title: "What each layer costs, " + format.Subject(w.Workload, w.Label), Zero: 1}
 	lo, hi, at := 1.0, 1.0, 1.0
@@ -540,7 +543,7 @@ func curveChart(c report.Curve, title string, hues map[string]int) block.Chart {
 	return block.Chart{Name: "load", Drawing: p, Caption: "Solid lines are means, dashed ones the 99th percentile."}
 }
 
-// scalingChart plots a number against the number of clients, and the number that clients would reach if they did not
+// scalingChart plots a metric against the number of clients. A second line shows ideal scaling, in which clients do not
 // slow each other down.
 func scalingChart(c report.Scaling, title string, hues map[string]int) block.Chart {
 	p := chart.Plot{Title: title, Height: 220, Desc: "The table holds the same numbers."}

@@ -21,12 +21,13 @@ const (
 	longestFact      = 160
 )
 
-// ComparisonOptions selects the form of a comparison. A server sets the addresses. Each may be nil or "".
+// ComparisonOptions selects the form of a comparison. Only a server sets Run, Trend and Other. Each of them may be nil
+// or "".
 type ComparisonOptions struct {
 	Folded bool                                       // put details into folds, for a comment on a pull request
 	Run    func(run *iotax.Run) (report, base string) // returns the addresses of the run's report, and of this page with the run as A
-	Trend  func(compare.CellMetric) string
-	Other  string // address of this page with the other By
+	Trend  func(compare.CellMetric) string            // returns the address of the number's trend
+	Other  string                                     // address of this page with the other By
 }
 
 // Comparison returns the document that compares one or more runs with the same run A: the answer, the gate, the rows,
@@ -172,8 +173,8 @@ func sides(all []*compare.Comparison, o ComparisonOptions) block.List {
 	return l
 }
 
-// notesOf returns the findings about whole runs, the notes of all comparisons, numbered consecutively, and the
-// numbers of each cell's notes.
+// notesOf returns the findings about whole runs, the consecutively numbered notes of all comparisons, and the numbers
+// of each cell's notes. refs has one map for each comparison.
 func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs []map[compare.CellMetric][]int) {
 	for _, c := range all {
 		for _, f := range c.Findings {
@@ -201,8 +202,8 @@ func notesOf(all []*compare.Comparison) (findings, numbered []block.Note, refs [
 	return findings, numbered, refs
 }
 
-// differences lists the facts that differ between the runs. It shortens long facts by the words that both share at
-// the start and at the end.
+// differences lists the facts that differ between the runs. From a long fact, it removes the words at the start and at
+// the end that are the same in both runs.
 func differences(c *compare.Comparison) block.List {
 	l := block.List{Shown: shownDifferences}
 	for _, d := range c.Differences {
@@ -279,7 +280,7 @@ func cells(all []*compare.Comparison, at []map[compare.CellMetric]*compare.Chang
 	byLoss := loss && all[0].By == compare.ByLoss
 	for _, c := range all {
 		head := []string{c.Letter, c.Letter + "/A", "verdict"}
-		if loss { // by loss, verdicts depend on this ratio; otherwise this column is dropped first
+		if loss { // with ByLoss, verdicts depend on this column; otherwise it is the first to be dropped
 			head = append(head, "against "+c.A.Baseline)
 		}
 		if byLoss {

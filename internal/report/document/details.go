@@ -120,7 +120,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled returns a table below its title, if it has one.
+// titled returns a table, with its title as a heading above it if it has one.
 func titled(t block.Table) []block.Block {
 	if t.Title == "" {
 		return []block.Block{t}

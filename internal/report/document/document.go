@@ -91,7 +91,7 @@ func banner(r *report.Report) (out []string) {
 			served = append(served, c.r.Target+" / "+c.s.Workload)
 		}
 	}
-	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // keep to one line
+	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // summarize them in one line
 		others = []string{"Invalid for other reasons too: " + strings.Join(format.Cut(slices.Compact(names), mostWarnings, "reason"), ", ") + " (--details)."}
 	}
 	out = append(out, others...)
@@ -104,8 +104,8 @@ func banner(r *report.Report) (out []string) {
 	return out
 }
 
-// lost returns a line with the number of trials for which why returns a reason, and the reason for the first. It
-// returns nil without such trials.
+// lost returns a line with the number of trials for which why returns a reason, and the first of these reasons. It
+// returns nil if there are no such trials.
 func lost(r *report.Report, how string, why func(*report.Trial) string) []string {
 	n, first := 0, ""
 	for _, t := range r.Trials {
@@ -260,7 +260,7 @@ func starts(r *report.Report) string {
 	for _, t := range r.Trials {
 		n = max(n, t.StartIndex)
 	}
-	if n == 0 || !slices.ContainsFunc(r.Targets(), func(t iotax.TargetInfo) bool { return t.Machine != "host" }) { // plan.Host
+	if n == 0 || !slices.ContainsFunc(r.Targets(), func(t iotax.TargetInfo) bool { return t.Machine != "host" }) { // "host" is plan.Host
 		return ""
 	}
 	if n == 1 {
@@ -269,7 +269,7 @@ func starts(r *report.Report) string {
 	return fmt.Sprintf(" in %d starts", n)
 }
 
-// mostWarnings is the number of warnings that the short document names.
+// mostWarnings is the maximum number of warnings that the short document names.
 const mostWarnings = 2
 
 // warnings lists the run's warnings in one line, except those in reported.
@@ -283,7 +283,7 @@ func warnings(r *report.Report, reported []string) string {
 	if warned == nil {
 		return ""
 	}
-	// A noisy baseline concerns every ratio.
+	// A noisy baseline affects every ratio, so it comes first.
 	if i := slices.Index(warned, rules.Title(rules.NoisyBaseline.ID)); i > 0 {
 		warned = slices.Insert(slices.Delete(warned, i, i+1), 0, rules.Title(rules.NoisyBaseline.ID))
 	}
@@ -313,7 +313,8 @@ func steal(r *report.Report) float64 {
 // quoted is the trial length of the command that the step Redo proposes.
 const quoted = 10 * time.Second
 
-// spent reports whether the workloads that stopped early ran all their rounds, so that there is nothing to resume.
+// spent reports whether workloads stopped early only after all their rounds, so that there is nothing to resume. It
+// returns false if no workload stopped early, or if a target could not be opened.
 func spent(r *report.Report) (all bool) {
 	for _, f := range r.Run.Findings {
 		if f.Rule == rules.StoppedEarly.ID {
@@ -360,7 +361,7 @@ func steps(r *report.Report, details bool) []block.Step {
 		}
 	}
 	finish := slices.ContainsFunc(steps, func(s block.Step) bool { return s.Name == "Finish" })
-	divided := r.Run.Environment["shards"] != "" // run.ShardsKey; such a run cannot be resumed by its id
+	divided := r.Run.Environment["shards"] != "" // the key is run.ShardsKey; a run with shards cannot be resumed by its id
 	if !finish && !divided && !spent(r) && (r.Run.Status == iotax.Interrupted || r.Run.Status == iotax.Incomplete) {
 		steps = append(steps, block.Step{Name: "Finish", Command: "iotax run --resume=" + id, About: "what is missing"})
 	}
@@ -387,7 +388,7 @@ func steps(r *report.Report, details bool) []block.Step {
 
 var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+`)
 
-// again returns the command with flags added or replaced. It puts them before the arguments of fio.
+// again returns the command with the given flags, which replace its own. They come before the arguments of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags

@@ -21,15 +21,15 @@ const (
 	mostRows    = 12 // maximum number of rows; those with the largest losses remain
 	mostAcross  = 8  // maximum number of rows if targets are the columns, because their names take several lines
 	mostNotes   = 5
-	mostUnsure  = 2 // cells too noisy to call that get their own note; one more if only one target is compared
+	mostUnsure  = 2 // maximum number of cells too noisy to call with their own notes; one more if only one target is compared
 )
 
-// matrix returns a table of the loss of each target under each workload, ordered from the smallest to the largest,
-// the counts of verdicts, and notes on cells without a verdict.
+// matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
+// notes on cells without a verdict. The table's rows are ordered from the smallest loss to the largest.
 func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}}
 	var works []string            // workloads, with the metric if it is not a rate
-	worst := map[string]float64{} // by target, and by work
+	worst := map[string]float64{} // keys are targets, and workloads with the prefix "/"
 	for _, c := range cellsOf(r) {
 		if c.r.Ran == 0 && c.r.Err == "" && len(c.r.Notes) == 0 {
 			continue // the target does not run the workload
@@ -140,7 +140,7 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 	return out
 }
 
-// shared removes the words that all names have in common. It returns them and the remaining names.
+// shared removes the words that all names have in common. It returns these words and the shortened names.
 func shared(names []string) (words string, rest []string) {
 	rest = slices.Clone(names)
 	for _, word := range strings.Fields(names[0]) {
@@ -171,7 +171,8 @@ type making struct {
 	notes      []block.Note
 }
 
-// note returns the number of a note with the text. Equal texts share a note.
+// note adds a note and returns its number. Equal texts share a note. The last possible note, number mostNotes, refers
+// to --details instead.
 func (m *making) note(text string) []int {
 	for _, n := range m.notes {
 		if n.Text == text {
@@ -275,7 +276,7 @@ func (m *making) cell(target, work string) block.Cell {
 	return out
 }
 
-// BaselineOf returns the baseline of a workload.
+// BaselineOf returns the baseline of a workload, or else that of the run.
 func (m *making) BaselineOf(workload string) string {
 	if base := m.Run.BaselineOf(workload); base != "" {
 		return base
@@ -295,7 +296,7 @@ func (m *making) sentences(kind assess.SentenceKind, c cell) (out []assess.Sente
 	return out
 }
 
-// sum counts the verdicts.
+// sum returns the number of cells with each verdict, as phrases: "2 within ± 5 %".
 func (m *making) sum() []string {
 	slower, faster := "slower", "faster"
 	if m.plain {

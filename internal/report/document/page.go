@@ -17,7 +17,7 @@ import (
 	"iotax/stat"
 )
 
-// A page contains the parts that only pages show: charts, tiles, facts, and every trial.
+// A page builds the parts that only pages show: charts, tiles, facts, and every trial.
 type page struct {
 	trials    map[report.Cell][]*report.Trial
 	timelines map[string]*report.Timeline
@@ -105,7 +105,8 @@ func others(r *report.Report) string {
 	return strings.Join(format.Cut(names, format.Listed, "target"), " or ")
 }
 
-// tiles counts the comparisons of the deciding metrics.
+// tiles returns the tiles: the counts of verdicts on the deciding metrics, the largest loss, the number of rounds, and
+// what the checks found. It returns nil without comparisons.
 func tiles(r *report.Report) []block.Tile {
 	counts := map[stat.Verdict]int{}
 	total, cached, alike := 0, 0, true
@@ -251,7 +252,7 @@ func (p *page) workloads(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// trends links each row of t to the trend of its number.
+// trends links each row of t to the trend of its value.
 func (p *page) trends(t *block.Table, part []report.Section) {
 	k := 0
 	for _, s := range part {
@@ -484,7 +485,8 @@ func everyTrial(r *report.Report) (out []block.Block) {
 		format.Plural(len(r.Trials), "trial"), failed, discarded), Blocks: []block.Block{t}})
 }
 
-// with inserts a chart below the heading of blocks. It returns blocks unchanged for text output.
+// with inserts a chart below the heading, which must be the first of the blocks. For text output, in which p is nil, it
+// returns blocks unchanged.
 func (p *page) with(c block.Chart, blocks []block.Block) []block.Block {
 	if p == nil || c.Drawing == nil {
 		return blocks
@@ -506,7 +508,7 @@ func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
 	return out
 }
 
-// notes returns the notes in a fold.
+// notes returns all notes in a fold below a heading, or nil if there are none.
 func (p *page) notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {

@@ -12,10 +12,10 @@ import (
 	"iotax/internal/report/table"
 )
 
-// mostExplained is the number of workloads whose stages the short document shows.
+// mostExplained is the maximum number of workloads whose stages the short document shows.
 const mostExplained = 2
 
-// stageLines shows the stages on one line for each target.
+// stageLines returns a table for each workload that shows the stages of each target on one line.
 func stageLines(r *report.Report) (out []block.Block) {
 	for i, x := range r.Explanations {
 		if i == mostExplained {
@@ -30,7 +30,8 @@ func stageLines(r *report.Report) (out []block.Block) {
 	return out
 }
 
-// stagesChart has a bar for each stage, from the end of the bar before it, so that the last of a target ends at its mean latency.
+// stagesChart draws a bar for each stage. Each bar starts at the end of the previous one. The last bar of a target ends
+// at its mean latency, unless a part of the time is not explained (Explained.Rest).
 func stagesChart(x report.Explanation) (out block.Chart) {
 	d := chart.Rows{Title: "Where the time of an I/O goes, " + x.Workload, Zero: math.NaN()}
 	most := 0.

@@ -393,10 +393,11 @@ func TestSortByUnit(t *testing.T) {
 	v.quiet()
 }
 
-// drawings returns the kinds of drawings in a report. ofChanges is the kind in a comparison. The kinds are read from
-// the source, so that a new kind is tested or makes the tests fail.
+// ofChanges is the kind of drawing in a comparison.
 const ofChanges = "changes"
 
+// drawings returns the kinds of drawings in a report. It reads them from the source of package document, so that each
+// new kind is tested or makes a test fail.
 func drawings(t *testing.T) []string {
 	t.Helper()
 	files, err := os.ReadDir("../document")
@@ -478,7 +479,7 @@ func (v *visit) saves(kinds ...string) {
 	}
 }
 
-// The drawings of load and clients, which need a special run, appear with their texts inside the window. Their lines
+// The charts of load and of clients, which only some runs have, appear with their texts inside the window. Their lines
 // have distinct colours that contrast with the background.
 func TestCurvesInBrowser(t *testing.T) {
 	v := visiting(t, written(t, whole()))
@@ -558,7 +559,7 @@ func TestWithoutScripts(t *testing.T) {
 	v.quiet()
 }
 
-// The page of a run with a hundred cells can be filtered.
+// The page of a run with a hundred cells is readable and can be filtered.
 func TestLargePageInBrowser(t *testing.T) {
 	v := visiting(t, written(t, report.New(reporttest.Hundred())))
 	v.look(browsertest.Looks[2])

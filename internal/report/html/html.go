@@ -212,7 +212,7 @@ func (p *page) tables(t block.Table) (out []tableView) {
 			continue
 		}
 		row := rowView{Name: r.Cells[0].Text}
-		// After sorting or filtering, rows still need the name of their group.
+		// Each row repeats the name of its group, because sorting or filtering may separate it from the group's first row.
 		named := func(name string) {
 			view := cellView{block.Cell{Text: name}, "long"}
 			if name == "" || name == group {

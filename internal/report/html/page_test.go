@@ -230,8 +230,8 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 }
 
-// The resources of processes that serve the targets are drawn over time, even if a workload has no other series, as
-// for boots. They are not judged for steadiness.
+// The resource use of processes that serve the targets is drawn over time, even for a workload without other series,
+// such as a boot. It is not checked for a steady state.
 func TestServingOverTime(t *testing.T) {
 	run, trials := reporttest.Small(iotax.Down, reporttest.Flat100, reporttest.Flat50)
 	for _, tr := range trials {

@@ -62,7 +62,8 @@ func apart(x, y rgb) float64 {
 	return math.Sqrt((l-m)*(l-m) + (a-c)*(a-c) + (b-d)*(b-d))
 }
 
-// sights simulates the absence of one kind of cone: Machado, Oliveira and Fernandes 2009, severity 1.
+// sights contains matrices that simulate the absence of one kind of cone (Machado, Oliveira and Fernandes 2009,
+// severity 1).
 var sights = map[string][3][3]float64{
 	"all cones":    {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
 	"protanopia":   {{.152286, 1.052583, -.204868}, {.114503, .786281, .099216}, {-.003882, -.048116, 1.051998}},
