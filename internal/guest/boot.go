@@ -19,7 +19,8 @@ const (
 	prefix  = 24
 )
 
-// PythonApp is the command of the web application in the root that Python makes. {port} stands for its port.
+// PythonApp is the command that starts the web application in the root file system that Python makes. {port} is a
+// placeholder for its port.
 const PythonApp = "/usr/bin/python3 /srv/webapp.py {port}"
 
 // AgentPort is the name of the virtio serial port on which init serves the agent.
@@ -31,7 +32,7 @@ const ToolsSerial = "iotax-tools"
 // Boot holds the settings of one boot of a guest. It must not contain secrets: all users of the host can read QEMU's
 // command line.
 type Boot struct {
-	Modules []string    // loaded before the guest is ready, in addition to those that it always loads
+	Modules []string    // loaded before the guest is ready, in addition to bootModules
 	NoTools bool        // there is no tools disk; such a guest can only report that it runs
 	Name    string      // host name; "" means guest. NFS servers treat guests with the same name as one client
 	Root    *iotax.Root // root to switch to; nil stays in the initramfs
@@ -40,8 +41,8 @@ type Boot struct {
 
 // CommandLine returns the arguments for the kernel command line.
 func (b Boot) CommandLine() []string {
-	// The kernel passes IOTAX_GUEST to init's environment, because it does not know the parameter, and its name
-	// contains no dot. IsInit needs the variable before /proc is mounted.
+	// The kernel puts unknown parameters whose names contain no dot, such as IOTAX_GUEST, into init's environment.
+	// IsInit needs the variable before /proc is mounted.
 	w := []string{"iotax.guest=1", "IOTAX_GUEST=1"}
 	if len(b.Modules) > 0 {
 		w = append(w, "iotax.modules="+strings.Join(b.Modules, ","))

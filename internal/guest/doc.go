@@ -1,9 +1,9 @@
-// Package guest is the built-in micro-guest: the smallest Linux that can run a workload in a virtual machine, made from
-// files of this host.
+// Package guest builds and runs the built-in micro-guest: a minimal Linux system that runs a workload in a virtual
+// machine. It is made from files of this host.
 //
-// It has three parts, each a file in the cache directory:
+// A guest has three parts, each a file in the cache directory:
 //
-//   - a kernel, of this host or unpacked from the distribution's package (Kernel),
+//   - a kernel, taken from this host or unpacked from the distribution's package (Kernel),
 //   - an initramfs with this program as /init and the kernel modules that it loads (Initramfs),
 //   - a read-only disk with the host's fio, shell and file tools and their libraries (Tools).
 //

@@ -78,7 +78,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// pvhKernel returns a minimal ELF file with an ELF note of this kind. QEMU looks for kind 18.
+// pvhKernel returns a minimal ELF file with an ELF note of the type kind. QEMU searches for type 18.
 func pvhKernel(kind uint32) []byte {
 	b := make([]byte, 64+56)
 	copy(b, "\x7fELF\x02\x01\x01")
@@ -102,7 +102,8 @@ func pvhKernel(kind uint32) []byte {
 	return append(b, note...)
 }
 
-// bzImage wraps a compressed kernel like the kernel's build. size is its uncompressed size.
+// bzImage puts a compressed kernel into a bzImage, like the kernel's build does. size is the kernel's uncompressed size
+// in bytes.
 func bzImage(packed []byte, size int) []byte {
 	b := make([]byte, 1024)
 	b[0x1f1] = 1
@@ -286,14 +287,14 @@ func TestModules(t *testing.T) {
 		t.Errorf("dependencies are\n%s", depFile(list))
 	}
 
-	// The same modules with the compressions of other distributions.
+	// Test the same modules in the compression formats of other distributions.
 	packed := t.TempDir()
 	for i, m := range list {
 		var b bytes.Buffer
 		var w io.WriteCloser
 		ext := []string{".xz", ".zst", ".gz", ""}[i%4]
 		if len(m.image) > 200<<10 {
-			ext = "" // packing the large ones takes too long for a test
+			ext = "" // compressing large modules takes too long for a test
 		}
 		switch ext {
 		case ".xz":
@@ -428,7 +429,7 @@ func TestTools(t *testing.T) {
 	if err != nil || again != path {
 		t.Errorf("the second time: %s, %v", again, err)
 	}
-	if st, err := os.Stat(path); err != nil || !os.SameFile(made, st) { // Tools updates the time at each use
+	if st, err := os.Stat(path); err != nil || !os.SameFile(made, st) { // Tools updates the modification time at each use
 		t.Errorf("the second time it is made anew: %v", err)
 	}
 	debugfs, _ := agent.Tool("debugfs")

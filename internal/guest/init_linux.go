@@ -34,8 +34,8 @@ func init() {
 }
 
 // IsInit reports whether this process belongs to a micro-guest: it is the guest's PID 1, modprobe or poweroff. The
-// program must then call Main and nothing else. On other systems, even as PID 1 of a container, IsInit costs a
-// comparison or one read of a small file.
+// program must then call Main and nothing else. Outside of guests, even as PID 1 of a container, IsInit costs a few
+// comparisons or one read of a small file.
 func IsInit() bool {
 	switch {
 	case os.Getpid() == 1:
@@ -59,8 +59,8 @@ func IsInit() bool {
 // Main runs the program in a guest. As PID 1, it never returns. Its agent runs commands on m, which is this host.
 //
 // PID 1 inherits orphans and must reap them, but not the children that other goroutines wait for. The kernel makes
-// orphans children of the main thread, and a process that a goroutine starts a child of that goroutine's thread. So
-// the main thread must not start processes.
+// orphans children of the main thread. A process that a goroutine starts is a child of that goroutine's thread. The
+// main thread therefore reaps only its own children and must not start processes.
 func Main(m iotax.Machine) {
 	switch filepath.Base(os.Args[0]) {
 	case "modprobe":
@@ -232,7 +232,8 @@ func start(m iotax.Machine) error {
 	return nil
 }
 
-// agentPort opens the agent's serial port when the kernel has made it. Writes block until the host connects.
+// agentPort opens the agent's serial port as soon as the kernel has created it. Writes to the port block until the host
+// connects.
 func agentPort() (*os.File, error) {
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		names, _ := filepath.Glob("/sys/class/virtio-ports/*/name")
@@ -325,7 +326,8 @@ func network() error {
 	return netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: net.ParseIP(Gateway)})
 }
 
-// mountTools mounts the tools disk. It makes the disk the root, or links its files into the root.
+// mountTools mounts the tools disk. If asRoot is true, it makes the disk the root file system. Otherwise it links the
+// files on the disk into the root.
 func mountTools(asRoot bool) error {
 	dev, err := awaitDisk(ToolsSerial)
 	if err != nil {
@@ -408,7 +410,7 @@ func modprobe(args []string) int {
 	return code
 }
 
-// disks returns the names of the block devices that have a serial number, by "bus-serial".
+// disks returns the names of the block devices that have a serial number. The keys are "bus-serial".
 func disks() map[string]string {
 	found := map[string]string{}
 	names, _ := filepath.Glob("/sys/block/*")
@@ -437,7 +439,7 @@ func disks() map[string]string {
 	return found
 }
 
-// linkDisks updates /dev/disk/by-id to the present disks.
+// linkDisks updates the links in /dev/disk/by-id to match the present disks.
 func linkDisks() {
 	const dir = "/dev/disk/by-id"
 	if os.MkdirAll(dir, 0o755) != nil {

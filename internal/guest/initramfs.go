@@ -27,11 +27,11 @@ var (
 		"nbd", "loop", "overlay", "xfs", "btrfs", "nfsv4", "nfsv3", "isofs", "squashfs", "erofs"}
 )
 
-// Initramfs makes the initramfs that boots k with the program `binary` as /init, in cacheDir, and returns its path. An
-// empty binary means the running program. It must be a static Linux program of this machine's architecture which calls
-// Main when IsInit returns true.
+// Initramfs creates, in cacheDir, the initramfs that boots k with the program `binary` as /init. It returns the path of
+// the initramfs. An empty binary means the running program. The program must be a static Linux binary for this
+// machine's architecture that calls Main when IsInit returns true.
 //
-// The archive is not compressed: decompression would cost the guest more time than reading does.
+// The archive is not compressed, because decompression would take the guest longer than reading the larger file.
 func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "build initramfs", On: binary, Err: err, Hint: hint}
@@ -144,7 +144,7 @@ func writeInitramfs(w io.Writer, release string, list []*module, builtin []byte,
 		cpio.Directory("run", 0o755), cpio.Directory("tmp", 0o1777), cpio.Directory("mnt", 0o755),
 		cpio.Directory("root", 0o700), cpio.Directory("etc", 0o755), cpio.Directory("var", 0o755),
 		cpio.Directory("var/tmp", 0o1777), cpio.Directory("sbin", 0o755),
-		// Without it, the kernel starts init without standard output.
+		// Without this device, the kernel starts init without standard output.
 		cpio.CharDev("dev/console", 0o600, 5, 1),
 		cpio.StaticFile("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", 0o644),
 		cpio.StaticFile("etc/group", "root:x:0:\nnogroup:x:65534:\n", 0o644),

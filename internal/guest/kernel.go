@@ -41,8 +41,8 @@ func (l Log) printf(format string, args ...any) {
 // needed lists the modules that a kernel must have. The distributions' cloud kernels lack 9p.
 var needed = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "9p", "9pnet_virtio", "virtiofs"}
 
-// HaveKernel returns the kernel in `file` of this host, with its modules. Without a file, it returns the kernel that
-// FindKernel finds. If no kernel is found, it fetches one.
+// HaveKernel returns the kernel in `file` on this host, with its modules. If file is "", it returns the kernel that
+// FindKernel finds, or fetches one if FindKernel finds none.
 func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, error) {
 	if file != "" {
 		k, err := OpenKernel(cacheDir, file, "")
@@ -234,8 +234,8 @@ func OpenKernel(cacheDir, vmlinuz, modules string) (*Kernel, error) {
 	return k, nil
 }
 
-// FetchKernel downloads the distribution's generic kernel package and unpacks the files that guests need into
-// cacheDir. It installs nothing and needs no privileges. It supports only apt. Other systems get an *iotax.Error.
+// FetchKernel downloads the distribution's generic kernel package and unpacks the files that guests need into cacheDir.
+// It installs nothing and needs no privileges. It supports only apt. On other systems, it returns an *iotax.Error.
 func FetchKernel(ctx context.Context, cacheDir string, log Log) (*Kernel, error) {
 	fail := func(err error, hint string) (*Kernel, error) {
 		return nil, &iotax.Error{Op: "fetch a kernel for guests", Err: err, Hint: hint}
@@ -393,7 +393,7 @@ func (a *apt) download(ctx context.Context, names []string) error {
 // iotax may have unpacked fewer modules.
 const keepEdition = "-2"
 
-// keep reports whether a guest may need a file of the kernel package. That applies to a quarter of the package.
+// keep reports whether a guest may need a file of the kernel package. A guest may need about a quarter of the package.
 func keep(name string) bool {
 	if strings.HasPrefix(name, "boot/vmlinuz-") {
 		return true

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// prune keeps the carriedFiles most recently used files from other hosts, and all that a guest was started from within
+// prune keeps the carriedFiles most recently used files from other hosts, and all files that a guest has used within
 // carriedDay.
 const (
 	carriedFiles = 6
@@ -63,7 +63,8 @@ var (
 	})
 )
 
-// Carry copies the files of this host that m lacks to m's cache, and returns the paths of all files on m.
+// Carry copies files of this host to m's cache unless m already has them. It returns the paths of all files on m, in
+// the same order.
 func Carry(ctx context.Context, m iotax.Machine, log Log, files ...string) ([]string, error) {
 	fail := func(err error) ([]string, error) {
 		return nil, &iotax.Error{Op: "copy what guests are started from to", On: m.String(), Err: err,

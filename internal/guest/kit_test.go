@@ -12,7 +12,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// carry rejects data that was damaged on the way. Files that no guest was started from for a day are removed.
+// carry rejects data that was damaged in transit. Files that no guest has used for a day are removed.
 func TestCarry(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	file := filepath.Join(t.TempDir(), "vmlinux")

@@ -21,10 +21,10 @@ import (
 )
 
 // modules is a kernel's module tree. It reads the module files instead of modules.dep, so that a freshly unpacked
-// package needs no depmod.
+// package works without depmod.
 type modules struct {
 	dir     string
-	path    map[string]string // by name, "-" as "_"
+	path    map[string]string // by name, with "_" in place of "-"
 	builtin map[string]bool
 }
 

@@ -30,8 +30,8 @@ var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "e
 const pythonVersion = 1 // version of the tree's layout, for the key
 
 // Python makes a root file system with this host's Python, its library, a shell, and a small web application, in
-// cacheDir. It returns the directory. A changed Python on the host gets a new directory. Only the application is
-// specific to iotax: the rest is what a guest with a Python server contains.
+// cacheDir. It returns the directory. If the host's Python changes, it makes a new directory. Only the application is
+// specific to iotax. Any guest with a Python server contains the other files.
 func Python(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
@@ -143,8 +143,8 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	return files, nil
 }
 
-// pythonRest adds the other files, and restores the modification times: Python compares the time of a module with the
-// time in its compiled form.
+// pythonRest adds the other files, and restores the modification times: Python compares the modification time of a
+// module with the time in its .pyc file.
 func pythonRest(root string, files []toolFile) error {
 	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "srv", "usr/lib", "usr/lib64", "usr/bin"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {
@@ -158,7 +158,7 @@ func pythonRest(root string, files []toolFile) error {
 	}
 	for name, text := range map[string]string{
 		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/group": "root:x:0:\n", "etc/nsswitch.conf": "hosts: files\n",
-		// A server resolves the name of its listen address. It must not need a name server.
+		// The web server looks up the host name of its listen address. These entries make a name server unnecessary.
 		"etc/hosts": "127.0.0.1 localhost\n0.0.0.0 guest\n" + Address + " guest\n", "srv/webapp.py": string(webApp),
 	} {
 		if err := writeFile(filepath.Join(root, name), bytes.NewReader([]byte(text)), 0o644); err != nil {

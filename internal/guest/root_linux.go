@@ -16,8 +16,8 @@ import (
 	"iotax"
 )
 
-// changeRoot mounts r's file system, makes its directory the root, and starts its program. pivot_root does not work
-// from an initramfs, so it moves the new root over the old one, like switch_root.
+// changeRoot mounts r's file system, makes r.Path in it the root, and starts r.Run. pivot_root does not work from an
+// initramfs, so changeRoot moves the new root over the old one, like switch_root.
 func changeRoot(r *iotax.Root) error {
 	const at, next = "/mnt/share", "/mnt/root"
 	for _, d := range []string{at, next} {
@@ -88,8 +88,8 @@ func moveRoot(next string) error {
 	return nil
 }
 
-// pivot makes the file system on dev the root. The initramfs remains visible at /run/iotax/initramfs, because the
-// modules and init, which is also modprobe, are used from there.
+// pivot makes the file system on dev the root. The initramfs remains visible at /run/iotax/initramfs, because the guest
+// still loads modules from it and runs its init, which is also modprobe.
 func pivot(dev string) error {
 	const next, boot = "/mnt", "/run/iotax/initramfs"
 	if err := unix.Mount(dev, next, "ext4", unix.MS_NOATIME, ""); err != nil {

@@ -21,8 +21,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// programs lists the tools of this host that a guest gets, if the host has them. The names before the first empty one
-// are mandatory. busybox replaces missing optional ones.
+// programs lists the tools that iotax copies from this host to a guest. The tools before the first empty name are
+// mandatory. If the host has busybox, it replaces missing optional tools.
 var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke2fs mkfs.ext4 "+
 	" fio busybox rmdir touch chown stat df du dd sync sleep date env echo true false test [ head tail tee tr sort uniq wc cut seq truncate"+
 	" uname id readlink realpath basename dirname mktemp nproc od sha256sum md5sum timeout nohup printf base64 expr cmp diff"+
@@ -34,7 +34,7 @@ var programs = strings.Split("sh cat cp mv rm mkdir ls chmod ln mount umount mke
 // plugins lists patterns for libraries that programs load at run time, which ldd does not list.
 var plugins = []string{"/usr/lib/fio/*.so", "/usr/lib/*/fio/*.so", "/usr/lib64/fio/*.so", "/usr/local/lib/fio/*.so"}
 
-// A toolFile is a file on the disk, with its paths on the host and in the guest.
+// A toolFile is a file in a guest, with its paths on the host and in the guest.
 type toolFile struct {
 	Host  string    `json:"host"`
 	Guest string    `json:"guest"`
@@ -43,7 +43,7 @@ type toolFile struct {
 	Time  time.Time `json:"time"`
 }
 
-// toolsVersion changes when the disk's layout does.
+// toolsVersion is increased when the layout of the disk changes.
 const toolsVersion = 1
 
 // Tools makes the read-only disk with this host's fio, shell and file tools and their libraries, in cacheDir, and
@@ -120,7 +120,7 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 }
 
 // RootDisk makes a root file system of size bytes for a guest, in cacheDir, and returns its path. It is a copy of the
-// tools disk with a journal and free space. A guest with Boot.OnDisk makes a copy of it its root. RootDisk needs
+// tools disk with a journal and free space. A guest with Boot.OnDisk uses a copy of it as its root. RootDisk needs
 // tune2fs and resize2fs but no privileges.
 func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, error) {
 	fail := func(err error, hint string) (string, error) {

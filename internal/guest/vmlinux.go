@@ -15,7 +15,7 @@ import (
 	"github.com/therootcompany/xz"
 )
 
-// errNoPVH reports that a kernel cannot be started as an ELF file. QEMU then boots the compressed one.
+// errNoPVH reports that a kernel cannot be started as an ELF file. QEMU then boots the compressed kernel.
 var errNoPVH = errors.New("the kernel has no PVH entry point")
 
 // bzRelease returns the release in the header of a bzImage, as in "6.1.0-56-amd64". For the offsets, see
@@ -39,8 +39,8 @@ func bzRelease(image []byte) (string, error) {
 	return f[0], nil
 }
 
-// extractVmlinux returns the compressed ELF kernel in a bzImage, decompressed. Booting it skips the kernel's
-// decompressor, which takes longer than the rest of the boot under emulation.
+// extractVmlinux returns the compressed ELF kernel in a bzImage, decompressed. Booting it skips the kernel's own
+// decompressor. Under emulation, the decompressor takes longer than the rest of the boot.
 func extractVmlinux(image []byte) ([]byte, error) {
 	if _, err := bzRelease(image); err != nil {
 		return nil, err

@@ -35,18 +35,19 @@ func Found(kind, name, detail, machine string, l Label, remove func(ctx context.
 	return i
 }
 
-// A Finder finds the items of one kind on a machine. Find is nil for the kinds of this package, which are listed together.
+// A Finder finds the items of one kind on a machine. Find is nil for the kinds of this package, because one call lists
+// all of them.
 type Finder struct {
 	Kind   string
 	Plural string
 	Find   func(ctx context.Context, p Place) ([]Item, error)
 }
 
-// A Place is a machine, and where to search on it.
+// A Place is a machine and the directories to search on it.
 type Place struct {
 	Machine iotax.Machine
 	Dirs    []string // directories in which runs create their iotax-… directories; missing ones are skipped
-	Also    []Finder // for kinds that the machine's own system does not show, such as containers and labs; see machine.Leftovers
+	Also    []Finder // finders for kinds that the machine's own system does not show, such as containers and labs; see machine.Leftovers
 }
 
 // Finders returns the finders of all kinds in the order of removal: the users of a resource before the resource.

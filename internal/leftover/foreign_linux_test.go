@@ -18,7 +18,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// another runs a command as a user other than the one that runs the tests.
+// another makes a command run as a user other than the one that runs the tests.
 var another = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 
 func needRoot(t *testing.T, why string) {
@@ -35,7 +35,7 @@ func dead(t *testing.T) Label {
 	return l
 }
 
-// sleeper starts a process that waits. The path of its program is new in dir. args are passed to it.
+// sleeper starts a process that waits. Its program is a new symbolic link in dir, and args are added to its arguments.
 func sleeper(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	program := filepath.Join(dir, "sleeper")
@@ -70,7 +70,7 @@ func marked(t *testing.T, dir string, l Label, pid int) {
 // clean finds the items that are in dir or belong to the run, and removes those of dead runners. It returns all of them.
 func clean(t *testing.T, dir string, l Label) (found []Item) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a FIFO must not block it
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a FIFO must not block Find
 	defer cancel()
 	all, err := Find(ctx, Place{Machine: host.Local(), Dirs: []string{dir}})
 	if err != nil {
@@ -109,7 +109,7 @@ func TestForgedMarkers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, l := t.TempDir(), dead(t)
 			made := dir + "/iotax-forged"
-			victimDir := dir + "/root" + made // the path of the process contains that of the directory
+			victimDir := dir + "/root" + made // the path of the program contains that of the directory
 			if err := os.MkdirAll(victimDir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -164,7 +164,7 @@ func TestProcessOfDirectory(t *testing.T) {
 	}
 }
 
-// The value of a variable may imitate the environment of another process. It is not taken for that environment.
+// The value of a variable may imitate the environment of another process. Find must ignore the imitation.
 func TestForgedEnvironment(t *testing.T) {
 	needRoot(t, "start a process of another user")
 	l, dir := dead(t), t.TempDir()
@@ -189,7 +189,7 @@ func TestForgedEnvironment(t *testing.T) {
 	}
 }
 
-// A run in another time namespace sees different start times in /proc, also for itself. It does not count as ended.
+// A run in another time namespace sees different start times in /proc, even its own. Its runner must not count as dead.
 func TestOtherTimeNamespace(t *testing.T) {
 	needRoot(t, "make a time namespace")
 	dir := t.TempDir()

@@ -23,8 +23,8 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// TestMain lets this program act as a runner, which labels itself, makes a run's files and a child, and waits. It can also
-// act as that child, which waits.
+// TestMain lets this program act as a runner, which labels itself, makes a run's files, starts a child, and waits. It
+// can also act as that child, which waits.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	if os.Getenv("LEFTOVER_TEST_TABLE") != "" {
@@ -96,7 +96,7 @@ func runs(t *testing.T, pid string) bool {
 	return err == nil
 }
 
-// endOther tries to end a process, but with a start time that is not its own.
+// endOther tries to end a process, but with a start time that is not that of the process.
 func endOther(t *testing.T, pid string) error {
 	t.Helper()
 	n, _ := strconv.Atoi(pid)
@@ -155,7 +155,7 @@ func testFindAndRemove(t *testing.T, m iotax.Machine) {
 		}
 	}
 
-	// Similar directories that do not belong to the run.
+	// These directories are similar but do not belong to the run.
 	for name, text := range map[string]string{"iotax-nobodys": "", "iotax-other": "run=a runner=1.2.3@elsewhere\n", "iotax-garbled": "run=a runner=x\n"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
@@ -190,7 +190,8 @@ func testFindAndRemove(t *testing.T, m iotax.Machine) {
 	}
 }
 
-// By the time of its removal, the name of a listed item may refer to something else.
+// Between listing and removal, the name of an item may come to refer to another object. Remove must not remove that
+// object.
 func TestRemoveIsNotFooled(t *testing.T) { systems(t, testRemoveIsNotFooled) }
 
 func testRemoveIsNotFooled(t *testing.T, m iotax.Machine) {
@@ -277,7 +278,8 @@ func TestMountsAndLoops(t *testing.T) {
 	}
 }
 
-// A directory is one item, whichever path leads to it. It is not removed while something is mounted in it.
+// A directory is listed only once, even if several paths lead to it. It is not removed while something is mounted in
+// it.
 func TestMountedBehindLinks(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")
@@ -328,7 +330,7 @@ func TestMountedBehindLinks(t *testing.T) {
 	if n["directory"] != 1 || n["mount"] != 1 {
 		t.Errorf("found %v, want one directory and one mount", n)
 	}
-	// A link does not mislead Busy either.
+	// Busy also detects the mount if the path contains a symbolic link.
 	if err := Busy(link + "/" + filepath.Base(made)); err == nil {
 		t.Error("a directory reached by a link passes as one in which nothing is mounted")
 	}
@@ -452,8 +454,8 @@ func testRunner(t *testing.T, _ iotax.Machine) {
 	}
 }
 
-// Any user may put a marker of any size, or one that is not a file, into a directory for temporary files. The other items in
-// that directory are still found.
+// Any user may put a marker of any size, or one that is not a regular file, into a directory for temporary files. The
+// other items in that directory are still found.
 func TestMarkersOfAnySize(t *testing.T) {
 	dir := t.TempDir()
 	_, made, _ := runner(t, dir)

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// A device that a crashed run attached is detached. A device that another process has attached since is not. Only a note in
-// a directory that only root can create can cause a device to be detached.
+// A device that a crashed run attached is detached. A device that another process has attached in the meantime is not
+// detached. Only a note in a directory that only root can create can cause a device to be detached.
 func TestNBDDevices(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/block")
@@ -44,7 +44,7 @@ func TestNBDDevices(t *testing.T) {
 	planted := t.TempDir()
 	for base, note := range map[string]string{
 		"/run/iotax-t0-" + l.Run: "/dev/nbd0 77 " + string(boot),
-		"/run/iotax-t1-" + l.Run: "/dev/nbd1 77 " + string(boot), // attached by another process since
+		"/run/iotax-t1-" + l.Run: "/dev/nbd1 77 " + string(boot), // attached by another process in the meantime
 		"/run/iotax-t2-" + l.Run: "/dev/nbd2 77 another-boot\n",
 		planted + "/iotax-t3":    "/dev/nbd3 77 " + string(boot),
 		"/run/iotax-t4-" + l.Run: "/dev/nbd4 77 " + string(boot), // busy

@@ -56,7 +56,7 @@ func Notes(dirs []string, kind string) (notes []Noted, err error) {
 		for _, f := range files {
 			how, rerr := os.ReadFile(f)
 			if os.IsNotExist(rerr) {
-				continue // removed since
+				continue // removed in the meantime
 			}
 			err = errors.Join(err, rerr)
 			notes = append(notes, Noted{Name: strings.TrimPrefix(f, prefix), How: strings.Split(string(how), "\n"), File: f, Label: l})

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// Environment variables that every process of a run has, also over SSH. Child processes inherit them.
+// These environment variables are set in every process of a run, even over SSH. Child processes inherit them.
 const (
 	RunVariable    = "IOTAX_RUN"    // id of the run
 	RunnerVariable = "IOTAX_RUNNER" // the process that executes the run, as Runner.String formats it
@@ -25,7 +25,7 @@ type Runner struct {
 	PID     int
 	Start   uint64 // clock ticks since the boot, from /proc/PID/stat; milliseconds since 1970 if there is no /proc
 	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" if there is no /proc; "" if unknown
-	Space   string // namespaces in which PID and Start count; "" if there are none, and from an older iotax
+	Space   string // namespaces in which PID and Start are valid; "" if the system has none or an older iotax wrote the runner
 	Machine string // id of the installation, which survives a reboot; "" if there is none
 	Host    string // name of the host, for display
 }
@@ -78,9 +78,9 @@ const (
 	Foreign State = "foreign" // another user made the item, so its marker does not count
 )
 
-// State looks r up among the processes of this host. Hosts may have the same name (debian, localhost), and containers have
-// the name and the boot of their host. A runner that may be of another installation or namespace may be alive, so it is
-// Unknown.
+// State looks r up among the processes of this host. Different hosts may have the same name (debian, localhost), and a
+// container may have the name and the boot id of its host. A runner that may belong to another installation or
+// namespace is Unknown, because it may be alive.
 func (r Runner) State() State {
 	s, _ := r.look()
 	return s

@@ -17,8 +17,8 @@ import (
 // A system provides the fields of a runner on this host. here is the system that this program uses: proc on Linux, table
 // elsewhere.
 type system struct {
-	boot    func() string                 // the boot from which start times count
-	space   func() string                 // the namespaces in which process ids and start times count
+	boot    func() string                 // the boot id, or sinceEpoch; start times are relative to it
+	space   func() string                 // the namespaces in which process ids and start times are valid
 	machine func() string                 // the id of the installation; "" if there is none
 	start   func(pid int) (uint64, error) // start time; the error is proctable.ErrGone or os.ErrNotExist if the process has ended
 }
@@ -37,8 +37,8 @@ func bootID() string {
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "-", "")
 }
 
-// spaces returns the number of this process's PID namespace. A time namespace shifts the start times in /proc, so spaces
-// appends its number unless it is the initial one (PROC_TIME_INIT_INO in the kernel).
+// spaces returns the number of this process's PID namespace. A time namespace shifts the start times in /proc, so
+// spaces appends the number of the time namespace unless it is the initial one (PROC_TIME_INIT_INO in the kernel).
 func spaces() string {
 	number := func(kind string) string {
 		s, _ := os.Readlink("/proc/self/ns/" + kind) // pid:[4026531836]

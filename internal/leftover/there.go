@@ -322,9 +322,9 @@ func removeMarked(ctx context.Context, r remnant) error {
 	return root.RemoveAll(name)
 }
 
-// endServer ends the process whose id is in the file "pid" of a directory. It finds servers such as nginx, which overwrites
-// its environment, and the label in it, with its title. The process must belong to this user, and one of its arguments,
-// which the title separates by blanks, must be a path in the directory.
+// endServer ends the process whose id is in the file "pid" of a directory. Such a server may have no label: nginx, for
+// example, overwrites its environment with its process title. The process must belong to this user, and one of its
+// arguments must be a path in the directory. Blanks separate the arguments in a title.
 func endServer(ctx context.Context, root *os.Root, name, dir string) error {
 	if info, err := root.Lstat(name + "/pid"); err != nil || !info.Mode().IsRegular() {
 		return nil //nolint:nilerr // no server was started there

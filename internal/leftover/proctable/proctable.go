@@ -1,4 +1,4 @@
-// Package proctable lists and ends the processes of any system.
+// Package proctable lists and ends processes on any operating system.
 package proctable
 
 import (
@@ -17,9 +17,10 @@ import (
 // ErrGone reports that a process has ended.
 var ErrGone = errors.New("it has ended")
 
-// Start returns the start time of the process pid in milliseconds since 1970, by the clock of that time. The value does not
-// change when the clock is set. It distinguishes processes with the same id, even across boots. The error is ErrGone if the
-// process has ended, even if it is still a zombie. Any other error means that the start time is unknown.
+// Start returns the start time of the process pid in milliseconds since 1970, according to the clock at the time of the
+// start. The value does not change when the clock is set. It distinguishes processes with the same id, even across
+// boots. The error is ErrGone if the process has ended, even if it is still a zombie. Any other error means that the
+// start time is unknown.
 func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	p, err := process.NewProcessWithContext(ctx, int32(pid))
 	if errors.Is(err, process.ErrorProcessNotRunning) {
