@@ -2,10 +2,11 @@ package stat
 
 import "iotax"
 
-// SetAside discards, in copies, the trials with an error finding, if a cell has few of them. Other trials are not
-// affected, for example by a cache that answered once, and an invalid number must not be averaged. If more than
-// MaxDiscarded of a cell's valid trials have errors, SetAside keeps them, and their errors invalidate the whole
-// cell. The engine uses SetAside to count rounds, and the report uses it to select pairs.
+// SetAside returns the trials, and replaces each trial with a finding of severity Invalid by a discarded copy, if its
+// cell has few such trials. The value of such a trial must not be averaged. Its cause, for example a cache that
+// served one trial, does not affect the other trials of the cell. If more than MaxDiscarded of a cell's trials have
+// such findings, SetAside keeps them, and the findings invalidate the whole cell. Failed and already discarded trials
+// do not count. The engine uses SetAside to count rounds, and the report uses it to select pairs.
 //
 // The decision depends only on the validity of the trials, never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {

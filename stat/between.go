@@ -11,7 +11,7 @@ import (
 // about 1 % of sound studies.
 const DiagnosticAlpha = 0.01
 
-// A SerialTest is the result of a test whether neighbouring values are more similar than chance explains.
+// A SerialTest is the result of a test for positive correlation between neighbouring values.
 type SerialTest struct {
 	Lag1 float64 // the lag-one autocorrelation r₁; NaN if undefined
 	P    float64 // one-sided p value against independence; NaN for fewer than five values
@@ -43,7 +43,7 @@ type Levels struct {
 	Found     bool
 	Low, High float64 // mean of each group
 	Share     float64 // share of the values in the lower group
-	Within    float64 // sum of squares within the groups over the total: 0 for two points, 1 for one group
+	Within    float64 // sum of squares within the groups divided by the total: 0 for two points, 1 for one group
 }
 
 // FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a
@@ -81,7 +81,8 @@ func FindLevels(logs []float64) Levels {
 	return l
 }
 
-// levelsLimit interpolates the simulated limits linearly in 1/n.
+// levelsLimit returns the maximum of Within for two levels among n values. It interpolates the simulated limits
+// linearly in 1/n.
 func levelsLimit(n int) float64 {
 	t, x := tables().Levels, float64(n)
 	for i, b := range t {

@@ -9,7 +9,7 @@ import (
 // LeastSegment is the minimum number of values between two change points. A single deviating run is an outlier.
 const LeastSegment = 3
 
-// MostPoints is the number of most recent values that ChangePoints uses. Its time grows with the square of that
+// MostPoints is the number of most recent values that ChangePoints uses. Its run time grows with the square of that
 // number.
 const MostPoints = 500
 
@@ -28,7 +28,7 @@ type ChangePoint struct {
 }
 
 // ChangePoints finds changes in a sequence by E-divisive (Matteson & James, "A Nonparametric Approach for Multiple
-// Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use for
+// Change Point Analysis of Multivariate Data", JASA 109, 2014), which MongoDB and Apache Otava also use to detect
 // regressions. logs are the logarithms of a number over time, one for each run.
 //
 // It divides a segment where the energy distance between the values before and after is largest (exponent 1,
@@ -126,7 +126,8 @@ func newEnergy(xs []float64) *energy {
 	return e
 }
 
-// best returns the division with the largest statistic if the segment has this order.
+// best returns the division with the largest statistic, and that statistic, for the values of the segment in this
+// order.
 func (e *energy) best(order []int) (at int, q float64) {
 	n, w := e.n, e.n+1
 	for i := range n {

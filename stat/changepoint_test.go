@@ -36,8 +36,8 @@ func heavy(r *rand.Rand) float64 {
 
 func skewed(r *rand.Rand) float64 { return .05 * r.ExpFloat64() }
 
-// Without a change, at most 1 % of sequences have a change point, for any noise. The limit in the test is exceeded
-// once in 100,000 times at a rate of 1 %.
+// Without a change, at most 1 % of sequences have a change point, for any noise. At a true rate of 1 %, the test
+// would fail once in 100,000 times.
 func TestChangePointsFalseAlarms(t *testing.T) {
 	for name, noise := range map[string]func(*rand.Rand) float64{"normal": normalNoise(.03), "heavy": heavy, "skewed": skewed} {
 		for _, n := range []int{10, 25, 60} {

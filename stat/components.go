@@ -6,9 +6,9 @@ import (
 	"math"
 )
 
-// Components contains the components of the variance of a setup's values: between the seconds of a trial, and
-// between trials beyond that. They are on the scale of the values (for example logarithms of rates). Together they
-// determine the best trial length.
+// Components contains the components of the variance of a setup's values: the variance between the seconds of a
+// trial, and the additional variance between trials. They are on the scale of the values (for example logarithms of
+// rates). Together they determine the best trial length.
 type Components struct {
 	Within  float64 // variance of a second about its trial's mean, corrected for Lag1
 	Between float64 // variance of the trials' true means; below 0 if the seconds explain all of the variance
@@ -42,13 +42,13 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 		within += sd * sd / float64(len(trials))
 		inverse += 1 / float64(len(t)) / float64(len(trials))
 		if r := Lag1(t); !math.IsNaN(r) {
-			lag += (r + (1+4*math.Max(r, 0))/float64(len(t))) / float64(len(trials)) // Marriott & Pope 1954
+			lag += (r + (1+4*math.Max(r, 0))/float64(len(t))) / float64(len(trials)) // bias correction of Marriott & Pope 1954
 		}
 	}
 	c.Trials, c.Seconds = len(trials), 1/inverse
 	c.Lag1 = math.Min(math.Max(lag, 0), maxLag)
-	// Correlated seconds vary less about their mean. Of the sum of squares, n − inflation parts remain, instead of
-	// n − 1 for independent seconds.
+	// Correlated seconds vary less about their mean. The expected sum of squares is n − inflation times their
+	// variance, instead of n − 1 times for independent seconds.
 	n, inflation := c.Seconds, (1+c.Lag1)/(1-c.Lag1)
 	c.Within = within * inflation * (n - 1) / math.Max(n-inflation, n/4)
 	_, sd := meanSD(means)
@@ -56,7 +56,7 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	return c, nil
 }
 
-// maxLag limits the inflation. Above 0.95, ten seconds give almost no information about φ.
+// maxLag limits the estimate of φ, and so the inflation. Ten seconds contain almost no information about a larger φ.
 const maxLag = 0.95
 
 var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")

@@ -29,8 +29,8 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 	return out
 }
 
-// Add returns the sum of a and b, and reuses the memory of a. Load generators count on a fixed grid, so a usually
-// contains most of the values in b.
+// Add returns the sum of a and b. It may modify the bins of a, so the caller must not use a afterwards. Load
+// generators count on a fixed grid, so a usually contains most of the values in b.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {
@@ -60,7 +60,7 @@ func Add(a, b iotax.Histogram) iotax.Histogram {
 
 func byValue(a, b iotax.Bin) int { return cmp.Compare(a.Value, b.Value) }
 
-// addBins appends the sum of a and b to to. Both must be sorted. It omits empty bins.
+// addBins appends the sum of a and b to `to`. a and b must be sorted. It omits empty bins.
 func addBins(to, a, b []iotax.Bin) []iotax.Bin {
 	for len(a) > 0 || len(b) > 0 {
 		var bin iotax.Bin

@@ -8,12 +8,12 @@ import (
 	"iotax"
 )
 
-// A Pairing collects the trials of one workload in any order. Of each trial it keeps only the data for Pairs: the
-// value, and the histogram if the metric is a quantile. A run with thousands of rounds needs its pairs after each
-// round.
+// A Pairing collects the trials of one workload in any order. It keeps only the data of each trial that Pairs needs:
+// the value, and the histogram if the metric is a quantile. A run with thousands of rounds can therefore compute its
+// pairs after each round.
 type Pairing struct {
 	Metric   string // the metric to pair
-	SetAside bool   // omit rounds that SetAside discards
+	SetAside bool   // omit rounds with a trial that the function SetAside would discard
 
 	quantile float64 // quantile of the histograms; 0 if the metric is not a quantile
 	of       string  // name of the histograms
@@ -87,8 +87,8 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 	return values[0], values[1], better
 }
 
-// Sides returns the values of Pairs and the start of each pair. For a quantile it also returns the tails. They have
-// the same number of elements as the values if all rounds have tails.
+// Sides returns the values of Pairs and the start of each pair. For a quantile it also returns the tails. If all
+// rounds have tails, there is one tail for each value.
 func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {

@@ -50,7 +50,7 @@ func TestPairingIsPairsOfTrialsSetAside(t *testing.T) {
 	})
 }
 
-// naivePairs implements the definition: it examines one round after another.
+// naivePairs implements the definition of Pairs directly: it examines one round after another.
 func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []float64, better iotax.Better) {
 	for round := range len(trials) + 100 {
 		var b, o []float64
@@ -76,7 +76,8 @@ func naivePairs(trials []*iotax.Trial, baseline, target string) (base, other []f
 	return base, other, better
 }
 
-// After thousands of rounds, the shared tables contain nothing, and the pairing uses only a few bytes per round.
+// After thousands of rounds, the shared caches contain no entries for them, and the pairing uses only a few bytes per
+// round.
 func TestManyRoundsKeepLittle(t *testing.T) {
 	const rounds = 3000
 	p := Pairing{Metric: "m", SetAside: true}

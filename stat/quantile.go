@@ -14,7 +14,7 @@ import (
 // TooFewBeyond is the error of QuantileRatio if trials are too short for the quantile.
 type TooFewBeyond struct {
 	Quantile float64
-	Have     int     // I/Os beyond the quantile in the trials of one side, if all rounds had as few as the worst rounds
+	Have     int     // I/Os beyond the quantile in the trials of one side, extrapolated from the group of rounds with the fewest
 	Need     int     // MinBeyond
 	Longer   float64 // factor by which trials must be longer; +Inf if there were no I/Os
 }
@@ -39,7 +39,7 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
 // QuantileRatio estimates the ratio of a latency quantile of a target to that of the baseline. The i-th histograms
-// are from the i-th valid round, in round order. The Effect is oriented like every other: 2 means half the latency.
+// are from the i-th valid round, in round order. Like every Effect, the result is oriented: 2 means half the latency.
 //
 // If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as
 // for any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as
@@ -51,9 +51,9 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 // the result has an estimate and no bounds.
 //
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
-// correlated in any way. The ratio is that of the geometric means of the groups' quantiles. If trials differ much
-// (in their state, or in the stalls that they meet), it is not the ratio of the quantiles of all I/Os together,
-// unless both sides differ in the same way.
+// correlated in any way. The ratio is that of the geometric means of the groups' quantiles. If trials differ much (in
+// their state, or in the number of stalls), it is not the ratio of the quantiles of all I/Os together, unless both
+// sides differ in the same way.
 //
 // A quantile is interpolated within its bin as for grouped data, if the bin is a small part of the tail beyond it.
 // The uncertainty within the bins widens the interval on both ends (see logQuantile).
@@ -73,7 +73,8 @@ type Tail struct {
 	Bins   []iotax.Bin
 }
 
-// TailOf returns the tail of a trial with these bins. The bins must be in ascending order. The tail retains them.
+// TailOf returns the tail of a trial with these bins. The bins must be in ascending order. The tail keeps a reference
+// to the bins.
 func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	var n uint64
 	for i := range bins {
@@ -88,8 +89,8 @@ func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 // rounds, Bins are not needed.
 func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 
-// Pool keeps only the bins that can affect the quantile of several trials together. least is the smallest Log of
-// these trials. Pool adds up the I/Os below in one bin.
+// Pool sets t.Bins to a copy of the bins that can affect the quantile of several trials together. least is the
+// smallest Log of these trials. The first bin of the copy also counts the I/Os in all lower bins.
 func (t *Tail) Pool(bins []iotax.Bin, least float64) {
 	from := math.Exp(least) * (1 - 4*HistogramError) // includes the quantile's bin and the neighbour that determines its width
 	low := 0
@@ -172,8 +173,8 @@ func boundsOf(starts []int) (bounds []int) {
 }
 
 // groupsOf returns the number of groups of successive rounds for pooling. beyond contains the I/Os beyond the
-// quantile of each round. Each group has MinBeyond of them, or else there are `least` groups that have MinBeyond
-// together.
+// quantile of each round. If possible, each group has at least MinBeyond of them. Otherwise there are `least` groups,
+// which must have MinBeyond together.
 func groupsOf(beyond []float64, q float64, least int) (int, error) {
 	groups := min(len(beyond), max(least, int(sum(beyond)/MinBeyond))) // more groups would have a mean below MinBeyond
 	for groups > least && smallest(beyond, groups) < MinBeyond {
@@ -208,7 +209,7 @@ func together(of []Tail, q float64) (value, hidden float64) {
 	return logQuantile(of, q)
 }
 
-// smallest returns the smallest sum when xs is divided into groups of successive elements.
+// smallest divides xs into groups of successive elements, and returns the smallest sum of a group.
 func smallest(xs []float64, groups int) float64 {
 	least := math.Inf(1)
 	for g := range groups {
@@ -221,12 +222,12 @@ func smallest(xs []float64, groups int) float64 {
 // exists because only the bin of each I/O is known. value is NaN if the quantile is not positive. Bins extend half
 // way to their neighbours, but at most by HistogramError.
 //
-// If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses
-// the rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak,
-// as for a device that always takes the same time, the quantile may be anywhere in the bin. The result is then the
-// middle, and hidden is half the bin. A bin is a peak to the extent that the smaller of its neighbours has fewer
-// observations, if the bin has at least a tenth of the observations beyond the quantile. Between the two cases, the
-// result is interpolated.
+// If the distribution is wide compared with the bin, linear interpolation within the bin is nearly exact. It uses the
+// rank q·n (Hazen; Hyndman & Fan 1996, type 5), which is unbiased in an exponential tail. If the bin is a peak, as
+// for a device that always takes the same time, the quantile may be anywhere in the bin. The result is then the
+// middle, and hidden is half the width of the bin. peak ranges from 0 (no peak) to 1, and the result is interpolated
+// between the two cases. peak is large if the smaller neighbour has far fewer observations than the bin. It is
+// reduced if the bin has less than a tenth of the observations beyond the quantile.
 func logQuantile(of []Tail, q float64) (value, hidden float64) {
 	rest, n := make([][]iotax.Bin, len(of)), 0.
 	for i, t := range of {

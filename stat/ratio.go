@@ -13,17 +13,17 @@ import (
 	"iotax"
 )
 
-// An Effect is a ratio and its parts. It compares a target with the baseline, paired by round, or two samples that
-// were not interleaved. It is oriented: for every metric, 2 means twice as good.
+// An Effect is an estimated ratio with its intervals. It compares a target with the baseline, paired by round, or two
+// samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
 	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the smaller sample
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
 
-	// Exact reports whether Rank has the requested level. If not (six rounds at 97.2 %, or three values against
-	// three at 95 %), its bounds are the whole range. The hull then has its level for normal noise, but not for
-	// other noise.
+	// Exact reports whether Rank has the requested level. If not (six rounds at 97.2 %, or three values against three
+	// at 95 %), its bounds are the whole range of the values. The hull then has its level for normal noise, but not
+	// for other noise.
 	Exact bool
 
 	// P is the largest alpha at which the hull still contains 1; see EffectP and ChangeP. It is NaN without an
@@ -73,10 +73,10 @@ type Options struct {
 	Hidden float64
 
 	// Starts contains the start in which each element of d was measured (iotax.Trial.StartIndex). If there are
-	// several starts, the interval also covers the variation between starts: the estimate is the mean of the
-	// starts' means, and the hull covers both intervals of these means and both intervals of the rounds. Some
-	// effects are random per start and last until the next one, such as the placement of a file. Rounds of one
-	// start then agree by chance.
+	// several starts, the interval also covers the variation between starts: the estimate is the mean of the starts'
+	// means, and the hull covers both intervals of these means and both intervals of the rounds. Some effects are
+	// random per start and last until the next one, such as the placement of a file. The rounds of one start then
+	// resemble each other more than rounds of different starts.
 	Starts []int
 }
 
@@ -138,8 +138,8 @@ func Hull(d []float64, o Options) (Interval, error) {
 	return h.exp(), err
 }
 
-// Mean returns the mean of d with the interval of Hull. Use it for amounts that can be added up, unlike ratios,
-// such as differences between two targets in the same rounds. The mean of a sum is the sum of the means.
+// Mean returns the mean of d with the interval of Hull, on the scale of d. Use it for amounts that can be added up,
+// such as differences between two targets in the same rounds, but not for ratios.
 func Mean(d []float64, o Options) (Interval, error) {
 	h, err := hull(d, o)
 	return Interval{h.mean, math.Min(h.mean-h.half, h.lo), math.Max(h.mean+h.half, h.hi), h.n}, err
@@ -160,14 +160,15 @@ func Estimate(d []float64, o Options) (Effect, error) {
 	return e, nil
 }
 
-// EffectP returns the largest alpha at which the hull of Estimate contains ratio. This is a two-sided p value for
-// the hypothesis that ratio is the true ratio: the larger of the p values of the paired t test, widened like the
-// interval, and of the signed-rank test. The signed-rank test counts the Walsh averages on either side of ratio,
-// like the interval, so that the two agree if there are ties. Outside the range of d, no signed-rank interval
-// contains ratio, and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so
-// Holm's adjustment over many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, for an
-// element of d that is not finite, and for a ratio that is not positive. With o.Hidden, it is the largest p value
-// of any ratio within that distance. With o.Starts, it is at least that of both tests over the means of the starts.
+// EffectP returns the largest alpha at which the hull of Estimate contains ratio. This is a two-sided p value for the
+// hypothesis that ratio is the true ratio: the larger of the p values of the paired t test, widened like the
+// interval, and of the signed-rank test. The signed-rank test counts the Walsh averages on either side of ratio, like
+// the interval, so that the two agree if there are ties. Outside the range of d, no signed-rank interval contains
+// ratio, and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so Holm's
+// adjustment over many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, for an element
+// of d that is not finite, and for a ratio that is not positive. With o.Hidden, it is the largest p value of any
+// ratio within that distance on the logarithmic scale. With o.Starts, it is at least that of both tests over the
+// means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {

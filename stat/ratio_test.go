@@ -35,7 +35,8 @@ func TestSignedRankTable(t *testing.T) {
 	}
 }
 
-// The bounds are the k-th of all Walsh averages, even though the function computes only a few of them.
+// The bounds are the k-th smallest and the k-th largest of all Walsh averages, although the function computes only a
+// few of them.
 func TestWalshBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(1, 45), rapid.SampledFrom([]int{128, 150, exactLimit + 1})).Draw(t, "n")
@@ -89,8 +90,8 @@ func TestRankDepthJoins(t *testing.T) {
 	}
 }
 
-// Depression scores of nine patients, Hollander & Wolfe, example 3.1: one-sided P = 0.0195,
-// Hodges–Lehmann −0.46, and (−0.786, −0.010) as the 96.1 % interval, the exact one at alpha 0.05.
+// Depression scores of nine patients, Hollander & Wolfe, example 3.1: one-sided P = 0.0195, Hodges–Lehmann −0.46, and
+// (−0.786, −0.010) as the 96.1 % interval, which is the exact interval at alpha 0.05.
 func TestSignedRankPublished(t *testing.T) {
 	x := []float64{1.83, .50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30}
 	y := []float64{.878, .647, .598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29}

@@ -93,8 +93,8 @@ func TestAlpha(t *testing.T) {
 	}
 }
 
-// This recomputes a part of the table. With α′, the default looks cover 95 % at the worst noise, correlated as
-// mirrored rounds can be. With 0.05 they do not.
+// TestAlphaTable recomputes a part of the table. With α′, the intervals at the default looks cover 95 % at the worst
+// noise, with a correlation that mirrored rounds can have. With 0.05 they do not.
 func TestAlphaTable(t *testing.T) {
 	const studies, mirrored = 20000, .15
 	worst := func(alpha float64) Interval {
@@ -197,7 +197,8 @@ func TestMedianDecided(t *testing.T) {
 	}
 }
 
-// The same for a ratio, in simulated studies whose rounds are correlated as mirrored rounds can be.
+// A study that stops when the interval of a ratio excludes the limit is also wrong at most once in twenty. The rounds
+// of these simulated studies have a correlation that mirrored rounds can have.
 func TestRatioDecided(t *testing.T) {
 	const studies, mirrored = 20_000, .15
 	noise := rand.New(rand.NewPCG(3, 19))

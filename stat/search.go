@@ -7,9 +7,9 @@ import (
 
 // A Search finds the highest load that meets a condition, by trying one load after another. Low loads meet the
 // condition and high loads miss it. Near the limit, either answer is possible, and any answer may be wrong (a stall
-// makes a low load miss). Search is therefore a probabilistic bisection (Horstein 1963; Waeber, Frazier and
-// Henderson 2013). It divides the logarithm of the load into many cells and stores the probability of each cell
-// that it contains the limit. It tries the median of this distribution and assumes that an answer is correct with
+// makes a low load miss). Search is therefore a probabilistic bisection (Horstein 1963; Waeber, Frazier and Henderson
+// 2013). It divides the logarithm of the load into many cells and stores, for each cell, the probability that the
+// cell contains the limit. It tries the median of this distribution and assumes that an answer is correct with
 // probability searchTrust. Unlike in plain bisection, later answers can correct a wrong one.
 //
 // The results of several searches give an interval for a limit.

@@ -9,7 +9,7 @@ import (
 // Limits from SNIA's Solid State Storage Performance Test Specification 2.0.2, and for other checks.
 const (
 	SteadyRange   = 0.20 // range of the sub-window means divided by their mean
-	SteadySlope   = 0.10 // excursion of the best-fit line divided by their mean
+	SteadySlope   = 0.10 // rise or fall of the best-fit line divided by the mean
 	SteadyWindows = 5
 	StepSize      = 0.10 // minimum relative size of a throttle step
 	StepLength    = 3.0  // seconds; minimum length of each side of a step
@@ -146,8 +146,8 @@ type WarmUp struct {
 	Over   bool    // the warm-up ended in the first half, or there was none
 }
 
-// minBatches is the minimum number of batches for MSER. It is also the number of batches at the end that are never
-// cut, because the statistic is erratic there.
+// minBatches is the number of batches at the end of a series that MSER5 never cuts, because the statistic is erratic
+// there. A series needs twice as many batches.
 const minBatches = 5
 
 // warmShift is the minimum change of the mean for a late cut to count. On steady noise, the minimum of the

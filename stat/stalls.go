@@ -14,7 +14,7 @@ const (
 	stallTimes  = 10   // minimum latency of a stall, in multiples of the median latency
 	browned     = 0.9  // if this share of the I/Os and of the time of an interval is slow, the whole interval is a stall
 	brownBound  = 0.1  // s; minimum latency of the slow I/Os in such an interval
-	nearby      = 1.05 // maximum distance of a periodic stall from its expected place, in intervals; their lengths differ slightly
+	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in interval lengths, which differ slightly
 	chanceStall = 0.05 // maximum probability that stalls at random times look periodic
 )
 
@@ -28,9 +28,9 @@ type Stalled struct {
 // StalledIn finds stalls in the intervals of one histogram. The intervals must be in time order.
 //
 // For the period, a stall is an interval with a latency of at least half the longest latency and ten times the
-// median. Stalls are periodic if each one is within one interval of its expected place between the first and the
-// last, and if the probability of that for random times is at most 5 %. The probability is (n−2)!
-// (2.1·length/span)^(n−2) for n stalls over a span.
+// median. Stalls are periodic if each one is within one interval of its expected time between the first and the last,
+// and if stalls at random times would be that regular with a probability of at most 5 %. For n stalls, that
+// probability is (n−2)! (2.1·length/span)^(n−2), where span is the time from the first to the last stall.
 func StalledIn(intervals []iotax.Interval) Stalled {
 	out := Stalled{Above: make([]float64, len(AboveBounds))}
 	var all []iotax.Bin

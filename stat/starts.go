@@ -24,7 +24,7 @@ type byStart struct {
 	m, sd  float64 // mean and standard deviation of the means of the starts
 }
 
-// groupByStart returns nil if all log ratios have the same start.
+// groupByStart groups the log ratios by start. It returns nil if all of them have the same start.
 func groupByStart(d []float64, starts []int) (*byStart, error) {
 	if len(starts) == 0 {
 		return nil, nil

@@ -14,11 +14,11 @@ var tablesJSON []byte
 
 // tables returns simulated constants.
 var tables = sync.OnceValue(func() (t struct {
-	// Alpha contains α′ by the first look, from 1 (the last row is for later first looks), and by the number of
-	// looks, from 2. Each value is the minimum over all last looks up to 60.
+	// Alpha contains α′ by the round of the first look, from 1, and by the number of looks, from 2 (see Looks). The
+	// last row also applies to later first looks. Each value is the minimum over all last looks up to round 60.
 	Alpha [][]float64
-	// Levels contains sample sizes, and the share of the sum of squares that remains within the two groups of the
-	// best division: its 1 % quantile over normal samples.
+	// Levels contains pairs of a sample size and the limit of Levels.Within for that size: the 1 % quantile of Within
+	// over normal samples.
 	Levels [][2]float64
 }) {
 	if err := json.Unmarshal(tablesJSON, &t); err != nil {
@@ -38,9 +38,10 @@ const maxLooks = 5
 
 var standardLooks = [maxLooks]int{6, 8, 12, 18, 30}
 
-// Looks returns the numbers of rounds at which a study with `least` to `most` rounds checks its interval: least,
-// most, and those of 6, 8, 12, 18, 30 that are between them. α′ is for at most five looks. If the bounds add one,
-// Looks drops the second one. If most is below least, it uses least for both. It treats bounds below 1 as 1.
+// Looks returns the looks (interim analyses) of a study with `least` to `most` rounds: the numbers of rounds at which
+// it checks its interval. They are least, most, and those of 6, 8, 12, 18, 30 that are between them. α′ is known for
+// at most five looks, so Looks drops the second look until five remain. If most is below least, it uses least for
+// both. It treats bounds below 1 as 1.
 func Looks(least, most int) []int {
 	least = max(least, 1)
 	most = max(least, most)
@@ -66,7 +67,7 @@ func Looks(least, most int) []int {
 // internal/testenv/alphatable).
 //
 // It is valid for every effect: a study stops only by the width of its interval, which depends only on the noise
-// relative to the precision, and α′ is for the worst noise. Pocock's constants (Jennison & Turnbull, Group
+// relative to the precision, and α′ is computed for the worst noise. Pocock's constants (Jennison & Turnbull, Group
 // Sequential Methods, ch. 2) are smaller, because they are for stopping by the effect.
 func Alpha(least, most int) float64 {
 	looks := Looks(least, most)

@@ -63,9 +63,9 @@ func EstimateChange(x, y []float64, o Options) (Change, error) {
 }
 
 // ChangeP returns the largest alpha at which the hull of EstimateChange contains ratio. This is a two-sided p value
-// for the hypothesis that ratio is the true ratio (except for ties, where the interval is more careful). Inside the
-// range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside that
-// range, no rank-sum interval contains ratio, and ChangeP uses only the t test. A rank-sum test of six trials
+// for the hypothesis that ratio is the true ratio (except for ties, where the interval is more conservative). Inside
+// the range of all differences, it is the larger of the p values of Welch's t test and the rank-sum test. Outside
+// that range, no rank-sum interval contains ratio, and ChangeP uses only the t test. A rank-sum test of six trials
 // against six cannot give a p value below 0.002, so Holm's adjustment over many cells would otherwise find nothing.
 // ChangeP is NaN if a side has fewer than two values, or if ratio is not positive.
 func ChangeP(x, y []float64, ratio, autocorrelation float64) float64 {
@@ -162,10 +162,11 @@ func float(o int64) float64 {
 	return math.Float64frombits(uint64(o))
 }
 
-// RankSum performs the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y is mu above x.
-// It returns U, the number of pairs with y−mu above x (a tie counts as one half), and the two-sided p value. For
-// small samples the p value is exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1).
-// For others it is the normal approximation with tie and continuity correction. An empty sample or a NaN gives NaN.
+// RankSum performs the rank-sum test (Wilcoxon 1945; Mann & Whitney 1947) of the hypothesis that y is mu above x. It
+// returns U, the number of pairs with y−mu above x (a tie counts as one half), and the two-sided p value. For small
+// samples the p value is exact given the ranks, with mean ranks for ties (Hollander, Wolfe & Chicken, 4.1). For
+// larger samples it is the normal approximation with tie and continuity correction. An empty sample or a NaN gives
+// NaN.
 func RankSum(x, y []float64, mu float64) (u, p float64) {
 	type item struct {
 		v  float64
