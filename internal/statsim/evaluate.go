@@ -23,7 +23,7 @@ import (
 
 // Options selects what Run simulates.
 type Options struct {
-	Studies  int      // per model and policy; a quarter of that for latency percentiles
+	Studies  int      // number of studies per model and policy; a quarter of that for latency percentiles
 	Flagged  int      // number of studies simulated second by second for the checks; default: a tenth, at least 200
 	Models   []string // name prefixes; default: all
 	Policies []string // name prefixes or IDs; default: all
@@ -32,7 +32,7 @@ type Options struct {
 }
 
 // Gate is the minimum lower bound of the coverage in models for which the method promises 95 %. FlagGate applies to
-// models without a promise whose coverage is too low. It is the minimum share of such studies that the checks must
+// models without a promise whose coverage is too low. It is the minimum share of their studies that the checks must
 // flag.
 const (
 	Gate     = 0.945
@@ -55,7 +55,7 @@ type Row struct {
 
 	Promised       bool     `json:"promised"`         // the method promises 95 % coverage, so Gate applies
 	HalfWidth      float64  `json:"half_width"`       // root mean square, as a ratio: 0.05 means ± 5 %
-	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds needed for ± 5 %: × (half width/5 %)²
+	EqualSeconds   float64  `json:"equal_seconds"`    // device-seconds needed for ± 5 %: DeviceSeconds × (half width/5 %)²
 	Reached        float64  `json:"reached"`          // share of studies that reached ± 5 %
 	Rounds         float64  `json:"rounds"`           // mean
 	Oracle         int      `json:"oracle,omitempty"` // rounds needed if the noise were known
@@ -102,7 +102,7 @@ func (r *Result) Row(model, policy string) *Row {
 // chunk is the number of studies per job of a worker.
 const chunk = 250
 
-// A tally counts studies.
+// A tally counts the outcomes of studies.
 type tally struct {
 	studies, hit, below, above, reached int
 	different, equal                    int
@@ -131,7 +131,7 @@ func (t *tally) add(u *tally) {
 	}
 }
 
-// score counts a study with the true log ratio truth, and reports whether the interval contains it.
+// score counts a study with the true log ratio truth, and reports whether the interval of the study contains truth.
 func (t *tally) score(o outcome, truth float64) (hit bool) {
 	t.discards += o.discards
 	t.seconds += o.seconds
@@ -165,7 +165,7 @@ func (t *tally) score(o outcome, truth float64) (hit bool) {
 	return hit
 }
 
-// edge is the logarithm of 1 + margin. The precision has the same value.
+// edge is the logarithm of 1 + margin, which equals the logarithm of 1 + precision.
 var edge = math.Log1p(margin)
 
 // Run runs the evaluation.

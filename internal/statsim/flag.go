@@ -8,14 +8,14 @@ import (
 	"iotax/internal/rules/check"
 )
 
-// Flagged contains the results of the checks for studies with iotax's policies, which are simulated second by
-// second for this purpose.
+// Flagged contains the results of the checks for studies with iotax's policies. These studies are simulated second by
+// second.
 type Flagged struct {
 	Studies  int     `json:"studies"`
 	Any      float64 `json:"any"`       // share of studies in which a rule other than not-steady warns
 	OfMissed float64 `json:"of_missed"` // the same for studies whose interval misses the true ratio; 0 if none does
 	Missed   int     `json:"missed"`
-	Coverage float64 `json:"coverage"` // coverage of these studies, simulated by seconds instead of closed forms
+	Coverage float64 `json:"coverage"` // coverage of these studies
 	Rules    []Alarm `json:"rules"`    // share of studies in which each rule warns
 }
 
@@ -61,7 +61,8 @@ func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	return t
 }
 
-// keepTrial stores a trial with its series for the checks.
+// keepTrial creates a trial with its series, runs the checks on it, and stores it in w.kept. valid is false if a
+// check discards the trial.
 func (w *work) keepTrial(arm, round int, v float64, t Timing) (valid bool) {
 	x := synthetic(w.r, arm, round, v, t, w.series)
 	x.Findings, x.Discarded = check.Trial(x, place)

@@ -20,7 +20,7 @@ type Model struct {
 
 	Sigma  float64 // standard deviation of E
 	Tail   tail    // shape of E
-	Arm    arm     // the arm to which the tail, the modes and the drift apply
+	Arm    arm     // the arms to which the tail and the slow trials apply
 	Second float64 // standard deviation of w
 	Phi    float64 // lag-one autocorrelation of w, from second to second
 
@@ -31,7 +31,7 @@ type Model struct {
 	RoundPhi   float64
 
 	Drift    float64 // change of the logarithm per second
-	WarmUp   float64 // size of a·e^(−t/τ) since the start of the study
+	WarmUp   float64 // a in the warm-up a·e^(−t/τ), with the time t since the start of the study
 	WarmTau  float64
 	OnTarget bool // drift and warm-up only apply to the target
 

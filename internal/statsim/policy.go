@@ -37,7 +37,7 @@ type Policy struct {
 	rounds   bool              // the policy measures in rounds
 	quantile float64           // latency quantile to measure; 0 means the rate
 	ios      float64           // number of I/Os per trial of the baseline
-	effect   bool              // it stops on the effect, so verdicts at one ratio do not predict those at another
+	effect   bool              // stopping depends on the effect, so each ratio needs its own studies
 }
 
 func (p *Policy) named(word string) bool { return p.ID == word || strings.HasPrefix(p.Name, word) }
@@ -65,7 +65,7 @@ var (
 )
 
 // Preconditioning is the time to write the test files of both arms, and Calibration is the time of a brief A/A
-// calibration, in seconds. Device-seconds include both.
+// calibration, in seconds. Device-seconds include Preconditioning, and for iotax's policies also Calibration.
 const (
 	Preconditioning = 20.0
 	Calibration     = 15.0
@@ -141,7 +141,7 @@ func Policies() []*Policy {
 }
 
 // pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. The
-// engine's function determines the order of the arms. If checked is set, pair runs the checks.
+// engine's function determines the order of the arms. If checked or w.keep is set, pair runs the checks.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
 	w.written = true // the other workload writes
 	var v [2]float64
@@ -166,7 +166,8 @@ func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, 
 	return v[1] - v[0], bad, ok
 }
 
-// rounds runs rounds until n of them count. It returns false if half of the rounds are discarded, like the engine.
+// rounds runs rounds until n of them count. Like the engine, it returns false if more than six rounds, and more than
+// half of all rounds, are discarded.
 func (w *work) rounds(n int, t Timing, checked bool, discards *int) bool {
 	for len(w.d) < n {
 		d, bad, ok := w.pair(len(w.d)+*discards, t, checked)
@@ -257,7 +258,7 @@ func (w *work) isLook(n int, p protocol) bool {
 
 var defaultLooks = stat.Looks(least, most)
 
-// five runs the fixed protocol, interleaved or not.
+// five runs five trials of 60 s on each arm, in turn if interleaved is set, otherwise one arm after the other.
 func (w *work) five(interleaved bool) outcome {
 	const n = 5
 	w.a, w.b = w.a[:0], w.b[:0]
@@ -328,7 +329,7 @@ func (w *work) sequence() outcome {
 	})
 }
 
-// anyStop also stops at a verdict. Five intervals at α/5 together have the level.
+// anyStop also stops when the interval gives a verdict. Five intervals at α/5 together have the level 1−α.
 func (w *work) anyStop() outcome {
 	var o outcome
 	for _, n := range defaultLooks {
@@ -359,7 +360,7 @@ func (w *work) stein() outcome {
 	return o
 }
 
-// jitter is the variation of the seconds of a trial around the trial's mean.
+// jitter is the standard deviation of the log rates of a trial's seconds around the trial's mean.
 const jitter = 0.05
 
 // pilot follows Li, Kelly et al., Pilot (MASCOTS'16). It merges per-second readings in pairs until their lag-one
@@ -399,7 +400,8 @@ func merge(xs []float64) []float64 {
 	return xs[:len(xs)/2]
 }
 
-// quotient returns Welch's interval of the log ratio, by the delta method.
+// quotient returns Welch's interval of the log ratio of two means, computed with the delta method. m contains the
+// means, v their squared standard errors, and df their degrees of freedom.
 func quotient(m, v, df [2]float64) (lo, hi float64) {
 	if !(m[0] > 0 && m[1] > 0) {
 		return math.NaN(), math.NaN()

@@ -12,13 +12,13 @@ import (
 )
 
 // A Recording contains the seconds of a real run: for each valid round, the series of the baseline and of a target.
-// More is better.
+// Larger values are better.
 type Recording struct {
 	Workload, Metric, Target string
 	Rounds                   [][2][]float64
 }
 
-// leastRecorded is the minimum number of rounds for a replay. With fewer, each would be drawn too often.
+// leastRecorded is the minimum number of rounds for a replay. With fewer rounds, each one would be drawn too often.
 const leastRecorded = 12
 
 // leastSeconds is the minimum length of a recorded trial, so that half of it is still useful.
@@ -71,7 +71,7 @@ func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*
 }
 
 // secondsOf returns the trial's series of this metric. It omits invalid values, and the last interval if it is much
-// shorter.
+// shorter than the others.
 func secondsOf(t *iotax.Trial, metric string) []float64 {
 	for _, s := range t.Series {
 		if s.Name != metric {
@@ -102,10 +102,10 @@ type Replayed struct {
 
 // Replay draws studies from a recording and runs policies on them.
 //
-// A study starts at a random round and continues with the following ones, cyclically. It therefore keeps
-// correlations between rounds: drift, slow phases, neighbours. From each trial it uses half of the seconds, at a
-// random position that is the same for both trials of the round. The true ratio is the ratio of the whole
-// recording. A study uses at most as many rounds as were recorded, and at most 30.
+// A study starts at a random round and continues with the following ones, cyclically. It therefore keeps correlations
+// between rounds: drift, slow phases, and similar neighbours. From each trial it uses half of the seconds, at a
+// random position that is the same for both trials of the round. The true ratio is the ratio of the whole recording.
+// A study uses at most as many rounds as were recorded, and at most 30.
 //
 // "A/A" rows pair successive trials of the baseline in random order, so the true ratio is 1.
 func Replay(rec *Recording, o Options) ([]*Replayed, error) {

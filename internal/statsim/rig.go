@@ -199,7 +199,7 @@ func (g *rig) window(a int, length float64) float64 {
 		v += math.Log1p(after * math.Expm1(m.Step))
 	}
 	if m.Bucket > 0 {
-		// Under load, the bucket loses 1−refill per second. An empty bucket passes its inflow on.
+		// Under load, the bucket loses 1−refill per second. When it is empty, the rate equals the refill rate.
 		burst := math.Min(length, g.bucket/(1-m.Refill))
 		g.bucket -= burst * (1 - m.Refill)
 		v += math.Log((burst + (length-burst)*m.Refill) / length)
@@ -226,8 +226,8 @@ func (g *rig) idle(length float64) {
 type ouStep struct {
 	length           float64
 	decay, sd        float64 // of the value, given the previous value
-	mean             float64 // dependence of the mean on the previous value
-	meanSlope, meanR float64 // regression of the mean on the innovation of the value, and the residual
+	mean             float64 // coefficient of the previous value in the mean
+	meanSlope, meanR float64 // slope of the mean on the innovation of the value, and standard deviation of the residual
 }
 
 // step returns the step with this length. It uses the joint distribution of the process and its integral from
@@ -269,7 +269,7 @@ func (g *rig) stalled(ramp, length float64) float64 {
 	return math.Min(1, lost/length)
 }
 
-// stall applies the effect of stalled to a series.
+// stall draws stalls like stalled, and sets the stalled seconds of a series to 0.
 func (g *rig) stall(ramp int, series []float64) {
 	end := ramp + len(series)
 	for at := int(g.geometric(1/g.m.StallRate)) - 1; at < end; {
