@@ -1,5 +1,5 @@
-// Package doctor checks whether this host is ready for a measurement and what would disturb one: tools and whether they
-// work, limits, permissions, space, and noise. It changes nothing, and removes its temporary files.
+// Package doctor checks whether this host is ready for measurements, and what would disturb them: tools, limits,
+// permissions, space, and noise. It does not change the host, and removes its temporary files.
 package doctor
 
 import (
@@ -23,7 +23,7 @@ type Status string
 
 const (
 	OK      Status = "ok"
-	Warn    Status = "warn"    // measuring works, but results or features suffer
+	Warn    Status = "warn"    // measurements work, but results are less reliable or features are missing
 	Missing Status = "missing" // features that need this do not work
 )
 
@@ -32,7 +32,7 @@ type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
 	Detail string `json:"detail"`         // what was found
-	Hint   string `json:"hint,omitempty"` // what to do about it; "" when nothing needs to be done, or nothing is known
+	Hint   string `json:"hint,omitempty"` // how to fix it; "" if no fix is needed or known
 }
 
 // Options configures Examine. A nil function skips its check.
@@ -41,8 +41,8 @@ type Options struct {
 	CacheDir string        // its file system needs space for kernels and images
 	TempDir  string        // where test files are created and measured; "" means /var/tmp, or os.TempDir on Windows
 
-	// These check the requirements of guests. Each returns a line for the user, or an error if the requirement is missing,
-	// preferably an iotax.Error with a hint. They run concurrently with the same deadline.
+	// These check what guests, servers and stores require. Each returns a line for the user, or an error if the
+	// requirement is missing, preferably an iotax.Error with a hint. They run concurrently with the same deadline.
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
@@ -52,8 +52,8 @@ type Options struct {
 	// These return the version and the address of the service.
 	Docker, Podman, Kubernetes func(ctx context.Context) (string, error)
 
-	// Leftovers returns what crashed runs left on this host, and the other places they used, which it does not contact. An
-	// empty string means nothing.
+	// Leftovers describes what crashed runs left on this host (here), and lists the other places that they used
+	// (elsewhere). It does not contact those places. An empty string means none.
 	Leftovers func(ctx context.Context) (here, elsewhere string, err error)
 
 	Limit time.Duration // time limit for all checks together; 0 means 5 s
@@ -156,7 +156,7 @@ func engine(tool string, find func(ctx context.Context) Check) func(ctx context.
 	}
 }
 
-// acceleration warns about emulation. It is not an error: guests run, but slowly.
+// acceleration warns about emulation. Emulation is not an error: guests run, but slowly.
 func acceleration(found func(ctx context.Context) Check) func(ctx context.Context) Check {
 	if found == nil {
 		return nil
@@ -245,7 +245,8 @@ func (e *examiner) examine(ctx context.Context) []Check {
 	return kept
 }
 
-// failed returns the Check for err. The text and hint of an iotax.Error take precedence.
+// failed returns the Check for err. The text and hint of an iotax.Error take precedence. If ctx is done, the Check
+// reports a timeout instead.
 func failed(ctx context.Context, status Status, err error, hint string) Check {
 	c := Check{Status: status, Detail: err.Error(), Hint: hint}
 	if e := (*iotax.Error)(nil); errors.As(err, &e) {

@@ -290,7 +290,7 @@ func TestLeftoversFoundDespiteErrors(t *testing.T) {
 	}
 }
 
-// fio does its I/O in the directory, even if its name contains special characters.
+// fio does its I/O in the directory, even if the directory's name contains special characters.
 func TestEngineInAnyDirectory(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "a#b:c;d")
@@ -328,7 +328,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// openFiles reports the soft limit that fio gets, not the limit to which this process has raised its own.
+// openFiles reports the soft limit that fio gets, not the higher limit that the Go runtime has set for this process.
 func TestOpenFiles(t *testing.T) {
 	e := &examiner{Options: Options{Host: host.Local()}}
 	if c := e.openFiles(t.Context()); c.Status == "" || c.Detail == "" {

@@ -11,7 +11,7 @@ func lockedMemoryLimit() (soft uint64, ok bool) {
 	return uint64(l.Cur), err == nil
 }
 
-// freeBytes returns the space that an unprivileged user can still write.
+// freeBytes returns the space in bytes that an unprivileged user can still use.
 func freeBytes(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

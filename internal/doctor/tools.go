@@ -76,10 +76,11 @@ func install(tools ...string) string {
 type Tool struct {
 	Name string
 	Find func(ctx context.Context) error // nil searches PATH and the sbin directories
-	Get  string                          // command that provides the tool if no package does
+	Get  string                          // command that installs the tool, if no package contains it
 }
 
-// Lacking returns one check of all tools. It lists those that this host lacks, and one line that installs them.
+// Lacking checks all tools at once. The Check lists the tools that this host lacks. Its hint is one command line that
+// installs them.
 func Lacking(ctx context.Context, tools []Tool) Check {
 	var names, lacks, packed, paths []string
 	get := map[string]bool{}
@@ -263,7 +264,7 @@ func (e *examiner) mke2fs(ctx context.Context) Check {
 	if runtime.GOOS != "linux" {
 		return Check{}
 	}
-	for _, name := range []string{"mke2fs", "/usr/sbin/mke2fs", "/sbin/mke2fs"} { // a user's PATH may lack the directory
+	for _, name := range []string{"mke2fs", "/usr/sbin/mke2fs", "/sbin/mke2fs"} { // a user's PATH may lack the sbin directories
 		var out bytes.Buffer
 		err := e.Host.Run(ctx, &iotax.Cmd{Args: []string{name, "-V"}, Stdout: &out, Stderr: &out})
 		if exit := (*iotax.ExitError)(nil); errors.As(err, &exit) && exit.Code == 127 {

@@ -26,7 +26,7 @@ type Build struct {
 	Sources, Headers, Includes, Jobs int    // Includes is the number per source
 	Compile                          time.Duration
 	Seed                             uint64
-	Cold                             bool // forget names and attributes first, if permitted
+	Cold                             bool // drop the kernel's cache of names and attributes first, if permitted
 }
 
 const (
@@ -62,7 +62,8 @@ func (b Build) header(dir, i int) string {
 	return filepath.Join(b.Dir, fmt.Sprintf("include%d", dir), fmt.Sprintf("header%05d.h", i))
 }
 
-// The numbers of contents: first those of sources, then of headers, then of objects.
+// The content numbers of sources, headers and objects follow each other in this order. The content of source i has the
+// number i.
 func (b Build) headerNumber(i int) int { return b.Sources + i }
 func (b Build) objectNumber(i int) int { return b.Sources + b.Headers + i }
 

@@ -34,7 +34,7 @@ func create(path string, content []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// read returns the first bytes of a file.
+// read reads up to len(buf) bytes from the start of a file, and returns the part of buf that it filled.
 func read(path string, buf []byte) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// These functions do not use package os, which makes additional calls (a stat before a rename, an attempt to poll a file).
-// again repeats a call that a signal interrupted, which user-space file systems may report.
+// again repeats a call that a signal interrupted (EINTR), as happens on some user-space file systems. The functions
+// below do not use package os, because it makes additional calls, such as a stat before a rename, or an attempt to poll
+// a file.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {
@@ -51,7 +52,7 @@ func create(path string, content []byte) error {
 	return errors.Join(err, syscall.Close(fd))
 }
 
-// read returns the first bytes of a file.
+// read reads up to len(buf) bytes from the start of a file, and returns the part of buf that it filled.
 func read(path string, buf []byte) ([]byte, error) {
 	fd, err := open(path, syscall.O_RDONLY)
 	if err != nil {
@@ -94,7 +95,7 @@ func unlink(path string) error { return again(func() error { return syscall.Unli
 func mkdir(path string) error  { return again(func() error { return syscall.Mkdir(path, 0o755) }) }
 func rmdir(path string) error  { return again(func() error { return syscall.Rmdir(path) }) }
 
-// dataSync makes every write to a file durable.
+// dataSync is the flag for opening a file that makes every write durable.
 const dataSync = syscall.O_DSYNC
 
 // fsync asks the system to make a file durable. On macOS, the data may remain in the drive's cache.

@@ -30,7 +30,7 @@ type Dataload struct {
 }
 
 const (
-	prefetched = 2                    // batches that are read ahead, as each worker of PyTorch's DataLoader does
+	prefetched = 2                    // batches that the workers read ahead together; in PyTorch's DataLoader, each worker reads 2 batches ahead
 	waitedFrom = 1 * time.Millisecond // a shorter wait may be only the handover between goroutines
 )
 

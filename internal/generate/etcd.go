@@ -71,11 +71,11 @@ type journal struct {
 	file    *os.File
 	at      int64        // position in the file
 	number  int          // number of the segment
-	entries []int        // number of entries in each segment since the first
+	entries []int        // number of entries in each segment, from the first segment on
 	next    chan segment // delivers the next segment; nil if none is being allocated
 }
 
-// A segment is a file that has been allocated, or the error.
+// A segment is an allocated file, or the error of the allocation.
 type segment struct {
 	file *os.File
 	err  error
@@ -168,7 +168,7 @@ type pages struct {
 	mu      sync.Mutex
 	tx      *bolt.Tx
 	commits recorder
-	asked   bool // the window has begun: record commits
+	asked   bool // the measurement window has begun: record commits
 }
 
 var bucket = []byte("key")

@@ -51,7 +51,7 @@ func values(r *Result) map[string]float64 {
 	return all
 }
 
-// Every operation is applied to all of a tree, whatever its shape.
+// Every operation is applied to all files or directories of a tree, whatever the shape of the tree.
 func TestMetadata(t *testing.T) {
 	for name, tree := range map[string]Tree{
 		"flat":        {Files: 100, Directories: 7, Depth: 1, Workers: 1, Size: 4096, Symlinks: true},
@@ -63,7 +63,7 @@ func TestMetadata(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree.Dir, tree.Seed = filepath.Join(t.TempDir(), "w"), 5
-			for range 2 { // the second time, it replaces the remains of the first
+			for range 2 { // the second pass replaces the tree of the first
 				if _, err := makeTree(t.Context(), tree); err != nil {
 					t.Fatal(err)
 				}
@@ -90,7 +90,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// If a place loses or changes a file, the error names the damage.
+// The error for a lost or changed file describes the damage.
 func TestMetadataFindsDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(file string) error
@@ -118,7 +118,7 @@ func TestMetadataFindsDamage(t *testing.T) {
 	}
 }
 
-// The log uses one segment after the other and keeps the last ones. A changed byte in them is found.
+// The log fills one segment after the other and keeps the last ones. verify finds a changed byte in them.
 func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	j := &journal{dir: dir, size: 4096}

@@ -24,7 +24,7 @@ type Repository struct {
 	Dir   string // MakeRepository creates it, replacing an old one
 	Files int
 	Seed  uint64
-	Cold  bool // forget names and attributes before status, if permitted
+	Cold  bool // drop the kernel's cache of names and attributes before status, if permitted
 }
 
 // GitSteps are the steps of DoGit in order: a name and a description.
@@ -41,7 +41,7 @@ var (
 )
 
 const (
-	trackedSize = 4 << 10 // bytes of a file in the work tree; its object has a third, as if compressed
+	trackedSize = 4 << 10 // bytes of a file in the work tree; its object has a third of that size, as if compressed
 	objectBytes = trackedSize / 3
 	perEntry    = 72 // bytes of the index for each file
 	perFolder   = 25
@@ -205,7 +205,7 @@ func (r Repository) status(ctx context.Context) error {
 			return fmt.Errorf("%s/.gitignore was never made, and opening it returned: %w", d, err)
 		}
 	}
-	if want := r.Files + len(folders); names != want { // each folder is one name, and .git is another
+	if want := r.Files + len(folders); names != want { // .git is one more name, but main itself is not listed
 		return fmt.Errorf("%d names are in the work tree in place of %d", names, want)
 	}
 	return nil

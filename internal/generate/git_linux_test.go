@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// status accesses the same files and directories as git, equally often.
+// status accesses the same files and directories as the installed git, equally often.
 func TestStatusIsGits(t *testing.T) {
 	const traced = "IOTAX_TRACED"
 	r := Repository{Dir: os.Getenv(traced), Files: 600, Seed: 1}
@@ -49,7 +49,7 @@ func TestStatusIsGits(t *testing.T) {
 	git("init", "-q")
 	git("add", ".")
 	git("commit", "-qm", "all")
-	// git rereads files that are as new as the index, because it cannot tell whether they changed since.
+	// git rereads files that are as new as the index, because it cannot detect whether they have changed since.
 	if out, err := exec.Command("find", real, "-name", "*.go", "-exec", "touch", "-d", "2020-01-01", "{}", "+").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

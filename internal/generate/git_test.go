@@ -40,7 +40,7 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// If a place loses, changes or invents a file, the first step that accesses it reports the damage.
+// If a file is lost, changed or added, the first step that accesses it reports the damage.
 func TestGitFindsDamage(t *testing.T) {
 	r := Repository{Files: 100, Seed: 3}
 	for name, c := range map[string]struct {

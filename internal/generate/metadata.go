@@ -26,7 +26,7 @@ type Tree struct {
 	Size                               int
 	Symlinks                           bool // also make symbolic links
 	Seed                               uint64
-	Cold                               bool // forget names and attributes before the first operation, if permitted
+	Cold                               bool // drop the kernel's cache of names and attributes before the first operation, if permitted
 }
 
 // Operations are the operations of Metadata in order: a name and a description.
@@ -74,7 +74,7 @@ func (t Tree) paths(tree string) (files, dirs []string) {
 	return files, dirs
 }
 
-// A filler makes the content of files: the same block for each, except for its first bytes.
+// A filler makes the content of files: the same block for each file, except for the first 16 bytes.
 type filler struct {
 	seed  uint64
 	block []byte
@@ -96,8 +96,8 @@ func (f filler) fill(buf []byte, file int) []byte {
 	return buf
 }
 
-// shares returns the numbers below n for each worker. Numbers of the same directory belong to the same worker. They are in
-// ascending order if order is nil, otherwise in random order.
+// shares returns the numbers below n for each worker. Numbers of the same directory belong to the same worker. Each
+// worker's numbers are in ascending order if order is nil, otherwise in random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {

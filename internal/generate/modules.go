@@ -21,7 +21,7 @@ type Modules struct {
 	Files, Workers int
 	Symlinks       bool // create the links
 	Seed           uint64
-	Cold           bool // forget names and attributes before find, if permitted
+	Cold           bool // drop the kernel's cache of names and attributes before find, if permitted
 }
 
 // ModuleSteps are the steps of DoModules in order: a name and a description.
@@ -51,7 +51,7 @@ type packed struct {
 }
 
 const (
-	perPackage  = 30 // files; this number, the median and the largest size are chosen, not measured
+	perPackage  = 30 // files; perPackage, medianFile and largestFile are assumptions, not measurements
 	medianFile  = 1500
 	largestFile = 256 << 10
 )
@@ -71,7 +71,8 @@ func (m Modules) packages() []pack {
 	return all
 }
 
-// Space returns twice the size of all files in bytes, because a file system may free removed files later.
+// Space returns twice the size of all files in bytes, because a file system may free the space of removed files only
+// later.
 func (m Modules) Space() int64 {
 	const block = 4096
 	bytes := int64(8 * block)

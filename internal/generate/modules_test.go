@@ -43,7 +43,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// If a place loses, changes or invents a file, the damage is found.
+// A lost, changed or added file is reported.
 func TestModulesFindDamage(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(top string) error

@@ -52,7 +52,7 @@ func (r Repository) gits(ctx context.Context, tree string, commands ...string) (
 	return err
 }
 
-// text returns the content of a file for git: random data that is repeated three times, so that it compresses to a third.
+// text returns the content of a file for git: the same random data three times, so that it compresses to a third.
 func (r Repository) text(content filler, buf []byte, number int) []byte {
 	content.fill(buf, number)
 	copy(buf[objectBytes:], buf[:objectBytes])
@@ -60,7 +60,7 @@ func (r Repository) text(content filler, buf []byte, number int) []byte {
 	return buf
 }
 
-// change rewrites every fifth file.
+// change rewrites every fifth file. A different `by` produces different content.
 func (r Repository) change(content filler, buf []byte, by int) (err error) {
 	for _, i := range r.changed() {
 		if err == nil {

@@ -80,7 +80,8 @@ func (r *recorder) into(out *Result, name string) {
 	out.value(name+".mean", r.sum.Seconds()/float64(r.n), iotax.Seconds, iotax.Down)
 }
 
-// check reads a file into got and compares it with want. got must be longer than want.
+// check reads a file into got and compares it with want. got must be longer than want, so that a file that is too long
+// is detected.
 func check(path string, got, want []byte) error {
 	found, err := read(path, got)
 	if err == nil && !bytes.Equal(found, want) {
@@ -89,13 +90,13 @@ func check(path string, got, want []byte) error {
 	return err
 }
 
-// lost returns the error for a file whose content the generator did not write.
+// lost returns the error for a file that does not contain what the generator wrote.
 func lost(path string, err error) error {
 	return &iotax.Error{Op: "verify", On: path, Err: err, Hint: "the place lost data: trust nothing there"}
 }
 
-// FactNames is "" if the machine was made to forget names and attributes of files before a trial. Otherwise it contains the
-// reason why not.
+// FactNames is the key of a fact that is "" if the kernel's cache of file names and attributes was dropped before the
+// trial. Otherwise the fact contains the error.
 const FactNames = "names"
 
 // A Result contains the measurements of a generator.
@@ -103,7 +104,7 @@ type Result struct {
 	Values     []iotax.Value
 	Histograms []iotax.Histogram
 	Facts      map[string]string
-	Calls      map[string]int // system calls at the place, by name
+	Calls      map[string]int // number of system calls in the measured directory, by name
 }
 
 func (r *Result) called(n int, calls ...string) {
@@ -114,7 +115,7 @@ func (r *Result) called(n int, calls ...string) {
 	}
 }
 
-// forget makes the machine forget names and attributes, or records why it could not.
+// forget drops the kernel's cache of names and attributes, and records the outcome as the fact FactNames.
 func (r *Result) forget() {
 	r.Facts[FactNames] = ""
 	if err := forgetNames(); err != nil {

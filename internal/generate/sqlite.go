@@ -36,7 +36,8 @@ var (
 	Journals = []string{"wal", "delete", "truncate", "persist"}
 	// Synchronous are the values of PRAGMA synchronous that flush.
 	Synchronous = []string{"full", "normal", "extra"}
-	// SQLTransactions are the names of the transactions: tpcb has all statements, the others have those of one kind.
+	// SQLTransactions are the names of the transactions: tpcb contains all statements, and each of the others contains
+	// one kind of statement.
 	SQLTransactions = []string{"tpcb", "insert", "update", "select"}
 )
 
@@ -155,7 +156,7 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
 	var opened []*sql.Stmt
-	defer func() { // otherwise SQLite does not close the database
+	defer func() { // SQLite does not close a database that has open statements
 		for _, st := range opened {
 			err = errors.Join(err, st.Close())
 		}

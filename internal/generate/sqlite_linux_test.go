@@ -24,7 +24,7 @@ func TestSQLiteIsSQLites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := int(values(out)["write.bytes"] / sqlPage / 4) // tables
+		n := int(values(out)["write.bytes"] / sqlPage / 4) // a transaction writes to four tables
 		if err := os.WriteFile(s.Dir+".n", []byte(strconv.Itoa(n)), 0o600); err != nil {
 			t.Fatal(err)
 		}

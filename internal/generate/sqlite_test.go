@@ -48,7 +48,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// A missing transaction and a damaged page are found.
+// verify finds a missing transaction and a damaged page.
 func TestSQLiteFindsDamage(t *testing.T) {
 	s := SQLite{Dir: filepath.Join(t.TempDir(), "w"), Accounts: 5000, Transaction: "tpcb", Journal: "delete", Synchronous: "full"}
 	if _, err := makeSQLite(t.Context(), s); err != nil {

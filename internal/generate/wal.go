@@ -139,7 +139,7 @@ type wal struct {
 
 	// The log. Positions are in bytes from the start of the log.
 	waiting    []byte     // records since the last write began, preceded by its last partial page
-	spare      []byte     // buffer for the next waiting
+	spare      []byte     // buffer that becomes waiting at the next write
 	start, end int64      // positions of waiting; start is a multiple of walPage
 	durable    int64      // the log is durable up to this position
 	flushing   *sync.Cond // signals that durable has changed
@@ -152,13 +152,13 @@ type wal struct {
 	syncs      recorder
 	synced     int // flushes in the window
 	bytes      float64
-	measured   bool // the window has begun
+	measured   bool // the measurement window has begun
 
 	// The pages.
 	content       filler
 	data          *os.File
 	by            []uint64 // the last transaction that changed each page
-	dirty, imaged []bool   // since the last checkpoint began
+	dirty, imaged []bool   // pages changed, and pages logged in full, since the last checkpoint began
 	checkpoints   recorder
 }
 
@@ -193,7 +193,8 @@ func (l *wal) insert(page int, random, image []byte) int64 {
 	return l.end
 }
 
-// commit waits until the log is durable up to a position. It writes and flushes the log unless another transaction does.
+// commit waits until the log is durable up to a position. It writes and flushes the log itself, unless another
+// transaction is doing so.
 func (l *wal) commit(upTo int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,7 +265,8 @@ func (l *wal) next(number int64) (err error) {
 	return err
 }
 
-// checkpoint writes the changed pages in ascending order, spread over a duration, and calls fsync.
+// checkpoint writes the changed pages in ascending order, spread over a duration, and calls fsync. After stop is
+// closed, it writes the rest without delays.
 func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	begun := time.Now()
 	l.mu.Lock()

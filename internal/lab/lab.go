@@ -1,6 +1,6 @@
-// Package lab creates nodes on one Linux machine: each has a network namespace, a shaped link, and a directory, so that a
-// study of a cluster can run anywhere. Down finds namespaces, directories and mounts by name, so it also removes those that
-// a crashed process left.
+// Package lab creates the nodes of a test cluster on one Linux machine. Each node has a network namespace, a shaped
+// link, and a directory. Down finds namespaces, directories and mounts by name, so it also removes those that a crashed
+// process left.
 package lab
 
 import (
@@ -76,8 +76,8 @@ func prefix(lab string) string { return "iotax-" + lab + "-" }
 // A Rate is the rate of a link in bits per second; 0 means unlimited.
 type Rate uint64
 
-// BytesPerSecond returns the rate in the unit of values. The rate includes the headers of Ethernet, IP and TCP, which leave
-// about 96 % of it to the payload.
+// BytesPerSecond returns the rate in bytes per second, the unit of iotax's values. The rate includes the headers of
+// Ethernet, IP and TCP. About 96 % of it remains for the payload.
 func (r Rate) BytesPerSecond() float64 { return float64(r) / 8 }
 
 var rateUnits = []struct {

@@ -29,7 +29,7 @@ const (
 
 	// step limits the time of one command. mkfs of a large file system on a slow disk takes longest.
 	step = 2 * time.Minute
-	// grace is how long the processes of a node may take to end before they are killed.
+	// grace is the time between SIGTERM and SIGKILL when the processes of a node are ended.
 	grace = 2 * time.Second
 )
 
@@ -69,7 +69,7 @@ func Up(ctx context.Context, c Config) (_ *Lab, err error) {
 			err = errors.Join(err, down(clean, c.Name))
 		}
 	}()
-	if err := l.save(); err != nil { // first, so that Down finds what was made
+	if err := l.save(); err != nil { // save first, so that Down finds a lab that is only partly created
 		return nil, &iotax.Error{Op: "make lab", On: c.Name, Err: err}
 	}
 	for _, f := range []func(context.Context, *Lab) error{directories, links, shape} {
@@ -355,7 +355,7 @@ func down(ctx context.Context, name string) error {
 	return nil
 }
 
-// end ends the processes in the namespaces, because a namespace exists as long as one of them runs.
+// end ends the processes in the namespaces, because a namespace exists until its last process has ended.
 func end(ctx context.Context, names []string) error {
 	all := func() (pids []int) {
 		for _, n := range names {

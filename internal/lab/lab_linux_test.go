@@ -20,7 +20,7 @@ import (
 	"iotax"
 )
 
-// up creates a lab with a name of its own, and removes it when the test ends.
+// up creates a lab with a unique name, and removes the lab when the test ends.
 func up(t *testing.T, c Config) *Lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -131,8 +131,8 @@ type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { return len(p), nil }
 
-// A shaped link carries its rate in each direction, and not more. An unshaped link carries far more. On a busy machine, two
-// of three attempts may be too slow or too fast: a receiver that had to wait finds more in the buckets.
+// A shaped link reaches its rate in each direction, and does not exceed it. An unshaped link is far faster. On a busy
+// machine, two of three attempts may be too slow, or too fast because a delayed receiver has let tokens accumulate.
 func TestRate(t *testing.T) {
 	const n = 12 << 20
 	l := up(t, Config{Nodes: 2, Rate: 80e6}) // 10 MB/s
@@ -185,7 +185,7 @@ func TestUpAgain(t *testing.T) {
 	}
 }
 
-// Down also removes a lab that is not recorded, and processes that still run in it.
+// Down also removes a lab that is not recorded, and ends processes that still run in it.
 func TestDownAfterCrash(t *testing.T) {
 	l := up(t, Config{Nodes: 2})
 	c := start(t, l.Nodes[1], "sh", "-c", "trap '' TERM; while :; do sleep 1; done")
@@ -225,7 +225,7 @@ func TestOwnFileSystems(t *testing.T) {
 	gone(t, Config{Name: "tbig", Nodes: 2, Dir: defaultDir}.plan(time.Now()))
 }
 
-// A directory that is not a lab's is never removed.
+// Down never removes a directory that does not belong to a lab.
 func TestStrangeDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make network namespaces")

@@ -17,7 +17,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// DefaultTimeout limits a request if the endpoint sets no timeout: a store that lost too many of its nodes hangs.
+// DefaultTimeout limits a request if the Endpoint sets no timeout. A store that has lost too many of its nodes may
+// never answer.
 const DefaultTimeout = time.Minute
 
 // A client is a connection pool to one endpoint.
@@ -134,7 +135,7 @@ func (c *client) payload() string {
 	return "signed whole (SHA-256)"
 }
 
-// hints maps error codes to what the user can do.
+// hints maps S3 error codes to hints for the user.
 var hints = map[string]string{
 	"AccessDenied":          "use a key that may list, read and write in the bucket",
 	"XAdminUserNotFound":    "check the access key: AWS_ACCESS_KEY_ID, or the file of credentials:", // the code that versitygw returns
@@ -147,7 +148,7 @@ var hints = map[string]string{
 	"SlowDown":              "the store refuses the load: fewer clients",
 }
 
-// failure converts an error of the library to a Failure with a hint.
+// failure converts an error of minio-go to a Failure with a hint. It returns nil and a Failure unchanged.
 func failure(op string, err error) error {
 	var f *Failure
 	if err == nil || errors.As(err, &f) {

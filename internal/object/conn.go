@@ -12,8 +12,8 @@ import (
 // each with its own pass through TCP. TLS connections make their own records and call Write.
 type conn struct{ *net.TCPConn }
 
-// piece is the number of bytes of a body that are written at once: two signed chunks. Larger pieces gain nothing, and those
-// of eight clients no longer fit into the second-level caches of two cores.
+// piece is the number of bytes of a body that are written at once: two signed chunks. Larger pieces are not faster, and
+// the pieces of eight clients would no longer fit into the L2 caches of two cores.
 const piece = 128 << 10
 
 var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
@@ -25,7 +25,7 @@ func (c conn) ReadFrom(r io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{c.TCPConn}, struct{ io.Reader }{r}, buf[:])
 }
 
-// dial returns a dialer whose TCP connections are conns.
+// dial returns a dial function whose TCP connections have type conn.
 func dial(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := d.DialContext(ctx, network, address)

@@ -16,7 +16,7 @@ const (
 	stamp = 4096
 )
 
-// content is the data of one object. It can be read at any offset, also concurrently.
+// content is the data of one object. ReadAt may be called concurrently.
 type content struct {
 	pool []byte
 	seed uint64

@@ -17,7 +17,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// Do performs j. After an error, the result, if not nil, contains what Do found before.
+// Do performs j. After an error, the result is nil or contains what Do measured before the error.
 func Do(ctx context.Context, j Job) (*Result, error) {
 	// Do never writes or removes objects outside the prefix of the job.
 	if !strings.HasPrefix(j.Prefix, "iotax-") || !strings.HasSuffix(j.Prefix, "/") || strings.Contains(j.Prefix, "..") {
@@ -54,7 +54,7 @@ func Do(ctx context.Context, j Job) (*Result, error) {
 // look checks that the bucket can be used, and creates it if Create is set. It reports versioning and object lock, which
 // would keep removed objects.
 func (c *client) look(ctx context.Context, r *Result) error {
-	// List objects: the answer to a HEAD request has no body that describes an error.
+	// List objects in place of a HEAD request, whose answer has no body that describes an error.
 	_, err := minio.Core{Client: c.Client}.ListObjectsV2(c.e.Bucket, "iotax-", "", "", "/", 1)
 	there := minio.ToErrorResponse(err).Code != "NoSuchBucket"
 	if err != nil && there {
@@ -91,8 +91,9 @@ func (c *client) put(ctx context.Context, key string, body io.Reader, size, part
 	return failure("upload "+key, err)
 }
 
-// get downloads one object. It passes the data to take in pieces as large as buf, except for the last. Checksums of many
-// small pieces, each right after it arrives, cost more than one of a full buffer. first is the time until the first byte.
+// get downloads one object. It passes the data to take in pieces as large as buf, except for the last. One checksum of
+// a full buffer costs less CPU time than checksums of the small pieces in which the data arrives. first is the time
+// until the first byte.
 func (c *client) get(ctx context.Context, key string, size int64, buf []byte, take func([]byte)) (first time.Duration, err error) {
 	begun := time.Now()
 	body, _, _, err := minio.Core{Client: c.Client}.GetObject(ctx, c.e.Bucket, key, minio.GetObjectOptions{})
@@ -171,15 +172,16 @@ func (c *client) download(ctx context.Context, b Batch, key func(int) string, su
 	})
 }
 
-// Checksum verifies downloads. It is one that S3 also supports. On CPUs with wide carry-less multiplication it takes half
-// the time of CRC-32C, which matters if the store is as fast as memory (BenchmarkAgainstOthers).
+// Checksum is the algorithm that verifies downloads. S3 also supports it. On CPUs with wide carry-less multiplication,
+// it takes half the time of CRC-32C. The difference is visible if the store is as fast as memory
+// (BenchmarkAgainstOthers).
 const Checksum = "CRC-64/NVME"
 
 // A checker computes the checksum of one client's downloads and measures its cost.
 type checker struct {
 	sum   uint64
 	bytes int64
-	costs []float64 // seconds per byte, of the first pieces
+	costs []float64 // seconds per byte, for each of the first 1000 pieces
 }
 
 func (k *checker) add(p []byte) {
@@ -209,9 +211,9 @@ func cost(all []*checker) float64 {
 	return costs[len(costs)/2] * float64(bytes)
 }
 
-// buffer is the number of bytes of a download that are read before they are checked. At the end of each buffer, the rest of
-// the data needs a second read call. So 128 KiB costs a tenth more CPU time than 512 KiB, checksum included, although the
-// smaller buffers of eight clients fit into the caches.
+// buffer is the number of bytes of a download that are read before they are checked. The last bytes of each buffer
+// usually need a further read call. So a buffer of 128 KiB costs a tenth more CPU time than one of 512 KiB, checksum
+// included, although eight buffers of 128 KiB fit into the caches.
 const buffer = 512 << 10
 
 // gcPercent is the value of GOGC while requests are timed. The heap is a few megabytes, including the buffers of eight
@@ -219,8 +221,8 @@ const buffer = 512 << 10
 // more, because new memory is then not in the cache.
 const gcPercent = 400
 
-// time calls f for every object until a call fails. It uses the batch's number of clients. Each client has its own buffer of
-// `buffer` bytes, allocated before the time starts.
+// time calls f for every object until a call fails. It runs b.Clients clients in parallel. Each client has its own
+// buffer of `buffer` bytes, allocated before the time starts.
 func (p *Phase) time(ctx context.Context, b Batch, buffer int, f func(ctx context.Context, i int, buf []byte, check *checker) (first time.Duration, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -277,7 +279,7 @@ func (c *client) remove(ctx context.Context, n int, key func(int) string) error 
 		if err := c.RemoveObject(ctx, c.e.Bucket, key(i), minio.RemoveObjectOptions{}); err != nil {
 			errs = append(errs, failure("remove "+key(i), err))
 			if len(errs) == 3 {
-				break // more errors would be alike
+				break // further errors are probably the same
 			}
 		}
 	}
@@ -323,8 +325,8 @@ func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 // Marker is the object under each prefix of a run that contains the run's label.
 const Marker = ".iotax"
 
-// marks returns the labels under iotax's prefixes, by prefix. It skips prefixes without a label. If it cannot read a label,
-// perhaps another user's, it reports that in the error and still returns the others.
+// marks returns the labels under iotax's prefixes, by prefix. It skips prefixes without a label. If it cannot read a
+// label, for example because another user owns it, it reports that in the error and still returns the other labels.
 func (c *client) marks(ctx context.Context) (map[string]string, error) {
 	found := map[string]string{}
 	var errs []error
@@ -348,7 +350,7 @@ func (c *client) marks(ctx context.Context) (map[string]string, error) {
 		case answer.StatusCode == 0: // the store does not answer, so more requests would only time out
 			return found, errors.Join(append(errs, failure("read "+o.Key+Marker, err))...)
 		default:
-			if unread++; unread <= 3 { // report three, because they are alike
+			if unread++; unread <= 3 { // report only three, because further errors are probably the same
 				errs = append(errs, failure("read "+o.Key+Marker, err))
 			}
 		}

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also does jobs in separate processes.
+// The test binary also runs jobs in separate processes.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	os.Exit(m.Run())

@@ -1,5 +1,5 @@
-// Package object does work at an S3 endpoint and measures it. It runs on the machine that generates the load, as a function
-// of the agent there. The keys are in its input, never in an argument or an environment variable.
+// Package object performs and measures operations at an S3 endpoint. They run in the agent on the machine that
+// generates the load. The access keys are passed in the Job, never in an argument or an environment variable.
 package object
 
 import (
@@ -32,8 +32,8 @@ const (
 	OpGetFile = "getfile" // download Object to File
 )
 
-// Unknown is the value of the fact "versioning" if the store does not report, at least not to this key, whether the bucket
-// keeps versions.
+// Unknown is the value of the fact "versioning" if the store does not report whether the bucket keeps versions, for
+// example because the access key lacks the permission.
 const Unknown = "unknown"
 
 // An Endpoint is a bucket and how to reach it.
@@ -84,7 +84,7 @@ type Phase struct {
 	FirstByte []float64 `json:"first_byte"` // s, for each download
 }
 
-// A Failure is an error that one process can return to another.
+// A Failure is an error that can be passed between processes.
 type Failure struct {
 	Op   string `json:"op"`
 	Code string `json:"code,omitempty"` // S3 error code, such as "NoSuchBucket"
@@ -100,8 +100,8 @@ func (f *Failure) Error() string {
 	return s
 }
 
-// Work does a job. Call it with Alone, because it measures the CPU time of its process. The result contains failures at the
-// endpoint.
+// Work performs a Job. Call it with Alone, because it measures the CPU time of its process. If the job fails,
+// Result.Error contains the reason.
 var Work = agent.New("object", func(ctx context.Context, j Job) (*Result, error) {
 	r, err := Do(ctx, j)
 	if r == nil {

@@ -48,7 +48,7 @@ const access, secret = "testaccess", "testsecret-not-to-be-told"
 // serve starts a store with an empty bucket. args are for its backend.
 func serve(t testing.TB, dir string, args ...string) Endpoint { return serveAs(t, dir, nil, args...) }
 
-// serveAs is serve with the additional store arguments own.
+// serveAs does the same as serve, with the additional arguments own for the store.
 func serveAs(t testing.TB, dir string, own []string, args ...string) Endpoint {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -302,7 +302,7 @@ func TestFaultyStores(t *testing.T) {
 	})
 }
 
-// Labels that this user may not read do not hide the others.
+// Marks returns the labels that it can read, even if this user may not read the others.
 func TestMarksThatCannotBeRead(t *testing.T) {
 	var all strings.Builder
 	for i := range 6 {
@@ -335,7 +335,8 @@ func TestMarksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// All blocks of a batch differ, whatever the store's block size. An offset in an object always reads the same.
+// All blocks of a batch differ, whatever the store's block size. Reading the same range of an object always returns the
+// same data.
 func TestContentIsUnique(t *testing.T) {
 	pool := newPool(3)
 	seen := map[string]string{}
@@ -403,7 +404,7 @@ func TestCollectorWhileTimed(t *testing.T) {
 	}
 }
 
-// The result contains a failure without the keys, also from a separate process.
+// The result contains the failure, without the keys, even if the job ran in a separate process.
 func TestWorkFails(t *testing.T) {
 	r, err := Work.Alone(t.Context(), host.Local(), Job{Op: "dance", Prefix: "iotax-x/", Endpoint: Endpoint{Host: "h:1", Access: "a", Secret: secret}})
 	if err != nil || r.Error == nil || strings.Contains(r.Error.Error(), secret) {
