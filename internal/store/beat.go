@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Pulse describes the processes that measure a running run. The stored run itself may be older: it changes only on
+// A Pulse describes the processes that measure a run. It may be newer than the stored run, which changes only on
 // updates.
 type Pulse struct {
 	Silent Silence

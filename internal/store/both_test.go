@@ -42,7 +42,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// The parts of a run hold only its own trials, in the order of Seq, whatever order they were saved in.
+// Parts yields only the trials of its run, in the order of Seq, even if they were saved in another order.
 func testParts(t *testing.T, url string) {
 	ctx := t.Context()
 	s := open(t, url)
@@ -149,7 +149,7 @@ func testParts(t *testing.T, url string) {
 	}
 }
 
-// Packed numbers are restored bit by bit.
+// Packed numbers are restored exactly.
 func TestPackedExactly(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	onGrid, odd := iotax.Histogram{Name: "b", Unit: "s"}, iotax.Histogram{}
@@ -286,13 +286,13 @@ func testShards(t *testing.T, url string) {
 		}
 	}
 	open(map[int]string{0: ""})
-	for _, runner := range []string{"71.1.boot@h", "72.1.boot@h"} { // started, and restarted
+	for _, runner := range []string{"71.1.boot@h", "72.1.boot@h"} { // the shard is started, and later restarted
 		if err := save(other, "r", 1, 2, by(runner)); err != nil {
 			t.Error(err)
 		}
 		open(map[int]string{0: "", 1: runner})
 	}
-	// A run with many shards is merged only occasionally, but the runner of each shard is always known.
+	// A run with many shards is not merged on every save, but readers always see the runner of each shard.
 	for i := range 2 * fewParts {
 		if err := save(s, "many", i, 2*fewParts, by(fmt.Sprint(i, ".1.boot@h"))); err != nil {
 			t.Error(err)
@@ -331,7 +331,7 @@ func testShards(t *testing.T, url string) {
 	}
 }
 
-// When several processes claim a run at once, each sees the changes of the claims before it.
+// When several processes claim a run at the same time, each sees the changes of earlier claims.
 func testClaim(t *testing.T, url string) {
 	ctx := t.Context()
 	s, other := open(t, url), open(t, url)

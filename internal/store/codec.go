@@ -45,7 +45,7 @@ func unpack(b []byte) ([]byte, error) {
 	return dec.DecodeAll(b, nil)
 }
 
-// packJSON packs series or intervals as exported JSON. It returns nil for an empty slice.
+// packJSON packs series or intervals, in the same JSON as in exports. It returns nil for an empty slice.
 func packJSON[T any](all []T) ([]byte, error) {
 	if len(all) == 0 {
 		return nil, nil

@@ -80,7 +80,7 @@ func TestDamagedValues(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			set("xyz") // valid in no column
+			set("xyz") // not valid in any column
 			named := 0
 			for _, err := range readEverything(t, s) {
 				if e := (*iotax.Error)(nil); errors.Is(err, ErrDamaged) && errors.As(err, &e) && strings.Contains(e.On, "run r") && e.Hint != "" && (c.table == "runs" || strings.Contains(e.On, "trial 1")) {
@@ -116,7 +116,7 @@ func TestDamagedValues(t *testing.T) {
 				}
 			}
 			set(was)
-			if c.table == "runs" || c.table == "trials" { // text, as first written
+			if c.table == "runs" || c.table == "trials" { // these columns contain text, not blobs
 				set(string(was))
 			}
 			for _, err := range readEverything(t, s) {

@@ -74,8 +74,8 @@ func TestKilledWriter(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// The first rounds kill the process while it creates the store, the later ones while it saves trials, however
-		// long it takes to get there.
+		// The first rounds kill the process while it creates the store. The later rounds kill it while it saves trials,
+		// even if it is slow to begin.
 		const making = 6
 		wait := time.Duration(round) * 4 * time.Millisecond
 		if round >= making {
@@ -111,7 +111,7 @@ func TestKilledWriter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The store may contain one more trial than was printed: saved just before the kill.
+		// The store may contain one more trial than the process printed: one that it saved just before it was killed.
 		if n := len(trials); n != last+1 && n != last+2 {
 			t.Errorf("%s: %d trials, the writer had been told of %d", id, n, last+1)
 		}
@@ -162,7 +162,7 @@ func TestKilledBesideWriter(t *testing.T) {
 			lines.Scan() // it has saved a trial
 			time.Sleep(rand.N(50 * time.Millisecond))
 			cmd.Process.Kill()
-			for lines.Scan() { // until the pipe is closed because the process has exited
+			for lines.Scan() { // until the process has exited, which closes the pipe
 			}
 		}()
 		for after := 0; after < 10; seq++ {
@@ -219,7 +219,7 @@ func TestTwoProcesses(t *testing.T) {
 			t.Fatal(lines.Text())
 		}
 		seen := 0
-		for _, err := range s.Each(ctx, "other", Full) { // the writer may add trials faster than this reads them
+		for _, err := range s.Each(ctx, "other", Full) { // the writer may add trials faster than this loop reads them
 			if err != nil {
 				t.Fatal(err)
 			}

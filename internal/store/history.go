@@ -13,7 +13,7 @@ import (
 	"iotax"
 )
 
-// A Query selects runs. The zero value selects all, newest first.
+// A Query selects runs. The zero value selects all runs, newest first.
 type Query struct {
 	// Text is split at spaces. Each word must occur, in any case, in the run's id, name, baseline or host, in the
 	// name, machine or place of a target, or in the name of a workload.
@@ -21,7 +21,7 @@ type Query struct {
 	Name   string       // of the run, exactly
 	Status iotax.Status // "" selects any status
 
-	Since, Before time.Time // of the run's start; zero means no bound
+	Since, Before time.Time // the run started at or after Since, and before Before; zero means no bound
 
 	Order   Order
 	Reverse bool
@@ -62,7 +62,7 @@ func (s *Summary) Took() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
-// searched returns the text that searches are matched against.
+// searched returns the text in which Query.Text is searched.
 func searched(r *iotax.Run) string {
 	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {
@@ -76,8 +76,8 @@ func searched(r *iotax.Run) string {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// where returns the SQL condition of q and its arguments. settled maps the runs whose status differs from the stored
-// status.
+// where returns the SQL condition of q and its arguments. settled contains the final status of runs, by id, if it
+// differs from the stored status.
 func (q *Query) where(settled map[string]iotax.Status) (string, []any) {
 	var conds []string
 	var args []any
@@ -163,7 +163,7 @@ func (s *Store) Find(ctx context.Context, q Query) (runs []Summary, total int, e
 	return runs, total, err
 }
 
-// settled returns the final status of runs that are stored as running but no longer run.
+// settled returns, by id, the final status of runs that are stored as running but no longer run.
 func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Status, error) {
 	if s.settle == nil {
 		return nil, nil
@@ -223,7 +223,7 @@ func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[
 func (s *Store) summaries(ctx context.Context, tx *sql.Tx, ids []string) ([]Summary, error) {
 	out := make([]Summary, 0, len(ids))
 	at := make(map[string]int, len(ids))
-	for len(ids) > 0 { // in batches, because the number of parameters is limited
+	for len(ids) > 0 { // in batches, because a statement has a limited number of parameters
 		part := ids[:min(500, len(ids))]
 		ids = ids[len(part):]
 		list, args := marks(part)
@@ -360,8 +360,8 @@ func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	return cells, err
 }
 
-// With returns up to limit runs that have a trial of cell c, newest first. A name other than "" selects runs with
-// that name.
+// With returns up to limit runs that have a trial of cell c, newest first. If name is not "", it returns only runs
+// with that name.
 func (s *Store) With(ctx context.Context, c Cell, name string, limit int) ([]iotax.Run, error) {
 	return s.list(ctx, "list runs of a cell", s.selectRuns()+` WHERE id IN (SELECT id FROM runs r WHERE ($3 = '' OR r.name = $3)
 		AND EXISTS (SELECT 1 FROM trials WHERE trials.workload = $1 AND trials.target = $2 AND trials.run = r.id)

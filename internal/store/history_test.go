@@ -20,8 +20,8 @@ func ids(runs []Summary) string {
 	return strings.Join(out, " ")
 }
 
-// A run whose runner was killed keeps the status running in its row. List, search, order and state all report its
-// settled status, and the row does not change.
+// If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting and
+// State use the status that the function of Settle sets.
 func TestSettle(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)
@@ -293,8 +293,8 @@ func testState(t *testing.T, url string) {
 	}
 }
 
-// In a shared store, every reader of a running run gets the time since the last beat of its processes, by the clock
-// of the server.
+// In a shared store, every reader of a running run gets the time since the last beat of each of its processes,
+// measured with the clock of the server.
 func testBeat(t *testing.T, url string) {
 	ctx := t.Context()
 	s := open(t, url)
@@ -361,7 +361,7 @@ func testBeat(t *testing.T, url string) {
 	if len(heard["one"]) != 2 || len(heard["two"]) != 1 || first < 0 || first > 30*time.Minute || second < time.Hour || second > 90*time.Minute {
 		t.Errorf("silent for %v", heard)
 	}
-	for _, read := range []func() error{ // all other ways to read a run
+	for _, read := range []func() error{ // the other methods that read a run
 		func() error { _, err := s.Get(ctx, "one"); return err },
 		func() error { _, err := s.State(ctx, "one"); return err },
 		func() error { _, _, err := s.Find(ctx, Query{}); return err },

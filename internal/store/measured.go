@@ -18,7 +18,7 @@ import (
 // binary format, because a report of 100,000 trials reads all of them.
 
 // packValues returns the metrics, [[name, unit, better], …], and their numbers, both as JSON. Most trials of a run
-// have the same metrics, so a reader decodes these only once. A number that is not finite is stored as null.
+// have the same metrics, so a reader decodes equal metrics only once. A number that is not finite is stored as null.
 func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 	of, ns := make([][3]string, len(values)), make([]iotax.Number, len(values))
 	for i, v := range values {
@@ -66,7 +66,7 @@ func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into [
 }
 
 // grid returns fio's histogram bins (plat_idx_to_val in stat.c). The first 128 are one nanosecond wide, and each
-// further power of two has 64. The value of a bin is its midpoint.
+// further power of two is divided into 64 bins. The value of a bin is its midpoint.
 var grid = sync.OnceValue(func() (g struct {
 	value  []float64 // in seconds, by bin number
 	number map[float64]uint64
@@ -151,8 +151,8 @@ func (r *reading) float() float64 {
 	return v
 }
 
-// length reads a number of items, each of which needs at least `least` bytes. The check protects memory from damaged
-// data.
+// length reads a number of items, each of which needs at least `least` bytes. It fails if the remaining bytes are
+// too few, so that damaged data cannot cause a huge allocation.
 func (r *reading) length(least int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)/least) {

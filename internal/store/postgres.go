@@ -34,8 +34,8 @@ var postgresAddress = regexp.MustCompile(`^\s*(?:(?:postgres|postgresql):|(?:app
 	`fallback_application_name|gss\w+|host|hostaddr|keepalives\w*|krbsrvname|load_balance_hosts|options|passfile|password|port|replication|require\w+|` +
 	`service|ssl\w+|target_session_attrs|tcp_user_timeout|user)\s*=)`)
 
-// IsPostgres reports whether an address names a PostgreSQL database rather than a file. A file whose name looks like
-// one can be written as ./user=x.
+// IsPostgres reports whether an address names a PostgreSQL database rather than a file. To name a file that looks
+// like an address, write its path: ./user=x.
 func IsPostgres(address string) bool { return postgresAddress.MatchString(address) }
 
 func newPostgres(url string) (*postgresDriver, error) {
@@ -231,7 +231,7 @@ func (d *postgresDriver) explain(op string, err error) error {
 	return out
 }
 
-// causeOf returns the innermost error. If several addresses failed, it uses the last one's.
+// causeOf returns the innermost error. If several addresses failed, it follows the error of the last one.
 func causeOf(err error) error {
 	for {
 		switch e := err.(type) {

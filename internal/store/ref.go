@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// back splits a reference such as "latest~2" into "latest" and 2. ok is false if it has no such suffix.
+// back splits a reference such as "latest~2" into "latest" and 2. ok is false if ref does not end in "~N".
 func back(ref string) (from string, n int, ok bool) {
 	from, steps, found := strings.Cut(ref, "~")
 	if !found || from == "" {
@@ -24,8 +24,8 @@ func back(ref string) (from string, n int, ok bool) {
 	return from, n, true
 }
 
-// earlier returns the id of the n-th run with trials before the newest run with that name, or "" if there is none.
-// The name "latest" matches every run.
+// earlier returns the id of the n-th newest run that has this name and trials, counted from 0, or "" if it does
+// not exist. The name "latest" matches every run.
 func earlier(ctx context.Context, tx *sql.Tx, name string, n int) (id string, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT id FROM runs WHERE (name = $1 OR $1 = 'latest') AND EXISTS (SELECT 1 FROM trials WHERE trials.run = runs.id)
 		ORDER BY started DESC, id DESC LIMIT 1 OFFSET $2`, name, n).Scan(&id)

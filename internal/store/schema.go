@@ -21,8 +21,8 @@ var migrations embed.FS
 // A migrant is a driver whose schema changes through migrations.
 type migrant interface {
 	driver
-	// schema returns the directory of the migrations, the name of this store in errors, and the placeholder for
-	// another store's address in hints.
+	// schema returns the directory of the migrations, goose's dialect, the name of this store for errors, and the
+	// placeholder for the address of another store in hints.
 	schema() (kind string, dialect goose.Dialect, on, another string)
 	// version returns the number of the last applied migration, or 0 if the database has no tables of iotax.
 	version(ctx context.Context, db *sql.DB) (int, error)

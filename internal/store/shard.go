@@ -17,9 +17,9 @@ type Part struct {
 }
 
 // SavePart saves the part of a run that one of several processes measures. It also updates the run itself to the
-// result of merge, which gets all parts in the order of Index. Not every call merges. The first process creates the
-// run. SavePart returns an error if another part has a different plan or number of shards, or if a single process
-// already measures the run.
+// result of merge, which gets all parts in the order of Index. If there are many parts, only some calls merge. The
+// first process creates the run. SavePart returns an error if another part has a different plan or number of
+// shards, or if a single process already measures the run.
 func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge func(parts []*iotax.Run) *iotax.Run) error {
 	if err := checkID(part.ID); err != nil {
 		return &iotax.Error{Op: "save run", On: part.ID, Err: err}
@@ -62,7 +62,8 @@ func (s *Store) SavePart(ctx context.Context, part *iotax.Run, p Part, merge fun
 		if err := tx.QueryRowContext(ctx, `SELECT count(*), sum(CASE WHEN ended THEN 1 ELSE 0 END) FROM shards WHERE run = $1`, part.ID).Scan(&joined, &over); err != nil {
 			return err
 		}
-		// Merging reads every part. With many parts it happens only occasionally, and after the last one has ended.
+		// Merging reads every part. With many parts, merge only after the last part has ended, and when the number of
+		// ended parts is a power of two.
 		if joined > fewParts && !(ended && (over == p.Count || over&(over-1) == 0)) {
 			return nil
 		}

@@ -109,8 +109,8 @@ func (d *sqliteDriver) notADatabase() error {
 	return &iotax.Error{Op: "open store", On: d.path, Err: errors.New("the file is not a database"), Hint: "name another file: --store PATH"}
 }
 
-// alone uses its own lock file: goose has no lock for SQLite, and two processes may create a store at the same time.
-// A lock on the database file could collide with SQLite's own locks.
+// alone uses a separate lock file: goose has no lock for SQLite, and two processes may create a store at the same
+// time. A lock on the database file could collide with SQLite's own locks.
 func (d *sqliteDriver) alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error {
 	lock := flock.New(d.path+".lock", flock.SetPermissions(0o600))
 	wait, cancel := context.WithTimeout(ctx, patience)

@@ -1,8 +1,8 @@
 // Package store saves runs and their trials. It saves each trial as soon as it ends, together with the raw output of
 // its tool, in a transaction of its own. A finished trial is therefore never lost.
 //
-// A store is a SQLite file or a PostgreSQL database. The type driver contains what differs between the two: opening,
-// migrations, and the meaning of error codes. The SQL in this file works with both.
+// A store is a SQLite file or a PostgreSQL database. The two differ in how they are opened and migrated, and in their
+// error codes. The type driver hides these differences. The SQL in this file works with both.
 package store
 
 import (
@@ -39,8 +39,8 @@ type Store struct {
 	drv driver
 	on  string // name of the store in errors and String
 
-	// SQLite allows one writer at a time, and other processes must poll. Writers within this process wait for this
-	// lock instead. With PostgreSQL they do too: a process measures one thing at a time.
+	// SQLite allows one writer at a time, and other processes must poll. Writers within this process wait for this lock
+	// instead. With PostgreSQL they wait too, which costs nothing: a process measures one trial at a time.
 	writing sync.Mutex
 
 	settle func(*iotax.Run, Pulse) // see Settle; may be nil
@@ -48,7 +48,8 @@ type Store struct {
 
 // A driver is a kind of database. Its methods may be called from several goroutines.
 type driver interface {
-	// open connects to the database and updates the schema. It returns an error if the schema is newer than its own.
+	// open connects to the database and updates the schema. It returns an error if a newer version of iotax made the
+	// schema.
 	open(ctx context.Context) (*sql.DB, error)
 	// explain turns an error of the database into one that the user can act on.
 	explain(op string, err error) error
@@ -67,7 +68,7 @@ type driver interface {
 	runner(column string) string
 }
 
-// runnerKey is the key in Environment of the process that measures a run.
+// runnerKey is the key in Run.Environment under which a run records the process that measures it.
 const runnerKey = "runner"
 
 // Open opens the store at url and creates it if it does not exist. url is a path, sqlite://PATH,
@@ -100,9 +101,9 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	return s, nil
 }
 
-// Settle registers f, which is called for every run read with the status running. A killed runner cannot save its
-// final status, so f sets it and adds a finding. The stored run does not change. Settle must be called before the
-// store is read.
+// Settle registers f, which is called for every run read with the status running. A process that is killed cannot
+// save the final status of its run, so f sets that status and adds a finding. The stored run does not change. Settle
+// must be called before the store is read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
 // Default returns the path of the user's default store: iotax/iotax.db in the state directory of the XDG Base
@@ -183,7 +184,7 @@ func (s *Store) read(ctx context.Context, op string, fn func(ctx context.Context
 func (s *Store) transact(ctx context.Context, op string, o *sql.TxOptions, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, o)
 	for p := newPauses(); err != nil && again(err) && p.wait(ctx); {
-		tx, err = s.db.BeginTx(ctx, o) // nothing has been done yet, so retrying is safe
+		tx, err = s.db.BeginTx(ctx, o) // no statement has run yet, so retrying is safe
 	}
 	if err != nil {
 		return s.explain(ctx, op, err)
@@ -429,9 +430,9 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 }
 
 // Get returns the run that ref names: an id, a unique prefix of an id, "latest" (the newest run with trials, or the
-// newest run if no run has trials), "newest" (with or without trials), a name (the newest run with that name), or
-// "latest~N" or "NAME~N" (N runs with trials earlier). If the error wraps ErrDamaged, Get also returns the readable
-// fields.
+// newest run if no run has trials), "newest" (with or without trials), a name (the newest run with that name that has
+// trials), or "latest~N" or "NAME~N" (N runs with trials earlier). If the error wraps ErrDamaged, Get also returns
+// the readable fields.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {

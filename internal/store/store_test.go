@@ -48,8 +48,7 @@ func exampleRun(id string) *iotax.Run {
 	}
 }
 
-// exampleTrial returns a trial as large as one of fio that takes ten seconds: 16 values, 6 series, 2 histograms, raw
-// output.
+// exampleTrial returns a trial as large as a ten-second trial of fio: 16 values, 6 series, 2 histograms, raw output.
 func exampleTrial(run string, seq int) *iotax.Trial {
 	r := rand.New(rand.NewPCG(uint64(seq), 1))
 	t := &iotax.Trial{
@@ -241,7 +240,7 @@ func testEachPages(t *testing.T, url string) {
 			t.Fatal(err)
 		}
 	}
-	const n = 600 // more than one page when brief, and many when full
+	const n = 600 // more than one page with Brief, and many pages with Full
 	for i := range n {
 		// Out of order, with gaps, and mixed with another run.
 		seq := (i*7)%n*2 - 100
@@ -455,7 +454,7 @@ func TestSQLPrompt(t *testing.T) {
 	}
 }
 
-// Several goroutines append, while others read and a second Store writes, as a second process would.
+// Several goroutines append and read at the same time, through several Stores, as in several processes.
 func testConcurrent(t *testing.T, url string) {
 	ctx := context.Background()
 	var stores [4]*Store
