@@ -12,15 +12,15 @@ import (
 	"iotax/stat"
 )
 
-// An Expectation is an expectation of one workload. It adds the base unit of the metric.
+// An Expectation is an expect.Expectation about one workload, with the base unit of its metric.
 type Expectation struct {
 	expect.Expectation
 	MetricUnit string
 	Pos        Pos // zero for the command line
 }
 
-// Alpha returns the level of each confidence interval of a run. It is lower if the run checks intervals
-// several times.
+// Alpha returns α, the significance level of each interval of a run (1 − confidence). It is lower if
+// the run checks its intervals several times.
 func (p *Plan) Alpha() float64 {
 	switch r := p.Measure.Rounds; {
 	case p.Measure.Fixed():

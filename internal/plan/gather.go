@@ -8,7 +8,8 @@ import (
 )
 
 // gather resolves the targets that are made of other targets, and the workload that runs as noise. A target
-// that is part of another one, and a noise workload, are measured alone only if `at:` names them.
+// that is part of another one is measured alone only by a workload whose `at:` names it. A noise workload
+// is measured only if it has an `at:`.
 func (b *builder) gather() {
 	part, aside := map[string]bool{}, map[string]bool{}
 	for _, e := range b.targets {

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan/schema"
 )
 
-// A part of the JSON Schema of plans. It keeps the order of keys.
+// A part is an object in the JSON Schema of plans, with its keys in their order.
 type part yaml.MapSlice
 
 func (s part) get(key string) any {
@@ -158,7 +158,7 @@ func keysPage(t *testing.T) string {
 	return b.String()
 }
 
-// The page of keys matches the kinds.
+// docs/reference/plan-keys.md matches the kinds.
 func TestKeysPage(t *testing.T) {
 	const file = "../../docs/reference/plan-keys.md"
 	text := keysPage(t)

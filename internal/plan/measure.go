@@ -57,7 +57,7 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 }
 
 // Check copies the values of a fixed protocol to Rounds and Trial, and sets Rounds for Restarts. It returns
-// contradictions as joined *FieldError values. Call it after changing fields.
+// invalid and contradictory values as joined *FieldError values. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {
@@ -128,7 +128,7 @@ func (m *Measure) Check() error {
 		if m.Rounds.Max < m.Restarts {
 			fail("restarts", "use more rounds, or fewer restarts", "%d starts are more than the %d rounds that are divided between them", m.Restarts, m.Rounds.Max)
 		}
-		m.Rounds.Min = m.Rounds.Max // the starts are decided before the noise is known
+		m.Rounds.Min = m.Rounds.Max // the rounds are divided between the starts before the noise is known
 	}
 	return errors.Join(bad...)
 }
@@ -152,7 +152,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	asked := *m
 	v := &bind.Variant{}
 	if n != nil && m.Fixed() && v.At(n, "budget") == nil {
-		m.Budget = 0 // a fixed protocol has no budget unless one is written
+		m.Budget = 0 // a fixed protocol has no budget unless the plan sets one
 	}
 	err := m.Check()
 	if err != nil {
@@ -176,7 +176,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 	if !m.Fixed() {
 		return
 	}
-	// Fields next to a fixed protocol may repeat it, but not contradict it.
+	// Other fields may repeat the values of a fixed protocol, but not contradict them.
 	if at := v.At(n, "trial"); at != nil && asked.Trial != m.Trial {
 		b.Fail(at, "remove one", "the trial of %s contradicts the protocol %s", asked.Trial, m.Protocol)
 	}

@@ -83,8 +83,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// An expectation from the plan has a place, even if it expands to several. An expectation from the command
-// line has none.
+// An expectation from the plan has a position, even if it expands to several expectations. An expectation
+// from the command line has no position.
 func TestExpectationsHavePlaces(t *testing.T) {
 	p, err := plan.Parse("bench/p.yaml", []byte(withMetrics("expect:\n    - read.iops > 5k\n    - write.iops > 5k")+"expect: cpu.per-io < 1ms\n"), realKinds())
 	if err == nil {

@@ -76,7 +76,7 @@ type entry struct {
 	labels  []bind.Label // axis values; those of the machine come first
 }
 
-// place returns the place of a key of the spec, or else of the kind.
+// place returns the node for errors about a key of the spec: its value, or else the kind of the entry.
 func (e *entry) place(key string) *syntax.Node {
 	if at := e.At(e.val, key); at != nil {
 		return at
@@ -187,7 +187,7 @@ func (b *builder) plan(root *syntax.Node, m Measure) *Plan {
 	return p
 }
 
-// top returns the place to report a missing section at.
+// top returns the node at which a missing section is reported.
 func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	if e, ok := root.Get(key); ok {
 		return e.Key
@@ -292,7 +292,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 	return out, ok && out.kindKey != nil
 }
 
-// extra reads a key of an entry that is not its kind.
+// extra reads a key of an entry other than its kind.
 func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	switch e.Key.Text {
 	case "on":
@@ -338,7 +338,7 @@ func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	return len(b.Errs) == before
 }
 
-// variants expands a written entry.
+// variants expands a written entry into at most room entries.
 func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	var out []*entry
 	vars := b.Bind(p.kind, p.kindKey, p.val, room)
@@ -408,7 +408,7 @@ func (b *builder) addMachines(section *syntax.Node) {
 			}
 			p, ok := b.split("machine", b.kinds.Machines, name)
 			if !ok {
-				b.byMachine[name.Key.Text] = nil // the name is known
+				b.byMachine[name.Key.Text] = nil // the name is declared, so references to it are not reported
 				continue
 			}
 			if name.Key.Text == Host && p.kind.Name != Host {
@@ -479,7 +479,7 @@ func (e *entry) outwards() (path []*entry) {
 // A place is a machine that a target is on, as named in the plan.
 type place struct {
 	*entry
-	asked  *syntax.Node // nil if not written
+	asked  *syntax.Node // the name as written; nil if the plan names no machine
 	labels []bind.Label // axes of the machine, unless one variant was named
 }
 
@@ -490,8 +490,8 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// on resolves the machines of a target. ok is false if a name is unknown or not allowed. on reports that
-// error.
+// on resolves the machines of a target. listed is true if the plan gives a list. ok is false after an error,
+// which on reports.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:
@@ -584,7 +584,7 @@ func (b *builder) addTargets(section *syntax.Node) {
 					e.labels = append(e.labels, bind.Label{Key: "on", Value: m.text()})
 				}
 				for _, l := range m.labels {
-					// If both sides have the same key, add the machine's name.
+					// If the target has the same label as its machine, prefix the machine's label with the machine's name.
 					if slices.ContainsFunc(v.labels, func(x bind.Label) bool { return x.Key == l.Key }) {
 						l.Key = m.text() + "." + l.Key
 					}
@@ -647,8 +647,8 @@ func (b *builder) target(n *syntax.Node, what string) (*entry, bool) {
 	return nil, false
 }
 
-// baseline returns the name of the baseline, by default the target that first returns. It moves the baseline
-// to the front.
+// baseline returns the name of the baseline, by default the target that b.first returns. It moves the
+// baseline to the front.
 func (b *builder) baseline(n *syntax.Node) string {
 	if n == nil {
 		if len(b.targets) == 0 {

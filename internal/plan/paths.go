@@ -34,8 +34,8 @@ func (p *Plan) Absolute() error {
 	return nil
 }
 
-// Folder returns the absolute path of the directory that relative paths in p start from. The whole plan has
-// the same one.
+// Folder returns the absolute path of the directory that relative paths in p start from. It is the same for
+// all entries of a plan.
 func (p *Plan) Folder() (string, error) { return filepath.Abs(folder(p.Targets[0].Pos.File)) }
 
 // folder returns the directory that relative paths in a plan file start from. "" is the working directory.
@@ -48,7 +48,7 @@ func folder(file string) string {
 
 func inFull(paths []*string, dir string) error {
 	for _, p := range paths {
-		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // on Windows, too, this is absolute
+		if *p == "" || filepath.IsAbs(*p) || strings.HasPrefix(*p, "/") { // iotax treats a path that begins with / as absolute on Windows too
 			continue
 		}
 		from, rest := dir, *p

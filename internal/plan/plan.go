@@ -1,10 +1,10 @@
 // Package plan builds a Plan from a plan file or from command-line words. A Plan lists the targets and
-// workloads to compare and how to measure them. The package contains the grammar. The kinds of machines,
-// volumes and workloads come from the packages that list them (see Kinds).
+// workloads to compare, and contains the settings of the measurement. The package contains the grammar. The
+// kinds of machines, volumes and workloads come from the packages that list them (see Kinds).
 //
-// Each subpackage imports only the ones before it: plan/syntax has text, positions, carets and units.
-// plan/bind fills the specs of kinds. plan combines them. plan/schedule and plan/schema derive from a plan
-// and the kinds.
+// Each of these packages imports only the ones before it. plan/syntax parses text and units and formats
+// errors. plan/bind fills the specs of kinds. plan builds the Plan. plan/schedule computes the order and
+// duration of its trials, and plan/schema the JSON Schema of plan files.
 package plan
 
 import (
@@ -45,15 +45,15 @@ type Machine struct {
 	Labels map[string]string
 	Pos    Pos
 
-	fresh  Spec // spec with defaults only: YAML omits a field that is empty in both
+	fresh  Spec // spec with defaults only: YAML omits a field that is empty in both specs
 	origin origin
 }
 
 // A Target is an entry of `targets:`: a volume on a machine.
 type Target struct {
 	Name   string
-	On     string   // name of the Machine that has the volume
-	In     []string // names of the containers on it that run the workload, outermost first
+	On     string   // name of the Machine that the volume is on
+	In     []string // names of the nested containers on that machine, outermost first; the last one runs the workload
 	Kind   string   // key of the volume's kind: "dir"
 	Spec   Spec
 	Labels map[string]string // axis values of this target
@@ -144,7 +144,7 @@ type Kinds struct {
 	Layouts, Published []string
 }
 
-// CheckTimes checks a value for Traits.Lasts. Its error is a *FieldError.
+// CheckTimes returns a *FieldError if x is not a valid Traits.Lasts: a factor from 0 to 100.
 func CheckTimes(x float64) error {
 	if x < 0 || x > 100 || math.IsNaN(x) {
 		return &FieldError{Field: "times", Msg: fmt.Sprintf("%g is out of range", x), Hint: "write a factor up to 100, as in 2"}
@@ -178,14 +178,14 @@ func (p *Plan) Target(name string) (t Target, ok bool) {
 	return p.Targets[i], true
 }
 
-// EachTrial reports whether the plan restarts the machine with this name for each trial.
+// EachTrial reports whether the machine with this name is restarted for each trial.
 func (p *Plan) EachTrial(machine string) bool {
 	m, _ := p.Machine(machine)
 	return m.Traits().EachTrial
 }
 
-// Directories returns the Traits.Directories of all targets and workloads, by machine name. It lists those of
-// workloads for every machine.
+// Directories returns the Traits.Directories of all targets and workloads, by machine name. The directories
+// of workloads are listed for every machine.
 func (p *Plan) Directories() map[string][]*string {
 	all := map[string][]*string{}
 	add := func(machine string, t Traits) {

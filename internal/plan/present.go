@@ -9,8 +9,9 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// A Reference selects published figures to show with a run. The maps translate names in the plan to names in
-// the publication. Values contains single figures, with keys of the form "TARGET / WORKLOAD / METRIC".
+// A Reference selects published figures to show with a run. Targets, Workloads and Metrics translate names
+// in the plan to names in the publication. Values contains single figures, with keys of the form "TARGET /
+// WORKLOAD / METRIC".
 type Reference struct {
 	Published string            `yaml:"published"`
 	Targets   map[string]string `yaml:"targets"`

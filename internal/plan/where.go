@@ -61,7 +61,7 @@ func (b *builder) at() {
 		}
 		for _, n := range items {
 			group := b.byTarget[n.Text]
-			if len(group) < 2 { // otherwise all variants of the name
+			if len(group) < 2 { // a name with several variants means all of them
 				e, ok := b.target(n, "at")
 				if !ok {
 					continue

@@ -86,7 +86,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 		b.references(p.Baseline)
 	}
 	b.fill(p)
-	// The labels are the keys of the word, because these are the differences.
+	// Use the keys in each word as labels, because the targets differ in them.
 	for i, e := range b.targets {
 		if e.val != nil {
 			p.Targets[i].Labels = wordLabels(e, p.Targets[i].Labels)
@@ -111,7 +111,7 @@ func wordLabels(e *entry, spread map[string]string) map[string]string {
 	out := map[string]string{}
 	add := func(n *syntax.Node) {
 		for _, p := range n.Entries {
-			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written by the user, not added by Spread
+			if p.Key.Col != p.Val.Col && p.Val.Kind != syntax.ListNode { // written by the user: a generated key has the same place as its value
 				out[p.Key.Text] = p.Val.Text
 			}
 		}
@@ -136,7 +136,8 @@ type words struct {
 
 const maxWord = 4096 // bytes; PATH_MAX of Linux
 
-// begin creates the node of a word.
+// begin creates the node of a word. If the word is empty, too long, or contains a password or a control
+// character, begin reports an error and returns false.
 func (w *words) begin(what string, i int, text string, of int) (*syntax.Node, bool) {
 	w.begun++
 	src := &syntax.Source{Word: what, Index: w.begun, Lines: []string{syntax.Masked(text)}}

@@ -89,7 +89,7 @@ func (w *words) guest(n *syntax.Node, kind string, rest *syntax.Node) {
 // pairs assigns the key=value words to the volume, or to the machine if the volume does not have the key.
 func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []syntax.Pair) {
 	volKeys, machineKeys := bind.KeysOf(vol.New()), bind.KeysOf(m.New())
-	seen := map[string]bool{"path": vol.Name == "dir"} // the word itself contains it
+	seen := map[string]bool{"path": vol.Name == "dir"} // the word itself contains the path
 	for _, part := range parts {
 		if part.Text == "" {
 			w.Fail(part, "write key=value", "an empty word after a separator")

@@ -97,18 +97,18 @@ func (Plain) Traits() Traits { return Traits{} }
 type Traits struct {
 	// For any spec:
 
-	// Tools lists programs that it runs and that may not be installed. The programs of a machine run on this
-	// host. Those of a volume run on the machine that serves it (Served), or else on this host. Those of a
+	// Tools lists programs that the spec needs and that may not be installed. The programs of a machine run on
+	// this host. Those of a volume run on the machine that serves it (Served), or else on this host. Those of a
 	// workload run on the machine of the target.
 	Tools []string
-	// HostFiles points to the fields that contain paths of files on this host. It omits fields with another
-	// word (the name of a program, "none").
+	// HostFiles points to the fields that contain paths of files on this host. It omits fields whose value is not
+	// a path (the name of a program, "none").
 	HostFiles []*string
-	// Directories points to the fields of a volume or workload that name the directory in which runs create
-	// their own directories. A field is "" if the plan names none. They are on the machine that serves the
+	// Directories points to the fields of a volume or workload that name the directory in which runs create their
+	// own directories. A field is "" if the plan names none. The directories are on the machine that serves the
 	// volume, or else on the target's machine. iotax searches them for leftovers of crashed runs.
 	Directories []*string
-	// Options describes the keys that it accepts in addition to its fields.
+	// Options describes the keys that the spec accepts in addition to its fields.
 	Options *Options
 
 	// For a machine:
@@ -133,7 +133,7 @@ type Traits struct {
 
 	// For a workload:
 
-	Metrics func() []metric.Metric           // lists the metrics that a trial can measure
+	Metrics func() []metric.Metric           // returns the metrics that a trial can measure
 	Scale   func(by float64)                 // multiplies the amount of work
 	Lasts   float64                          // its window in multiples of the plan's trial length; 0 means 1
 	Split   func(dir string) ([]Part, error) // splits it into several workloads, such as the sections of a job file; see Part

@@ -54,7 +54,7 @@ func Trials(p *plan.Plan) int {
 	return n
 }
 
-const maxTrials = 1_000_000 // limit for the minimum number of rounds
+const maxTrials = 1_000_000 // limit for the number of trials in the minimum number of rounds
 
 // CheckTrials rejects a plan with too many trials, or with too few rounds for its expectations. Call it after
 // changing Measure.
@@ -101,7 +101,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 			comparing = add(comparing, each[i])
 		}
 	}
-	opening := func(n int) time.Duration { // a start begins with its first round
+	opening := func(n int) time.Duration { // time to open and close everything for n rounds; each start opens everything before its first round
 		return mul(c.Open, stat.StartOf(max(0, n-1), m.Rounds.Max, m.Starts()))
 	}
 	after := func(n int) time.Duration {
@@ -114,7 +114,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	}
 	most = after(rounds)
 	if rounds < m.Rounds.Max {
-		for i, d := range each { // one more round of some workloads fits
+		for i, d := range each { // one more round of some workloads may fit
 			if next := add(most, add(d, opening(rounds+1)-opening(rounds))); next <= budget && !(lone[i] && rounds >= m.Rounds.Min) {
 				most = next
 			}

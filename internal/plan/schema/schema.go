@@ -50,7 +50,7 @@ func object(doc string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", Description: doc, Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 }
 
-// types sets several types. The library's field holds only one.
+// types sets several types of s. The library's field can store only one.
 func types(s *jsonschema.Schema, t ...string) *jsonschema.Schema {
 	s.Type = ""
 	if s.Extras == nil {

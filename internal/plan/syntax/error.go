@@ -12,7 +12,7 @@ import (
 
 // An Error is an error in a plan, with its place in the user's text.
 type Error struct {
-	Pos    Pos    // zero if it was a word of the command line
+	Pos    Pos    // zero if the text is a word of the command line
 	Word   string // "target 2", "workload 1": names the word if Pos is zero
 	Source string // the line of the file, or the word
 	Column int    // first character of the bad token in Source, from 1; 0 if unknown
@@ -127,7 +127,7 @@ const excerptWidth = 110
 // columns.
 func Excerpt(line string, column, width, most int) (text, carets string) {
 	most = max(20, most)
-	// The line may be a megabyte long.
+	// Decode only the part that is shown: the line may be a megabyte long.
 	var runes []string
 	i, first, n := 0, 0, 0
 	if len(line) > most && utf8.RuneCountInString(line) > most {
@@ -189,8 +189,8 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance returns the number of wrong, missing and extra letters. It counts one swap of two letters as one
-// error.
+// distance returns the number of wrong, missing and extra letters. It counts one swap of two adjacent letters
+// as one error.
 func distance(word, meant string) int {
 	d := levenshtein.Distance(word, meant, nil)
 	if d < 2 {

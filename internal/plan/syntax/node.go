@@ -122,8 +122,8 @@ func (n *Node) What() string {
 	return "nothing"
 }
 
-// Collector collects errors. It keeps only one of equal errors at the same place. Axis values cause such
-// duplicates.
+// Collector collects errors. It keeps only one of several equal errors at the same place, because each axis
+// value may cause one.
 type Collector struct {
 	Errs Errors
 	seen map[string]bool

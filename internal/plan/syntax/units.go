@@ -49,7 +49,7 @@ var sizeUnits = []struct {
 
 var durationUnits = []string{"ns", "us", "ms", "s", "m", "h", "µs", "μs"}
 
-// Common spellings of time units. Edit distance alone would turn "sec" into "us".
+// durationWords maps common spellings to time units. Edit distance alone would turn "sec" into "us".
 var durationWords = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s",
 	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m",
@@ -57,7 +57,7 @@ var durationWords = map[string]string{
 	"msec": "ms", "msecs": "ms", "millis": "ms", "usec": "us", "usecs": "us", "nsec": "ns", "nsecs": "ns",
 }
 
-// The number of digits is limited, so that parsing never creates a huge rational number.
+// numberUnit limits the number of digits, so that parsing never creates a huge rational number.
 var numberUnit = regexp.MustCompile(`^([0-9]{1,30}(?:\.[0-9]{1,60})?) ?([^0-9.\s]\S*)?$`)
 
 // split splits s into a number and its unit.
@@ -164,7 +164,7 @@ func ParsePercent(s string) (Percent, error) {
 	case "%":
 	case "":
 		hint := "write " + number + "%"
-		if f, err := strconv.ParseFloat(number, 64); err == nil && f > 0 && f < 1 { // a ratio or a percentage
+		if f, err := strconv.ParseFloat(number, 64); err == nil && f > 0 && f < 1 { // the user may have meant either a ratio or a percentage
 			hint = fmt.Sprintf("write %s for a ratio of %s, or %s%%", Percent(f), number, number)
 		}
 		return 0, &ValueError{Msg: fmt.Sprintf("%s has no %% sign", Quote(s)), Hint: hint}
@@ -285,7 +285,7 @@ func (p *Percent) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// keep returns old if parse rejects the text.
+// keep returns the result of parse, or old and the error if parse rejects the text.
 func keep[T any](old T, b []byte, parse func(string) (T, error)) (T, error) {
 	v, err := parse(string(b))
 	if err != nil {
