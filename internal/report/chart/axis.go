@@ -51,7 +51,7 @@ func Log(label string, lo, hi float64, unit string) Axis {
 
 // ticks returns round numbers between lo and hi, in equal steps if the range is small.
 func ticks(lo, hi float64) (out []float64) {
-	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // a smaller range would make k*step constant: an endless loop
+	if out = format.Ticks(lo, hi); len(out) > 2 || !(hi > lo*(1+1e-9)) || math.IsInf(hi, 0) { // in a smaller range, k*step would not grow, and the loop below would not end
 		return out
 	}
 	out = nil
@@ -76,8 +76,8 @@ func Ratios(lo, hi float64) Axis {
 	return a
 }
 
-// Multiples returns a logarithmic axis of ratios, labelled as multiples in both directions from 1. percent has the
-// labels of the second view, as percentages.
+// Multiples returns a logarithmic axis of ratios, labelled as multiples in both directions from 1. percent contains the
+// ticks of the second view, labelled as percentages.
 func Multiples(lo, hi float64) (a Axis, percent []Tick) {
 	a, one := Ratios(lo, hi), Tick{1, "1×"}
 	for _, t := range a.Ticks {
@@ -108,8 +108,8 @@ func (a Axis) at(v, from, to float64) float64 {
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
 
-// horizontal draws the grid lines of the axis in each band, a pair of top and bottom, and the labels below bottom. It
-// omits labels that would touch an earlier one.
+// horizontal draws the grid lines of a horizontal axis, and their labels below bottom. It draws the lines only inside
+// the bands, each of which is a top and a bottom. It omits labels that would touch an earlier one.
 func (a Axis) horizontal(c *canvas, left, right, bottom float64, bands ...[2]float64) {
 	type span struct{ from, to float64 }
 	var taken []span

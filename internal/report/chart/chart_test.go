@@ -198,7 +198,7 @@ func TestTicksOfExtremes(t *testing.T) {
 	}
 }
 
-// No class has the name of a tone, because it would get the tone's colour.
+// No class has the name of a tone. Otherwise, the shapes of that class would get the tone's colour.
 func TestClassesAreNoTones(t *testing.T) {
 	for class, s := range styles {
 		if light[class] != "" && (s.fill == "own" || s.stroke == "own") {

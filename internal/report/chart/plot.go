@@ -12,13 +12,13 @@ type Point struct {
 	Out          bool // excluded; drawn hollow
 }
 
-// A Line joins points in the given order. A NaN point splits it.
+// A Line joins points in the given order. A NaN point splits the line.
 type Line struct {
 	Name   string // in the legend; "" means not listed
-	Hue    int    // the number of its target
-	Level  bool   // a horizontal level across the other lines
+	Hue    int    // number of the target, which selects the colour and the dash
+	Level  bool   // marks a level of the values, for example a mean
 	Faint  bool   // one of many lines
-	Odd    bool   // differs from the other lines
+	Odd    bool   // marks the line as an exception among the other lines
 	Solid  bool   // without the dash of its hue
 	Second bool   // a second line for the same target: thin and dashed
 	Marks  bool   // draw a mark at each point
@@ -46,10 +46,10 @@ const Levels = 5
 
 // A Plot draws lines on two axes.
 type Plot struct {
-	Title         string // the accessible name of the drawing
-	Desc          string // a description for readers who cannot see the drawing
-	Width, Height float64
-	X, Y          Axis // Plot.Height is the height of the frame; a Width of 0 means the constant Width
+	Title         string  // the accessible name of the drawing
+	Desc          string  // a description for readers who cannot see the drawing
+	Width, Height float64 // Height is that of the frame; a Width of 0 means the constant Width
+	X, Y          Axis
 	Bands         []Band
 	Patches       []Patch // drawn in the hue of the first line
 	Lines         []Line

@@ -47,7 +47,7 @@ type Rows struct {
 	Title, Desc string
 	Width       float64 // 0 means the constant Width
 	Axis        Axis
-	Zero        float64   // draws a line here if it is within the axis
+	Zero        float64   // position of a reference line, which is drawn only if it is within the axis
 	Band        Band      // shaded area
 	Ends        [2]string // labels of the two sides of Zero
 	Heads       [3]string // headers of the columns Figure, Bounds and Word
@@ -86,7 +86,7 @@ func (r Rows) draw() *canvas {
 	}
 	ys, bottom := r.places(c.width, top)
 	bands := [][2]float64{{top, bottom}}
-	if columns[0] == 0 { // keep lines from crossing the text above the marks
+	if columns[0] == 0 { // without columns, grid lines would cross the text above the marks
 		bands = nil
 		for _, p := range ys {
 			if p.height > 0 {
@@ -172,7 +172,8 @@ func (r Rows) draw() *canvas {
 	return c
 }
 
-// columns reserves room next to the plot for the widest numbers.
+// columns returns the left and right ends of the plot, and the positions of the columns next to it. The columns are wide
+// enough for their widest texts.
 func (r Rows) columns(width float64) (left, right float64, at [3]float64) {
 	ws := [3]float64{52, 108, 104} // default widths, so that most plots have the same layout
 	for _, row := range r.Rows {

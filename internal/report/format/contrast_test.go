@@ -97,7 +97,7 @@ func near(s string, x float64) bool {
 }
 
 // For any interval, each printed number is its estimate or one of its bounds, apart from rounding. No percentage is
-// above 100. Exactly the intervals that decide nothing are called too noisy. No number has more than three
+// above 100. An interval is called too noisy exactly if it is wide and contains 1. No number has more than three
 // significant digits.
 func TestNoNumberMisstatesTheData(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -87,7 +87,7 @@ func TestAround(t *testing.T) {
 	}{
 		{stat.Interval{Estimate: 260e-6, Lo: 235e-6, Hi: 290e-6, N: 6}, "260 ± 30 µs"},
 		{stat.Interval{Estimate: -5e-7, Lo: -2.3e-6, Hi: 1.2e-6, N: 6}, "-0.5 ± 1.8 µs"},
-		{stat.Interval{Estimate: 1e-3, Lo: .2e-3, Hi: 2.3e-3, N: 6}, "1.0 [0.2, 2.3] ms"}, // not 1.0 ± 1.3, which has 0 in it
+		{stat.Interval{Estimate: 1e-3, Lo: .2e-3, Hi: 2.3e-3, N: 6}, "1.0 [0.2, 2.3] ms"}, // not 1.0 ± 1.3, which would include 0
 		{stat.Interval{Estimate: 1e-3, Lo: math.NaN(), Hi: math.NaN(), N: 2}, "1.0 ms"},
 	} {
 		if got := Around(c.i, iotax.Seconds); got != c.want {

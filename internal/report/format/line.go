@@ -17,7 +17,8 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Enumerate joins words: "a, b and c". Words beyond limit are only counted.
+// Enumerate joins words: "a, b and c". It only counts the words beyond limit, with the noun `of` if it is not "": "a, b
+// and 2 more cells".
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
 		if of == "" {
@@ -25,7 +26,7 @@ func Enumerate(words []string, limit int, of string) string {
 			return strings.Join(words[:limit], ", ") + " and " + words[limit]
 		}
 		if n > 1 {
-			of = strings.TrimSuffix(of, "s") // `of` is already a plural: "1 more of its workloads"
+			of = strings.TrimSuffix(of, "s") // `of` may already be a plural, and Plural adds an "s"
 		}
 		words = append(words[:limit:limit], Plural(n, "more "+of))
 	}

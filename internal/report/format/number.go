@@ -54,9 +54,9 @@ func ScaleOf(unit string, v float64) Scale {
 	return sc
 }
 
-// Places returns the decimal place for rounding x, whose uncertainty is half: that of the first digit of half, or one
-// place further if this digit is 1. Without an uncertainty (NaN), it keeps two digits of x. It never keeps more than
-// four digits.
+// Places returns the decimal place for rounding x, as a power of ten. half is the uncertainty of x. The place is that of
+// half's first digit, or one place further if this digit is 1. If half is NaN, it is the place of the second digit of x.
+// If half is 0, it is that of the fourth digit. Rounding keeps at most four digits of x.
 func Places(x, half float64) int {
 	first := func(v float64) int {
 		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -77,7 +77,7 @@ func Places(x, half float64) int {
 	return min(max(p, top-3), top)
 }
 
-// Fixed formats x rounded at decimal place p.
+// Fixed formats x rounded at decimal place p, a power of ten.
 func Fixed(x float64, p int) string {
 	if p > 0 {
 		x = math.Round(x/math.Pow10(p)) * math.Pow10(p)
@@ -193,7 +193,7 @@ func Step(x float64, unit string) float64 {
 	return 10 * p * base
 }
 
-// Tick formats v, a multiple of step, for an axis. All ticks have the unit that suits step.
+// Tick formats v, a multiple of step, for an axis. The unit depends only on step, so that all ticks have the same unit.
 func Tick(v, step float64, unit string) string {
 	if v == 0 {
 		return "0"
@@ -232,8 +232,8 @@ func Ticks(lo, hi float64) []float64 {
 	return at([]float64{1, 1.05, 1.1, 1.2, 1.3, 1.4, 1.5, 2, 5, 8, 8.5, 9, 9.5})
 }
 
-// Around formats the estimate with its larger half-width: "260 ± 30 µs". If that would include 0 and the interval does not, it
-// formats the bounds, as Value does.
+// Around formats the estimate with its larger half-width: "260 ± 30 µs". If that range would include 0 although the
+// interval does not, Around formats the bounds, as Value does.
 func Around(i stat.Interval, unit string) string {
 	if !Finite(i) || i.Estimate == 0 {
 		return Number(i, unit)

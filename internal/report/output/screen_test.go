@@ -183,7 +183,7 @@ func TestWaterfallText(t *testing.T) {
 	}
 }
 
-// In the layout "generated", each path is a share of its own baseline.
+// In the layout "generated", each row shows its share of the target that it is compared with.
 func TestGeneratedShares(t *testing.T) {
 	run, trials := reporttest.RunOf(8, map[string][]string{"network": {"bandwidth"}},
 		reporttest.CellSpec{Target: "disk", Workload: "read", Values: map[string]float64{"read.bandwidth": 1000}},

@@ -89,8 +89,8 @@ func Curve(c report.Curve) block.Table {
 	return out
 }
 
-// Scaling returns a table of a number by clients. The column "each" is the speed of a client relative to the first
-// row.
+// Scaling returns a table of the metric for each number of clients. The column "each" is the speed of a single client
+// relative to that in the first row.
 func Scaling(c report.Scaling) block.Table {
 	share := func(i stat.Interval) string {
 		if math.IsNaN(i.Estimate) {

@@ -156,8 +156,8 @@ func meanSD(mean, sd float64, unit string) string {
 	return format.WithUnit(m+" ± "+format.Fixed(sd/sc.Factor, format.Places(mean/sc.Factor, math.NaN())-1)+sc.Prefix, sc.Unit)
 }
 
-// repetitionTables returns a table for each workload and metric, with a column for each repetition: machine × target
-// × round. It marks failed and discarded trials.
+// repetitionTables returns a table for each workload and metric, with a row for each machine and target and a column for
+// each round. It marks failed and discarded trials.
 func repetitionTables(r *report.Report) []block.Table {
 	failed := map[report.Cell]map[int]bool{}
 	rounds := map[string][]int{} // by workload, ascending: a round has the same column in all rows
@@ -226,8 +226,8 @@ func repetition(d report.Dot, unit string) string {
 	return s
 }
 
-// sectionTables returns a table for each section of the plan: the value, its share of the row's own baseline, and the
-// verdict. Workloads without a section are under "Results".
+// sectionTables returns a table for each section of the plan. Its columns are the value, the share of the baseline's
+// value, the shares of other targets, and the verdict. Workloads without a section are under "Results".
 func sectionTables(r *report.Report) []block.Table {
 	var out []block.Table
 	for i := range r.Sections {

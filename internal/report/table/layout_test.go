@@ -131,7 +131,7 @@ func TestWorst(t *testing.T) {
 	}
 }
 
-// Rows for reads, writes and per-trial sums follow each other, in both units. A MB is smaller than a MiB.
+// Rows for reads, writes and per-trial sums follow each other. The number in MB/s is larger than that in MiB/s.
 func TestDirections(t *testing.T) {
 	values := map[string]float64{"read.iops": 1000, "read.bandwidth": 4096000, "write.iops": 500, "write.bandwidth": 2048000, "mixed.iops": 1500, "mixed.bandwidth": 6144000}
 	run, trials := reporttest.RunOf(8, map[string][]string{"4k random read/write": {"read.iops", "write.iops"}},

@@ -13,11 +13,11 @@ import (
 	"iotax/stat"
 )
 
-// barOfStages is the number of letters for the longest total.
+// barOfStages is the number of letters in the bar of the largest mean latency.
 const barOfStages = 32
 
-// StageLines returns a table with one line for each target: the mean latency, and the stages as a bar of letters. key names the
-// letters.
+// StageLines returns a table with one line for each target: the mean latency, and the stages as a bar of letters. key
+// lists the letters with the names of their stages.
 func StageLines(x report.Explanation) (t block.Table, key string) {
 	t = block.Table{Title: "Where the time goes · " + x.Workload, Head: []string{"target", "mean latency", "by stage"}, Wraps: []int{0}, Least: 3}
 	var names, named []string
@@ -47,7 +47,7 @@ func StageLines(x report.Explanation) (t block.Table, key string) {
 
 func letter(i int) string { return string(rune('a' + i%26)) }
 
-// letters returns a bar in which each stage has its letter. The longest bar has width letters.
+// letters returns a bar in which each stage has its letter. A bar that represents the latency most has width letters.
 func letters(e report.Explained, names []string, most float64, width int) string {
 	s, at := "", 0.
 	for _, stage := range e.Stages {
@@ -55,14 +55,14 @@ func letters(e report.Explained, names []string, most float64, width int) string
 		n := int(math.Round(at/most*float64(width))) - len(s)
 		s += strings.Repeat(letter(slices.Index(names, stage.Name)), max(0, n))
 	}
-	if s == "" && len(e.Stages) > 0 { // a total that is small next to another
+	if s == "" && len(e.Stages) > 0 { // the mean latency is too small for a bar: show only the longest stage
 		longest := slices.MaxFunc(e.Stages, func(a, b report.Stage) int { return int(math.Copysign(1, a.Time.Estimate-b.Time.Estimate)) })
 		s = letter(slices.Index(names, longest.Name))
 	}
 	return s
 }
 
-// Stages returns a table of the stages of each target, with their differences to the baseline.
+// Stages returns a table of the stages of each target, with their differences to the target's reference.
 func Stages(x report.Explanation) block.Table {
 	t := block.Table{Title: "Where the time goes · " + x.Workload, Head: []string{"stage", "time of an I/O", "difference", "requests per I/O"}, Wraps: []int{0}, Right: []int{3}, Least: 2}
 	for _, e := range x.Targets {
@@ -97,7 +97,8 @@ func Stages(x report.Explanation) block.Table {
 	return t
 }
 
-// StagesFoot returns what the tables of stages do not show: what is not known and why, and what explaining costs.
+// StagesFoot returns sentences about stages that are not known, time that is not explained, and the speed of explained
+// trials compared with the others.
 func StagesFoot(x report.Explanation, counted string) (out []string) {
 	for _, e := range x.Targets {
 		if !e.Known() {

@@ -20,8 +20,8 @@ type grid struct {
 	tones        [][]block.Tone // nil if the table has no tones
 	heads        map[int]bool   // rows that are headers of the rows below them
 	right, wraps []int
-	least, names int // columns that are always shown; minimum width of a column of names
-	keys         int // number of leading columns of names; the headers of the other columns wrap; 0 if the table is not split
+	least, names int // number of columns that are always shown; minimum width of a column of names
+	keys         int // number of leading columns that each part of a split table repeats; 0 if the table is not split
 }
 
 // A level is the amount of detail of a table.
@@ -41,7 +41,7 @@ const (
 	narrowestBar = 4
 )
 
-// gridOf lays out a table. plot and bar are the widths of each span and bar. 0 omits them.
+// gridOf lays out a table. plot is the width of each span, and bar the width of each bar. A width of 0 omits them.
 func gridOf(t block.Table, l level, plot, bar int) grid {
 	if t.Plot > 0 && plot == 0 {
 		t = t.Columns(without(len(t.Head), t.Plot)...)
@@ -130,7 +130,7 @@ func cleaned(all []string) []string {
 
 var shades = map[block.Shade]string{block.Full: "█", block.Lost: "░", block.Gained: "▒"}
 
-// drawBar draws parts on a bar of the given width. The first part gets at least one column.
+// drawBar draws the parts of a bar. A share of 1 is width columns wide. The first part gets at least one column.
 func drawBar(parts []block.Part, width int) string {
 	s, at := "", 0.0
 	for _, p := range parts {
@@ -344,7 +344,8 @@ func (t *writer) table(b block.Table) {
 	}
 }
 
-// breaks reports whether s would break inside a word in a column of the given width. Such a name gets its own line.
+// breaks reports whether s would break inside a word in a column of the given width. The method grid writes such a name
+// on its own line.
 func breaks(s string, width int) bool {
 	return slices.ContainsFunc(strings.Fields(s), func(word string) bool { return ansi.StringWidth(word) > width })
 }
