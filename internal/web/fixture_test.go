@@ -75,7 +75,7 @@ type history struct {
 	runs   int
 	rounds int
 	seed   uint64
-	change func(night int, run *iotax.Run, target string) float64 // factor on a target's speed
+	change func(night int, run *iotax.Run, target string) float64 // returns a factor for the target's speed; may change the run's settings
 }
 
 func (h history) id(night int) string { return fmt.Sprintf("%s-%03d", h.name, night) }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// lookEvery is the interval at which a followed run is polled, once for all its visitors.
+	// lookEvery is the interval at which a run with live views is polled. All its visitors share one poll.
 	lookEvery = time.Second
 	// beat is the interval of the messages that keep a connection open.
 	beat = 15 * time.Second

@@ -19,7 +19,8 @@ type scraped struct {
 	text []byte
 }
 
-// metrics returns the newest complete run of each name as OpenMetrics. It considers only the newest mostListed runs.
+// metrics returns the newest run of each name as OpenMetrics. It considers only the newest mostListed runs. It omits
+// runs that are still running, failed, or were interrupted.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	all, _, err := s.Store.Find(r.Context(), store.Query{Limit: mostListed})
 	if err != nil {

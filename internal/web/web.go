@@ -48,8 +48,8 @@ type Options struct {
 	Log func(format string, args ...any)
 }
 
-// LeastToken is the minimum length of a token. The server answers too slowly for anyone to guess a token of this
-// length.
+// LeastToken is the minimum length of a token in bytes. The delay after each wrong token makes it impractical to guess a
+// token of this length.
 const LeastToken = 16
 
 // A Server answers requests about a store.
@@ -79,14 +79,15 @@ var appJS string
 //go:embed static/icon.svg
 var icon string
 
-// static is a file that never changes at its path.
+// static is a file from the binary, for example the style sheet. Except for /favicon.ico, its path contains a hash of
+// its contents, so that browsers can cache it forever.
 type static struct {
 	body []byte
 	kind string
 }
 
-// heavyPages is the number of reports, comparisons and trends that are computed concurrently. The limit keeps many
-// visitors from disturbing measurements on this host.
+// heavyPages is the maximum number of reports, comparisons and trends that are computed concurrently. The limit keeps
+// many visitors from disturbing measurements on this host.
 const heavyPages = 2
 
 // New creates a server. Use Listen and Serve to start it.
@@ -163,7 +164,8 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 // patience is the time that open requests get to finish when the server stops.
 const patience = 5 * time.Second
 
-// Serve answers requests on l until ctx is done. It then waits up to patience for open requests, and returns nil.
+// Serve answers requests on l until ctx is done. It then waits up to patience for open requests, closes the remaining
+// connections, and returns nil. It returns an error if it can no longer accept connections.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if a, ok := l.Addr().(*net.TCPAddr); ok {
 		s.gate.cookie = fmt.Sprintf("iotax-%d", a.Port) // browsers send cookies to all ports of a host
@@ -305,7 +307,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	_, _ = w.Write(b.Bytes())
 }
 
-// work limits how many handlers run concurrently.
+// work adapts a handler. At most heavyPages of the adapted handlers run concurrently; the others wait.
 func (s *Server) work(f func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		select {
@@ -343,7 +345,7 @@ func newFrame(pages *template.Template) (frame, error) {
 	return f, nil
 }
 
-// hashes returns CSP sources for the inline elements with the given name, or 'none' if page has none.
+// hashes returns CSP sources for the inline elements with the given name, or 'none' if there are no such elements.
 func hashes(page, element string) string {
 	var out strings.Builder
 	for {

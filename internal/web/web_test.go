@@ -259,7 +259,7 @@ func TestRunPageIsTheReport(t *testing.T) {
 	}
 }
 
-// A scrape returns the newest complete run of each name. The next scrape after a new run returns the new one.
+// A scrape returns the newest finished run of each name. The next scrape after a new run returns the new run.
 func TestMetrics(t *testing.T) {
 	db, _ := open(t)
 	nightly(3).fill(t, db)
