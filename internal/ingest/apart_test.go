@@ -61,7 +61,8 @@ func later(s string) string {
 	return strings.Replace(s, fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.Add(time.Hour).UnixMilli()), 1)
 }
 
-// For a row that sums several sections, the jobs are counted, and the depth of one section is not used for all.
+// If a row sums several sections, numjobs counts the jobs of all of them, and the iodepth of one section is not used
+// for the others.
 func TestJobsOfARow(t *testing.T) {
 	const row = "a: (groupid=0, jobs=2): err= 0: pid=%d: Mon Jan  5 20:39:06 2026\n  read: IOPS=45, BW=45.7MiB/s (47.9MB/s)(958MiB/20975msec)\n"
 	head := func(name string, depth int) string {
@@ -88,7 +89,7 @@ func TestJobsOfARow(t *testing.T) {
 	}
 }
 
-// For a row that sums several sections, only the common options are known, and defaults are not filled in.
+// If a row sums several sections, only their common options are known, and defaults are not filled in.
 func TestWorkOfSections(t *testing.T) {
 	for _, ran := range []int{1000, 2000} {
 		var b Batch

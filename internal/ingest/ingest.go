@@ -1,4 +1,4 @@
-// Package ingest makes a run of results that were measured without iotax: outputs and logs of fio in every format
+// Package ingest creates a run from results that were measured without iotax: outputs and logs of fio in every format
 // that package fio reads.
 package ingest
 
@@ -25,8 +25,8 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// A Source is an input with names from the user. If Target or Workload is empty, the name comes from the file or
-// from the result.
+// A Source contains the names for an input that the user gave. If Target or Workload is empty, the name comes from the
+// file or from the result.
 type Source struct {
 	Name     string // of the file, as the user gave it; "-" is the standard input
 	Folder   string // name of its directory, if the user named the directory and not the file
@@ -43,18 +43,19 @@ type Row struct {
 	Workload string   `json:"workload,omitempty"`
 	Trial    int      `json:"trial"` // Seq of the trial; -1 if there is none
 	Note     string   `json:"note,omitempty"`
-	Reason   string   `json:"reason,omitempty"` // why it is not a trial, or not a complete one
+	Reason   string   `json:"reason,omitempty"` // why the part is not a trial, or only an incomplete one
 }
 
-// A Batch collects inputs until Run makes a run of them.
+// A Batch collects inputs until Run or Extend converts them to trials.
 type Batch struct {
 	rows  []Row
 	items []item
 	logs  []logFile
-	kept  int // bytes of raw output that were kept
+	kept  int // bytes of raw output in items
 }
 
-// Limits in bytes of the raw output that is kept: of one input, and of all together. Beyond them, only the values are kept.
+// Limits in bytes of the raw output that trials keep: per input, and for all inputs together. A result beyond a limit
+// becomes a trial without raw output.
 const (
 	keepOne = 4 << 20
 	keepAll = 128 << 20
@@ -148,8 +149,8 @@ var (
 	repetition = regexp.MustCompile(`(?i)([-_. ]*\(\d+\)|[-_. ]+\d+|[-_. ]*(run|rep|round|try|iter|pass)[-_. ]*\d+)$`)
 )
 
-// TargetOf derives the name of a target from a file name, without its ending and the number of a repetition
-// ("host-2.json", "host_run3.txt").
+// TargetOf derives the name of a target from a file name. It removes the extension and the number of a repetition:
+// "host" for "host-2.json" and "host_run3.txt".
 func TargetOf(file string) string {
 	if file == "-" {
 		return "stdin"
@@ -195,9 +196,10 @@ func directions(values []iotax.Value) []string {
 // ErrNothing reports that no input contains a result.
 var ErrNothing = errors.New("no result of fio was recognised")
 
-// Run makes a run of the added inputs, with its trials and a row for each part of the inputs, in order. The first target is
-// the baseline. The caller sets the run's ID. The run starts now, so that it is the latest. A trial starts at the time that
-// fio recorded, or now if fio recorded none. The error is ErrNothing if there is no trial.
+// Run creates a run from the added inputs. It returns the run, its trials, and a row for each part of the inputs, in
+// order. The first target is the baseline. The caller sets the run's ID. The run starts at now, so that it is the latest
+// run. A trial starts at the time that fio recorded, or at now if fio recorded none. The error is ErrNothing if there
+// are no trials.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -209,7 +211,8 @@ func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, 
 	return run, trials, rows, nil
 }
 
-// Extend adds the inputs of b to an imported run that has the trials `have`. It returns the new trials.
+// Extend adds the inputs of b to run, an imported run that has the trials `have`. It returns the new trials and a row
+// for each part of the inputs. The error is ErrNothing if there are no new trials.
 func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
 	b.nameFolders()
 	b.attachLogs()
@@ -222,7 +225,7 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	for i := range b.items {
 		it := &b.items[i]
 		t := it.trial(now)
-		// Each trial is a separate round, because no two trials were measured together.
+		// Each trial gets its own round, because no two trials were measured together.
 		t.Run, t.Seq, t.Round = run.ID, next, next
 		next++
 		t.Facts["file"] = fmt.Sprintf("%s:%d", it.src.Name, max(1, b.rows[it.row].Line))
@@ -245,12 +248,12 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	return all[len(have):], b.rows, nil
 }
 
-// nameFolders names the targets of files in directories after the directory, because its files are usually the
-// jobs of one target. If there is a single directory, and files with different names in it ran the same job, the
-// targets get the names of the files.
+// nameFolders sets the targets of files whose directory the user named. It uses the directory's name, because the files
+// of a directory are usually the jobs of one target. If there is only one directory, and files with different names in
+// it ran the same job, it uses the names of the files instead.
 func (b *Batch) nameFolders() {
 	folders := map[string]bool{}
-	names := map[string][]string{} // names of files, by workload and block size
+	names := map[string][]string{} // names of files, by workload and main options
 	for _, it := range b.items {
 		if it.src.Target != "" || it.result == nil {
 			continue
@@ -287,8 +290,8 @@ func (b *Batch) nameFolders() {
 // anonymous matches file names that contain only a generic word, a number, or both.
 var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
-// attachLogs attaches logs to the result that names their prefix, or otherwise to the only result of their directory.
-// Remaining logs with the same prefix become one trial.
+// attachLogs attaches logs to the result with their prefix in its options or as its workload, or otherwise to the only
+// result in their directory. Remaining logs with the same prefix become one trial.
 func (b *Batch) attachLogs() {
 	for _, l := range b.logs {
 		i := b.ownerOf(l)
@@ -357,7 +360,7 @@ func (b *Batch) tellApart() {
 		}
 	}
 	seen := map[cell]string{}
-	varies := map[cell]bool{} // on any target
+	varies := map[cell]bool{} // whether the option varies on any target; the keys have no target
 	for i, it := range b.items {
 		for _, k := range order {
 			v, known := jobs[i].value(k)
@@ -387,7 +390,7 @@ func (b *Batch) tellApart() {
 // work contains the known options of a result's jobs.
 type work struct {
 	options map[string]string
-	all     bool // a missing option has its default
+	all     bool // options contains every option that differs from its default
 }
 
 // value returns the value of an option ("" for the default), and whether it is known.
@@ -399,7 +402,7 @@ func (w work) value(key string) (string, bool) {
 // done is a pseudo-option of tellApart: the directions in which a job did I/O.
 const done = "done"
 
-// first lists the options that distinguish workloads of one name before all others.
+// first lists the options that tellApart appends to a name before any others.
 var first = []string{"rw", done, "bs", "iodepth", "numjobs", "rwmixread", "ioengine", "direct"}
 
 // workOf returns the work of a result's jobs, with sizes in short form.
@@ -416,13 +419,13 @@ func workOf(r *fio.Result) work {
 	for _, options := range []map[string]string{r.Options, r.Jobs[0].Options} {
 		for k := range options {
 			k = fio.Canonical(k)
-			w.options[k] += "" // normal leaves out defaults, which are known
+			w.options[k] += "" // normal omits an option that is set to its default; mark it as known
 		}
 	}
 	if v := jobFacts(r)["numjobs"]; v != "" {
 		w.options["numjobs"] = v
 	}
-	w.options[done] = strings.Join(directions(r.Values()), "+") // terse has no rw
+	w.options[done] = strings.Join(directions(r.Values()), "+") // terse output does not contain rw
 	return w
 }
 
@@ -496,7 +499,8 @@ func length(t *iotax.Trial) time.Duration {
 	return time.Duration(min(v.Value, 1e9) * float64(time.Second))
 }
 
-// option returns the value of an option of the first job that has it, or of all jobs.
+// option returns the value of an option from the first job that sets it, otherwise from the global options, otherwise
+// "".
 func option(r *fio.Result, key string) string {
 	for _, j := range r.Jobs {
 		if v, ok := j.Options[key]; ok {
@@ -506,7 +510,7 @@ func option(r *fio.Result, key string) string {
 	return r.Options[key]
 }
 
-// jobFacts returns the facts of a job that checks read, with the names that the fio workload uses.
+// jobFacts returns the facts about a result's jobs that checks need, under the same names as the fio workload.
 func jobFacts(r *fio.Result) map[string]string {
 	facts := map[string]string{}
 	for _, k := range []string{"rw", "bs", "bsrange", "bssplit", "ioengine", "iodepth", "direct", "size", "rwmixread"} {
@@ -557,10 +561,12 @@ func jobFacts(r *fio.Result) map[string]string {
 
 func isJSON(r *fio.Result) bool { return r.Kind == fio.KindJSON || r.Kind == fio.KindJSONPlus }
 
-// ofSections reports whether j is a JSON row that sums several sections: only their common options are known.
+// ofSections reports whether j is a JSON row that sums several sections. Only the common options of these sections are
+// known.
 func ofSections(r *fio.Result, j *fio.Job) bool { return isJSON(r) && j.Members > 0 }
 
-// normal returns the options of the jobs of r in the form of the fio workload. Only JSON contains all options.
+// normal returns the options of the jobs of r in the same form as the fio workload. It sets iotax.PartlyKnown if some
+// options are unknown, because only JSON contains all of them.
 func normal(r *fio.Result) map[string]string {
 	settings := func(all, own map[string]string) (out []fio.Setting) {
 		base := 1024
@@ -642,7 +648,7 @@ func metrics(t *iotax.Trial) []string {
 	return out
 }
 
-// headline formats the headline values for the table.
+// headline formats the headline values for the note of a trial's row.
 func headline(t *iotax.Trial) string {
 	if t.Err != "" {
 		return "failed"

@@ -175,7 +175,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// The logs of a real run belong to its result. Without the result, they become a trial with the same values.
+// The logs of a real run are attached to its result. Without the result, they become a trial with the same values.
 func TestLogsOfARealRun(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command("fio", "--name=a", "--rw=randread", "--bs=4k", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=1000", "--runtime=3s", "--time_based", "--group_reporting",
@@ -217,13 +217,14 @@ func TestLogsOfARealRun(t *testing.T) {
 	}
 	a, _ := trials[0].Value("read.iops")
 	b, _ := fromLogs[0].Value("read.iops")
-	// A stall of the machine makes windows of the logs unequal. One job in place of both would be half.
+	// The values may differ, because a stall of the machine makes the windows of the logs unequal. If only one of the
+	// two jobs were counted, the ratio would be 0.5.
 	if ratio := b.Value / a.Value; ratio < 1/1.5 || ratio > 1.5 {
 		t.Errorf("%v of the result, %v of the logs", a, b)
 	}
 }
 
-// If the text output of fio rounds a value, the trial's facts record it.
+// If the text output of fio rounds a value, the trial's facts record the rounding.
 func TestSources(t *testing.T) {
 	var b Batch
 	add(t, &b, Source{Name: "-"}, "  read: IOPS=37.6k, BW=147MiB/s (154MB/s)(8812MiB/60001msec)\n")
