@@ -87,7 +87,7 @@ func TestCleanForeign(t *testing.T) {
 }
 
 // killsInATrial kills r soon after an fio has started. Before that, for some microseconds, a new directory has no
-// marker yet, and a new process has not yet become fio.
+// marker yet, and a new process has not yet executed fio.
 func (s *stage) killsInATrial(r *running) {
 	s.t.Helper()
 	before := s.processes("fio")
@@ -127,7 +127,7 @@ func TestRunnerKilled(t *testing.T) {
 	s.cleans("--yes").works(t, 0, "removed")
 }
 
-// When iotax is killed, fio on the SSH host ends, and clean finds what is left there.
+// When iotax is killed, fio on the SSH host ends, and clean finds the leftovers there.
 func TestRunnerKilledOverSSH(t *testing.T) {
 	s := newStage(t)
 	d := s.sshd(os.Getenv("PATH"))
@@ -175,8 +175,8 @@ func (s *stage) ages() {
 	})
 }
 
-// A killed shard leaves directories next to its plan, and clean finds them there. The shard can be started again, also
-// by an iotax that writes plans differently.
+// A killed shard leaves directories next to its plan, and clean finds them there. The shard can be started again, even
+// by a version of iotax that writes plans differently.
 func TestShardKilled(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

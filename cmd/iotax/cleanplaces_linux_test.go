@@ -141,7 +141,8 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 	}
 }
 
-// clean finds the leftovers of a killed run in a container that still exists, and skips a container that does not.
+// clean finds the leftovers of a killed run in a container that still exists, and skips a container that no longer
+// exists.
 func TestCleanInContainer(t *testing.T) {
 	long.Test(t)
 	e := engine.Podman(t)
@@ -231,7 +232,7 @@ func (s *stage) read(name string) string {
 	return string(b)
 }
 
-// s3 starts a real S3 server with a bucket and returns its address. The stage's environment has the keys.
+// s3 starts a real S3 server with a bucket and returns its address. The stage's environment contains the keys.
 func (s *stage) s3(bucket string) string {
 	s.t.Helper()
 	s.mkdir("s3/" + bucket)
@@ -265,7 +266,7 @@ func (s *stage) s3(bucket string) string {
 	}
 }
 
-// clean finds a tmpfs that a killed run mounted over SSH by the label of the directory around it.
+// A killed run mounted a tmpfs over SSH. clean finds it by the label of the directory that contains the mount point.
 func TestCleanMountOverSSH(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
@@ -302,7 +303,8 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// using returns the processes whose command lines name a file in dir. nginx has no environment with a label.
+// using returns the processes whose command lines name a file in dir. It also finds nginx, whose environment contains
+// no label.
 func using(t *testing.T, dir string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

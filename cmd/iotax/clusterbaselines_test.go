@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// The targets that each target of the suite cluster is compared with, in order.
+// The suite cluster compares each target with the right other targets, in order.
 func TestClusterBaselines(t *testing.T) {
 	p, err := (&planFlags{scale: 1}).load([]string{"cluster"}, nil)
 	if err != nil {
@@ -18,7 +18,7 @@ func TestClusterBaselines(t *testing.T) {
 		t.Errorf("the baseline is %q", p.Baseline)
 	}
 	const disk, tcp4, tcp5 = "local disk", "tcp node04 to node01", "tcp node05 to node01"
-	want := map[string][]string{ // the first that does the same work, then those that it is a share of
+	want := map[string][]string{ // the verdict refers to the first; for the others the report only shows a ratio
 		disk:                       nil,
 		tcp4:                       nil,
 		"tcp node03 to node01":     nil,
@@ -46,7 +46,7 @@ func TestClusterBaselines(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("the suite has no %v", want)
 	}
-	// Under each workload, a target is compared with the first of them that takes part.
+	// Under each workload, a target is compared with the first target of Against that takes part.
 	run := iotax.Run{Baseline: p.Baseline}
 	infos := map[string]iotax.TargetInfo{}
 	for _, target := range p.Targets {

@@ -31,7 +31,7 @@ func (s *stage) objectStore() (address, keys string) {
 	}
 	address = l.Addr().String()
 	l.Close()
-	dir := s.t.TempDir() // not below the stage, which would count as left behind
+	dir := s.t.TempDir() // files below the stage would count as left behind
 	if err := os.Mkdir(dir+"/bench", 0o700); err != nil {
 		s.t.Fatal(err)
 	}
@@ -88,9 +88,9 @@ func ioOf(pid int, counter string) (n int64) {
 	return n
 }
 
-// A fault in a cluster fails its own cell, with a cause and a hint. The other cells are measured, and nothing is left
-// behind. In one run, an export's server is killed, a link is cut during a copy, a node is full, and S3 stores refuse
-// requests in several ways.
+// A fault in a cluster fails only the cells that it affects, with a cause and a hint. The other cells are measured, and
+// nothing is left behind. In one run, an export's server is killed, a link is cut during a copy, a node is full, and S3
+// stores refuse requests in several ways.
 func TestClusterFaults(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)

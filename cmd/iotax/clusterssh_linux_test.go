@@ -84,7 +84,7 @@ func TestClusterOverSSH(t *testing.T) {
 	s.write("known", known.String())
 	s.sshConfig("\tUser root\n\tIdentityFile " + dir + "/user\n")
 
-	// Build the real program, which is copied under another name.
+	// Build the real program. iotax copies it to the other machines under another name.
 	iotax := s.path("iotax")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", iotax, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -97,7 +97,7 @@ func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Complet
 	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// allMetrics returns the metrics of all kinds of workloads, without duplicates.
+// allMetrics returns the metrics of all kinds of workloads, and the metrics that trials of any workload can have.
 func allMetrics() (all []metric.Metric) {
 	for _, k := range kinds.All().Workloads {
 		if of := k.New().Traits().Metrics; of != nil {

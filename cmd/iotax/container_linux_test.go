@@ -60,7 +60,7 @@ func TestContainerPlaces(t *testing.T) {
 			}
 			s, e, device := boxed(t, start)
 			e.Load(t, fioImage, true)
-			capped(t, s, name, e, device) // first: since Linux 6.10, version 1 of control groups only counts devices that once had a limit
+			capped(t, s, name, e, device) // first: since Linux 6.10, cgroup v1 only counts the I/O of devices that once had a limit
 			s.write("plan.yaml", `
 baseline: host
 machines:
@@ -100,7 +100,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 				t.Errorf("trials of %v", seen)
 			}
 			for _, info := range run.Targets {
-				// iotax copies this host's fio only where the image has none.
+				// iotax copies this host's fio only if the image does not contain fio.
 				if own := info.Name == "host" || info.Name == "its own fio"; own != (info.Facts["fio.pushed"] == "") {
 					t.Errorf("%s: fio was brought as %q", info.Name, info.Facts["fio.pushed"])
 				}
@@ -124,9 +124,9 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 	}
 }
 
-// The limit of a control group is known exactly: a container that may read 400 times a second measures 400. The kernel
-// counts in slices of a tenth of a second, so a trial may exceed the limit by that much. A busy machine may keep fio
-// below the limit, but not in every trial: the queue is deep enough to wait for a CPU.
+// A container with a cgroup limit of 400 reads per second measures 400 IOPS. The kernel counts in slices of a tenth of
+// a second, so a trial may exceed the limit by the reads of one slice. A busy machine may keep fio below the limit, but
+// not in every trial: the queue is deep enough to wait for a CPU.
 func capped(t *testing.T, s *stage, name string, e *engine.Engine, device string) {
 	const limit = 400
 	s.write("cap.yaml", fmt.Sprintf(`
@@ -160,8 +160,8 @@ measure: {protocol: "fixed:2x3s", ramp: 500ms, cold: false}
 	}
 }
 
-// iotax reads a block device passed to a container, and writes it if the command line names it. It finds signatures on
-// the device even if the container has no tool for that.
+// iotax reads a block device that is passed to a container, and writes to it only if --destroy names it. It finds
+// signatures on the device even if the container has no tool for that.
 func deviceInContainer(t *testing.T, s *stage, name string, e *engine.Engine) {
 	device := s.bare("image")
 	s.write("device.yaml", fmt.Sprintf(`
@@ -202,7 +202,7 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 	if f := info.Targets[1].Facts; !strings.Contains(f["device.destroyed"], device) {
 		t.Errorf("facts: %v", f)
 	}
-	// A device with a file system is refused in a container, too.
+	// iotax also refuses to overwrite a file system on a device in a container.
 	if out, err := exec.Command("mkfs.ext4", "-q", "-F", device).CombinedOutput(); err != nil {
 		t.Fatalf("mkfs.ext4: %s", out)
 	}
@@ -213,8 +213,8 @@ measure: {protocol: "fixed:1x300ms", ramp: 50ms}
 	}
 }
 
-// An interrupt ends fio and removes the container. If the container dies during a trial, that trial has the error. What
-// the engine refuses is reported with a hint.
+// An interrupt ends fio and removes the container. If the container dies during a trial, that trial contains the error.
+// iotax reports errors of the engine with a hint.
 func TestContainerFaults(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -256,7 +256,7 @@ func TestContainerFaults(t *testing.T) {
 	}
 	e.CLI(t, "rm", "-f", "mine")
 
-	// An engine on another host, over SSH as Docker's own client does.
+	// An engine on another host. iotax connects to it over SSH, as Docker's own client does.
 	d := s.sshd(os.Getenv("PATH"))
 	s.knows(d)
 	there := fmt.Sprintf("ssh://127.0.0.1:%d", d.port)
@@ -299,7 +299,8 @@ func TestContainerFaults(t *testing.T) {
 	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: start Docker")
 }
 
-// inVolume returns the arguments of a run in a volume of the engine, whose fio fioIn finds.
+// inVolume returns the arguments of a run in a volume of the engine. fioIn finds the fio of this run by its trial
+// length.
 func inVolume(s *stage, e *engine.Engine) []string {
 	return []string{"run", "dir:" + s.path("a"), e.Name + ":volume,pull=never,image=" + boxImage, "-w", "randread-4k-8MiB", "--trial", "2s", "--ramp", "0s", "--rounds", "2", "--calibrate=no"}
 }

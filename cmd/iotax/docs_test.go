@@ -128,7 +128,8 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// checkCommand parses the flags of a command. If the command measures and is whole, it also builds its plan.
+// checkCommand parses the flags of a command. If the command measures and whole is true, checkCommand also builds the
+// plan. whole is false if args contain placeholders.
 func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	t.Helper()
 	root := (&app{}).root()
@@ -149,7 +150,7 @@ func checkCommand(t *testing.T, page string, args []string, whole bool) {
 	flags := (&app{}).planCommand().Flags()
 	c.Flags().Visit(func(f *pflag.Flag) {
 		switch list, ok := f.Value.(pflag.SliceValue); {
-		case flags.Lookup(f.Name) == nil || f.Name == "yaml" || f.Name == "nodes": // --nodes would ask a cluster
+		case flags.Lookup(f.Name) == nil || f.Name == "yaml" || f.Name == "nodes": // --nodes would query a cluster
 		case ok:
 			for _, v := range list.GetSlice() {
 				planned = append(planned, "--"+f.Name+"="+v)
@@ -164,7 +165,7 @@ func checkCommand(t *testing.T, page string, args []string, whole bool) {
 		at = n
 	}
 	if at > 0 && strings.HasSuffix(given[0], ".yaml") {
-		if _, err := os.Stat(given[0]); err != nil { // a plan of the reader
+		if _, err := os.Stat(given[0]); err != nil { // a plan file that the reader writes
 			return
 		}
 	}

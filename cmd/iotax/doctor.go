@@ -72,7 +72,7 @@ needs is missing.`,
 	}
 }
 
-// doctorOptions returns the checks of every part that a run may use.
+// doctorOptions returns the checks of every component that a run may use.
 func (a *app) doctorOptions(work string) doctor.Options {
 	return doctor.Options{
 		Host: host.Local(), CacheDir: iotax.CacheDir(),

@@ -8,8 +8,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A real run with drop: worst stops measuring targets that are surely not the best, reports them, and measures the
-// others to the end.
+// A real run with drop: worst stops measuring a target once another one is significantly better, reports such targets,
+// and measures the others to the end.
 func TestDropWorst(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

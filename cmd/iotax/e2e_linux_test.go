@@ -38,10 +38,11 @@ type stage struct {
 	elsewhere []func() census   // leftovers outside of this host's processes and directories: in an engine, a cluster, a bucket
 }
 
-// A test is parallel if it does not check measured values and does not depend on the whole machine, as clean and doctor
-// do except for a single run, engine or cluster. Tests that check values run before, one at a time.
+// A test runs in parallel if it does not check measured values and does not depend on other processes of this machine.
+// Tests of clean and doctor depend on them, unless they examine a single run, engine or cluster. The tests that do not
+// run in parallel run first, one at a time.
 
-// repeats skips a test that repeats another one by other means, unless IOTAX_TEST_REPEATS is set.
+// repeats skips a test that repeats another one in a different environment, unless IOTAX_TEST_REPEATS is set.
 func repeats(t *testing.T, other string) {
 	t.Helper()
 	if os.Getenv("IOTAX_TEST_REPEATS") == "" {
@@ -49,7 +50,7 @@ func repeats(t *testing.T, other string) {
 	}
 }
 
-// newStage makes a stage. At the end of the test it checks that nothing is left on it.
+// newStage makes a stage. At the end of the test, the stage checks that iotax left nothing behind.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "e2e-") // on a disk; short, because paths of sockets are limited
@@ -138,7 +139,7 @@ func (s *stage) processes(name string) []string {
 	return found
 }
 
-// process returns the only process with that name.
+// process returns the process ID of the only process with that name.
 func (s *stage) process(name string) int {
 	s.t.Helper()
 	found := s.processes(name)
@@ -250,7 +251,7 @@ func (r *running) send(sig os.Signal) {
 	}
 }
 
-// wait waits for the end.
+// wait waits until the command ends. It kills a command that does not end.
 func (r *running) wait() result {
 	r.s.t.Helper()
 	select {
@@ -400,7 +401,7 @@ func TestMissingVirtiofsd(t *testing.T) {
 	needsRoot(t)
 	s := newStage(t)
 	s.env["PATH"] = s.links("virtiofsd")
-	// A mount namespace hides the places where distributions install it.
+	// A mount namespace hides the directories in which distributions install virtiofsd.
 	hide := "true"
 	for _, f := range []string{"/usr/libexec/virtiofsd", "/usr/lib/virtiofsd", "/usr/lib/qemu/virtiofsd"} {
 		if _, err := os.Stat(f); err == nil {
@@ -427,7 +428,7 @@ func TestDirectories(t *testing.T) {
 		{"/proc/nothing", []string{"use directory /proc/nothing (proc on /proc)", "hint: use another directory"}},
 	} {
 		s.iotax(tiny("run", "dir:a", "dir:"+c.dir)...).refuses(t, 1, c.want...)
-		// A guest that needs it is not started.
+		// iotax does not start a guest that needs the directory.
 		r := s.iotax(tiny("run", "dir:"+c.dir, "qemu:virtio-blk")...)
 		r.refuses(t, 1, c.want...)
 		if strings.Contains(r.stderr, "opening machine") {
@@ -438,7 +439,7 @@ func TestDirectories(t *testing.T) {
 	s.iotax(tiny("run", "dir:a", "dir:b/c/d,create=true")...).works(t, 0)
 }
 
-// The error about a guest that ended has its last output.
+// The error about a guest that ended contains its last output.
 func TestGuestThatDoesNotBoot(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -460,7 +461,7 @@ func TestGuestThatDoesNotBoot(t *testing.T) {
 	// A guest that hangs is ended after boot_timeout.
 	s.write("plan.yaml", guestPlan(1, ", accel: tcg, args: [-S], boot_timeout: 1s", "share: {of: host, type: virtiofs}"))
 	s.iotax("run", "plan.yaml").refuses(t, 1, "start machine guest", "within 1s")
-	// With --keep-going the other targets are measured, if there are any.
+	// --keep-going does not change this, because only the baseline is left.
 	s.iotax("run", "--keep-going", "plan.yaml").refuses(t, 1, "within 1s")
 }
 
@@ -570,7 +571,7 @@ func TestInterrupt(t *testing.T) {
 	s.iotax("run", "--resume").refuses(t, 2, "the run is complete", "hint: iotax report "+after.ID)
 }
 
-// SIGTERM also ends a run while the guest boots.
+// SIGTERM ends a run even while the guest boots.
 func TestInterruptWhileOpening(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -609,7 +610,7 @@ func TestSecondInterrupt(t *testing.T) {
 	if _, trials := s.trials(); len(trials) == 0 {
 		t.Error("no trial was saved")
 	}
-	// Files that iotax had no time to remove.
+	// Remove the files that iotax had no time to remove.
 	for _, pattern := range []string{"a/iotax-*", "tmp/iotax-*"} {
 		left, _ := filepath.Glob(s.path(pattern))
 		for _, f := range left {
@@ -661,7 +662,8 @@ type sshd struct {
 	hold    func() // refuses new connections
 }
 
-// sshd starts a server on the loopback. Its commands have this PATH and the stage's cache.
+// sshd starts a server on the loopback interface. Its commands run with path as PATH and with a cache directory on the
+// stage.
 func (s *stage) sshd(path string) *sshd { return s.sshdAt("127.0.0.1", path) }
 
 // sshdOverLink starts an sshd in a new network namespace that is reached over one link.
@@ -706,7 +708,7 @@ func (s *stage) sshdAt(address, path string, wrap ...string) *sshd {
 		}
 	}
 	if os.Getuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs it
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd needs this directory
 			s.t.Fatal(err)
 		}
 	}
@@ -819,7 +821,7 @@ func TestSSH(t *testing.T) {
 	// The connection is refused.
 	s.iotax(tiny("run", "dir:a", "ssh://127.0.0.1:1/tmp")...).refuses(t, 1, "127.0.0.1:1", "Connection refused", "hint: ")
 
-	// The host has no fio, so iotax copies this host's.
+	// The host has no fio, so iotax copies this host's fio.
 	s.write("known", where+" "+d.host)
 	s.iotax(tiny("run", "dir:a", target)...).works(t, 0, "dir:a", "copying fio to", "round 1/1")
 	run, trials := s.trials()
@@ -901,7 +903,7 @@ func TestStore(t *testing.T) {
 	}
 	ro := s.mount("readonly", "ro,size=4m")
 	s.iotax(tiny("run", "dir:a", "--store", ro+"/x.db")...).refuses(t, 1, "open store "+ro+"/x.db", "read-only", "hint: allow writing to the file and its directory, or use another store: --store")
-	// A report that cannot be written is also refused at the start.
+	// iotax also refuses a report file that it cannot write, before it measures.
 	s.iotax(tiny("run", "dir:a", "-o", "missing/report.html")...).refuses(t, 2, "write missing/report.html", "does not exist", "hint: ")
 	s.iotax(tiny("run", "dir:a", "-o", ro+"/report.html")...).refuses(t, 1, "write "+ro+"/report.html", "read-only", "hint: ")
 }

@@ -8,14 +8,14 @@ import (
 	"iotax"
 )
 
-// A run that made a report exits with 0 unless nothing could be compared. With --strict it must have measured the whole
-// plan.
+// A run that made a report exits with 0 unless nothing could be compared. With --strict, it exits with 0 only if it
+// measured the full plan.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.mkdir("c")
 	for _, c := range []struct {
-		name, targets, fails string // fails is where the work fails
+		name, targets, fails string // fails is the directory in which the work fails
 		code, strict         int
 		want                 []string
 	}{
@@ -62,8 +62,8 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 	}
 }
 
-// A missed expectation exits with 3, an undecided one only with --strict. An expectation that cannot be decided is
-// refused before measuring.
+// A run with a missed expectation exits with status 3. A run with an undecided one does so only with --strict. An
+// expectation that cannot be decided is refused before measuring.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -23,7 +23,7 @@ func jumpOwnClock(s *stage, d *rand.Rand) (o aftermath) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 4*time.Minute)
 	defer cancel()
 	spec := vm.Kind.New().(*vm.Spec)
-	spec.Memory = 768 << 20 // the test binary is large, and is there twice
+	spec.Memory = 768 << 20 // the test binary is large, and the guest's memory contains it twice
 	guest, err := machine.Open(ctx, plan.Machine{Name: "guest", Kind: "qemu", Spec: spec}, machine.Options{Name: "guest", CacheDir: iotax.CacheDir(), WorkDir: s.mkdir("guest")})
 	if err != nil {
 		s.t.Fatal(err)

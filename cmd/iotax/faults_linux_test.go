@@ -72,7 +72,7 @@ func overLink(s *stage) []string {
 	return []string{"dir:a", fmt.Sprintf("ssh://%s:%d%s", d.address, d.port, s.path("b")), "--trial", "3s"}
 }
 
-// overNBD returns a plan with a directory, and an NBD export of an image that fio reads by itself.
+// overNBD returns a plan with a directory, and an NBD export of an image that fio reads with its nbd engine.
 func overNBD(s *stage) []string {
 	s.write("plan.yaml", fmt.Sprintf(`
 targets:
@@ -87,7 +87,8 @@ measure: {trial: 300ms, ramp: 0s, rounds: 3}
 // remoteForLong is like remote, with longer trials, so that the test has time to find the processes of a trial.
 func remoteForLong(s *stage) []string { return append(remote(s), "--trial", "3s") }
 
-// guested returns a plan with a directory of this host and a disk on it in a guest, and with more workloads.
+// guested returns a plan with a directory of this host, a guest's disk in that directory, and the additional workloads
+// in more.
 func guested(more string) func(*stage) []string {
 	return func(s *stage) []string {
 		s.write("plan.yaml", strings.Replace(guestPlan(3, "", "disk: {of: host}"), "workloads: {", "workloads: {"+more, 1))
@@ -108,8 +109,8 @@ measure: {rounds: 4, budget: 2m}
 	return []string{"plan.yaml"}
 }
 
-// inBucket returns a plan with two targets in a bucket of a running store. Objects that stay in it count as left
-// behind.
+// inBucket returns a plan with two targets in a bucket of a running store. Objects that stay in the bucket count as
+// left behind.
 func inBucket(s *stage) []string {
 	address, keys := s.objectStore()
 	s.write("plan.yaml", fmt.Sprintf(`
@@ -160,7 +161,7 @@ func (r *running) afterTrials(n int) {
 // at sends sig to iotax at a random time: while it opens the targets, or some time after one of the trials.
 func at(sig syscall.Signal) func(*stage, *running, *rand.Rand) bool { return among(6, sig) }
 
-// among is like at, for runs of most trials.
+// among is like at, for runs of the given number of trials.
 func among(most int, sig syscall.Signal) func(*stage, *running, *rand.Rand) bool {
 	return func(s *stage, r *running, d *rand.Rand) bool {
 		trials := d.IntN(most)
@@ -225,7 +226,7 @@ func whileThere(s *stage, r *running) {
 	}
 }
 
-// signalEvery sends sig to all processes with that name. It reports whether there was one.
+// signalEvery sends sig to all processes with that name. It reports whether it found one.
 func (s *stage) signalEvery(name string, sig syscall.Signal) (sent bool) {
 	for _, p := range s.processes(name) {
 		pid, _, _ := strings.Cut(p, " ")
@@ -341,7 +342,7 @@ func faults() []fault {
 			}},
 		{name: "target's file system fills up", sample: 1, codes: []int{0, 1}, fails: true, says: []string{"No space left on device"},
 			setup: func(s *stage) []string {
-				// Each trial writes a new file, because an existing one would still fit.
+				// Each trial writes a new file, because overwriting an existing file needs no new space.
 				s.write("plan.yaml", fmt.Sprintf(`
 targets: {a: {dir: a}, small: {dir: %q}}
 workloads: {write: {command: {shell: true, run: "dd if=/dev/zero of=new bs=1M count=8 conv=fsync && sleep 0.3 && rm new"}}}
@@ -459,7 +460,7 @@ func (s *stage) sessions() (pids []int) {
 type aftermath struct {
 	tries, hit          int
 	finished, lost      int // finished trials that iotax printed, and how many of them are missing in the store
-	made                int // processes, directories and so on when the fault had ended the run
+	made                int // leftovers (processes, directories and so on) right after the run ended
 	left                int // those of made that remain after clean
 	resumed, notResumed int
 	said                []string // the texts of says that the report contains
@@ -494,8 +495,8 @@ func (a *aftermath) row(fault string) string {
 	return fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d | %s | %s |\n", fault, a.tries, a.hit, a.finished, a.lost, a.made, a.left, resumed, strings.ReplaceAll(said, `"`, ""))
 }
 
-// TestFaults injects faults into small real runs. The store must have every trial that iotax printed, clean must find
-// everything left behind, and the run must resume. IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_DOC=FILE
+// TestFaults injects faults into small real runs. The store must contain every trial that iotax printed, clean must
+// find everything left behind, and the run must resume. IOTAX_FAULTS=N tries each fault N times. IOTAX_FAULTS_DOC=FILE
 // writes the table of docs/dev/reliability.md to FILE.
 func TestFaults(t *testing.T) {
 	long.Test(t)

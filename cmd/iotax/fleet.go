@@ -34,7 +34,7 @@ type fleetFlags struct {
 	detach     bool
 }
 
-// podStoreVariable names the environment variable with the pods' store. --pod-store overrides it.
+// podStoreVariable names the environment variable with the address of the store for pods. --pod-store overrides it.
 const podStoreVariable = "IOTAX_POD_STORE"
 
 func (k *fleetFlags) add(f *pflag.FlagSet) {
@@ -76,7 +76,7 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 	return t, nil
 }
 
-// measureInCluster submits the plan, waits for its end, and prints the report from the store.
+// measureInCluster submits the plan as a Job, waits until the Job ends, and prints the report from the store.
 func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
@@ -144,7 +144,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	case err != nil:
 		return errors.Join(runErr, err)
 	}
-	if r.Status == iotax.Running && over { // shards that never began or were killed could not save their end
+	if r.Status == iotax.Running && over { // shards that never began or were killed could not save the end of the run
 		r.Status, r.End = iotax.Interrupted, time.Now()
 		if err := db.Update(ctx, r); err != nil {
 			return errors.Join(runErr, err)

@@ -29,8 +29,8 @@ func fleetContent(t *testing.T) engine.Content {
 	return engine.Content{Fio: true, Programs: map[string]string{"usr/bin/iotax": exe}}
 }
 
-// measuredByCluster measures a plan with an Indexed Job. Its pods save in a PostgreSQL server with a password, at
-// another address than the one this host uses.
+// measuredByCluster measures a plan with an Indexed Job. Its pods save in a PostgreSQL server with a password, at a
+// different address from the one that this host uses.
 func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
 	server, address := postgres(t)
 	u, err := url.Parse(address)
@@ -113,7 +113,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The report also counts the trials of the interrupted round, which has no pair.
+	// The report also counts the trials of the interrupted round, which is incomplete.
 	all := regexp.MustCompile(` n=[4-6] `)
 	if here, there := all.ReplaceAllString(structure(t, alone.stdout), " "), all.ReplaceAllString(structure(t, string(whole)), " "); here != there {
 		t.Errorf("measured here:\n%s\nby the cluster:\n%s", here, there)

@@ -78,7 +78,8 @@ func TestGuestSuites(t *testing.T) {
 	}
 }
 
-// The suite db starts the installed databases, measures them, and removes them. It names a missing one.
+// The suite db starts the installed databases, measures them, and removes them. It reports databases that are not
+// installed.
 func TestServersOfSuite(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -113,8 +114,8 @@ func TestServersOfSuite(t *testing.T) {
 	}
 }
 
-// In a guest without any programs, the agent does the work of applications on the guest's disk and shares as it does on
-// this host.
+// In a guest without any programs, the agent runs the built-in application workloads on the guest's disk and shares, in
+// the same way as on this host.
 func TestGuestWork(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

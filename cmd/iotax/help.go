@@ -120,7 +120,7 @@ func (a *app) usage(c *cobra.Command) error {
 	return err
 }
 
-// brought maps flags of fio, hyperfine and k6 to what iotax has in their place.
+// brought maps flags of fio, hyperfine and k6 to hints that name the equivalent in iotax.
 var brought = map[string]string{
 	"runtime": "--trial 10s", "ramp_time": "--ramp 2s", "loops": "--rounds 6..30", "time_based": "leave it out: trials have a length (--trial 10s)",
 	"iodepth": "-w randread-4k-qd32", "numjobs": "-w randread-4k-j4", "bs": "-w randread-4k", "blocksize": "-w randread-4k", "rw": "-w randread-4k", "readwrite": "-w randread-4k",

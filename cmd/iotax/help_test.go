@@ -112,7 +112,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// The manual has a page for each command. The page of iotax has exit status, environment and files.
+// The manual has a page for each command. The page of iotax contains the sections on exit status, environment and
+// files.
 func TestManual(t *testing.T) {
 	dir := t.TempDir()
 	if code := Main(t.Context(), []string{"man", dir}, nil, io.Discard, io.Discard); code != exitOK {

@@ -22,8 +22,9 @@ import (
 // fio, and boxImage does not.
 const defaultPodImage = "docker.io/library/busybox:stable"
 
-// podStage makes a stage and a cluster with three storage classes: local has prepared local volumes, fast makes them on
-// demand, and raw is a loop device. iotax has the service account of the documented manifest.
+// podStage makes a stage and a cluster with three storage classes: local has prepared local volumes, fast creates
+// volumes on demand, and the volumes of raw are loop devices. iotax uses the service account of the documented
+// manifest.
 func podStage(t *testing.T) (*stage, *kube.Cluster) {
 	c := kube.Start(t, 2, kube.Image{Name: defaultPodImage, Content: engine.Content{Fio: true}}, kube.Image{Name: boxImage}, kube.Image{Name: fleetImage, Content: fleetContent(t)})
 	s := newStage(t)
@@ -115,7 +116,7 @@ func account(t *testing.T, s *stage, c *kube.Cluster, name string) string {
 	return s.write(name+".kubeconfig", text)
 }
 
-// TestKubernetes runs iotax against a cluster with only the rights that the docs ask for.
+// TestKubernetes runs iotax against a cluster with only the rights that the docs require.
 func TestKubernetes(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

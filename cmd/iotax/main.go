@@ -28,8 +28,8 @@ import (
 	"iotax/internal/terminal"
 )
 
-// storeVariable names the environment variable with the store. --store overrides it. An address with a password belongs
-// there, because it does not appear in the list of processes.
+// storeVariable names the environment variable with the address of the store. --store overrides it. An address with a
+// password belongs in the variable, because the list of processes shows command lines.
 const storeVariable = "IOTAX_STORE"
 
 // Exit statuses, described in the topic exit-status of the help.
@@ -43,9 +43,9 @@ const (
 )
 
 func main() {
-	agent.Main(host.Local()) // before IsInit: an agent in a container of namespaces is also process 1
+	agent.Main(host.Local()) // before IsInit, because an agent in a container may also be process 1
 	if guest.IsInit() {
-		guest.Main(host.Local()) // the micro-guest starts this binary as its init
+		guest.Main(host.Local()) // a guest starts this binary as its init
 		return
 	}
 	ssh.Askpass()
@@ -87,7 +87,7 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// errInterrupted is the error of an interrupted run. Its text has the command that continues the run.
+// errInterrupted is the error of an interrupted run. Its text contains the command that continues the run.
 type errInterrupted struct{ error }
 
 // Main runs the command line args and returns the exit status.
@@ -168,7 +168,7 @@ func printError(w io.Writer, text string, err error, code exitCode, asJSON bool)
 	}
 }
 
-// isCobraUsage reports whether err is an error of cobra about flags or commands. Cobra has no type for them.
+// isCobraUsage reports whether err is an error of cobra about flags or commands. Cobra has no types for these errors.
 func isCobraUsage(err error) bool {
 	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "invalid argument", "flag needs an argument", "required flag", "if any flags in the group"} {
 		if strings.HasPrefix(err.Error(), s) {
@@ -194,7 +194,7 @@ func argumentCount(c *cobra.Command, text string) string {
 	return c.Name() + " " + how + format.Plural(n, "argument") + ", not " + m[3] + "\n  hint: " + strings.TrimSuffix(c.UseLine(), " [flags]") + " (--help shows more)"
 }
 
-// An app holds what all commands share: the streams and the flags of the root.
+// An app contains the streams and the flags that all commands share.
 type app struct {
 	args     []string
 	in       io.Reader

@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// mutate makes a small mistake in a valid text, as people and programs do.
+// mutate makes one to three small mistakes in a valid text, such as people and programs make.
 func mutate(d *rand.Rand, text string) string {
 	words := []string{"null", "-1", "0", "1e999", "9999999999999999999999", "{}", "[]", "\x00", "\xff\xfe", "'", "\"", ":", "%", "$x", "${", "é", "\t", "~", "&a *a", "!!binary x", "|", ">", "---\n", "../..", "/", "NaN", "=", ";", ","}
 	b := []byte(text)
@@ -160,8 +160,8 @@ func mended(stderr string) bool {
 	return strings.Contains(stderr, "hint:") || strings.Contains(stderr, "did you mean")
 }
 
-// TestMutatedInput gives the commands a thousand inputs with a small mistake each. None may cause a panic. A wrong
-// input must be refused before iotax measures or saves, with its position and a hint.
+// TestMutatedInput gives the commands a thousand inputs with small mistakes. No input may cause a panic. A wrong input
+// must be refused before iotax measures or saves, with its position and a hint.
 func TestMutatedInput(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()
@@ -186,7 +186,7 @@ func TestMutatedInput(t *testing.T) {
 	put("other.fio", "rwmixread=70\n")
 	runs := filepath.Join(dir, "runs.db")
 	refused := map[string]int{}
-	// refuse runs plan on an input. What plan refuses, run must refuse as well.
+	// refuse runs plan on an input. run must also refuse an input that plan refuses.
 	refuse := func(kind, text string, words ...string) {
 		t.Helper()
 		code, _, stderr := try(t, text, append([]string{"plan"}, words...)...)
@@ -225,7 +225,7 @@ func TestMutatedInput(t *testing.T) {
 
 		text = mutate(d, mutableJob)
 		file := put("in.fio", text)
-		if i%5 == 0 { // lint starts fio
+		if i%5 == 0 { // not for each input, because lint starts fio
 			try(t, text, "lint", file)
 		}
 		refuse("job file", text, "dir:/a", "dir:/b", "-w", file)
@@ -269,7 +269,7 @@ func TestMutatedInput(t *testing.T) {
 			t.Errorf("of %d mutations of a %s %d were refused: they are too weak", each, kind, refused[kind])
 		}
 	}
-	// No run has begun: the store has none, and no directory was made.
+	// No run has begun: the store contains no run, and no directory was made.
 	if code, stdout, stderr := try(t, "", "list", "--all", "--json", "--store", runs); code != exitOK || strings.TrimSpace(stdout) != "[]" {
 		t.Errorf("runs were begun: %s%s", stdout, stderr)
 	}

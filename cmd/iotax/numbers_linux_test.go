@@ -102,7 +102,7 @@ func residentSet(t *testing.T, pid int) int64 {
 }
 
 // BenchmarkStart measures the time from the start of the program to the first trial of a local target, without writing
-// the test file, which comes last:
+// the test file, which is the last step:
 //
 //	go test -run xxx -bench Start -benchtime 20x ./cmd/iotax
 func BenchmarkStart(b *testing.B) {
