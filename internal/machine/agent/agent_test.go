@@ -35,7 +35,7 @@ import (
 )
 
 // The test binary also serves as the iotax agent, and as the login shell of a host without a POSIX shell. That shell
-// understands only what cmd.exe and PowerShell have in common.
+// understands only the syntax that cmd.exe and PowerShell have in common.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "plain-shell":

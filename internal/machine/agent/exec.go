@@ -19,8 +19,8 @@ type Streams struct {
 	Out, Err io.Writer
 }
 
-// A Run runs a program on a machine with its streams. It returns the exit status when the program has ended and all
-// output is written. An error means that the status is unknown. When ctx is done, Run abandons the streams and
+// A Run runs a program on a machine with the given streams. It returns the exit status when the program has ended and
+// all output is written. An error means that the status is unknown. When ctx is done, Run abandons the streams and
 // returns, although the program may continue. Several goroutines may call a Run at the same time.
 type Run = func(ctx context.Context, args []string, s Streams) (code int, err error)
 
@@ -29,7 +29,7 @@ type Exec struct {
 	Name   string
 	Run    Run
 	Hint   string                      // hint for the error if the program is missing or cannot run on the machine
-	Remove func(context.Context) error // removes what iotax made for the machine; may be nil
+	Remove func(context.Context) error // removes the resources that iotax made for the machine; may be nil
 }
 
 func (e *Exec) String() string { return e.Name }

@@ -21,8 +21,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// A channel runs programs of this host like the exec of a container engine: when its caller leaves, the programs
-// continue.
+// A channel runs programs on this host as `docker exec` does: when the caller disconnects, the programs continue.
 type channel struct {
 	env     []string
 	endless bool // the program does not see the end of its standard input
@@ -127,8 +126,8 @@ func TestExecEndless(t *testing.T) {
 	}
 }
 
-// The end of a container is the only reason in the error of the running command and of the next one. Each prints it
-// once.
+// If the container ends, the errors of the running command and of the next command contain that reason, once and as the
+// only reason.
 func TestExecGone(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t)

@@ -20,7 +20,7 @@ import (
 // A Machine runs commands through the agent at the other end of a transport. When the connection breaks, running
 // commands fail, and their agent ends them. The next call connects again.
 type Machine struct {
-	// Bound is true for a machine that ends with its connection: no second connection is tried. Set it before the
+	// Bound is true for a machine that ends with its connection. The Machine then does not reconnect. Set it before the
 	// first call.
 	Bound bool
 
@@ -41,8 +41,8 @@ type Machine struct {
 	asking   sync.WaitGroup
 }
 
-// patience is the default: a restarting SSH server refuses connections for about this long. After that, calls fail at
-// once for the same time, because a trial runs several commands.
+// patience is the default of Machine.patience. A restarting SSH server refuses connections for about this long. After a
+// failed attempt to reconnect, calls fail immediately for the same time, so that not every command of a trial waits.
 const patience = 10 * time.Second
 
 // New returns the machine behind t and takes ownership of t. program is the path of iotax on the machine. If it is
@@ -53,8 +53,8 @@ func New(t agent.Transport, program string) *Machine {
 	return m
 }
 
-// Begin starts the agent, so that errors appear before the first command. The agent's link passes progress messages
-// for the user to log.
+// Begin starts the agent, so that errors appear before the first command. log receives progress messages for the user;
+// it may be nil.
 func (m *Machine) Begin(ctx context.Context, log func(format string, args ...any)) error {
 	m.link.Log = log
 	_, err := m.link.Session(ctx, m)
@@ -98,7 +98,7 @@ func (m *Machine) reconnected() []string {
 	return all
 }
 
-// start starts the agent, also after the connection broke. Calls are not concurrent.
+// start starts the agent, both initially and after the connection broke. Calls are not concurrent.
 func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	m.mu.Lock()
 	last, closed, refused := m.last, m.closed, m.refused
@@ -147,7 +147,7 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	return s, err
 }
 
-// tidy ends the processes of the previous agent, and starts to query the identity of the current one.
+// tidy ends the processes of the previous agent, and starts to query the identity of the current agent.
 func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 	m.mu.Lock()
 	stale, asked := m.stale, m.asked == session
@@ -187,7 +187,7 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	var line *agent.Refused
 	var exit *iotax.ExitError
 	switch {
-	case errors.As(e.Err, &inner): // an error of the transport, which never reached the machine
+	case errors.As(e.Err, &inner): // an error from the transport, which never reached the machine
 		return nil, inner
 	case m.Bound:
 		e.Hint = ""

@@ -1,5 +1,5 @@
-// Package inside starts containers on machines: in a guest, on a host over SSH, on this host. Either an engine starts
-// the container, through the command line of Docker, Podman or nerdctl, or the agent makes a set of namespaces.
+// Package inside starts containers on machines: in a guest, on a host over SSH, or on this host. Either an engine
+// starts the container, through the command line of Docker, Podman or nerdctl, or the agent makes a set of namespaces.
 package inside
 
 import (
@@ -22,8 +22,9 @@ import (
 	"iotax/internal/plan"
 )
 
-// namespaces is the value of Engine for no engine: the agent makes a process tree with its own mount, PID, IPC and UTS
-// namespaces. Its root is the machine's root or a directory of the machine. It has no control group of its own.
+// namespaces is the value of Engine that stands for no engine: the agent makes a process tree with its own mount, PID,
+// IPC and UTS namespaces. Its root is the machine's root or a directory of the machine. It has no control group of its
+// own.
 const namespaces = "namespaces"
 
 // Spec is the spec of kind container.
@@ -101,7 +102,8 @@ type container struct {
 	killed  atomic.Bool // the engine's command was killed, so the container may still run
 }
 
-// Caps returns the capabilities of its machine without the boot, the files and, in most containers, the network.
+// Caps returns the capabilities of the container's machine, except those for the boot, the files and, in most
+// containers, the network.
 func (c *container) Caps() iotax.MachineCaps {
 	caps, own := c.on.Caps(), c.Machine.Caps()
 	switch {
@@ -116,8 +118,8 @@ func (c *container) Caps() iotax.MachineCaps {
 		caps.DeviceBytes = nil
 	}
 	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
-	// The place is removed from outside. Without an engine, the root is the machine's root or a directory of the
-	// machine.
+	// iotax removes the place through the machine. Without an engine, all other files are also on the machine and do
+	// not disappear with the container.
 	caps.Perishes = c.remove != nil
 	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
 	caps.Home, caps.HostPath = "", nil
@@ -185,7 +187,7 @@ func (c *container) engine(p iotax.Place, s *Spec) func(program []string) []stri
 	}
 }
 
-// describe gets the version of the engine.
+// describe sets the facts of the container, including the version of the engine.
 func (c *container) describe(ctx context.Context, s *Spec) error {
 	version, err := iotax.Output(ctx, c.on, s.words("--version")...)
 	if err != nil {
@@ -215,7 +217,7 @@ func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (fun
 	return func([]string) []string { return words }, nil
 }
 
-// end removes the container if its command was killed.
+// end removes the container if the engine's command was killed.
 func (c *container) end(ctx context.Context) error {
 	if c.remove == nil || !c.killed.Load() {
 		return nil

@@ -112,8 +112,8 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// A container in a guest has its own processes, mounts and host name. Its place is a directory of the guest, and
-// QEMU's processes serve it.
+// A container in a guest has its own processes, mounts and host name. Its place is a directory in the guest. Its Caps
+// list the processes of the guest's QEMU.
 func TestInAGuest(t *testing.T) {
 	long.Test(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -190,8 +190,8 @@ func TestNetworkShared(t *testing.T) {
 	}
 }
 
-// If a container cannot be started, the error contains the other program's message, and its hint contains the command
-// to try by hand.
+// If a container cannot be started, the error contains the message of the program that failed, and its hint contains
+// the command to try by hand.
 func TestRefused(t *testing.T) {
 	place := iotax.Place{Kind: iotax.PlaceDir, Path: t.TempDir()}
 	for what, c := range map[string]struct {
@@ -211,8 +211,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Caps keeps the machine's capabilities without the boot, the files and, if the container has its own network, the
-// network.
+// Caps keeps the machine's capabilities, except those for the boot, the files and, if the container has its own
+// network, the network.
 func TestCapsKept(t *testing.T) {
 	changed := []string{"Local", "Outside", "Agent", "Facts", "Boot", "Started", "Restart", "BootFiles", "RunOnConsole", "HostPath", "Home"}
 	c := &container{Machine: remote.New(&remote.Exec{Name: "box"}, ""), on: machinetest.Full{}, network: true, remove: []string{"rm"}}

@@ -18,8 +18,8 @@ type Kind struct {
 	// everything that it made.
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 
-	// Check returns an error if a machine of spec on this host cannot use a device. Open would fail, and with it all
-	// targets of the machine. If Check is nil, the kind accepts any device.
+	// Check returns an error if a machine of spec on this host cannot use a device. Without Check, Open would fail, and
+	// with it all targets of the machine. If Check is nil, the kind accepts any device.
 	Check func(ctx context.Context, spec plan.Spec, d iotax.Device) error
 }
 

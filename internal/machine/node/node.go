@@ -1,4 +1,4 @@
-// Package node opens the nodes of labs: network namespaces of this host.
+// Package node opens the nodes of labs: network namespaces on this host.
 package node
 
 import (
@@ -30,7 +30,7 @@ func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "tc", "nsenter"}} }
 
-// defaultRate is the rate of the published study: 43.8 MiB/s of payload.
+// defaultRate is the link rate of the published study in bits per second: 43.8 MiB/s of payload.
 const defaultRate = 384e6
 
 // Kind defines the machine kind node.
@@ -46,7 +46,7 @@ func (s *Spec) index() int {
 	return n
 }
 
-// Validate returns an error for a name that is not a node's.
+// Validate returns an error if the name is not that of a node.
 func (s *Spec) Validate() error {
 	if s.index() == 0 {
 		return &plan.FieldError{Field: "name", Msg: fmt.Sprintf("%q is not a name of a node", s.Name), Hint: "node01, node02, … node99"}
@@ -60,7 +60,8 @@ var borrowed = struct {
 	users map[string]int
 }{users: map[string]int{}}
 
-// findLab returns the lab with the spec's name, or makes one for the run and returns true.
+// findLab returns the lab with the spec's name. If that lab is not up, it returns a lab made for the run, and ours is
+// true.
 func findLab(ctx context.Context, s *Spec, o kind.Options) (l *lab.Lab, ours bool, err error) {
 	l, err = lab.Get(s.Lab)
 	if err == nil {
@@ -138,7 +139,7 @@ func (n *node) Caps() iotax.MachineCaps {
 // command's.
 func (n *node) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if cmd == nil || len(cmd.Args) == 0 || cmd.Args[0] == "" {
-		return host.Local().Run(ctx, cmd) // this host refuses it
+		return host.Local().Run(ctx, cmd) // this host's Run returns the error
 	}
 	args, err := lab.Enter(n.node, cmd.Args)
 	if err != nil {

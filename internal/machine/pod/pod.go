@@ -1,4 +1,4 @@
-// Package pod runs commands in pods of Kubernetes.
+// Package pod runs commands in Kubernetes pods.
 package pod
 
 import (
@@ -54,7 +54,7 @@ func (s *Spec) Traits() plan.Traits {
 	return plan.Traits{Stays: s.Pod != "", HostFiles: []*string{&s.File}}
 }
 
-// Validate checks the spec without asking the cluster.
+// Validate checks the spec without contacting the cluster.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch ns, name, ok := strings.Cut(s.Pod, "/"); {
@@ -86,7 +86,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Cluster returns the configuration of s.
+// Cluster returns the cluster configuration of s.
 func (s *Spec) Cluster() kube.Config {
 	return kube.Config{File: s.File, Context: s.Context, Namespace: s.Namespace}
 }
@@ -94,12 +94,12 @@ func (s *Spec) Cluster() kube.Config {
 // AllNodes as the node of a spec means one machine on each node.
 const AllNodes = "all"
 
-// Kind is the kind k8s.
+// Kind defines the machine kind k8s.
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
 // Spread returns plan.Kind's Spread for plans that will run. It splits lists of nodes, and replaces `node: all` with
-// the cluster's nodes. New pods without a node get the given ones.
+// the cluster's nodes. given is the list of nodes for new pods whose spec names no node.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -141,12 +141,12 @@ type pod struct {
 	began     string
 	ours      bool
 	claims    []string // claims made for the pod
-	exports   bool     // it mounts exports of NFS servers
+	exports   bool     // it mounts NFS exports or existing claims
 	facts     map[string]string
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }
 
-// podTime limits the removal of a pod without another deadline.
+// podTime limits the removal of a pod if the caller sets no deadline.
 const podTime = time.Minute
 
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
@@ -250,7 +250,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &s.User}
 	}
 	if s.Node != "" {
-		// Affinity and not nodeName, so that the scheduler still checks resources and volumes.
+		// Use affinity instead of nodeName, so that the scheduler still checks resources and volumes.
 		spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{s.Node}}}}}}}}
 	}
@@ -419,7 +419,7 @@ func seccompFact(s *corev1.SeccompProfile) string {
 	return string(s.Type)
 }
 
-// Caps returns the capabilities of a pod. The files of an NFS export or an existing claim outlive it.
+// Caps returns the capabilities of a pod. Files on an NFS export or an existing claim outlive the pod.
 func (p *pod) Caps() iotax.MachineCaps {
 	c := p.Machine.Caps()
 	c.Alone, c.Facts, c.VolumeFacts, c.Perishes = true, p.facts, p.volumes, p.ours && !p.exports

@@ -26,7 +26,7 @@ type Config struct {
 	Accel   string // tcg, kvm, hvf
 	CPU     string // "" means max with tcg, host otherwise
 	CPUs    int    // 0 means 1
-	Memory  int64  // in bytes, a whole number of MiB
+	Memory  int64  // in bytes, a multiple of 1 MiB
 	Nodes   []int  // NUMA nodes for the memory; nil lets the host choose
 
 	Kernel, Initrd string // direct boot; "" boots from the first disk
@@ -37,7 +37,7 @@ type Config struct {
 	Net    bool // user-mode network
 
 	QMP   string   // path of the control socket
-	Port  Port     // for one connection with the guest; no port without a name
+	Port  Port     // for one connection with the guest; if its name is "", the guest has no port
 	Extra []string // further arguments, last
 }
 
@@ -75,8 +75,8 @@ func (s Share) fill() Share {
 	return s
 }
 
-// maxSocket is the longest path that fits with its terminating zero into sun_path on macOS, which has four bytes less
-// than on Linux.
+// maxSocket is the length in bytes of the longest path that fits, with its terminating zero, into sun_path on macOS. On
+// Linux, sun_path has four bytes more.
 const maxSocket = 103
 
 // Validate checks the lengths of the socket paths. The plan has checked devices and numbers.
@@ -93,10 +93,10 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// smp returns the value of -smp. With a single CPU, emulation omits memory barriers, because no other CPU could see
-// the difference. But a vhost-user daemon reads the same memory from its own process. Without the barrier between
-// publishing a request and checking whether the daemon needs a kick, both may wait for each other forever. A possible
-// second CPU makes QEMU keep the barriers.
+// smp returns the value of -smp. With a single CPU, emulation omits memory barriers, because no other CPU could see the
+// difference. But a vhost-user daemon reads the same memory from its own process. Without the barrier between
+// publishing a request and checking whether the daemon needs a kick, both may wait for each other forever. maxcpus=2
+// makes QEMU keep the barriers.
 func (c *Config) smp(accel string) string {
 	n := max(1, c.CPUs)
 	if n == 1 && strings.HasPrefix(accel, "tcg") {
@@ -388,5 +388,5 @@ func (c Config) Modules() []string {
 	return slices.Compact(m)
 }
 
-// esc escapes a value for QEMU's option syntax, where a comma ends it.
+// esc escapes a value for QEMU's option syntax, where a comma ends a value.
 func esc(s string) string { return strings.ReplaceAll(s, ",", ",,") }

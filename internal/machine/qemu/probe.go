@@ -15,8 +15,8 @@ import (
 	"iotax"
 )
 
-// probeDeadline limits the time to a guest's first console output. After that, the accelerator counts as broken. A
-// working one needs 250 ms.
+// probeDeadline limits the time to a guest's first console output. If the guest prints nothing within that time, the
+// accelerator counts as broken. With a working accelerator, the output takes 250 ms.
 const probeDeadline = 5 * time.Second
 
 // An Accelerator is the accelerator for guests on this host, and the reason for the choice.

@@ -23,7 +23,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	started := make(chan error)
 	go func() {
 		// The kernel sends the parent-death signal when the thread that forked ends. So that thread must live as long
-		// as the child. It ends with this goroutine.
+		// as the child. A locked thread ends with its goroutine.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err

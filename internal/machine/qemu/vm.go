@@ -28,7 +28,7 @@ type VM struct {
 	Monitor *Monitor
 	Started time.Time             // when QEMU was started
 	Daemons map[string]*Virtiofsd // by share id
-	Plugged time.Time             // when QEMU answered for the last hot disk; zero without a hot disk
+	Plugged time.Time             // when QEMU answered the request to plug in the last hot disk; zero without a hot disk
 
 	console, stderr *Log
 	qemu            *process
@@ -37,7 +37,7 @@ type VM struct {
 	files           []string // files that Close removes
 
 	mu    sync.Mutex
-	why   string // the reason, from an event, for which the guest ended
+	why   string // the reason for the guest's end, from a QMP event
 	close sync.Once
 }
 
@@ -69,8 +69,8 @@ func (c Config) Look() (string, error) {
 	return p, nil
 }
 
-// Start checks c, starts the daemons of its shares and QEMU, and returns when QEMU answers. The guest may not have
-// booted then. If line is not nil, one goroutine calls it for each line of the console. QEMU and the daemons make the
+// Start checks c, starts the daemons of its shares and QEMU, and returns when QEMU answers. The guest may still be
+// booting. If line is not nil, one goroutine calls it for each line of the console. QEMU and the daemons make the
 // sockets in c, and Close removes them.
 //
 // On Linux, the kernel kills the guest when this process ends for any reason.

@@ -15,7 +15,7 @@ import (
 	"iotax/internal/machine/internal/proc"
 )
 
-// asks selects who answers the questions of ssh.
+// asks selects who answers questions from ssh, for example for a password.
 type asks int
 
 const (
@@ -25,8 +25,8 @@ const (
 )
 
 const (
-	// passwordVariable may contain the password. Plans and command lines cannot contain it, because other users and
-	// reports would show it.
+	// passwordVariable may contain the password. Plans and command lines cannot contain it, because other users could
+	// read it and reports would show it.
 	passwordVariable = "IOTAX_SSH_PASSWORD"
 
 	// ssh starts iotax with these variables to answer a question: the login that the password is for, the password
@@ -59,7 +59,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	// Versions before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program if DISPLAY is set and there is no terminal.
+	// Versions before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program in SSH_ASKPASS if DISPLAY is set and ssh has
+	// no terminal.
 	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"),
 		terminalVariable + "=" + terminal}
 	switch {
@@ -72,8 +73,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	return asksIotax, append(env, passwordVariable+"="+given), nil
 }
 
-// password returns the password from the file, or from the environment if file is empty, or "". Its errors do not
-// contain the password.
+// password returns the first line of the file. If file is empty, it returns the value of passwordVariable, which may be
+// "". Its errors do not contain the password.
 func password(file string) (string, error) {
 	if file == "" {
 		return os.Getenv(passwordVariable), nil
@@ -92,7 +93,8 @@ func password(file string) (string, error) {
 	return line, nil
 }
 
-// Askpass answers the question and exits if ssh started this program to ask it. Otherwise it returns.
+// Askpass prints the answer to the question and exits if ssh started this program to ask a question. Otherwise it
+// returns.
 func Askpass() {
 	terminal, ok := os.LookupEnv(terminalVariable)
 	if !ok || len(os.Args) != 2 {
@@ -102,7 +104,7 @@ func Askpass() {
 	answer, err := "", errors.New("no terminal")
 	login := os.Getenv(loginVariable)
 	switch {
-	// A jump host may ask for its own password, and a key for its passphrase. Neither gets this one.
+	// A jump host may ask for its own password, and a key for its passphrase. Neither must get this password.
 	case login != "" && strings.Contains(question, login) && strings.Contains(strings.ToLower(question), "password"):
 		answer, err = password(os.Getenv(fileVariable))
 	case terminal != "":

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/testenv/sshtest"
 )
 
-// The test binary also serves as the iotax that is copied to other machines.
+// The test binary also serves as the agent that is copied to other machines.
 func TestMain(m *testing.M) {
 	Askpass()
 	agent.Main(host.Local())
@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	// The test servers cache the copied agent there. The user's SSH_ASKPASS program must not answer for a test.
+	// The test servers store the copied agent in this cache directory. The user's SSH_ASKPASS program must not answer
+	// for a test.
 	err = errors.Join(os.Setenv("XDG_CACHE_HOME", cache), os.Unsetenv("SSH_ASKPASS"))
 	if err != nil {
 		panic(err)
@@ -44,7 +45,7 @@ type delayed struct {
 
 	mu      sync.Mutex
 	conns   []net.Conn
-	refuses int // number of next connections to refuse
+	refuses int // number of further connections to refuse
 	silent  []chan struct{}
 	count   int
 }
@@ -106,7 +107,7 @@ func (p *delayed) accepted() int {
 	return p.count
 }
 
-// silence makes the present connections drop all data, and the end of the connection, too.
+// silence makes the open connections drop all data. They also do not forward the end of a connection.
 func (p *delayed) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

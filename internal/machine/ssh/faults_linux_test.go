@@ -75,7 +75,7 @@ func one(t *testing.T, err error, says string) {
 	t.Log(err)
 }
 
-// A fault during a command fails that command with one clear error. It leaves no process on the host, and the next
+// A fault during a command makes the command fail with one clear error. It leaves no process on the host, and the next
 // command works.
 func TestSSHFaults(t *testing.T) {
 	t.Parallel()
@@ -105,7 +105,7 @@ func TestSSHFaults(t *testing.T) {
 			c.harm(p, pid)
 			one(t, <-ended, c.says)
 			gone(t, append(ids, pid)...)
-			for end := time.Now().Add(10 * time.Second); ; { // wait until this side has noticed it, too
+			for end := time.Now().Add(10 * time.Second); ; { // wait until this side has also noticed the fault
 				if out, err := iotax.Output(t.Context(), m, "echo", "again"); err == nil && string(out) == "again\n" {
 					break
 				} else if time.Now().After(end) {

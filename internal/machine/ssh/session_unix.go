@@ -10,7 +10,7 @@ import (
 	"golang.org/x/term"
 )
 
-// ownSession starts ssh in its own session, without iotax's controlling terminal.
+// ownSession returns the attributes that start ssh in its own session, without iotax's controlling terminal.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // terminalPath returns the path of the user's terminal, or "".

@@ -106,8 +106,8 @@ type remote struct {
 	to *transport
 }
 
-// Caps returns the capabilities of the agent, with the host's address. Its facts are the server's version if ssh
-// prints it, the jump hosts, and the agent of the plan.
+// Caps returns the capabilities of the agent, with the host's address. Its facts are the server's version if ssh prints
+// it, the jump hosts, and the path of the agent in the plan. Empty facts are omitted.
 func (r *remote) Caps() iotax.MachineCaps {
 	c := r.Machine.Caps()
 	c.Address = r.to.settings["hostname"]

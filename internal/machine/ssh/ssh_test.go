@@ -81,8 +81,8 @@ func write(t testing.TB, file, text string) {
 	}
 }
 
-// startSSHD starts a server with the lines added to its configuration. The end of the test kills the server and all
-// its processes.
+// startSSHD starts a server with the lines added to its configuration. At the end of the test, the server and all its
+// processes are killed.
 func startSSHD(t testing.TB, lines ...string) *sshd {
 	t.Helper()
 	bin := "/usr/sbin/sshd"
@@ -111,8 +111,8 @@ func startSSHD(t testing.TB, lines ...string) *sshd {
 		write(t, filepath.Join(s.dir, "config"), strings.Join(append([]string{
 			fmt.Sprintf("ListenAddress 127.0.0.1:%d", s.port), "HostKey " + s.dir + "/host", "AuthorizedKeysFile " + authorized,
 			"PidFile none", "UsePAM no", "StrictModes no", "PasswordAuthentication no", "MaxStartups 100", "UseDNS no",
-			// With this, bash treats itself as a nested shell and does not read the user's .bashrc, which may be slow,
-			// or print.
+			// With SHLVL=1, bash treats itself as a nested shell and does not read the user's .bashrc, which may be
+			// slow or print text.
 			"SetEnv SHLVL=1 XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME"),
 		}, lines...), "\n")+"\n")
 		if s.run(t, bin) {
@@ -407,7 +407,7 @@ func TestSSHFewSessions(t *testing.T) {
 	}
 }
 
-// More commands can run at the same time than one connection has sessions. None of them is ended for another.
+// More commands can run at the same time than one connection has sessions. No command ends to make room for another.
 func TestSSHManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := works(t, startSSHDWithSpec(t)) // ten sessions per connection, the default of sshd
@@ -497,8 +497,8 @@ func TestSSHEndlessLogin(t *testing.T) {
 	}
 }
 
-// A host that has only busybox. Its server is like Dropbear: one session per connection, in the server's process
-// group.
+// TestSSHBusybox runs the suite on a host that has only busybox. Its server is like Dropbear: one session per
+// connection, in the server's process group.
 func TestSSHBusybox(t *testing.T) {
 	dir := sshtest.BusyboxPath(t)
 	machinetest.Run(t, func(t *testing.T) iotax.Machine {
@@ -681,7 +681,7 @@ Host *
 	}
 	fails(t, &Spec{Host: "lost", Config: config}, "127.0.0.1:1", "jump host")
 
-	// Cancelling a command works, too, on this machine.
+	// Cancelling a command also works on this machine.
 	m := works(t, &Spec{Host: "deep", Config: config})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -768,7 +768,7 @@ func TestSSHAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, spec, "Too many authentication failures", "IdentitiesOnly")
-	// ssh tries a named key first, although only its public half is in the file.
+	// ssh tries the named key first, even if the file contains only its public key.
 	spec.Identity = s.dir + "/named"
 	write(t, spec.Identity+".pub", string(ssh.MarshalAuthorizedKey(public)))
 	works(t, spec)
@@ -825,8 +825,8 @@ func TestSSHPassword(t *testing.T) {
 	works(t, spec)
 }
 
-// With StrictHostKeyChecking no, ssh connects to a host that shows another key than the known one. The host must not
-// get the password, with either of the two authentication methods.
+// With StrictHostKeyChecking no, ssh connects to a host whose key differs from the known key. The host must not get the
+// password, with either of the two authentication methods.
 func TestSSHPasswordIsNotForImpostors(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	const secret = "open sesame"

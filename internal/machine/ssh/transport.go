@@ -44,8 +44,8 @@ type transport struct {
 // askTime limits ssh -G, which may run a command of a Match block.
 const askTime = 30 * time.Second
 
-// newTransport reads the settings of the host. Where the user's configuration sets no timeout for connecting or for
-// detecting a dead link, it sets one.
+// newTransport reads the settings of the host. If the user's configuration sets no timeout for connecting or for
+// detecting a dead link, newTransport sets one.
 func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*transport, error) {
 	t := &transport{spec: s, log: log, settings: map[string]string{}}
 	t.args, t.host = s.options()
@@ -83,7 +83,7 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 			t.settings[key] = value
 		}
 	}
-	// iotax's errors need the output of -v, whatever LogLevel the user has configured.
+	// The errors of iotax need the output of -v. The option overrides the user's LogLevel.
 	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes"}, t.args...)
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {
@@ -228,7 +228,7 @@ type report struct {
 	mu     sync.Mutex
 	rest   []byte
 	lines  []string // without debug output
-	key    string   // that the server showed
+	key    string   // host key of the server
 	known  string   // FILE:LINE of the known key that differs
 	in     bool     // the login was accepted
 	signal bool     // a signal ended the command
@@ -303,7 +303,7 @@ var hints = []struct {
 	{"Connection closed", "make sure that an SSH server listens there and lets this host in: ", true},
 }
 
-// refused returns the error for a connection that ssh could not make.
+// refused returns the error for a connection that ssh could not establish.
 func (t *transport) refused(said *report, text string) error {
 	e := &iotax.Error{Op: "connect to", On: t.address(), Err: errors.New(text)}
 	key := said.key

@@ -1,5 +1,5 @@
-// Package made holds what machines that iotax makes for a run have in common: their names, the command that keeps a
-// container running, and the paths of a container's mounts.
+// Package made contains the common parts of the machines that iotax makes for a run: their names, the command that
+// keeps a container running, and the paths of a container's mounts.
 package made
 
 import (

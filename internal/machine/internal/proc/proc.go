@@ -200,7 +200,7 @@ func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	w.Close()
 }
 
-// A source records an error of the reader, which io.Copy does not distinguish from one of the writer. It hides the
+// A source records an error of the reader, which io.Copy does not distinguish from an error of the writer. It hides the
 // reader's WriterTo for the same reason.
 type source struct {
 	r   io.Reader
