@@ -58,7 +58,7 @@ func (s *Spec) Traits() plan.Traits {
 	return plan.Traits{Stays: s.Container != "" || s.Ref != ""}
 }
 
-// Validate checks the spec without asking the engine.
+// Validate checks the spec without contacting the engine.
 func (s *Spec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
@@ -117,7 +117,7 @@ type box struct {
 	ours    bool
 	volumes []string // volumes made for the container
 	facts   map[string]string
-	roots   []hostPath // paths of this host that hold its files, the longest inside first
+	roots   []hostPath // paths of this host that contain its files, sorted by length of inside, longest first
 
 	pid int // the container's first process, on the engine's host
 }
@@ -251,7 +251,8 @@ func (b *box) create(ctx context.Context, engine string, s *Spec, o kind.Options
 		case d.Share.Type == "volume":
 			m.Type, m.Source = mount.TypeVolume, name+"-"+d.ID
 			b.volumes = append(b.volumes, m.Source)
-			// Created separately: Podman drops the labels of a volume that it creates together with a container.
+			// Create the volume separately, because Podman drops the labels of a volume that it creates together with a
+			// container.
 			if _, err := b.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: m.Source, Labels: labels}); err != nil {
 				return &iotax.Error{Op: "make volume", On: m.Source, Err: err, Hint: "try it by hand: " + engine + " volume create"}
 			}
@@ -327,7 +328,7 @@ func (b *box) inspect(ctx context.Context, engine, name string) error {
 		for _, o := range h.SecurityOpt {
 			if v, ok := strings.CutPrefix(o, "seccomp="); ok {
 				f["seccomp"] = v
-				if len(v) > 40 { // the option holds a whole profile
+				if len(v) > 40 { // the option contains a complete profile
 					f["seccomp"] = "a profile of its own"
 				}
 			}
@@ -386,15 +387,15 @@ func stateOf(s *container.State) string {
 }
 
 // Caps returns the capabilities of a container. Removing a container that was made for the run also removes the files
-// in it. Its bind mounts and volumes are removed from outside.
+// in it. iotax removes the files on bind mounts and in volumes separately.
 func (b *box) Caps() iotax.MachineCaps {
 	c := b.Machine.Caps()
 	c.Alone, c.Facts, c.Perishes, c.HostPath, c.Weakens, c.DeviceBytes = true, b.facts, b.ours, b.HostPath, b.Weakens, b.DeviceBytes
 	return c
 }
 
-// HostPath returns the path on this host that holds the bytes of p, a path in the container. It returns "" if there is
-// no such path or it is unknown.
+// HostPath returns the path on this host that corresponds to p, a path in the container. It returns "" if there is no
+// such path or it is unknown.
 func (b *box) HostPath(p string) string {
 	p = path.Clean(p)
 	for _, r := range b.roots {
@@ -410,8 +411,8 @@ func (b *box) HostPath(p string) string {
 	return ""
 }
 
-// Weakens returns the durability of this host's file system that holds the file, if HostPath finds it: the upper
-// directory of an overlay may be in memory.
+// Weakens returns the durability of the file system of this host that contains the file, if HostPath finds it: for
+// example, the upper directory of an overlay may be in memory.
 func (b *box) Weakens(path, _ string) iotax.Durability {
 	if on := b.HostPath(path); on != "" {
 		return probe.Durability(on)

@@ -36,8 +36,8 @@ func (l *link) Close() error {
 	return errors.Join(err, l.way.Close(ctx))
 }
 
-// behind opens the host of ssh://[USER@]HOST[:PORT][/SOCKET]. It returns the command that connects its standard streams
-// to the engine there, the one that Docker's own client uses.
+// behind opens the host of ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns the command that connects its standard
+// streams to the engine there. Docker's own client uses the same command.
 func behind(ctx context.Context, engine, where string) (iotax.Machine, []string, error) {
 	u, err := url.Parse(where)
 	if err != nil {

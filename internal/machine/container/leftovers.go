@@ -22,7 +22,7 @@ import (
 const (
 	madeLabel   = "iotax"        // "machine"
 	runLabel    = "iotax.run"    // id of the run
-	runnerLabel = "iotax.runner" // the process that measures it, formatted by leftover.Runner
+	runnerLabel = "iotax.runner" // the process that executes the run, formatted by leftover.Runner
 )
 
 // runLabels returns the labels for containers and volumes of this process's run.
@@ -43,7 +43,7 @@ func Leftovers(plans []plan.Machine) []leftover.Finder {
 	}
 }
 
-// An engineAt is an engine that may hold leftovers.
+// An engineAt is an engine that may contain leftovers.
 type engineAt struct {
 	name string
 	spec *Spec
@@ -61,8 +61,8 @@ func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error
 	return do(ctx, api)
 }
 
-// answers reports whether a process listens at where. It is true for addresses other than Unix sockets, which it does
-// not try.
+// answers reports whether a process listens at where. For addresses other than Unix sockets, it returns true without an
+// attempt to connect.
 func answers(ctx context.Context, where string) bool {
 	file, ok := strings.CutPrefix(where, "unix://")
 	if !ok {
@@ -76,7 +76,7 @@ func answers(ctx context.Context, where string) bool {
 }
 
 // atEngines calls find for each engine. It skips an engine whose socket is missing, denied to this user or dead: most
-// hosts have no engine, and a stopped one cannot be asked.
+// hosts have no engine, and a stopped engine cannot answer.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {

@@ -9,7 +9,7 @@ import (
 )
 
 // DeviceBytes returns the bytes that the container's control group transferred to and from block devices. It reads the
-// group because processes, and their counters, end with each command.
+// control group's counters, because the counters of a process are lost when the process ends.
 func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if !b.local || b.pid == 0 {
 		return 0, 0, false
@@ -22,7 +22,7 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 }
 
 // deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
-// Version 2 has io.stat. Of version 1 it reads the throttling counters, which count with every I/O scheduler.
+// It reads io.stat of version 2, or the throttling counters of version 1, which work with every I/O scheduler.
 func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)

@@ -87,7 +87,7 @@ func Connect(c Config) (*Client, error) {
 }
 
 // Exec returns a function that runs programs in a container of a pod. gone returns why the container no longer runs, or
-// nil. The end of a pod causes various errors, and the one from gone explains them.
+// nil. The end of a pod causes various connection errors. The function then returns the error of gone instead.
 func (c *Client) Exec(ns, pod, container string, gone func(context.Context) error) remote.Run {
 	return func(ctx context.Context, args []string, s remote.Streams) (int, error) {
 		req := c.Core.rest.Post().Resource("pods").Namespace(ns).Name(pod).SubResource("exec").
@@ -124,7 +124,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 	}
 }
 
-// input calls end when reading fails, also at the end of the input.
+// input calls end when reading fails or reaches the end of the input.
 type input struct {
 	io.Reader
 	end func()

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The plan's file, context and namespace override the file's current ones, and the file overrides KUBECONFIG.
+// The plan's file overrides KUBECONFIG. The plan's context and namespace override those in the file.
 func TestConnect(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "config"), filepath.Join(dir, "other")

@@ -66,7 +66,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 		c.Command = []string{"iotax"}
 	}
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
-	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // every user may be able to write to its volumes
+	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // all users may be able to write to its volumes
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
 	if c.TerminationMessagePolicy == "" { // puts the log's last lines into the pod's status, which needs no right to read logs
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
@@ -102,7 +102,7 @@ func merged(a, b map[string]string) map[string]string {
 	return out
 }
 
-// batch returns a client of the batch group, which has the Jobs.
+// batch returns a client of the API group batch, which contains the Jobs.
 func (c *Client) batch() (rest.Interface, error) {
 	client, err := groupClient(c.REST, "/apis", batchv1.SchemeGroupVersion)
 	if err != nil {

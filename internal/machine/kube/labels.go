@@ -35,7 +35,7 @@ func Labelled(l leftover.Label) metav1.ObjectMeta {
 	return m
 }
 
-// NotMade reports whether err means that the cluster has created no object for certain.
+// NotMade reports whether err proves that the cluster has not created the object.
 func NotMade(err error) bool {
 	return utilnet.IsConnectionRefused(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err)
 }
@@ -66,8 +66,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 		}
 		names[p.Name] = true
 		remove, name := c.Remove, p.Name
-		// A Job would replace its pod, so it is removed with it. It must be of the same run, because a pod can name any Job
-		// as its owner.
+		// A Job would replace its pod, so it is removed with it. The Job must belong to the same run, because a pod can
+		// name any Job as its owner.
 		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" && labels[o.Name] == p.Annotations[annotation] {
 			remove, name = c.RemoveJob, o.Name
 			jobs[name] = true

@@ -75,7 +75,7 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 	}
 }
 
-// noteTime is how long a pod may wait for a node and claims before that is reported.
+// noteTime is how long a pod may wait for a node and claims before Await reports it.
 const noteTime = 5 * time.Second
 
 const unschedulable = "no node takes it"
@@ -128,7 +128,8 @@ func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	return "it is " + strings.ToLower(cmp.Or(string(p.Status.Phase), "pending")), nil
 }
 
-// lastWords returns the end of a container's output: the error message of an iotax in it, or the last three lines.
+// lastWords returns the end of a container's output: from the last error message of iotax, or the last three lines if
+// there is no such message.
 func lastWords(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	from := max(0, len(lines)-3)
@@ -158,7 +159,8 @@ func ended(t *corev1.ContainerStateTerminated) *iotax.Error {
 	return e
 }
 
-// Gone returns why the container that was started as began no longer runs, or nil.
+// Gone returns the reason why a container no longer runs or was restarted. began identifies its original start: see
+// Began. Gone returns nil if the original container still runs or the cluster does not answer.
 func (c *Client) Gone(ctx context.Context, ns, name, container, began string) error {
 	p, err := c.get(ctx, ns, name)
 	switch {

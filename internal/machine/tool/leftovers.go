@@ -14,8 +14,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// A keeper is a program that keeps machines in a directory, without labels. Before iotax makes such a machine, it
-// writes a record into the run's working directory, with the program and its directory: with another directory, the
+// A keeper is a program that keeps virtual machines in a directory and cannot label them. Before iotax makes such a
+// machine, it records the program and that directory in the run's working directory. With another directory, the
 // program would not list the machine.
 type keeper struct {
 	kind     string   // kind of its records
@@ -79,7 +79,7 @@ func (k keeper) end(ctx context.Context, n leftover.Noted) error {
 	t := tool{program: program, env: []string{k.variable + "=" + home}}
 	hand := fmt.Sprintf("%s=%s %s %s; if it is gone for good, remove %s", k.variable, iotax.Quote(home), iotax.QuoteAll(append([]string{program}, k.remove...)), n.Name, n.File)
 	for _, needed := range n.How {
-		if _, err := os.Stat(needed); err != nil { // if the real directory is not mounted, an empty one would list no machines
+		if _, err := os.Stat(needed); err != nil { // if the directory's file system is not mounted, the empty mount point would list no machines
 			return &iotax.Error{Op: "find", On: n.Name, Err: err, Hint: hand}
 		}
 	}

@@ -109,8 +109,8 @@ type limaMade struct {
 }
 
 // Weakens returns the durability of the host's file system that contains the disk. For a directory that this host
-// shares at the same path, it returns that directory's. On macOS, neither QEMU nor Virtualization.framework asks the
-// drive to flush its cache, with Lima's settings.
+// shares at the same path, it returns the durability of that directory. With Lima's settings on macOS, neither QEMU nor
+// Virtualization.framework makes the drive flush its cache.
 func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	switch fs {
 	case "virtiofs", "9p", "fuse.sshfs":
@@ -125,8 +125,8 @@ func (m *limaInstance) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Caps returns the capabilities of an instance that is deleted after the run. With mounts, the target's files may be
-// on this host and stay.
+// Caps returns the capabilities of an instance that is deleted after the run. With mounts, the target's files may be on
+// this host and remain.
 func (m *limaMade) Caps() iotax.MachineCaps {
 	c := m.limaInstance.Caps()
 	c.Started, c.Boot, c.Perishes = m.started, m.boot, !m.mounts

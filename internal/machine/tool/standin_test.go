@@ -24,8 +24,8 @@ import (
 	"iotax/internal/machine/ssh"
 )
 
-// TestMain lets the test binary replace the tools that this host cannot have. Under their names, it accepts their
-// command lines. An SSH server of this host is the machine.
+// TestMain lets the test binary replace tools that are not available on this host. Under the name of a tool, it accepts
+// the command line of that tool. An SSH server on this host acts as the machine.
 func TestMain(m *testing.M) {
 	s := standin{os.Getenv("STANDIN_DIR"), os.Args[1:]}
 	tools := map[string]func() error{"limactl": s.limactl, "tart": s.tart, "wsl.exe": s.wsl, "standin-server": s.serve}
@@ -112,7 +112,8 @@ func (s standin) start(name string) error {
 	c := exec.Command(self, name)
 	c.Args[0], c.Stdout, c.Stderr = "standin-server", log, log
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// Without the variables of the command, whose end must not end the instance.
+	// Remove the variables that mark the processes of a command, because the end of the command must not end the
+	// instance.
 	c.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "IOTAX_") })
 	if err := c.Start(); err != nil {
 		return err
@@ -351,7 +352,7 @@ func (s standin) wsl() error {
 	return s.shell(s.args[1], s.args[i+1:])
 }
 
-// standIn adds the stand-ins to the PATH. The result has the directory of their instances.
+// standIn adds the stand-ins to the PATH. The result contains the directory of their instances.
 func standIn(t *testing.T) standin {
 	t.Helper()
 	if _, err := os.Stat(sshd); err != nil {

@@ -131,7 +131,7 @@ type tartVM struct {
 }
 
 // Caps returns the capabilities of the connection. The machine is deleted after the run. With shared directories, the
-// target's files may be on this host and stay.
+// target's files may be on this host and remain.
 func (v *tartVM) Caps() iotax.MachineCaps {
 	c := v.Machine.Caps()
 	c.Facts, c.Started, c.Boot, c.Weakens, c.Perishes = v.facts, v.began, v.boot, v.Weakens, !v.dirs
@@ -154,7 +154,7 @@ func (v *tartVM) Close(ctx context.Context) error {
 	ctx, cancel := stillCtx(ctx)
 	defer cancel()
 	if v.kill != nil {
-		_, _ = v.tart.run(ctx, toolQuick, "stop", "--timeout", "10", v.name) // if this fails, kill ends it below
+		_, _ = v.tart.run(ctx, toolQuick, "stop", "--timeout", "10", v.name) // if this fails, v.kill ends the machine
 		select {
 		case <-v.ended:
 		case <-time.After(15 * time.Second):
@@ -211,7 +211,7 @@ func openTart(ctx context.Context, s *Tart, o kind.Options) (_ iotax.Machine, er
 	if v.known, err = os.MkdirTemp(o.WorkDir, "iotax-tart-"); err != nil {
 		return nil, err
 	}
-	// The image makes its host key after cloning, so no known_hosts file contains it.
+	// The machine makes its host key after cloning, so no known_hosts file contains it.
 	there := &ssh.Spec{Host: ip, User: s.User, Config: "none", Identity: s.Identity, PasswordFile: s.PasswordFile, AcceptNew: true,
 		KnownHosts: filepath.Join(v.known, "known_hosts")}
 	for until := time.Now().Add(5 * time.Minute); ; {

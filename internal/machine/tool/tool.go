@@ -18,7 +18,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A tool is such a program on this host: limactl, tart, wsl.exe.
+// A tool is a program on this host that manages virtual machines: limactl, tart or wsl.exe.
 type tool struct {
 	program string
 	hint    string // hint for the error if the program is missing
@@ -83,7 +83,8 @@ func (t tool) into(ctx context.Context, name string, log func(string, ...any), l
 	return m, nil
 }
 
-// stillCtx returns a context for cleaning up. If ctx has ended, it has its own deadline.
+// stillCtx returns a context for cleaning up. If ctx has ended, the new context is independent of it and has its own
+// deadline.
 func stillCtx(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return context.WithCancel(ctx)

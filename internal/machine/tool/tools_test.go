@@ -24,7 +24,8 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// opened opens a machine of kind k through its stand-in. Later it checks that closing the machine removed its record.
+// opened opens a machine of kind k through its stand-in. At the end of the test, it checks that closing the machine
+// removed its record.
 func opened(t *testing.T, k kind.Kind, spec plan.Spec) (iotax.Machine, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
@@ -51,7 +52,7 @@ func mustOpen(t *testing.T, k kind.Kind, spec plan.Spec) iotax.Machine {
 }
 
 // suite runs the suite of all machines, and returns after they are closed. The patience allows for a busy host and two
-// more programs per command. Only lima runs the whole suite: wsl runs commands in the same way, and tart over SSH.
+// more programs per command. Only lima runs the full suite: wsl runs commands in the same way, and tart over SSH.
 func suite(t *testing.T, brief bool, open func(t *testing.T) iotax.Machine) {
 	t.Helper()
 	t.Run("suite", func(t *testing.T) { machinetest.Run(t, open, machinetest.Options{Patience: time.Minute, Brief: brief}) })
@@ -98,7 +99,7 @@ func TestLimaInstance(t *testing.T) {
 	if out, err := iotax.Output(t.Context(), m, "sh", "-c", "id -u; pwd"); err != nil || string(out) != fmt.Sprintf("%d\n/\n", os.Getuid()) {
 		t.Errorf("it said %q, %v", out, err)
 	}
-	// If the instance ends, Run returns an error of the machine, not an exit status of the command.
+	// If the instance ends, Run returns an error from the machine, not an exit status of the command.
 	if err := s.stop("mine"); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // WSL is the spec of kind wsl: a distribution of the Windows Subsystem for Linux. iotax runs on Windows, or inside
-// another distribution, where wsl.exe is in the PATH, too.
+// another distribution, where wsl.exe is also in the PATH.
 type WSL struct {
 	Distribution string `yaml:"distribution" doc:"name of the distribution; empty means the default one"`
 	User         string `yaml:"user" doc:"user to run as; empty means the distribution's default"`

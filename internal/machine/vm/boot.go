@@ -43,7 +43,7 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 }
 
 // spawn starts QEMU, and returns when the init of a micro-guest is ready. If boots is nil, it finds or makes the files
-// on this host.
+// to boot on this host.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning
@@ -76,7 +76,7 @@ func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Bo
 		}
 		o.CacheDir = filepath.Join(user, "iotax")
 	}
-	// Only this user may access sockets and keys, and the paths of sockets must be short.
+	// This directory is for sockets and keys. Only this user may access it.
 	dir, err := os.MkdirTemp(o.WorkDir, "vm-")
 	if err != nil {
 		return nil, &iotax.Error{Op: "start machine", On: name, Err: err}

@@ -89,10 +89,10 @@ type consoleGuest struct {
 	storage  iotax.Durability
 
 	mu sync.Mutex
-	vm *qemu.VM // of the running command; nil without one
+	vm *qemu.VM // QEMU of the running command; nil if no command runs
 }
 
-// openConsole prepares such a guest. It does not boot it.
+// openConsole prepares a guest without a shell. It does not boot the guest.
 func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	fail := func(err error, hint string) (iotax.Machine, error) {
 		return nil, &iotax.Error{Op: "make ready machine", On: o.Name, Err: err, Hint: hint}
@@ -257,7 +257,7 @@ func (g *consoleGuest) RunOnConsole(ctx context.Context, args []string) (out iot
 	return out, nil
 }
 
-// A consoleReader parses the results on a console, line by line. QEMU's goroutine calls line.
+// A consoleReader parses the results on a console, line by line. The goroutine that reads QEMU's output calls line.
 type consoleReader struct {
 	p      consolePatterns
 	mu     sync.Mutex

@@ -106,7 +106,7 @@ func (g *machine) Forward(ctx context.Context, port int) (string, error) {
 	return net.JoinHostPort("127.0.0.1", fmt.Sprint(host)), nil
 }
 
-// Run runs cmd in the guest. If the guest ends before cmd, the error quotes its console.
+// Run runs cmd in the guest. If the guest ends before cmd, the error quotes the guest's console.
 func (g *machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	err := g.Machine.Run(ctx, cmd)
 	var exit *iotax.ExitError

@@ -75,7 +75,7 @@ func (b *booting) image(ctx context.Context) error {
 	b.config.Accel = s.Accel
 	b.facts[iotax.FactAccelWhy] = "asked for"
 	if s.Accel == "auto" {
-		// The image shows only late whether an accelerator works. Test it with the micro-guest.
+		// An image takes long to show whether an accelerator works, so test the accelerator with the micro-guest.
 		a, err := b.probeForImage(ctx)
 		if err != nil {
 			return err

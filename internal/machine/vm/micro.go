@@ -48,7 +48,7 @@ func (b *booting) micro(ctx context.Context) error {
 	}
 	b.facts[iotax.FactAccel], b.facts[iotax.FactAccelWhy] = b.config.Accel, why
 	modules := b.config.Modules()
-	if r := b.beside.root; r != nil { // load its module before, so that the mount time does not include it
+	if r := b.beside.root; r != nil { // load the file system's module first, so that the mount time does not include loading it
 		modules = append(modules, cmp.Or(map[string]string{"nfs4": "nfsv4"}[r.Type], r.Type))
 	}
 	b.config.Append = commandLine(b.config.Accel, guest.Boot{Modules: modules,
@@ -58,7 +58,7 @@ func (b *booting) micro(ctx context.Context) error {
 	}
 	b.facts["cmdline"] = b.config.Append
 	if b.beside.root != nil {
-		return nil // the root's program brings its own tools
+		return nil // the root file system contains its own tools
 	}
 	tools := iotax.Disk{Path: boots.Tools, Format: "raw", Bus: "virtio-blk", Cache: "writeback", AIO: "threads", ReadOnly: true}
 	if b.root != nil {

@@ -156,8 +156,8 @@ func (g *nested) Close(ctx context.Context) error {
 	return g.end
 }
 
-// openOn starts a micro-guest on another machine. The guest boots files of this host if both have the same operating
-// system and architecture.
+// openOn starts a micro-guest on another machine. The guest boots files of this host if both hosts have the same
+// operating system and architecture.
 func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
 	on := &own{Machine: o.On}
 	if on.link.Program, err = session.Program(ctx, o.On); err != nil {
@@ -180,8 +180,8 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	}()
 	defer func() {
 		if err != nil {
-			on.link.Hangup(context.WithoutCancel(ctx)) // while the guest boots, hold does not read until
-			_ = g.Close(context.WithoutCancel(ctx))    // err already has the cause
+			on.link.Hangup(context.WithoutCancel(ctx)) // while the guest boots, hold does not read `until`
+			_ = g.Close(context.WithoutCancel(ctx))    // err already contains the cause
 		}
 	}()
 	r, err := await.On(ctx, on, w.ID)
@@ -203,8 +203,8 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 	return g, nil
 }
 
-// bring copies the files that the guest boots to the machine. It returns nil if this host cannot make them. Then the
-// machine makes them itself.
+// bring makes the guest's boot files on this host and copies them to the machine. If this host cannot make them, bring
+// returns nil, and the machine makes them itself.
 func bring(ctx context.Context, on *own, s *Spec, o kind.Options) (*Boots, error) {
 	system, err := session.System(ctx, on)
 	if err != nil {

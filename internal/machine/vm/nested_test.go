@@ -66,7 +66,7 @@ func qemus(t *testing.T, dir string) (n int) {
 		t.Fatal(err)
 	}
 	for _, file := range all {
-		if words, err := os.ReadFile(file); err == nil && strings.Contains(string(words), "-kernel\x00"+dir) { // otherwise the process has ended
+		if words, err := os.ReadFile(file); err == nil && strings.Contains(string(words), "-kernel\x00"+dir) { // an error means that the process has ended
 			n++
 		}
 	}
@@ -155,7 +155,7 @@ func TestQEMUNestedDies(t *testing.T) {
 	}
 }
 
-// If the plan names a kernel that this host does not have, Open fails. To a machine without QEMU, no files are copied.
+// If the plan names a kernel that this host does not have, Open fails. No files are copied to a machine without QEMU.
 func TestNestedRefuses(t *testing.T) {
 	on, _ := elsewhere(t)
 	s := Kind.New().(*Spec)

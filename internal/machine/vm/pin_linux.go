@@ -20,7 +20,8 @@ type pinning struct {
 	pid              int // of the guest's QEMU
 }
 
-// pinned holds the pids of the pinned guests. moveRest does not move them, and the last of them releases the CPUs.
+// pinned holds the pids of the pinned guests. moveRest does not move them. When the last of them is removed, undo
+// releases the CPUs.
 var pinned struct {
 	sync.Mutex
 	guests map[int]bool
@@ -52,8 +53,8 @@ func newPinning(cpus []int) (*pinning, error) {
 	return p, nil
 }
 
-// lastCPUs pins to the last n CPUs that this process may use, because interrupts and other programs usually run on the
-// first CPUs.
+// lastCPUs returns a pinning to the last n CPUs that this process may use, because interrupts and other programs
+// usually run on the first CPUs.
 func lastCPUs(n int) (*pinning, error) {
 	all, err := atStart()
 	if err != nil {

@@ -72,8 +72,8 @@ const (
 	imageTimeout = 5 * time.Minute
 )
 
-// minMemory is the minimum memory of the micro-guest. The kernel needs twice the size of the initramfs while it
-// unpacks it.
+// minMemory is the minimum memory of the micro-guest. While the kernel unpacks the initramfs, it needs twice the
+// initramfs's size.
 const minMemory = 256 << 20
 
 // Validate checks the spec without starting a guest.

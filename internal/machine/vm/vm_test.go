@@ -266,7 +266,7 @@ func TestQEMUSmall(t *testing.T) {
 	if len(ps["qemu"]) == 0 || len(ps) != 1 {
 		t.Errorf("processes are %v", ps)
 	}
-	// fio needs memory for its file besides the tools.
+	// In addition to the tools, fio's file needs memory.
 	out := guestOut(t, g, "cd /tmp && fio --name=x --size=4m --rw=randread --bs=4k --ioengine=psync --time_based --runtime=1 --output-format=json")
 	if iops := fioIOPS(t, out); iops <= 0 {
 		t.Errorf("fio did %v IOPS", iops)
@@ -383,8 +383,9 @@ func TestQEMUDevices(t *testing.T) {
 	gonePids(t, all)
 }
 
-// A guest with its root on a disk can write to it, and has modules and tools. It sees a disk that was plugged during
-// the boot. Each boot writes the root again. After a power cut, the other disk still contains the guest's files.
+// A guest with its root on a disk can write to the root, load modules and run the tools. It sees a disk that was
+// plugged during the boot. Each boot writes the root again. After a power cut, the other disk still contains the
+// guest's files.
 func TestQEMURoot(t *testing.T) {
 	long.Test(t)
 	const rootSize, dataSize = 256 << 20, 32 << 20
@@ -619,7 +620,7 @@ func TestQEMUCancelBoot(t *testing.T) {
 	empty(t, work)
 }
 
-// If the guest dies, the error of the running command quotes its console.
+// If the guest dies, the error of the running command quotes the guest's console.
 func TestQEMUDeath(t *testing.T) {
 	g := openGuest(t, emulated)
 	defer closeGuest(t, g)
@@ -683,7 +684,7 @@ func TestQEMURunnerKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A short path, so that the sockets are in it, too: a killed process does not clean up.
+	// The path is short, so that the sockets are also in this directory: a killed process does not remove them.
 	tmp, err := os.MkdirTemp("/tmp", "k")
 	if err != nil {
 		t.Fatal(err)
