@@ -20,7 +20,7 @@ var (
 	keyed   = regexp.MustCompile(`^([a-z_]+)(?:: ?(\S+))?$`)
 )
 
-// Settings returns the settings in a part of a hint, without commands.
+// Settings returns the settings that a part of a hint recommends. It skips commands in backticks.
 func Settings(part string) (out []Setting) {
 	for _, m := range quoted.FindAllStringSubmatch(part, -1) {
 		for _, form := range []*regexp.Regexp{flagged, keyed} {
@@ -33,13 +33,13 @@ func Settings(part string) (out []Setting) {
 	return out
 }
 
-// Given returns r without the parts of its hint that the facts already follow.
+// Given returns r without the parts of its hint that the current settings f already satisfy.
 func (r Rule) Given(f Facts) Rule {
 	r.Hint = f.Unfollowed(r.Hint)
 	return r
 }
 
-// Unfollowed returns a hint without the parts that the facts already follow.
+// Unfollowed returns a hint without the parts that the current settings f already satisfy.
 func (f Facts) Unfollowed(hint string) string {
 	return Rule{Hint: hint}.parts(func(part string) bool {
 		for _, s := range Settings(part) {

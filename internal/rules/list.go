@@ -52,7 +52,7 @@ func rule(id string) Rule {
 	return r
 }
 
-// The registry. The fields of each rule are in rules.txt.
+// The rules of the registry. rules.txt contains the fields of each rule.
 var (
 	// Mistakes found before a run, in job files, plans and results.
 	FilenameColon         = rule("filename-colon")
@@ -167,8 +167,8 @@ var (
 	OneOfMany           = rule("one-of-many")
 )
 
-// FioErrors returns the findings about a trial whose fio reported err (nil if none). damaged has one sentence for
-// each damaged part of fio's output.
+// FioErrors returns the findings about a trial in which fio reported err (nil if none). damaged contains one sentence
+// for each damaged part of fio's output.
 func FioErrors(about iotax.Subject, err error, damaged []string) []iotax.Finding {
 	var fs []iotax.Finding
 	if err != nil {

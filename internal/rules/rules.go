@@ -21,7 +21,7 @@ type Rule struct {
 	Why      string // why it matters, and how it is detected
 	Hint     string // what to do; parts that apply in different cases are separated by semicolons
 	Bad      string // a job file or plan that breaks the rule
-	Good     string // a similar one that does not
+	Good     string // a similar job file or plan that does not break it
 }
 
 // Where is a set of the objects that a rule examines.
@@ -86,7 +86,7 @@ func (r Rule) With(example, fact string) Rule {
 	return r
 }
 
-// Only returns r with only the parts of its hint that contain one of words.
+// Only returns r without the parts of its hint that contain none of words.
 func (r Rule) Only(words ...string) Rule {
 	return r.parts(func(part string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(part, word) })

@@ -345,7 +345,7 @@ func TestOnlyRulesBuildFindings(t *testing.T) {
 	}
 }
 
-// The helpers of the test above detect what they should.
+// built detects each way to build a finding.
 func TestBuiltFindingsAreSeen(t *testing.T) {
 	for code, want := range map[string]int{
 		`iotax.Finding{Rule: "x"}`:                                       1,

@@ -19,7 +19,7 @@ func RunValues() []string {
 	return names
 }
 
-// RunFacts returns the facts of a trial that Run reads. Commands differ between trials, so it keeps only their
+// RunFacts returns the facts of a trial that Run reads. Commands differ between trials, so RunFacts keeps only their
 // options that limit the rate.
 func RunFacts(t *iotax.Trial) map[string]string {
 	out := map[string]string{}
@@ -48,7 +48,7 @@ func (r reading) number(fact string) (float64, bool) {
 	return v, err == nil && v > 0
 }
 
-// jobs returns the number of the generator's threads. It returns 1 if the job does not set it.
+// jobs returns the number of the generator's threads. It returns 1 if the job does not set numjobs.
 func (r reading) jobs() (float64, bool) {
 	if r.fact(iotax.FactNumJobs) == "" {
 		return 1, r.fact(iotax.FactIOEngine) != ""

@@ -8,7 +8,7 @@ import (
 	"iotax/stat"
 )
 
-// groups examines in each cell how the rounds vary.
+// groups examines the variation of the rounds in each cell.
 func (s *study) groups() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, w := range s.workloads {

@@ -6,7 +6,7 @@ package check
 const (
 	servedBelow     = 0.95  // bytes at the device ÷ bytes of the workload
 	foreignAbove    = 0.02  // share of the device's operations
-	fewIOs          = 100   // with fewer, the share that a layer forwards is unreliable
+	fewIOs          = 100   // with fewer I/Os, the share that reaches the next layer is unreliable
 	lineSlack       = 1.05  // bandwidth ÷ measured bandwidth of the line
 	stealAbove      = 0.02  // share of the host's CPU time
 	clockNote       = 0.001 // |rate of the guest's clock − 1|
@@ -16,7 +16,7 @@ const (
 	stallShare      = 0.01  // share of the usual rate; less counts as no I/O
 	stallRate       = 10.0  // 1/s: slower work always has pauses
 	stallAtEnd      = 3.0   // steps (1 s) without a log line; fio omits the last one or two
-	drainNote       = 0.01  // share of the window by which it may be exceeded
+	drainNote       = 0.01  // maximum excess of the measured time over the planned time, as a share
 	windowShort     = 0.95  // window ÷ planned window
 	busyThread      = 0.95  // CPU seconds of the generator ÷ thread seconds
 	busyShare       = 0.50  // the same, if the host's CPUs are busy

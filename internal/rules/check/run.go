@@ -54,7 +54,7 @@ func (s *study) settings(of iotax.Subject) rules.Facts {
 	return f
 }
 
-// study is a run with its trials, sorted.
+// study is a run with its trials, grouped by cell.
 type study struct {
 	run       *iotax.Run
 	targets   []string // the baseline is first
@@ -191,7 +191,7 @@ func below(p, dir string) bool {
 }
 
 // ownMount reports whether the user probably meant a separate disk, because the directory is a mount point or its
-// path suggests one. In a container the answer is always false, because every volume is mounted there.
+// path suggests one. In a container it returns false, because every volume is mounted there.
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
 	if t.Machine == "host" {
@@ -226,7 +226,7 @@ func (s *study) notMounted() []iotax.Finding {
 // facts finds compared facts that differ between the trials of a workload and are not varied by a label.
 func (s *study) facts() []iotax.Finding {
 	var fs []iotax.Finding
-	seen := map[string]bool{} // a version difference shows with every workload
+	seen := map[string]bool{} // findings so far, because a fio version differs in every workload
 	for _, w := range s.workloads {
 		for _, key := range comparedFacts {
 			if s.toldOfRun(toldBefore[key]) {
@@ -280,7 +280,7 @@ func (s *study) depth() []iotax.Finding {
 	reached := func(target, workload string) float64 {
 		var ds []float64
 		for _, t := range s.good(target, workload) {
-			if r := (reading{t: t}); r.limited() { // the rate limits the number in flight
+			if r := (reading{t: t}); r.limited() { // the rate limits the number of I/Os in flight
 				return math.NaN()
 			} else if d := r.reached(); d > 0 {
 				ds = append(ds, d)
@@ -301,7 +301,7 @@ func (s *study) depth() []iotax.Finding {
 	return fs
 }
 
-// merging compares the mean I/O sizes at the device.
+// merging compares the mean I/O sizes of the targets at the device.
 func (s *study) merging() []iotax.Finding {
 	size := func(target, workload, direction string) float64 {
 		var bytes, ios, done float64
@@ -315,7 +315,7 @@ func (s *study) merging() []iotax.Finding {
 			}
 		}
 		// With few I/Os, single metadata blocks dominate the mean. If the bytes differ from those of the workload,
-		// the I/O comes from another process, read-ahead or a cache.
+		// another process, read-ahead or a cache changed the I/O at the device.
 		if ios < 100 || math.Abs(bytes/done-1) > 0.2 {
 			return math.NaN()
 		}

@@ -9,8 +9,8 @@ import (
 	"iotax/stat"
 )
 
-// cleanRun returns a run of eight rounds of one workload, on the host's disk and on a guest's disk that is stored on
-// it and reaches 60 % of the host's speed.
+// cleanRun returns a run of eight rounds of one workload, on the host's disk and on a guest's disk. The guest's disk
+// is stored on the host's disk and reaches 60 % of its speed.
 func cleanRun() (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{
 		Baseline: "host disk", Margin: 0.05,
@@ -309,7 +309,7 @@ func TestPlantedRuns(t *testing.T) {
 	}
 }
 
-// Results that a cache served are reported once, by their trials.
+// Trial reports a result that a cache served. Run does not report it again.
 func TestCacheServedIsToldOnce(t *testing.T) {
 	run, trials := cleanRun()
 	each(trials, "guest", func(x *iotax.Trial) {

@@ -16,8 +16,8 @@ import (
 // is the reason, beginning with the id of the rule. Otherwise it is "". A discarded trial has no findings, because it
 // is not evidence about its cell.
 //
-// Trial does not examine a trial with an Err, except for a pause, which may be the cause. A failed trial is reported
-// with its error, and only its pair is not used.
+// Trial does not examine a trial with an Err, except for a pause, which may be the cause. The report shows the error
+// of a failed trial. Its round is not discarded: only the pairs with the failed trial are not used.
 func Trial(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string) {
 	if t == nil {
 		return nil, ""
@@ -222,8 +222,9 @@ func (r reading) device() []iotax.Finding {
 }
 
 // account returns the bytes that the trial's own processes requested from devices. whole reports whether the account
-// covers at least the work of the trial. If not, it is no evidence of a cache or another process: the kernel does not
-// count I/O by servers, kernel threads and children not waited for, and in control groups it omits some devices.
+// covers at least the work of the trial. If not, the account is not evidence of a cache or another process. The
+// kernel does not count I/O by servers, kernel threads, and children that were not waited for, and in control groups
+// it omits some devices.
 func (r reading) account(direction string) (own float64, whole bool) {
 	own, known := r.value("own." + direction + ".bytes")
 	done, _ := r.value(direction + ".bytes")
@@ -286,7 +287,7 @@ func (r reading) foreign() []iotax.Finding {
 
 // foreignOther searches for operations in the direction that the workload does not use. It excludes those of the
 // trial's own processes (a loaded program, a log). If their account is incomplete and caches were dropped, reads
-// during writes prove nothing, because programs of the host and the guest may be read again.
+// during writes prove nothing, because programs of the host and the guest may be read from the device again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil
@@ -313,7 +314,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 }
 
 // foreignSame compares the device's bytes in the workload's own direction with the bytes that the trial's own
-// processes requested. Both cover the time in which the device is watched.
+// processes requested. Both cover the time between the two readings of the device's counters.
 func (r reading) foreignSame(d string) []iotax.Finding {
 	dev, ok := r.value("device." + d + ".bytes")
 	if !ok || !r.direct() || d == "write" && !r.writesAlone() {

@@ -45,7 +45,7 @@ func clean() (*iotax.Trial, *iotax.Target) {
 	return t, &iotax.Target{Name: "guest", Place: iotax.Place{Backing: "/var/tmp/iotax-x/disk.raw", Durability: iotax.Durable}}
 }
 
-// single changes a trial to single reads on a disk of this machine.
+// single changes a trial to random 4 KiB reads at depth 1 on a disk of this machine. took is the latency in seconds.
 func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
 	t.Facts[iotax.FactIODepth], t.Facts["rw"], t.Facts["bs"] = "1", "randread", "4k"
 	tgt.Facts, tgt.Place.Backing = map[string]string{"device.disk": disk}, ""
@@ -489,7 +489,7 @@ func elsewhere(t *iotax.Trial, tgt *iotax.Target) {
 	drop(t, "cpu.host.")
 }
 
-// untouched sets the counters of all devices to 0.
+// untouched sets the counters of all devices to 0, and the queue depth to 1.
 func untouched(t *iotax.Trial) {
 	for _, n := range []string{"device.read.bytes", "device.read.ios", "machine.device.read.bytes", "machine.device.read.ios", "own.read.bytes"} {
 		set(t, n, 0)
@@ -502,7 +502,8 @@ func untouched(t *iotax.Trial) {
 // buffered makes the job use the guest's page cache.
 func buffered(t *iotax.Trial) { t.Facts[iotax.FactDirect] = "0" }
 
-// beside makes the device write 10 % more than the trial's own processes did.
+// beside changes a trial of reads to one of writes, in which the device writes 10 % more than the trial's own
+// processes.
 func beside(t *iotax.Trial, command string) {
 	written(t)
 	t.Facts[iotax.FactCommand] = command

@@ -42,7 +42,8 @@ func zeroBuffers(j *job, r *report) {
 	}
 }
 
-// whole is the written share at which a file counts as fully written, because a tail may be missing.
+// whole is the minimum written share of a file that counts as fully written. It is below 1 because the end of a file
+// may be unwritten.
 const whole = 0.95
 
 func unwritten(jobs []*job, r *report) {
@@ -72,7 +73,7 @@ func unwritten(jobs []*job, r *report) {
 	}
 }
 
-// paths returns the files, each with its directory.
+// paths returns the job's files, with the first name in the option directory as their directory.
 func (j *job) paths() []string {
 	dirs := split(j.text("directory"))
 	var out []string

@@ -81,10 +81,10 @@ func deviceOverwritten(j *job, r *report) {
 	}
 }
 
-// meant are options that show that jobs run together or below full speed on purpose.
+// meant lists options that show that jobs run together, or below full speed, on purpose.
 var meant = []string{"rate", "rate_iops", "rate_min", "thinktime", "flow", "startdelay", "wait_for", "exitall", "exit_what", "latency_target"}
 
-// beside are engines that disturb, observe or synchronize other jobs instead of measuring storage.
+// beside lists engines that disturb, observe or synchronize other jobs instead of measuring storage.
 var beside = []string{"cpuio", "exec", "net", "netsplice", "rdma", "e4defrag", "falloc", "ftruncate", "null"}
 
 func jobsCompete(jobs []*job, r *report) {

@@ -13,13 +13,13 @@ import (
 // A job contains the options of a job as fio runs it, each with its position.
 type job struct {
 	name  string
-	head  setting // the section header, or what takes its place
+	head  setting // the section header; in a plan or result, the position of the job
 	set   map[string]setting
 	order []setting // as written, options of [global] first
 	group int       // jobs of the same group run at the same time
-	ours  bool      // iotax runs it and sets the time, the place, the seed and, by default, the engine
-	sized bool      // with ours: a trial ends when its size is done
-	ran   bool      // it comes from a result; its machine is unknown
+	ours  bool      // iotax runs the job and sets its duration, files, seed and, by default, engine
+	sized bool      // with ours: a trial ends when the job has processed its size
+	ran   bool      // the job comes from a result; its machine is unknown
 	part  bool      // with ran: only some of its options are known
 
 	readonly  bool   // fio runs with --readonly
@@ -82,8 +82,8 @@ func (j *job) on(key string) bool {
 	return ok && (s.bare || s.value != "0" && s.value != "false")
 }
 
-// number returns the value of a numeric option, or otherwise if the option is not set. The second result is false if
-// the value contains a variable or is not a number.
+// number returns the value of a numeric option, or `otherwise` if the option is not set. The second result is false
+// if the value contains a variable or is not a number.
 func (j *job) number(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -93,8 +93,8 @@ func (j *job) number(key string, otherwise int64) (int64, bool) {
 	return n, err == nil && !strings.Contains(s.value, "$")
 }
 
-// size returns the value of an option in bytes, or otherwise if the option is not set. The second result is false if
-// the value is not a size, such as a share ("20%").
+// size returns the value of an option in bytes, or `otherwise` if the option is not set. The second result is false
+// if the value is not a size, such as a share ("20%").
 func (j *job) size(key string, otherwise int64) (int64, bool) {
 	s, ok := j.set[key]
 	if !ok {
@@ -196,8 +196,7 @@ func (j *job) engine(facts Facts) string {
 	return defaultEngine(Facts{OS: j.system(facts)})
 }
 
-// system returns the operating system that the job's paths indicate. If they indicate none, it returns that of the
-// facts.
+// system returns the operating system that the job's paths indicate. If they indicate none, it returns facts.OS.
 func (j *job) system(facts Facts) string {
 	names := append(j.files(), split(j.set["directory"].value)...)
 	switch {
@@ -222,8 +221,8 @@ func defaultEngine(facts Facts) string {
 	return "psync"
 }
 
-// sectionEngine returns the engine of the section. If it sets none, sectionEngine returns that of the global sections
-// before it.
+// sectionEngine returns the engine that the section sets. If it sets none, sectionEngine returns the engine that the
+// global sections before it set, or fio's default.
 func (j *job) sectionEngine(facts Facts) string {
 	if s, ok := j.get("ioengine"); ok {
 		return fio.EngineName(s.value)
@@ -308,8 +307,8 @@ func (j *job) bytes() (int64, bool) {
 	return size * clones, true
 }
 
-// covered returns how many bytes of storage one pass touches. Clones on one file share them. The second result is
-// false if the number is unknown.
+// covered returns how many bytes of storage one pass touches. Clones on one file touch the same bytes. The second
+// result is false if the number is unknown.
 func (j *job) covered() (int64, bool) {
 	if j.has("filename") && !j.has("offset_increment") {
 		n, ok := j.size("size", 0)

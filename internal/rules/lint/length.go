@@ -37,8 +37,8 @@ func (j *job) aside(facts Facts) bool {
 	return false
 }
 
-// pass estimates how long the job needs for its size on common storage. The second result is false if that cannot be
-// estimated.
+// pass estimates how long the job takes on common storage if it ends after its size and loops. The second result is
+// false if the duration cannot be estimated.
 func (j *job) pass() (time.Duration, bool) {
 	if j.slowed() || j.has("number_ios", "fill_device", "file_append", "zonemode", "verify", "read_iolog") || j.on("time_based") && j.has("runtime") {
 		return 0, false

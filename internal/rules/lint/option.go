@@ -24,8 +24,8 @@ var optionRules = []rule{
 	{Rule: rules.MisreadValue, sect: misread},
 }
 
-// profileOptions are accepted in every job, because fio's built-in profiles (tiobench, act) add them to its options.
-// The value is the option that the user probably meant.
+// profileOptions lists the options of fio's built-in profiles (tiobench, act). fio accepts them in every job, but
+// they have no effect there. The value is the option that the user probably meant, or "".
 var profileOptions = map[string]string{
 	"threads": "thread", "block": "bs", "dir": "directory", "numruns": "loops", "load": "", "prep": "",
 	"device-names": "filename", "test-duration": "runtime",
@@ -307,7 +307,7 @@ func misread(j *job, r *report) {
 					m.As = strings.TrimSuffix(strings.TrimSuffix(m.As, " bytes"), " byte")
 				}
 				r.at(j, s, "%s=%s: fio takes it for %s, because %s", s.key, m.Value, m.As, m.Why)
-			case err != errNone: // fio accepts a list if it accepts one of its elements
+			case err != errNone: // fio accepts a list if one of its elements is valid
 				r.at(j, s, "%s=%s: fio leaves out %q: %v", s.key, s.value, parts[i], err)
 			}
 		}

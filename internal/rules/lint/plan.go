@@ -182,7 +182,7 @@ func planJob(w plan.Workload, written []fio.Setting) *job {
 	}
 	for _, s := range written {
 		if k := fio.Canonical(s.Key); k == "filename" || k == "directory" {
-			continue // the target determines the place
+			continue // the target determines the files
 		}
 		j.add(setting{key: fio.Canonical(s.Key), value: s.Value, bare: s.Bare, base: kbBase(s), at: marked(at)})
 	}

@@ -15,8 +15,8 @@ import (
 var sarifLevels = map[iotax.Severity]string{iotax.Invalid: "error", iotax.Warning: "warning", iotax.Info: "note"}
 
 // SARIF writes findings as SARIF 2.1.0 (OASIS), for code hosts. version is the version of iotax. Only findings whose
-// File is a file, according to isFile, have locations. It does not use a library: those for Go also write the fields
-// without a value.
+// File is a file, according to isFile, have locations. It does not use a library, because the Go libraries for SARIF
+// also write fields without a value.
 func SARIF(w io.Writer, version string, findings []Finding, isFile func(string) bool) error {
 	type object = map[string]any
 	text := func(s string) object { return object{"text": s} }

@@ -49,8 +49,8 @@ func (t *texted) empty(line int, evidence, hint string) []Finding {
 	return r.findings(0)
 }
 
-// Commands finds mistakes in the fio commands of a command line. name is its name in findings. read returns the text
-// of job files that the commands name. If read is nil, the job files are not read.
+// Commands finds mistakes in the fio commands of a command line. name identifies the command line in findings. read
+// returns the text of job files that the commands name. If read is nil, the job files are not read.
 func Commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	found, err := commands(name, text, read, facts)
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
@@ -135,13 +135,13 @@ func (t *texted) commandFindings(c *fio.Command, read func(name string) ([]byte,
 }
 
 // Result finds mistakes in the options of a result, and numbers that contradict each other. All findings point to
-// line, where the result begins in name.
+// line of the file name, where the result begins.
 func Result(name string, line int, res *fio.Result) []Finding {
 	var jobs []*job
 	for i := range res.Jobs {
 		r := &res.Jobs[i]
-		// Text and terse results contain only some of the options, and old JSON contains none. A JSON row that
-		// combines several sections contains the options of all of them.
+		// Text and terse results contain only some of the options, and old JSON contains none. In a JSON row that
+		// combines several jobs, the options of each job are unknown.
 		text := res.Kind == fio.KindText || res.Kind == fio.KindTerse
 		j := &job{name: r.Name, set: map[string]setting{}, ran: true, part: text || len(res.Options)+len(r.Options) == 0 || r.Members > 1}
 		j.head = setting{at: position{file: name, line: line}}
@@ -171,7 +171,7 @@ func Result(name string, line int, res *fio.Result) []Finding {
 	return out
 }
 
-// texted is a source text that findings point into.
+// texted is a source text that findings point to.
 type texted struct {
 	name    string
 	lines   map[string][]string // by file
@@ -258,7 +258,8 @@ func (t *texted) sections(all []*fio.Section) []*job {
 func (t *texted) fill(j *job, h *fio.Section, settings []fio.Setting) {
 	j.head.at = t.at(h.File, h.Header.Number, h.Header.Column, utf8.RuneCountInString(h.Name)+2)
 	for _, s := range settings {
-		// The value may have been quoted or contain a variable. On a command line, the word ends at the next space.
+		// The width is an estimate, because the source may quote the value. On a command line, it includes the two
+		// dashes.
 		width := utf8.RuneCountInString(s.Key)
 		if !s.Bare {
 			width += 1 + utf8.RuneCountInString(s.Value)

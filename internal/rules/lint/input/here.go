@@ -20,7 +20,7 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// lookTime limits collecting facts about this machine.
+// lookTime limits the time for collecting facts about this machine, or about one device.
 const lookTime = 10 * time.Second
 
 // Here collects facts about this machine without changing it. A fact that it cannot determine stays unknown.
@@ -83,13 +83,14 @@ func holds(ctx context.Context, device string) string {
 	if real, err := filepath.EvalSymlinks(device); err == nil {
 		device = real // /dev/disk/by-id/…
 	}
-	// List all devices, because a container may have no node for the device below it.
+	// List all devices instead of naming one: a container may lack device nodes that lsblk would then need.
 	out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "lsblk", "--json", "--paths", "-o", "NAME,TYPE,FSTYPE,PTTYPE,MOUNTPOINT")))
 	if err != nil {
 		return ""
 	}
 	found := held(out, device)
-	// lsblk gets types from udev, which containers lack. wipefs reads the device itself, if permitted.
+	// lsblk gets file system types from udev, which containers do not run. wipefs reads the device itself, if
+	// permitted.
 	if out, err := iotax.ExecOutput(quiet(exec.CommandContext(ctx, "wipefs", "--no-act", "--parsable", "--output", "TYPE", "--", device))); err == nil {
 		for line := range strings.Lines(string(out)) {
 			s := strings.TrimSpace(line)
@@ -107,7 +108,7 @@ type block struct {
 	Children                               []block
 }
 
-// held returns what a device and the devices based on it contain, according to the JSON output of lsblk.
+// held describes the contents of a device and of the devices based on it, according to the JSON output of lsblk.
 func held(lsblk []byte, device string) (found []string) {
 	var all struct{ BlockDevices []block }
 	if json.Unmarshal(lsblk, &all) != nil {

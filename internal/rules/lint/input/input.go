@@ -126,7 +126,7 @@ func (l *Reader) job(name, text string) error {
 	return l.add(name, found, err)
 }
 
-// scripts are the extensions of files that may contain fio commands among other text.
+// scripts lists the extensions of files that may contain fio commands among other text.
 var scripts = map[string]bool{".sh": true, ".bash": true, ".zsh": true, ".ksh": true, ".md": true, ".markdown": true, ".rst": true}
 
 func (l *Reader) script(name, text string) error {

@@ -9,8 +9,8 @@ import (
 // maxExtents limits the time for a fragmented file.
 const maxExtents = 10_000
 
-// written returns the share of a file's size that is data. Holes and, if the file system reports them as holes,
-// reserved blocks do not count. The second result is false if the share cannot be determined.
+// written returns the share of a file's size that is data. Holes do not count. Preallocated blocks do not count
+// either if the file system reports them as holes. The second result is false if the share cannot be determined.
 func written(path string) (float64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
