@@ -18,7 +18,7 @@ func TestContainerImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A directory outside of the sources, which may contain a user's packages.
+	// Use a directory outside of the source tree, because the tree may contain a user's packages.
 	context := t.TempDir()
 	if out, err := exec.Command("make", "-C", root, "package-program", "BIN="+context+"/bin").CombinedOutput(); err != nil {
 		t.Fatalf("make package-program: %v: %s", err, out)

@@ -93,7 +93,7 @@ func (a *app) printPlan(ctx context.Context, p *plan.Plan, found []lint.Finding,
 	return printSummary(a.out, p, c, from, found)
 }
 
-// shownSlots is how many slots of the schedule plan prints.
+// shownSlots is the number of slots of the schedule that plan prints.
 const shownSlots = 12
 
 // printSummary writes how long p takes, how much it writes, the order of its trials, and the findings of lint.
@@ -178,7 +178,7 @@ func printSummary(out io.Writer, p *plan.Plan, c schedule.Costs, from string, fo
 	return err
 }
 
-// roundTime returns the time of a round, and whether all workloads take the same.
+// roundTime returns the time of a round, and whether it is the same for all workloads.
 func roundTime(p *plan.Plan) (each time.Duration, alike bool) {
 	for i := range p.Workloads {
 		t := schedule.RoundTime(p, &p.Workloads[i])

@@ -39,7 +39,7 @@ func nfsNode(t *testing.T, c *kube.Cluster) {
 	c.Join(t, m, "guest", "10.0.2.15", files)
 }
 
-// exported exports a directory over NFS on the loopback, and returns the port.
+// exported exports a directory over NFS on the loopback interface, and returns the port.
 func exported(t *testing.T, dir string) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ EXPORT { Export_Id = 1; Path = %q; Pseudo = /srv; Access_Type = RW; Squash = No_
 }
 
 // A pod measures a claim whose volume is an NFS export that its node mounts. The baseline is the server's own disk, and
-// the facts record the export and its mount options. The guest stays a node after it has ended.
+// the facts record the export and its mount options. The node stays in the cluster after the guest has ended.
 func podOnNFS(t *testing.T, c *kube.Cluster) {
 	s := newStage(t)
 	s.env["KUBECONFIG"] = c.Config

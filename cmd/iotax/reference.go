@@ -98,7 +98,7 @@ func (rd *reading) apply(rep *report.Report) error {
 	names := rd.names
 	planned := rep.Run.Presentation
 	if rd.referenceMap == "" && planned != nil && planned.Reference != nil && planned.Reference.Published == names.Published {
-		names = *planned.Reference // the plan maps the names of the same figures
+		names = *planned.Reference // the plan already maps names to these figures
 	}
 	if rd.figures == nil {
 		if rd.referenceMap == "" {

@@ -293,8 +293,8 @@ func beginWork(id string) (dir string, err error) {
 	return dir, nil
 }
 
-// endWork removes the working directory, but keeps notes and mounts that are still in it. It prints an error about
-// them, and iotax clean removes them later.
+// endWork removes the working directory, except for notes of resources that still exist and for mounted file systems.
+// It prints an error about these, and iotax clean removes them later.
 func (a *app) endWork(dir string) {
 	if err := leftover.Remove(dir); err != nil {
 		fmt.Fprintln(a.err, "iotax:", err)
@@ -322,7 +322,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	if !a.quiet {
 		for _, path := range written {
 			if path == rep.Page && out.prints() && (out.format == "txt" || out.format == "md") {
-				continue // the report's last lines have the command that opens it
+				continue // the report's last lines contain the command that opens the page
 			}
 			fmt.Fprintf(a.err, "wrote %s\n", path)
 		}
@@ -353,7 +353,7 @@ func (a *app) finish(ctx context.Context, db *store.Store, r *iotax.Run, out *ou
 	return a.completeness(r)
 }
 
-// decided returns exit status 3 if an expectation is missed or has the outcome failOn.
+// decided returns exit status 3 if an expectation is missed or has the outcome failOn. It returns nil if failOn is "".
 func decided(rep *report.Report, failOn expect.Outcome) error {
 	if n := rep.Outcomes(); failOn != "" && n[expect.Missed]+n[failOn] > 0 {
 		return exitCode(exitGate)
@@ -373,7 +373,7 @@ func (a *app) completeness(r *iotax.Run) error {
 type nothingCompared struct{ error }
 
 // noComparison returns a nothingCompared if no comparison has a valid trial on both sides. For a run without
-// comparisons it returns one if no trial is valid.
+// comparisons, it returns a nothingCompared if no trial is valid.
 func noComparison(rep *report.Report) error {
 	compares, measured, ran, failed := false, false, 0, 0
 	for _, s := range rep.Sections {

@@ -127,7 +127,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a day (2026-03-14) nor a time (36h, 7d)", text)
 }
 
-// listJSON writes complete runs as JSON.
+// listJSON writes the listed runs in full as JSON.
 func (a *app) listJSON(c *cobra.Command, db *store.Store, listed []store.Summary) error {
 	all, err := db.Runs(c.Context())
 	if err != nil {
@@ -262,7 +262,8 @@ var exports = map[string]func(context.Context, io.Writer, *store.Store, *iotax.R
 	},
 }
 
-// each returns an export function for a format that lists every trial. depth is how much of each trial it reads.
+// each returns an export function for a format that lists every trial. depth determines how much of each trial it
+// reads.
 func each(write func(io.Writer, *iotax.Run, iter.Seq2[*iotax.Trial, error]) error, depth store.Depth) func(context.Context, io.Writer, *store.Store, *iotax.Run) error {
 	return func(ctx context.Context, w io.Writer, db *store.Store, r *iotax.Run) error {
 		return write(w, r, db.Each(ctx, r.ID, depth))

@@ -19,7 +19,7 @@ import (
 	"iotax/internal/store"
 )
 
-// storeOf makes a store with runs of these statuses, by id. Running ones have the given runner.
+// storeOf makes a store with runs of these statuses, by id. Each run records the given runner.
 func storeOf(t *testing.T, runs map[string]iotax.Status, runner leftover.Runner) (path string, db *store.Store) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "iotax.db")
@@ -47,7 +47,7 @@ func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// A shell passes an empty argument for an unset variable. It is refused in every place.
+// A shell passes an empty argument for an unset variable. iotax refuses it for every argument and flag.
 func TestEmptyWords(t *testing.T) {
 	path, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Done}, leftover.Self())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -156,7 +156,7 @@ func TestRemoveStuck(t *testing.T) {
 	}
 }
 
-// A report is written to its file while it is made. A signal leaves no temporary file.
+// iotax writes a report to a temporary file while it makes the report. A signal leaves no temporary file.
 func TestReportIsStreamed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.txt")
 	o := &outlet{formats: []string{"txt"}, files: []string{path}}

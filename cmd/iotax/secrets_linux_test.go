@@ -18,8 +18,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// Secrets come from the environment or a file, and reach only the service that asks for them. The test puts markers
-// into every source of secrets. None may appear in a command line, the store, the output or a file.
+// Secrets come from the environment or a file, and reach only the service that needs them. The test puts markers into
+// every source of secrets. No marker may appear in a command line, the store, the output or a file.
 func TestSecretsStaySecret(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)
@@ -100,14 +100,14 @@ workloads: {hook: {command: {run: "true", setup: "env >&2; exit 3"}}}
 measure: {rounds: 1}
 `)
 	run("run", "hook.yaml", "--keep-going").refuses(t, 1, "PGPASSWORD=[$PGPASSWORD]")
-	// A server that accepts no key, so that ssh tries everything.
+	// A server that accepts no key, so that ssh tries all methods of authentication.
 	s.write("plan2.yaml", strings.Replace(fmt.Sprintf(`
 machines: {there: {ssh: {host: 127.0.0.1, port: %d, user: nobody-here, config: none, known_hosts: KNOWN, password_file: %s}}}
 targets: {host: {dir: a}, there: {on: there, dir: /tmp}}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 4MiB}}}
 `, d.port, password), "KNOWN", s.path("known"), 1))
 	run("run", "plan2.yaml")
-	// In the URLs of targets and stores.
+	// Secrets in the URLs of targets and stores.
 	for _, args := range [][]string{
 		{"run", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
 		{"plan", "dir:a", "ssh://me:" + next() + "@127.0.0.1:1/tmp"},
@@ -203,7 +203,7 @@ measure: {rounds: 1}
 	}
 }
 
-// Names come from untrusted plans, and texts from untrusted machines.
+// Names in plans are untrusted. Reports and exports escape them, and no control character reaches the terminal.
 func TestHostileNames(t *testing.T) {
 	s := newStage(t)
 	s.write("plan.yaml", `

@@ -49,7 +49,8 @@ func (a *app) finishPart(ctx context.Context, db *store.Store, r *iotax.Run, out
 		return errors.Join(runErr, err) // the shard failed before it was saved
 	}
 	if whole.Status != iotax.Running {
-		// Report these errors without a failing status: a scheduler would repeat this shard for the failures of others.
+		// Report these errors without a failing status: a scheduler would repeat this shard because of failures in
+		// other shards.
 		if err = a.finish(ctx, db, whole, out, nil); errors.As(err, new(nothingCompared)) || errors.As(err, new(errInterrupted)) {
 			fmt.Fprintf(a.err, "iotax: %s\n", terminal.CleanLines(err.Error()))
 			err = nil

@@ -55,7 +55,7 @@ func structure(t *testing.T, text string) string {
 	return out
 }
 
-// postgres starts a server until the end of the test, and makes a database.
+// postgres starts a server that runs until the test ends, and creates a database in it.
 func postgres(t *testing.T) (_ *storetest.Server, url string) {
 	t.Helper()
 	server, err := storetest.Start()
@@ -73,8 +73,8 @@ func postgres(t *testing.T) (_ *storetest.Server, url string) {
 	return server, url
 }
 
-// Four processes measure a run together in one PostgreSQL. The report has the structure of a single process's report,
-// and all other commands can read the store.
+// Four processes measure a run together, and save it in one PostgreSQL database. The report has the structure of a
+// single process's report, and all other commands can read the store.
 func TestShards(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -155,7 +155,7 @@ measure: {trial: 200ms, ramp: 20ms, rounds: {min: 2, max: 8}, cold: false}
 }
 
 // diedElsewhere kills a shard on another host and an undivided run. Both count as running, and are not taken over,
-// until the store has not heard from them for several minutes.
+// until they have not reported to the store for several minutes.
 func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string) []string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -198,7 +198,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	s.iotax("run", "--resume=far-alone").works(t, exitOK)
 	s.iotax("rm", "far-shard", "--yes").works(t, exitOK)
 	s.iotax("rm", "far-alone", "--yes").works(t, exitOK)
-	// On a real second host, clean there would remove these.
+	// On a real second host, iotax clean on that host would remove these directories.
 	left, err := filepath.Glob(s.path("[ab]/iotax-*"))
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	}
 }
 
-// served fails unless `iotax serve` shows the run from the stage's store without showing the password of its address.
+// served fails unless `iotax serve` shows the run from the stage's store without showing the user name in its address.
 func served(t *testing.T, s *stage, id string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

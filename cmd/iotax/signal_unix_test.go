@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Until iotax has made something that it must remove, the first signal ends it at once, also while it waits for input
+// Until iotax has made something that it must remove, the first signal ends it at once, even while it waits for input
 // or reads endless input.
 func TestFirstSignal(t *testing.T) {
 	t.Parallel()
@@ -70,7 +70,8 @@ func TestFirstSignal(t *testing.T) {
 	}
 }
 
-// Inputs that are read whole have a size limit, which the error names. It also applies to devices.
+// Inputs that iotax reads into memory in full have a size limit. The error contains the limit. The limit also applies
+// to devices.
 func TestInputLimits(t *testing.T) {
 	t.Parallel()
 	zeros := filepath.Join(t.TempDir(), "zeros.yaml")

@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// A level is what a process held after a number of trials.
+// A level contains the memory and the number of open files of a process after a number of trials.
 type level struct {
 	trials, files int
 	memory        float64 // resident, in bytes
@@ -144,7 +144,7 @@ func between(all []level, from, to int) (out []level) {
 	return out
 }
 
-// least returns the smallest value of a level.
+// least returns the smallest value of the levels.
 func least(all []level, of func(level) float64) float64 {
 	return of(slices.MinFunc(all, func(a, b level) int { return cmp.Compare(of(a), of(b)) }))
 }
@@ -197,7 +197,7 @@ measure: {protocol: "fixed:%dx1s", ramp: 0s, cold: false}
 		deps := wired.Deps(db, work, nil, progress.New(os.Stderr, progress.Verbose, false, 80), false)
 		deps.Workload = func(plan.Workload) (iotax.Workload, error) { return recorded(raw), nil }
 		deps.Check = func(t *iotax.Trial, tgt *iotax.Target) ([]iotax.Finding, string) {
-			found, _ := check.Trial(t, tgt) // values from a file do not fit the counters
+			found, _ := check.Trial(t, tgt) // keep all trials: values from a file do not match this host's counters
 			return found, ""
 		}
 		r, err := run.Run(ctx, p, deps, run.Options{ID: id, Version: version()})

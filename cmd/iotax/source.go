@@ -117,7 +117,7 @@ type workloadWords []string
 func (w *workloadWords) String() string { return strings.Join(*w, ",") }
 func (w *workloadWords) Type() string   { return "words" }
 
-// A pflag.SliceValue, so that refuseEmpty checks every word.
+// GetSlice, Append and Replace implement pflag.SliceValue, so that refuseEmpty checks every word.
 func (w *workloadWords) GetSlice() []string           { return *w }
 func (w *workloadWords) Append(s string) error        { return w.Set(s) }
 func (w *workloadWords) Replace(words []string) error { *w = words; return nil }
@@ -131,7 +131,7 @@ func (w *workloadWords) Set(s string) error {
 	return nil
 }
 
-// command makes a workload of the words after "--", and returns the arguments before it.
+// command adds the words after "--" as a workload, and returns the arguments before "--".
 func (pf *planFlags) command(c *cobra.Command, args []string) ([]string, error) {
 	n := c.ArgsLenAtDash()
 	if n < 0 {
@@ -219,7 +219,8 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds returns all kinds. It splits pods by their nodes, and applies --nodes to pods without a node.
+// kinds returns all kinds. The kind of pods makes a target for each node, and uses the nodes of --nodes for pods that
+// name no node.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds.All()
 	for i := range ks.Machines {
@@ -230,13 +231,13 @@ func (pf *planFlags) kinds() plan.Kinds {
 	return ks
 }
 
-// metricFlag defines --metric. use ends its help text.
+// metricFlag defines --metric. use is the end of its help text.
 func metricFlag(c *cobra.Command, to *[]string, use string) {
 	c.Flags().StringSliceVar(to, "metric", nil, "compare targets by these values instead of the workload's own, as in read.latency.p99,read.iops; "+use)
 	completeBy(c, "metric", completeMetrics)
 }
 
-// choose makes the metrics of --metric the ones that are judged.
+// choose replaces the metrics that are judged with those of --metric.
 func (pf *planFlags) choose(p *plan.Plan) error {
 	if len(pf.metrics) == 0 {
 		return nil
@@ -434,7 +435,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	}
 	m := &p.Measure
 	m.Trial, m.Ramp = times(m.Trial, time.Second), times(m.Ramp, 100*time.Millisecond)
-	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // its workloads' names no longer fit
+	p.Name = fmt.Sprintf("%s, scaled by %g", p.Name, pf.scale) // the workloads' names no longer match their sizes
 	m.Budget = times(m.Budget, leastBudget)
 	if m.Fixed() {
 		m.Protocol = fmt.Sprintf("fixed:%dx%v", m.Rounds.Min, m.Trial)
@@ -442,7 +443,7 @@ func (pf *planFlags) shrink(p *plan.Plan) error {
 	return nil
 }
 
-// leastBudget is the smallest budget to which --scale shrinks one: opening the targets takes part of it.
+// leastBudget is the minimum to which --scale reduces a budget, because opening the targets takes part of the budget.
 const leastBudget = 3 * time.Minute
 
 // resize sets the size of the test file of every workload that has one.

@@ -68,7 +68,8 @@ func TestProgressInTmux(t *testing.T) {
 		}
 	}
 	workloads := []string{"randread-4k", "randread-8k", "randread-16k", "randread-32k", "randread-64k"}
-	// Lines above, as on most terminals. On an empty screen, tmux would move wrapped lines into its history.
+	// Print lines above the bars, as on most terminals. On an empty screen, tmux would move wrapped lines into its
+	// history.
 	command := fmt.Sprintf("seq 100 140; cd %s; export TMPDIR=%s; %s run -v --store %s/db dir:%s/one dir:%s/two -w %s --trial 150ms --ramp 20ms --size 2MiB --rounds 30 --protocol adaptive --precision 0.1%% --calibrate=no; echo ended; sleep 600",
 		dir, dir, iotax, dir, dir, dir, strings.Join(workloads, ","))
 	bars := func(screen, workload string) int {
@@ -102,7 +103,7 @@ func TestProgressInTmux(t *testing.T) {
 		}
 		sound := func(how string) {
 			t.Helper()
-			for range 15 { // the clock updates below
+			for range 15 { // long enough for several updates of the bars
 				time.Sleep(100 * time.Millisecond)
 				screen = p.all()
 				// Lines above the bars may wrap.

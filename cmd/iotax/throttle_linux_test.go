@@ -19,7 +19,7 @@ type limit struct {
 	s         *stage
 	dir, file string
 	line      string // a line of file; %d is the rate
-	joined    string // the file that adds a process
+	joined    string // the file through which a process joins the group
 }
 
 // limited makes the control group, which is removed at the end of the test.
@@ -64,8 +64,9 @@ func (l *limit) set(n int) {
 }
 
 // The kernel limits the reads of a device far below its speed, and changes the limit while fio measures: burst credit
-// that runs out, a volume that warms up, a neighbour that comes and goes. The right rule on the course of a trial must
-// find each, and none may find a constant limit. The queue is deep enough for the time that fio may wait for a CPU.
+// that runs out, a volume that warms up, a neighbour that comes and goes. The right one of the rules about the course
+// of a trial must report each change. No rule may report a constant limit. The queue is deep enough to cover the time
+// that fio may wait for a CPU.
 func TestFindsThrottledDisk(t *testing.T) {
 	long.Test(t)
 	const seconds = 12
@@ -130,7 +131,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 	}
 }
 
-// Two processes share a device with a limited rate of reads. With equal queues, each gets half of it.
+// Two processes share a device with a limited rate of reads. With equal queues, each process gets half of the rate.
 func TestVictimLosesToNoise(t *testing.T) {
 	long.Test(t)
 	const limit = 400

@@ -75,7 +75,7 @@ func TestTrendFails(t *testing.T) {
 	}
 }
 
-// Saved runs can be reported and compared by any number of their trials.
+// Saved runs can be reported and compared by any metric of their trials.
 func TestMetricOfSavedRuns(t *testing.T) {
 	path := nights(t, 16)
 	for _, c := range []struct {

@@ -79,7 +79,8 @@ the answer is sure, and 4 if it is not after the most rounds or the budget.`,
 	return c
 }
 
-// words completes the words of a command line: a guest is on a directory of this host, and one workload decides.
+// words adds defaults to the arguments: a directory of this host that contains the guest's disk or share, and one
+// workload.
 func (fl *tuneFlags) words(args []string) []string {
 	if len(args) == 1 {
 		args = append([]string{"dir:/var/tmp"}, args...)
@@ -340,7 +341,7 @@ func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	return &p
 }
 
-// rows returns what the runs of a step have measured. It skips runs that never began.
+// rows returns the measurements of a step's runs, one row for each combination. It skips runs that never began.
 func (t *tuning) rows(ctx context.Context, combos []tune.Combo, runs []string) ([]tune.Row, error) {
 	rows := make([]tune.Row, len(combos))
 	good, cached := make([]int, len(combos)), make([]int, len(combos))
@@ -446,8 +447,8 @@ func (m *matrix) changes(c tune.Combo) []tuneChange {
 	return all
 }
 
-// lines returns the options of the recommended target as programs take them: the arguments of QEMU, the mount if it differs, and the
-// lines of other programs.
+// lines returns the options of the recommended target in the form that programs take: the arguments of QEMU, the mount
+// command if it differs from the present one, and the options of other programs.
 func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err error) {
 	for _, step := range slices.Backward(t.state.Steps) {
 		if len(step.Runs) == 0 || !slices.ContainsFunc(step.Combos, func(o tune.Combo) bool { return slices.Equal(o, c) }) {
@@ -465,7 +466,7 @@ func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err e
 			return fmt.Sprintf("mount -t %s -o %s", f[iotax.FactFilesystem], f[iotax.FactFilesystemOptions])
 		}
 		best := facts(t.matrix.target(c).Name)
-		// The facts of a guest have the lines of all its disks and shares, by serial and by mount tag.
+		// The facts of a guest contain the arguments of all its disks and shares, by serial number and by mount tag.
 		if line := best["device."+cmp.Or(best[iotax.FactDiskSerial], best[iotax.FactFilesystemSource])]; line != "" {
 			lines = append(lines, "QEMU: "+line)
 		}
@@ -480,8 +481,8 @@ func (t *tuning) lines(ctx context.Context, c tune.Combo) (lines []string, err e
 	return nil, nil
 }
 
-// idle returns the options that make no difference: no value of them was recommended or refused, and their effect is
-// surely below the margin.
+// idle returns the options that make no difference: none of their values was recommended or refused, and the intervals
+// of their effects are within the margin.
 func (t *tuning) idle(r *tune.Result) (names []string) {
 	most := 1 + float64(t.p.Measure.Margin)
 	for f, factor := range t.matrix.factors {

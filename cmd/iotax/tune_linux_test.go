@@ -11,8 +11,9 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// tuned writes a plan with the options a to f and two directories, of which memory is on a tmpfs, and a program for it.
-// The program prints a time: 100 ms with 2 % noise. Options b and e make it faster, and even more so together.
+// tuned writes a program and a plan that runs it, with the options a to f and two directories. It returns the directory
+// that is on a tmpfs. The program prints a time: 100 ms with 2 % noise. Options b and e make it faster, and even more
+// so together.
 func (s *stage) tuned() (memory string) {
 	s.t.Helper()
 	memory, err := os.MkdirTemp("/dev/shm", "e2e-")
@@ -41,8 +42,8 @@ measure: {cold: false, ramp: 0s}
 	return memory
 }
 
-// From a part of the combinations, tune finds the two options that make the program faster. It recommends memory only
-// with --allow-weaker. A search that stopped at its budget resumes with the saved steps.
+// By measuring only some of the combinations, tune finds the two options that make the program faster. It recommends
+// the directory in memory only with --allow-weaker. A search that stopped at its budget resumes with the saved steps.
 func TestTune(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -105,7 +106,8 @@ func TestTune(t *testing.T) {
 	}
 }
 
-// A gain that only the host's page cache served is refused. The image of the guest's disk is on a loop device, which counts what is read.
+// tune does not recommend a gain that comes only from the host's page cache. The image of the guest's disk is on a loop
+// device, whose counters show what is read.
 func TestTuneRefusesCache(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
@@ -137,7 +139,7 @@ measure: {trial: 1s, ramp: 100ms}
 	}
 }
 
-// A target of the command line has a built-in list of options, of which its own values are the present ones.
+// A target of the command line has a built-in list of options. The values that it names itself are the present ones.
 func TestTuneWords(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
