@@ -30,7 +30,7 @@ type historyView struct {
 	Prev     string
 	Next     string
 	Filtered bool
-	Running  []runView // running runs
+	Running  []runView
 }
 
 type choice struct {

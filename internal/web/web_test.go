@@ -499,7 +499,7 @@ func TestLimits(t *testing.T) {
 	const head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
 	t.Run("each", func(t *testing.T) { // the server must stop only after these subtests
 		for name, c := range map[string]struct {
-			first, drop string // sent repeatedly, ten times a second, after first
+			first, drop string // the client sends first once, then drop ten times a second
 			answer      string // start of the response; "" if the client gets none
 		}{
 			"slow header":       {"GET / HTTP/1.1\r\nX: ", "x", ""},
