@@ -69,7 +69,7 @@ type Section struct {
 	Better   iotax.Better
 	Cold     bool
 	Open     string // load of an open loop, for example "open loop at 60 %, 12k/s offered"; "" for a closed loop
-	First    bool   // the metric is the first of the workload, which is the most important one
+	First    bool   // the metric is the workload's first, which is its most important one
 	Decides  bool   // the metric is the first, or the metrics were requested; other metrics are not assessed
 	Rows     []Row
 
@@ -83,7 +83,7 @@ type Row struct {
 	Baseline bool
 	Value    stat.Interval // median over the valid trials, in the section's unit
 	Ratio    *stat.Effect  // ratio to Against, paired by round; higher is better; may be nil
-	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" without one
+	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if there is none
 	Shares   []Share       // ratios to other targets that the plan compares the row with
 	Verdict  stat.Verdict
 	Err      string             // why the target could not be opened
@@ -169,8 +169,8 @@ func New(run *iotax.Run, trials []*iotax.Trial) *Report {
 }
 
 // From is like New, but reads the trials from src. If metrics are named, they replace the headline metrics of all
-// workloads that have them. From returns an error if src does, or if no workload has a named metric. Methods that
-// read series or intervals later also return errors of src.
+// workloads, and a workload without any of them has no section. From returns an error if src does, or if a named metric
+// exists in no workload. Methods that read series or intervals later also return errors of src.
 func From(run *iotax.Run, src Source, metrics ...string) (*Report, error) {
 	if run == nil {
 		run = &iotax.Run{}

@@ -323,7 +323,7 @@ func TestSecondary(t *testing.T) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	// 11.2 to 12.2 s of CPU time over 12 s at 34k operations per second.
+	// The serving processes use 11.2 to 12.2 s of CPU time in 12 s, at 34k operations per second.
 	if f := figures["cpu.serving.per-io"]; f.Value.Estimate < 25e-6 || f.Value.Estimate > 32e-6 {
 		t.Errorf("CPU per I/O: %v", f.Value)
 	}

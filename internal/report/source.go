@@ -70,7 +70,7 @@ type Trial struct {
 	tails []tail
 }
 
-// A tail is the tail of a trial's histogram, for a quantile that is a headline metric or expected.
+// A tail is the tail of a trial's histogram, for a quantile that is a headline metric or has an expectation.
 type tail struct {
 	*quantile
 	stat.Tail
@@ -246,7 +246,7 @@ func (b *builder) pool(workload string) error {
 	return nil
 }
 
-// quantiles returns the headline and expected metrics of a workload that are quantiles of the histogram h.
+// quantiles returns the quantiles of the histogram h that are headline metrics of a workload or have an expectation.
 func (b *builder) quantiles(workload string, h iotax.Histogram) (all []*quantile) {
 	metrics := b.metrics
 	for _, w := range b.Run.Workloads {

@@ -64,7 +64,7 @@ type Figure struct {
 	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil if there is no ratio
 }
 
-// A Cause explains a number. A check supports it.
+// A Cause is an explanation of a number that a check supports.
 type Cause struct {
 	Rule string `json:"rule"` // the check's rule, for example "blocking-submit" or "line-rate"
 	Text string `json:"text"` // as in the sentence
@@ -155,8 +155,8 @@ func (a *assessing) expected() string {
 	}
 }
 
-// cells returns the rows of the deciding metrics, except the baseline's rows and targets that do not run the
-// workload.
+// cells returns the rows of the deciding metrics. It omits the baseline's rows, and the rows of targets that do not run
+// the workload.
 func (a *assessing) cells() []assessed {
 	var out []assessed
 	for i := range a.Sections {

@@ -428,7 +428,7 @@ func TestLimitsAndPaths(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", share, got, want)
 		}
 	}
-	// If the interval includes opposite conclusions, the sentence draws none.
+	// If the interval allows opposite conclusions, the sentence draws no conclusion.
 	for share, noise := range map[float64]float64{.6: .8, .7: .6, .75: .6} {
 		run, trials := reporttest.RunOf(6, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Noise: noise, Values: map[string]float64{"download.bandwidth": 1e6 * share}},
 			reporttest.CellSpec{Target: "tcp", Workload: "network", Values: map[string]float64{"bandwidth": 1e6}})

@@ -157,7 +157,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 	if here(rules.ThrottleStep.ID) && !there(rules.ThrottleStep.ID) {
 		plain(rules.ThrottleStep.ID, "a rate limit began during its trials")
 	}
-	// I/Os that complete late are missing only in the number of I/Os, not in the bytes.
+	// fio does not count I/Os that complete after the window, but it counts their bytes. So only IOPS are too low.
 	if over := a.overrun(c); strings.HasSuffix(c.s.Metric, "iops") && here(rules.DrainCounted.ID) && !there(rules.DrainCounted.ID) && over >= lost/2 {
 		add(rules.DrainCounted.ID, over, share, func(f string) string {
 			return "the end of its queue was counted as time, so it looks " + f + " slower than it is"
@@ -173,8 +173,8 @@ func depthText(x float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 }
 
-// found reports whether the rule has a finding in more than half of a row's valid trials or on its target, or, for
-// CPUBound, in a note about the row.
+// found reports whether more than half of a row's valid trials, or the row's target, have a finding of the rule. For
+// rules.CPUBound, a note about the row also counts.
 func (a *assessing) found(r *report.Row, s *report.Section, rule string) bool {
 	n, with := 0, 0
 	for _, t := range a.TrialsOf(report.Cell{Target: r.Target, Workload: s.Workload}) {

@@ -465,7 +465,7 @@ func (a *assessing) same(cells []assessed) {
 			names = append(names, c.name())
 		}
 	}
-	if len(names) == 0 || len(names) == len(cells) { // if all cells are, the answer already reports it
+	if len(names) == 0 || len(names) == len(cells) { // if all cells are within the margin, the answer already reports it
 		return
 	}
 	s.Text = fmt.Sprintf("No difference, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))

@@ -122,8 +122,7 @@ func (a *assessing) sum(cells []assessed) {
 	a.say(Sentence{Kind: SaysSum, Text: text})
 }
 
-// memory adds a sentence about baselines whose data comes from the memory of the machine below them, not from a
-// device.
+// memory adds a sentence about baselines whose data comes from the memory of the underlying machine, not from a device.
 func (a *assessing) memory(cells []assessed) {
 	var told []string
 	for _, c := range cells {

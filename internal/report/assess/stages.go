@@ -9,7 +9,7 @@ import (
 	"iotax/stat"
 )
 
-// mostStages is the number of stages that a sentence names.
+// mostStages is the maximum number of stages that a sentence names.
 const mostStages = 3
 
 // ruleStages is the rule of causes that come from explained trials instead of a check.

@@ -102,7 +102,7 @@ type Fold struct {
 // Tiles shows the most important numbers. Only pages show it.
 type Tiles struct{ Tiles []Tile }
 
-// A Tile is one number. Its link leads to the part of the document about it.
+// A Tile is one number. Link leads to the part of the document that explains the number.
 type Tile struct {
 	Name, Figure, About string
 	Tone                Tone
@@ -142,7 +142,8 @@ type Table struct {
 	Zero    float64
 }
 
-// A Row is a row of cells, or a heading for the rows below, which may have its own header.
+// A Row is a row of cells. If Heading is set, it is shown above the row. If Head is set, it replaces the header from
+// this row on.
 type Row struct {
 	Heading string
 	Head    []string

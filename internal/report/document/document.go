@@ -388,7 +388,8 @@ func steps(r *report.Report, details bool) []block.Step {
 
 var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+`)
 
-// again returns the command with the given flags, which replace its own. They come before the arguments of fio.
+// again returns the command with flags in place of its own --trial and --budget. It puts the flags before the arguments
+// of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags

@@ -21,8 +21,8 @@ import (
 //	BenchmarkIO/workload=4k_random_read/target=host_disk/io=read 48213 48213 IOPS 1.97e+08 B/s 0.00066 sec/op
 //
 // Values are in base units. `benchstat -col /target` shows the same medians as the report, and benchstat can compare the
-// files of two runs. Its intervals differ from the report's, because benchstat does not pair by round. In names, "_"
-// replaces characters that the format does not allow.
+// files of two runs. The intervals of benchstat differ from the report's, because benchstat does not pair by round. In
+// names, "_" replaces characters that the format does not allow.
 //
 // The run and its environment are written as comments, because benchstat puts results with different configurations into
 // separate tables.
@@ -70,7 +70,7 @@ func Benchfmt(w io.Writer, r *report.Report) error {
 }
 
 // inRowOrder returns the trials in the order of the report's rows. The baseline must come first, because benchstat
-// compares the others with the first.
+// compares the other targets with the first one.
 func inRowOrder(r *report.Report) []*report.Trial {
 	rank := map[report.Cell]int{}
 	for _, s := range r.Sections {
@@ -122,8 +122,8 @@ func headline(r *report.Report, workload, metric string) bool {
 }
 
 // benchUnit returns the direction and the unit of a value in this format: read.iops has unit IOPS and direction read,
-// read.latency.mean has sec/op, read.latency.p99 has p99-sec/op. Values without a direction have their name in the
-// unit. The unit is "" for values that do not measure speed.
+// read.latency.mean has sec/op, read.latency.p99 has p99-sec/op. If a value has no direction, its unit contains its
+// name. The unit is "" for values that Benchfmt omits.
 func benchUnit(v iotax.Value) (op, unit string) {
 	op, rest, _ := strings.Cut(v.Name, ".")
 	switch op {

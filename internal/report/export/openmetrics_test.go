@@ -12,7 +12,7 @@ import (
 	"iotax/internal/testenv/reporttest"
 )
 
-// parsed returns the samples that Prometheus's own parser finds, with value and timestamp as it prints them.
+// parsed returns the samples that Prometheus's own parser finds, with value and timestamp as the parser prints them.
 func parsed(t *testing.T, text []byte) map[string]string {
 	t.Helper()
 	tool := filepath.Join(t.TempDir(), "openmetrics")

@@ -38,7 +38,7 @@ const (
 	atAll     = 5e-4 // smaller differences are printed as "the same"
 )
 
-// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". Above 1 is better.
+// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". A ratio above 1 is better.
 func (c Contrast) Estimate(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {
 		return s
@@ -47,7 +47,7 @@ func (c Contrast) Estimate(i stat.Interval) string {
 }
 
 // Range formats several ratios on the same side of 1: "40× and 38× slower" in their order, "38 to 42× slower" for more
-// than two, or "at least 30× slower" if one is too wide to print. A dash would look like an interval.
+// than two, or "at least 30× slower" if one is too wide to print. It avoids a dash, which would look like an interval.
 func (c Contrast) Range(of []stat.Interval) string {
 	least, most := of[0].Estimate, of[0].Estimate
 	open := false

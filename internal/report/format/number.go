@@ -24,8 +24,8 @@ type Scale struct {
 	Unit   string // printed once, for example "MiB/s"
 }
 
-// ScaleOf returns the scale for v. Bytes are scaled in powers of 1024 (MiB), everything else in powers of 1000. Only
-// times get a prefix for values below 1, and times of at least one second get no prefix.
+// ScaleOf returns the scale for v. Ratios become percentages. Bytes are scaled in powers of 1024 (MiB), everything else
+// in powers of 1000. Only times get a prefix for values below 1, and times of at least one second get no prefix.
 func ScaleOf(unit string, v float64) Scale {
 	v = math.Abs(v)
 	switch unit {

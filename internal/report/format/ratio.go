@@ -133,7 +133,7 @@ func Percent(x float64) string {
 // Cached is printed instead of a number that a cache produced.
 const Cached = "cached"
 
-// Verdict returns a verdict for readers. If short is set, it abbreviates some.
+// Verdict returns the text of a verdict. If short is set, it abbreviates some verdicts.
 func Verdict(v stat.Verdict, short bool) string {
 	if short && v == stat.BelowMargin {
 		return "below margin"

@@ -70,12 +70,12 @@ func TestGoldenSections(t *testing.T) {
 	}
 }
 
-// inText returns a writer of the report with all details at the given width.
+// inText returns a function that writes the report with all details at the given width.
 func inText(r *report.Report, width int) func(io.Writer) error {
 	return func(w io.Writer) error { return Text(w, r, true, text.Options{Width: width}) }
 }
 
-// shortIn returns a writer of the short report at the given width.
+// shortIn returns a function that writes the short report at the given width.
 func shortIn(r *report.Report, width int) func(io.Writer) error {
 	return func(w io.Writer) error { return Text(w, r, false, text.Options{Width: width}) }
 }
