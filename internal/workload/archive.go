@@ -22,9 +22,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Archive is the spec of `archive: extract`. The workload extracts a tar archive at the place, or creates one there. If no file is
-// given, iotax generates an archive of the given shape, which is the same on every target and in every run. The defaults have the
-// shape of git's source tree.
+// Archive is the spec of `archive: extract`. The workload extracts a tar archive in the target's directory, or creates
+// one there. If no file is given, iotax generates an archive of the given shape, which is the same on every target and
+// in every run. The defaults have the shape of git's source tree.
 type Archive struct {
 	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
 	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`
@@ -84,7 +84,7 @@ func (s *Archive) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Scale changes the number of files and directories. The mean size of a file stays.
+// Scale multiplies the number of files, the number of directories and the total size by a factor.
 func (s *Archive) Scale(by float64) {
 	s.Files = max(1, int(float64(s.Files)*by))
 	s.Directories = max(1, int(float64(s.Directories)*by))
@@ -109,7 +109,8 @@ func (a *archive) Caps() iotax.WorkloadCaps {
 	return iotax.WorkloadCaps{Space: a.Space, Look: a.Look, Limit: time.Duration(a.spec.Timeout), Stage: a.Stage, Unstage: a.Unstage}
 }
 
-// Space estimates the bytes of the archive and, twice, of its files, with two blocks of 4 KiB for each file and directory.
+// Space estimates the bytes of the archive and of two copies of its files. Each copy needs two additional blocks of 4
+// KiB for each file and directory.
 func (a *archive) Space() int64 {
 	if st, err := os.Stat(a.path); a.path != "" && err == nil {
 		return 12 * st.Size() // text is four to six times as large as its compressed archive
@@ -167,7 +168,7 @@ func (a *archive) Check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Names at the place: the directory with the archive's files, and the archive that a trial creates.
+// Names in the target's directory: the directory with the archive's files, and the archive that a trial creates.
 const (
 	archiveTree = "iotax-tree"
 	archiveNew  = "iotax-new.tar"
@@ -275,7 +276,7 @@ func (a *archive) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return nil
 }
 
-// Unstage verifies the result of the trial. Its time does not count.
+// Unstage verifies the result of the trial. The trial's duration does not include the verification.
 func (a *archive) Unstage(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	if out.Err != "" || len(out.Values) == 0 {
 		return nil

@@ -147,7 +147,7 @@ func TestArchiveIsShared(t *testing.T) {
 	}
 }
 
-// losing is this host with extractions that lose data.
+// losing is this host, but runs script in the directory of each tar command after that command.
 type losing struct {
 	iotax.Machine
 	*agent.Link
@@ -164,7 +164,7 @@ func (l losing) Run(ctx context.Context, c *iotax.Cmd) error {
 	return err
 }
 
-// A share that loses a file, a directory or a byte is detected. A complete tree passes.
+// A missing file, an additional directory and a changed byte are detected. A complete tree is accepted.
 func TestArchiveThatLosesData(t *testing.T) {
 	for script, why := range map[string]string{
 		"true": "",
@@ -210,7 +210,7 @@ func TestArchiveOfAFile(t *testing.T) {
 		w := tar.NewWriter(to)
 		for i := range 20 {
 			body := strings.Repeat("x", 100*i)
-			name := fmt.Sprintf("top/d%d/file %d", i%3, i) // the directories only occur in the names
+			name := fmt.Sprintf("top/d%d/file %d", i%3, i) // the archive has no entries for the directories
 			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(body)), Mode: 0o644}); err != nil {
 				t.Fatal(err)
 			}

@@ -237,7 +237,8 @@ func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error
 	return nil
 }
 
-// mount mounts t's share in m and lists its root, so that the share has answered once. m measures the time.
+// mount mounts t's share in m and lists the share's root directory, so that the share has answered once. m measures the
+// time.
 func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (time.Duration, error) {
 	f := t.Place.Facts
 	args := []string{"-t", f["filesystem"]}
@@ -248,8 +249,8 @@ func (b *boot) mount(ctx context.Context, m iotax.Machine, t *iotax.Target) (tim
 	return max(time.Microsecond, took), err
 }
 
-// mountOptions returns the options of a mounted share that a second mount of it accepts. It drops options that the kernel shows
-// but does not accept.
+// mountOptions returns the options of a mounted share for a second mount of this share. It drops options that the
+// kernel shows in /proc/mounts but does not accept.
 func mountOptions(facts map[string]string) string {
 	var out []string
 	for o := range strings.SplitSeq(facts[iotax.FactFilesystemOptions], ",") {

@@ -69,15 +69,15 @@ func TestBoot(t *testing.T) {
 		t.Errorf("the first guest is gone: %v", err)
 	}
 
-	// A program in the guest, reached through a port of this host.
+	// A program in the guest is reached through a port of this host.
 	out, err = worktest.Attempt(t, made(t, "app", webApp()), tgt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	worktest.Want(t, out, "duration", 0.001, 60)
 
-	// The same in a container on the guest that uses the guest's network. A container with its own network is refused before
-	// anything is measured.
+	// The program can also run in a container on the guest, if the container uses the guest's network. A container with
+	// its own network is refused before anything is measured.
 	box, err := inside.Kind.Open(ctx, inside.Kind.New(), machine.Options{Name: "box", On: g, Place: tgt.Place})
 	if err != nil {
 		t.Fatal(err)

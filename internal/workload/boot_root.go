@@ -26,7 +26,7 @@ const pythonRoot = "python"
 // rootPort is the port of the program on a root. Each guest has its own network.
 const rootPort = 8000
 
-// A rootTree is a root file system at the places of targets, to be booted from there.
+// A rootTree is a root file system that is copied to targets, and from which a second guest boots there.
 type rootTree struct {
 	from   string // pythonRoot, or a directory of this host
 	run    string
@@ -35,7 +35,8 @@ type rootTree struct {
 	frozen map[*iotax.Target]bool
 }
 
-// file returns the tree with its name at places. It builds the tree if necessary.
+// file returns the tree: its directory on this host, its size, and its name on targets. It builds the tree if
+// necessary.
 func (r *rootTree) file() (iotax.File, error) {
 	if r.known.Tree != "" {
 		return r.known, nil
@@ -97,7 +98,7 @@ func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	return root, nil
 }
 
-// bring copies the tree to t's place, unless the place was created with it.
+// bring copies the tree to t's place. A read-only place was created with the tree.
 func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	f, err := r.file()
 	if err != nil || t.Place.ReadOnly {

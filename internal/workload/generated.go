@@ -41,7 +41,7 @@ func (s *Metadata) Traits() plan.Traits {
 	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 }
 
-// Scale changes the number of files and directories. The size of a file stays.
+// Scale changes the number of files and directories. The size of a file stays the same.
 func (s *Metadata) Scale(by float64) {
 	s.Files = max(1, int(float64(s.Files)*by))
 	s.Directories = max(1, int(float64(s.Directories)*by))
@@ -78,7 +78,7 @@ func openMetadata(w plan.Workload, s *Metadata, env support.Env) (iotax.Workload
 	}
 	return staged(&generated{
 		name: w.Name, env: env, metrics: []string{iotax.ValueDuration}, limit: time.Duration(s.Timeout),
-		// A file, its link and its successor each need a block and an inode.
+		// A file, its symbolic link and the new file that replaces it each need a block and an inode.
 		space: int64(s.Files)*(3*4096+int64(s.Size)) + 3*4096*int64(s.Directories*s.Depth),
 		try:   tryLink(s.Symlinks),
 	}, tree, generate.MakeTree, generate.Metadata), s.Validate()
@@ -113,7 +113,7 @@ func (s *Modules) Traits() plan.Traits {
 	return plan.Traits{Scale: s.Scale, Metrics: s.metrics}
 }
 
-// Scale changes the number of files, and so of packages.
+// Scale changes the number of files, and so the number of packages.
 func (s *Modules) Scale(by float64) { s.Files = max(1, int(float64(s.Files)*by)) }
 
 func (s *Modules) metrics() []metric.Metric {
@@ -230,7 +230,7 @@ func (s *Build) Traits() plan.Traits {
 	}}
 }
 
-// Scale changes the number of sources. The size of a source stays.
+// Scale changes the number of sources. The size of a source stays the same.
 func (s *Build) Scale(by float64) { s.Sources = max(1, int(float64(s.Sources)*by)) }
 
 // Validate checks the range of every field.
@@ -298,7 +298,7 @@ const (
 	mostHeld    = 256 << 20
 )
 
-// held returns an error if `threads` threads with `each` bytes of memory hold more than mostHeld in total.
+// held returns an error if `threads` threads with `each` bytes of memory need more than mostHeld in total.
 func held(field string, threads int, each plan.Size) error {
 	if int64(threads)*int64(each) > mostHeld {
 		return &plan.FieldError{Field: field, Msg: fmt.Sprintf("%d threads with %v each hold more than %v in memory", threads, each, plan.Size(mostHeld))}
@@ -419,7 +419,7 @@ type generated struct {
 	metrics []string
 	limit   time.Duration
 	space   int64
-	try     func(context.Context, *iotax.Target) (hint string, err error) // fails if the place cannot run it; may be nil
+	try     func(context.Context, *iotax.Target) (hint string, err error) // returns an error if the workload cannot run on the target; may be nil
 	stage   func(context.Context, *iotax.Target, *iotax.Trial) error
 	run     func(context.Context, *iotax.Target, *iotax.Trial) (*generate.Result, error)
 }

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/testenv/worktest"
 )
 
-// Generated workloads leave nothing behind, and have all the values that their specs list.
+// Generated workloads leave nothing behind, and report all the values that their specs list.
 func TestGenerated(t *testing.T) {
 	small := newMetadata().(*Metadata)
 	small.Scale(0.05)

@@ -183,7 +183,8 @@ func (h *httpLoad) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Run fetches the files for the length of the trial, one after the other. Each worker starts at another file.
+// Run fetches the files for the length of the trial. Each worker fetches one file after the other, starting with a
+// different file.
 func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	var urls []page
 	switch s := h.servers[t]; {
@@ -246,7 +247,7 @@ func (h *httpLoad) Cleanup(ctx context.Context, t *iotax.Target) error {
 
 // A server is an nginx process on a machine.
 type server struct {
-	addr    string // at which this host reaches it
+	addr    string // address at which this host reaches the server
 	version string
 	m       iotax.Machine
 	dir     string // its own directory on the machine
@@ -303,7 +304,9 @@ func findNginx(ctx context.Context, m iotax.Machine, env support.Env) (support.T
 	return support.PushBundle(ctx, m, s, env, b, "-v")
 }
 
-// nginxConfig serves a directory and writes only to nginx's own directory. It uses one process for each CPU, as distributions do.
+// nginxConfig serves a directory and writes only to nginx's own directory. It uses one process for each CPU, as the
+// configurations of distributions do. Its verbs are nginx's own directory, the listen address, the served directory,
+// and further directives.
 const nginxConfig = `daemon off; worker_processes auto; pid %[1]s/pid; error_log stderr;%[4]s
 events { worker_connections 4096; }
 http {
@@ -347,7 +350,8 @@ func startNginx(ctx context.Context, t *iotax.Target, env support.Env) (_ *serve
 	if strings.Contains(t.Place.Path, "$") {
 		return nil, &iotax.Error{Op: "serve by nginx", On: t.Place.Path, Err: errors.New("nginx expands the $ in this path"), Hint: "use another directory"}
 	}
-	// If the master runs as root, its workers would switch to a user that may not be able to read the place, or does not exist.
+	// If nginx's master process runs as root, its workers by default switch to a user that may be unable to read the
+	// place, or may not exist.
 	as, err := task.Accounts.On(ctx, t.Machine, struct{}{})
 	if err != nil {
 		return nil, err

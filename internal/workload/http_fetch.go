@@ -86,7 +86,8 @@ type fetched struct {
 
 var quietOnce sync.Once
 
-// fetch runs workers for `length`. It returns an error if ctx is done, or if no request succeeded.
+// fetch runs workers for `length`. rate is the number of requests per second of all workers together; 0 means a closed
+// loop. It returns an error if ctx is done, or if no request succeeded.
 func fetch(ctx context.Context, pages []page, workers int, rate float64, length time.Duration) (*fetched, error) {
 	quietOnce.Do(func() { log.SetLogLevelQuiet(log.Critical) }) // fetch counts and reports the failures itself
 	fetchers := make([]*fetcher, workers)
@@ -141,8 +142,8 @@ func fetch(ctx context.Context, pages []page, workers int, rate float64, length 
 	return out, nil
 }
 
-// generatorLimit is the share of its CPUs above which the load generator counts as the limit. It is below 1, because the threads
-// of the garbage collector leave some CPU time idle.
+// generatorLimit is the CPU utilization above which the load generator counts as the bottleneck. It is below 1, because
+// the threads of the garbage collector leave some CPU time idle.
 const generatorLimit = 0.9
 
 // report adds the results to a trial. The latencies are those of successful requests.

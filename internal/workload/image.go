@@ -202,8 +202,8 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	}
 	moved := sizes["image.qcow2"]
 	out.Facts["moved"] = plan.Size(moved).String()
-	// The rate is the bytes moved over the time of the whole step, conversions included. Compared with the network's rate, it
-	// shows whether the network or the conversion is the limit.
+	// The rate is the number of bytes moved, divided by the time of the whole step, conversions included. Compared with
+	// the network's rate, it shows whether the network or the conversion is the limit.
 	rate := func(name string, d time.Duration) {
 		out.Values = append(out.Values, iotax.Value{Name: name, Value: float64(moved) / d.Seconds(), Unit: iotax.BytesPerSecond, Better: iotax.Up})
 	}

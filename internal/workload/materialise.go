@@ -20,8 +20,8 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Materialise is the spec of `materialise: {…}`. It copies the volume behind an NBD export to the node that uses it, all at once
-// or as it is read.
+// Materialise is the spec of `materialise: {…}`. It copies the volume behind an NBD export to the node that uses it,
+// either in full before it is read, or lazily while it is read.
 type Materialise struct {
 	Tool string    `yaml:"tool" doc:"program that copies" enum:"nbdcopy,qemu-img"`
 	Lazy bool      `yaml:"lazy" doc:"use the volume at once, through a copy-on-read overlay, and read all of it"`
@@ -90,7 +90,7 @@ func (w *materialise) Metrics() []string {
 	return []string{"duration", iotax.ValueFirstIO, "steady.read.bandwidth"}
 }
 
-// assumed is the size for the time limit, in bytes, because the size of the export is not known yet.
+// assumed is the size in bytes on which the time limit is based, because the size of the export is not known yet.
 const assumed = 4 << 30
 
 func (w *materialise) Caps() iotax.WorkloadCaps {
@@ -116,7 +116,7 @@ func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	if !support.IsNBD(t.Place) {
 		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Hint: "a target {nbd: …}, and at: its name"}
 	}
-	// Detect a directory that must not be used before the first trial.
+	// Before the first trial, detect a directory that must not be used.
 	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet
 	if err == nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

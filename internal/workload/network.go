@@ -80,7 +80,7 @@ func (s *stream) Check(ctx context.Context, t *iotax.Target) error {
 func (s *stream) Prepare(context.Context, *iotax.Target) error { return nil }
 func (s *stream) Cleanup(context.Context, *iotax.Target) error { return nil }
 
-// Run runs iperf3 once. It rounds durations up to whole seconds, because iperf3 accepts no others.
+// Run runs iperf3 once. It rounds durations up to whole seconds, because iperf3 accepts only whole seconds.
 func (s *stream) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: "run iperf3 for " + s.name + " on", On: t.Name, Err: err, Hint: hint}
@@ -171,7 +171,7 @@ func parseIperf(raw []byte) ([]iotax.Value, []iotax.Series, error) {
 	}
 	values := []iotax.Value{{Name: "bandwidth", Value: got.Bits / 8, Unit: iotax.BytesPerSecond, Better: iotax.Up}}
 	if n := r.End.Sent.Retransmits; n != nil { // missing if the system does not count them
-		// Better is Neither, because the value is often 0, which allows no ratio.
+		// Better is Neither, because the value is often 0, and a ratio to 0 is undefined.
 		values = append(values, iotax.Value{Name: "retransmits", Value: *n, Unit: iotax.Count, Better: iotax.Neither})
 	}
 	var mean, least, most float64

@@ -52,7 +52,7 @@ func (o *Object) metrics() (all []metric.Metric) {
 	return all
 }
 
-// Scale changes the size of the objects. Their number stays.
+// Scale changes the size of the objects. Their number stays the same.
 func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
 
 // Validate returns an error for values that stores do not accept.
@@ -94,8 +94,8 @@ func (o *objects) Metrics() []string {
 // Space returns the bytes that the store must hold.
 func (o *objects) Space() int64 { return int64(o.spec.Size) * int64(o.spec.Count) }
 
-// Caps limits a trial to four request timeouts plus 1 s for each MiB, but to half an hour at most, because a store that hangs does
-// so in every request.
+// Caps limits a trial, because a store may hang in every request. The limit is four request timeouts plus 1 s for each
+// MiB, but at most half an hour.
 func (o *objects) Caps() iotax.WorkloadCaps {
 	limit := min(time.Duration(o.spec.Timeout)*4+time.Duration(o.Space()/(1<<20))*time.Second, 30*time.Minute)
 	return iotax.WorkloadCaps{Space: o.Space, Limit: limit}
@@ -157,7 +157,7 @@ func storeError(op, on string, err error) error {
 	return &iotax.Error{Op: op, On: on, Err: err, Hint: hint}
 }
 
-// askStore runs a job on the bucket of t, from t's machine.
+// askStore runs a job on the bucket of t, from t's machine. It returns the result, and the result as JSON.
 func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, fill func(*object.Job)) (*object.Result, []byte, error) {
 	s, err := storeOf(t.Place)
 	if err != nil {

@@ -68,8 +68,8 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("the bucket holds %q, want %q", got, want)
 	}
 
-	// If the key must not query versioning, it is unknown whether removed objects are gone. The same applies if the store, or a
-	// proxy before it, fails.
+	// If the access key may not query versioning, it is unknown whether removed objects are gone. The same applies if
+	// the store, or a proxy before it, fails.
 	status := http.StatusForbidden
 	store := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: u.Host})
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ func TestObjectsOfOthers(t *testing.T) {
 		t.Errorf("a key that may not ask, and a plan that says that it may be used: %v", err)
 	}
 
-	// Locked objects cannot be removed at all.
+	// Locked objects cannot be removed.
 	if err := c.MakeBucket(t.Context(), "locked", minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ type App struct {
 
 func NewApp() plan.Spec { return &App{Path: "/", Timeout: plan.Duration(5 * time.Minute)} }
 
-// SetScalar accepts the command alone.
+// SetScalar sets only the command.
 func (s *App) SetScalar(text string) error {
 	s.Run = text
 	return nil
@@ -201,7 +201,7 @@ func (a *app) await(ctx context.Context, said *saying, address string, ended <-c
 		if r, err := client.Do(req); err == nil {
 			_, err = io.Copy(io.Discard, r.Body)
 			_ = r.Body.Close()
-			if err == nil && r.StatusCode < 500 { // a 5xx status, such as 503, means that it is still starting
+			if err == nil && r.StatusCode < 500 { // a 5xx status, such as 503, means that the program is still starting
 				return nil
 			}
 		}

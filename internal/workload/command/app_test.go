@@ -25,7 +25,7 @@ func appOf(run string, spec func(*App)) *App {
 // slowServer is a web server that waits before it listens.
 const slowServer = `sleep 0.5; exec python3 -u -m http.server --bind {address} {port}`
 
-// The duration ends with the first answer, and the program is gone afterwards.
+// The duration ends with the first answer. Afterwards, the program no longer runs.
 func TestApp(t *testing.T) {
 	dir := t.TempDir()
 	w := worktest.Made(t, AppKind, appOf(slowServer, func(s *App) { s.Shell = true }))

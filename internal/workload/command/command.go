@@ -50,7 +50,7 @@ type Command struct {
 
 func newCommand() plan.Spec { return &Command{Timeout: plan.Duration(10 * time.Minute)} }
 
-// SetScalar accepts the command alone.
+// SetScalar sets only the command.
 func (s *Command) SetScalar(text string) error {
 	s.Run = text
 	return nil
@@ -114,8 +114,8 @@ func (s *Command) Validate() error {
 	return errors.Join(errs...)
 }
 
-// fromHere reports whether a variable takes its value from the environment of iotax. That is the only form in which a plan may
-// contain a secret.
+// fromHere reports whether a variable takes its value from the environment of iotax. A plan may name a secret only in
+// this form.
 func (s *Command) fromHere(name string) bool { return s.Env[name] == "$"+name && secret.Named(name) }
 
 // args returns the words of the command for an operating system. Placeholders are not replaced yet.
@@ -432,8 +432,8 @@ func (c *command) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	return c.take(t, out, stdout.Bytes(), stderr.Bytes())
 }
 
-// fromConsole adds the values of a command on a guest without a shell. The duration includes the start and the end of the virtual
-// machine. boot.duration is the part of it that the guest reports as its boot.
+// fromConsole adds the values of a command on a guest without a shell. The duration includes the start and the end of
+// the virtual machine. boot.duration is the boot time that the guest reports, and is part of the duration.
 func (c *command) fromConsole(ctx context.Context, r iotax.ConsoleRun, err error, t *iotax.Target, out *iotax.Trial) error {
 	out.Raw = r.Output
 	if err != nil {

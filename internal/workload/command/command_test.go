@@ -101,8 +101,8 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 	}
 }
 
-// Each warm-up run has the time limit of a trial, and the preparation has the limits of all of them. A failed warm-up run is
-// concluded like a trial.
+// Each warm-up run has the time limit of a trial, and the limit of the preparation includes all of these limits. A
+// failed warm-up run is concluded like a trial.
 func TestCommandWarmupTime(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'echo run >>log; sleep 1'`)
@@ -182,7 +182,7 @@ func TestRelativeProgramAtDevice(t *testing.T) {
 	}
 }
 
-// A command gets a device only if the command line has named it. The guard is called each time.
+// A command gets a device only if --destroy has named the device. The guard is called each time.
 func TestCommandsAtDevices(t *testing.T) {
 	texts := map[string]func(*Command){
 		"run":     func(s *Command) { s.Run = "true {device}" },
@@ -261,7 +261,8 @@ func TestCommandKeepsSettings(t *testing.T) {
 	}
 }
 
-// Commands of a plan do not run in the directory in which iotax was started, or before the place's guard has agreed.
+// Commands of a plan do not run in the directory in which iotax was started. They run only after the place's guard has
+// returned no error.
 func TestWhereCommandsRun(t *testing.T) {
 	elsewhere := t.TempDir()
 	t.Chdir(elsewhere)
@@ -364,7 +365,7 @@ func TestCommandSpec(t *testing.T) {
 	}
 }
 
-// Only a shell that the plan asks for expands words.
+// Words are expanded only if the plan requests a shell.
 func TestCommandWords(t *testing.T) {
 	args, err := SplitWords(`echo '$HOME' '*' * "a  b" c\ d {dir} ""`)
 	if err != nil || strings.Join(args, "|") != "echo|$HOME|*|*|a  b|c d|{dir}|" {

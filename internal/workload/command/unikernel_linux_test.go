@@ -38,9 +38,10 @@ func bootable(t *testing.T, ctx context.Context) (kernel, initrd, tools string) 
 	return k.Image, initrd, tools
 }
 
-// A unikernel has no shell. Its command is on its kernel's command line, and its output comes over the serial port. For the kind
-// command, it is a program of this host like any other. A micro-guest takes its place in this test: it prints a boot line with its
-// time, runs a command, prints the output, and ends.
+// A unikernel has no shell. It reads its command from the kernel command line, and prints its output to the serial
+// port. The workload command runs QEMU with the unikernel like any other program of this host. In this test, a
+// micro-guest acts as the unikernel: it prints a boot line with its boot time, runs a command, prints the output, and
+// powers off.
 func TestUnikernel(t *testing.T) {
 	long.Test(t)
 	const qemu = "qemu-system-x86_64"
@@ -78,8 +79,8 @@ func TestUnikernel(t *testing.T) {
 	}
 }
 
-// The same as a machine: the kind qemu with console:, its own place, and the workload command. The boot line, the results between
-// two lines, and the status come from the console.
+// Here the unikernel is a machine of kind qemu with console:. Its target has the volume own:, and runs the workload
+// command. The boot line, the results between two lines, and the status come from the console.
 func TestConsole(t *testing.T) {
 	long.Test(t)
 	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {

@@ -7,7 +7,8 @@ import (
 	"iotax/fio"
 )
 
-// fio runs jobs without a stonewall between them at the same time. iotax runs them as one process and one workload.
+// fio runs jobs without a stonewall between them at the same time. With `jointly: true`, iotax runs such jobs with one
+// fio command, as one workload.
 
 // A part is one of several jobs that run at the same time.
 type part struct {
@@ -33,8 +34,8 @@ func (r *resolved) some(is func(*resolved) bool) bool {
 	return false
 }
 
-// asked returns the engine of the first job, or "" if a job leaves the choice to iotax. Jobs may ask for different engines: see
-// line.engineOf.
+// asked returns the engine of the first job, or "" if a job leaves the choice to iotax. Jobs may set different engines:
+// see line.engineOf.
 func (r *resolved) asked() string {
 	for _, o := range r.all() {
 		if o.engine == "" {
@@ -74,7 +75,7 @@ func (r *resolved) total() (n int64) {
 	return n
 }
 
-// facts returns the main options for the reader. It joins the values of several jobs, as in "4k + 64k".
+// facts returns the main options as facts of the trial. It joins the values of several jobs, as in "4k + 64k".
 func (r *resolved) facts() map[string]string {
 	out := map[string]string{}
 	keys := []string{"bs", "bssplit", "bsrange", "iodepth", "numjobs", "direct", "size"}

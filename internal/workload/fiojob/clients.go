@@ -26,10 +26,11 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// fio itself can run a job at several targets at the same time: with a fio server on each machine, and one client on this host
-// that sends each server its job and starts them together. A fio server does everything that a client requests, as the user that
-// it runs as. So iotax never lets a server listen on a network. It listens on a socket in a directory that only its user can
-// enter, and an agent connection leads there from this host.
+// fio itself can run a job at several targets at the same time: with a fio server on each machine, and one client on
+// this host that sends each server its job and starts them together. A fio server does everything that a client
+// requests, as the user that it runs as. So iotax never lets a server listen on a network. Each server listens on a
+// Unix socket in a directory that only its user can enter. This host reaches the socket through a connection of the
+// agent.
 
 // Joins returns nil if the job can run at several targets at the same time.
 func (j *fioJob) Joins() error {
@@ -49,7 +50,7 @@ type party struct {
 	noise  bool
 }
 
-// parties returns all jobs that run at t at the same time, with the measured ones first.
+// parties returns all jobs that run at t at the same time, with the measured jobs first.
 func (j *fioJob) parties(t *iotax.Target) ([]party, error) {
 	var out []party
 	for _, m := range t.Together {
@@ -268,7 +269,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 		l := p.job.line(p.target, p.job.states[p.target], out)
 		jobs := l.jobs()
 		for k := range jobs {
-			jobs[k].Settings = append(jobs[k].Settings, fio.Setting{Key: "unique_filename", Value: "0"}, // otherwise a server prefixes the file's name with the client's
+			jobs[k].Settings = append(jobs[k].Settings, fio.Setting{Key: "unique_filename", Value: "0"}, // otherwise a server prefixes the file's name with the client's name
 				fio.Setting{Key: "write_bw_log", Value: "s"}, fio.Setting{Key: "write_iops_log", Value: "s"}, fio.Setting{Key: "log_avg_msec", Value: "1000"})
 		}
 		if err := os.WriteFile(filepath.Join(dir, name+".fio"), []byte(jobFile(jobs)), 0o600); err != nil {
@@ -293,7 +294,8 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	out.Facts[iotax.FactClients] = fmt.Sprint(len(t.Together))
 
 	stdout, stderr := iotax.Capture{Limit: outputLimit}, task.Head{Limit: support.MessageLimit}
-	// fio names the logs that it fetches after the server. The client runs in dir, so that this name contains no slash.
+	// fio puts the server's name into the names of the logs that it fetches. The client runs in dir, so that the
+	// server's name contains no slash.
 	limit := out.Ramp + out.Length + clientTime
 	bounded, done := context.WithTimeoutCause(inner, limit, fmt.Errorf("no end within %s", limit))
 	defer done()
@@ -324,7 +326,7 @@ func (j *fioJob) runTogether(ctx context.Context, t *iotax.Target, out *iotax.Tr
 	return j.tally(t, all, r, dir, out, fail)
 }
 
-// serversSaid returns the messages of the servers in fio's notes, without those about progress.
+// serversSaid returns the messages of the servers in fio's notes, without progress messages.
 func serversSaid(notes []string) string {
 	var out []string
 	for line := range strings.Lines(strings.Join(notes, "\n")) {

@@ -19,8 +19,9 @@ import (
 	"iotax/stat"
 )
 
-// A trial of a search runs fio in an open loop at a series of loads that stat.Search chooses. So each round has one limit for each
-// target, and iotax treats limits like other values of trials: in pairs, intervals, ratios, expectations and resumed runs.
+// A trial of a search runs fio in an open loop at a series of loads that stat.Search chooses. Each such trial has one
+// limit as its result. iotax treats this limit like any other value of a trial: in pairs, intervals, ratios,
+// expectations and resumed runs.
 
 // Find is the value of the key `find:`.
 type Find struct {
@@ -30,7 +31,7 @@ type Find struct {
 
 func (f *Fio) finds() bool { return f.Find != (Find{}) }
 
-// lasts returns Traits.Lasts.
+// lasts returns the length of a trial as a multiple of the plan's trial length, for plan.Traits.Lasts.
 func (f *Fio) lasts() float64 {
 	if f.finds() {
 		return findLasts * cmp.Or(f.Times, 1)
@@ -44,8 +45,8 @@ const findLasts = stat.SearchSteps / 2
 // findFrom and findTo limit the loads of a search, as multiples of the pilot's rate.
 const findFrom, findTo = 1. / 32, 2
 
-// leastBeyond is the number of I/Os that must be beyond a quantile at the limit. A step needs fewer than a value that is reported
-// (stat.MinBeyond), because the search repeats its steps and the rounds show the spread of the results.
+// leastBeyond is the number of I/Os that must be beyond a quantile at the limit. It is smaller than stat.MinBeyond, the
+// minimum for a reported quantile, because the search repeats its steps and the rounds show the spread of the results.
 const leastBeyond = 10
 
 // A condition is a parsed Find.While.
@@ -112,8 +113,8 @@ func (c condition) beyond(ios float64) float64 {
 	return leastBeyond
 }
 
-// value returns the condition's metric in a step. A quantile comes from all I/Os of the step, however few, but leaves at least
-// three beyond it: one slow I/O of a hundred does not decide the p99.
+// value returns the condition's metric in a step. A quantile is computed from all I/Os of the step. If fewer than three
+// I/Os are beyond it, value returns a lower quantile, so that one slow I/O of a hundred does not determine the p99.
 func (c condition) value(step *iotax.Trial) (v float64, ok bool) {
 	of, q, quantile := iotax.Quantile(c.Metric)
 	if !quantile {
@@ -153,7 +154,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	var tried, found []string
 	var ios, bytes float64
-	late, lateAt := 1., 0. // lowest share of late arrivals that alone made a load fail
+	late, lateAt := 1., 0. // lowest share of late arrivals at a load that failed only because of them
 	for i := range stat.SearchSteps {
 		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
 		rated := *j
@@ -226,7 +227,8 @@ func (j *fioJob) tooFew(t *iotax.Target, c condition, limit float64, length time
 		Err: fmt.Errorf("a step of %v at %.0f/s has %.1f I/Os beyond %s, and needs %d", step, limit, beyond, c.Metric, leastBeyond)}
 }
 
-// measureAll is Pilot for a search. Its facts are capacity.TARGET (1/s). A resumed run reuses the capacities in `known`.
+// measureAll does the work of Pilot for a search: it measures the capacity of each target. Its facts are
+// capacity.TARGET (1/s). A resumed run reuses the capacities in `known`.
 func (j *fioJob) measureAll(ctx context.Context, targets []*iotax.Target, length time.Duration, known map[string]string) (map[string]string, error) {
 	facts := map[string]string{}
 	j.capacities = map[string]float64{}

@@ -46,8 +46,8 @@ func bucket(t testing.TB, rate float64) *iotax.Target {
 
 const bucketTime = 20 * time.Millisecond
 
-// knee returns the offered load at which half of the steps meet a limit for the 95th percentile. It simulates the bucket and fio's
-// sources. A source begins with an arrival, and its window begins with another.
+// knee returns the offered load at which half of the steps meet a limit for the 95th percentile. It simulates the
+// bucket and fio's sources. Each source has one arrival at its start, and one at the start of its window.
 func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	type arrival struct {
 		at     float64
@@ -100,8 +100,8 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 	return math.Sqrt(lo * hi)
 }
 
-// aside is how far an interval may be from the simulated knee, relative to it. The simulation ignores nbdkit's order of reads and
-// stalls of this machine.
+// aside is the largest accepted distance of an interval from the simulated knee, relative to the knee. The simulation
+// ignores nbdkit's order of reads and stalls of this machine.
 const aside = .03
 
 const kneeLimit = 20 * time.Millisecond
@@ -180,9 +180,9 @@ func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 	}
 }
 
-// BenchmarkKnee runs a study of a server with a token bucket, and reports the share of studies whose interval contains the knee. A
-// linear sweep with the resolution of half the interval takes knee/half steps to reach the knee. Other work on the machine must
-// not delay the server.
+// BenchmarkKnee runs a study of a server with a token bucket, and reports the share of studies whose interval contains
+// the knee. It also reports the steps of the search relative to those of a linear sweep whose resolution is half the
+// width of the interval. Other work on the machine must not delay the server.
 //
 //	go test -exec 'chrt -f 20' -run xxx -bench Knee -benchtime 20x -timeout 90m ./internal/workload/fiojob
 func BenchmarkKnee(b *testing.B) {

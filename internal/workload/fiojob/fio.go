@@ -26,8 +26,9 @@ import (
 // Sizes use the plan's units, which are the standard ones: 1MiB is 1048576 bytes, 1MB is 1000000, and fio's bare 1m is 1048576. In
 // a job file, fio's own rules apply.
 //
-// Each process of a job (numjobs) gets its own file, and `size` is per process, as in fio. The defaults are rw=randread bs=4k
-// iodepth=1 numjobs=1 direct=1, and test files of 1 GiB in total. A job that writes ends with a flush that counts (end_fsync=1).
+// Each process of a job (numjobs) gets its own file, and `size` is per process, as in fio. The defaults are rw=randread
+// bs=4k iodepth=1 numjobs=1 direct=1, and test files of 1 GiB in total. A job that writes ends with a flush
+// (end_fsync=1), which is part of the measurement.
 type Fio struct {
 	File    string            `yaml:"file" doc:"fio job file on this host"`
 	Command string            `yaml:"command" doc:"fio command line, as in a shell; each --name is a workload"`
@@ -65,11 +66,11 @@ func (f *Fio) Scale(by float64) {
 	f.ScaleBy *= by
 }
 
-// scaled lists the options that hold sizes of files.
+// scaled lists the options that contain file sizes.
 var scaled = []string{"size", "filesize", "io_size", "offset", "offset_increment"}
 
-// Scaling does not shrink a file below scaledBlocks blocks. A block counts as at least scaledBlock bytes, so that jobs with
-// smaller blocks still have files of one size and share them.
+// Scaling does not shrink a file below scaledBlocks blocks. A block counts as at least scaledBlock bytes, so that jobs
+// with smaller blocks still have files of the same size and share them.
 const (
 	scaledBlocks = 4
 	scaledBlock  = 1 << 20
@@ -254,8 +255,8 @@ func checkOption(name, value string) error {
 
 var standardSize = regexp.MustCompile(`\b(?:[0-9]+(?:\.[0-9]+)?(?:[KMGTkmgt]i?)?B|[0-9]+\.[0-9]+[KMGTkmgt])\b`)
 
-// standardSizes replaces sizes in standard units with bytes. fio reads MiB as a power of 1000 and MB as a power of 1024, and does
-// not accept fractions. Bare k, m and g stay, because the plan and fio read them alike.
+// standardSizes replaces sizes in standard units with bytes. fio reads MiB as a power of 1000 and MB as a power of
+// 1024, and does not accept fractions. Bare k, m and g stay, because the plan and fio read them in the same way.
 func standardSizes(s string) string {
 	return standardSize.ReplaceAllStringFunc(s, func(m string) string {
 		n, err := plan.ParseSize(m)
@@ -469,11 +470,11 @@ func openFio(w plan.Workload, spec *Fio, e support.Env) (iotax.Workload, error) 
 	return j, nil
 }
 
-// sizeTime limits a trial that ends by size. It is enough for the slowest place worth measuring, but not if the job flushes after
-// each of its smallest blocks.
+// sizeTime limits a trial that ends by size. It may be too short for a job that flushes after each small block.
 const sizeTime = time.Hour
 
-// Caps returns what the workload supports. That depends on what ends a trial: a window, an offered load or the size of the job.
+// Caps returns the capabilities of the workload. They depend on how a trial ends (after a window, or by size), and on
+// whether the load needs a pilot.
 func (j *fioJob) Caps() iotax.WorkloadCaps {
 	can := iotax.WorkloadCaps{Space: j.Space, Files: j.Files, Look: j.Look, Settle: j.Settle, Joins: j.Joins}
 	switch {
@@ -779,8 +780,8 @@ func smallest(v string, kbBase int, otherwise int64) int64 {
 	return least
 }
 
-// surestBlock returns a block size that the job certainly uses: the largest of the smallest block sizes of its directions. fio
-// completes no I/O in a smaller file.
+// surestBlock returns a block size that the job certainly uses: the largest of the smallest block sizes of its
+// directions. fio cannot complete an I/O in a file that is smaller than this block.
 func surestBlock(get map[string]string, base map[string]int) int64 {
 	mode, _, _ := strings.Cut(cmp.Or(get["rw"], "read"), ":")
 	block := int64(4096)

@@ -149,7 +149,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The displayed command can be pasted into a shell, and does the same.
+// The displayed command can be pasted into a shell, and does the same I/O.
 func TestCommandCanBePasted(t *testing.T) {
 	w := open(t, "size", "4MiB")
 	tg := worktest.Target(host.Local(), worktest.OnDisk(t))
@@ -372,7 +372,7 @@ func TestReadOnlyPlace(t *testing.T) {
 	if err := w.Run(worktest.CtxFor(t), ro, trial(100*time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	// The file belongs to the place, so it stays, whoever else uses it.
+	// The file belongs to the read-only place, so Cleanup never removes it.
 	alone := worktest.Target(host.Local(), worktest.OnDisk(t))
 	alone.Place.ReadOnly = true
 	if err := os.WriteFile(filepath.Join(alone.Place.Path, "iotax-4MiB.0.0.dat"), make([]byte, 4<<20), 0o600); err != nil {
@@ -457,7 +457,7 @@ func TestDeviceIsOnlyRead(t *testing.T) {
 	}
 }
 
-// The error about a blocked io_uring names the key that the kind of machine has.
+// The error about a blocked io_uring names the key that allows io_uring on this kind of machine.
 func TestUnavailable(t *testing.T) {
 	const docker, pod = "security: [seccomp=unconfined]", "seccomp: Unconfined"
 	for _, c := range []struct {
@@ -615,7 +615,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// All targets use the best engine that works on each of them, and a finding reports it.
+// All targets use the best engine that works on all of them, and a finding reports it.
 func TestSettle(t *testing.T) {
 	ctx := worktest.CtxFor(t)
 	here := worktest.Target(host.Local(), worktest.OnDisk(t))
@@ -748,7 +748,7 @@ func TestPushFails(t *testing.T) {
 	}
 }
 
-// The plan may allow the package manager. This one installs fio by creating a link.
+// The plan may allow iotax to use the package manager. The test's package manager installs fio by creating a link.
 func TestInstall(t *testing.T) {
 	fioPath, err := exec.LookPath("fio")
 	if err != nil {

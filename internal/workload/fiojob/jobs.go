@@ -18,9 +18,9 @@ import (
 	"iotax/internal/rules"
 )
 
-// The jobs of a workload can come from a job file or a command line instead of plan keys. Each job becomes a separate workload,
-// because workloads are what iotax compares. If fio would have run jobs at the same time, a finding reports it. With `jointly:
-// true`, such jobs form one workload.
+// The jobs of a workload can come from a job file or a command line instead of plan keys. Each job becomes a separate
+// workload, because iotax compares workloads. If fio would have run jobs at the same time, a finding reports it. With
+// `jointly: true`, such jobs form one workload.
 
 // Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one of each group of jobs that
 // run at the same time. The parts do not need the file: each contains its jobs as a command line, so a resolved plan lists
@@ -68,7 +68,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	return parts, nil
 }
 
-// alone returns a job without the options that order it among others.
+// alone returns a job without the options that order it relative to other jobs.
 func alone(j fio.JobSpec) fio.JobSpec {
 	j.Settings = slices.DeleteFunc(slices.Clone(j.Settings), func(s fio.Setting) bool { return slices.Contains(order, fio.Canonical(s.Key)) })
 	j.Group = 0
@@ -87,7 +87,7 @@ type source struct {
 	said map[string]bool // options of all jobs that findings have reported; "" stands for told
 }
 
-// foreign lists options of fio itself with which it would not run the job on this machine.
+// foreign lists options of fio itself that prevent it from running the job on this machine.
 var foreign = []string{"client", "server", "daemonize", "remote-config", "profile", "inflate-log", "cpuclock-test", "crctest", "memcpytest",
 	"merge-blktrace-only", "help", "version", "cmdhelp", "enghelp", "showcmd", "parse-only", "trigger", "trigger-remote"}
 
@@ -196,8 +196,8 @@ func commandError(text string, err error) error {
 	return fe
 }
 
-// readFile reads a job file. A relative path starts at dir. Its jobs inherit the options of `inherited`, which precede the file on
-// a command line.
+// readFile reads a job file. A relative path is relative to dir. The jobs of the file inherit the options of
+// `inherited`, which precede the file on a command line.
 func (src *source) readFile(dir, name string, inherited []*fio.Section, sections []string) error {
 	src.file = name
 	if !filepath.IsAbs(name) && dir != "" {

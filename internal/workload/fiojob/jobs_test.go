@@ -245,7 +245,7 @@ func TestJobsAsWords(t *testing.T) {
 	}
 }
 
-// An option that a target's fio does not have is reported with its position before anything is measured.
+// An option that a target's fio does not support is reported with its position, before any measurement.
 func TestUnknownOptions(t *testing.T) {
 	out, err := exec.Command("fio", "--version").Output()
 	if err != nil {
@@ -362,7 +362,7 @@ func TestJointly(t *testing.T) {
 	}
 }
 
-// A job by size writes its size once, whatever the length of the plan's trials, and no runtime cuts it off.
+// A job with by_size writes its size once, whatever the length of the plan's trials, and no runtime cuts it off.
 func TestFioBySize(t *testing.T) {
 	spec := &Fio{Command: "fio --name=sync-test --rw=write --ioengine=sync --fdatasync=1 --size=64k --bs=2300", BySize: true}
 	if err := spec.Validate(); err != nil {

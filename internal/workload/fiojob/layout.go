@@ -14,8 +14,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// A layout describes the test files of a job. Their names contain their size. So workloads with files of one size on one target
-// share them, and each file is written once.
+// A layout describes the test files of a job. Their names contain their size. So workloads with files of the same size
+// on one target share these files, and each file is written once.
 //
 // Each process of a fio job has its own files, as in fio. If processes shared a file, they would wait for its inode lock and
 // overwrite each other's blocks. A job gets one file only if it names a file for all processes, uses offset_increment, or is an
@@ -92,16 +92,16 @@ func dataTag(settings []fio.Setting) string {
 	return fmt.Sprintf("-%x", sum[:4])
 }
 
-// fio does not take every path literally. It splits filename at colons, cuts it at # and ;, and removes blanks at its ends. In a
-// job file it also replaces variables. So iotax does not pass the path of a directory: fio runs in it, with file names from
-// layout. iotax must pass the path of a device and the URL of an export. They may contain only characters that fio takes
-// literally.
+// exactly matches the paths that fio takes literally, by kind of place. fio does not take every path literally. It
+// splits filename at colons, cuts it at # and ;, and removes blanks at its ends. In a job file it also replaces
+// variables. So iotax does not pass the path of a directory: fio runs in it, with file names from layout. iotax must
+// pass the path of a device and the URL of an export. These may contain only characters that fio takes literally.
 var exactly = map[iotax.PlaceKind]*regexp.Regexp{
 	iotax.PlaceDevice: regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~-]+$`),
 	iotax.PlaceURL:    regexp.MustCompile(`^[A-Za-z0-9/._+=@%,~:?&[\]-]+$`),
 }
 
-// checkExact returns an error for a place that fio would take for another one.
+// checkExact returns an error for a place whose path fio would not take literally.
 func checkExact(p iotax.Place) error {
 	if ok := exactly[p.Kind]; ok == nil || ok.MatchString(p.Path) {
 		return nil
@@ -197,8 +197,8 @@ func (l line) settings(r *resolved) (settings []fio.Setting) {
 	}
 	set("randrepeat", "0")
 	set("randseed", strconv.FormatUint(fioSeed(l.seed), 10))
-	// Measure quantiles of the total latency: if submission blocks (9p, virtio-fs, sshfs), the completion latency is close to 0.
-	// By default, fio keeps one histogram too.
+	// Measure quantiles of the total latency: if submission blocks (9p, virtio-fs, sshfs), the completion latency is
+	// close to 0. fio then keeps one histogram, as it does by default.
 	set("lat_percentiles", "1")
 	set("clat_percentiles", "0")
 	set("group_reporting", "1")

@@ -10,8 +10,8 @@ import (
 	"iotax/internal/metric"
 )
 
-// Metrics returns the main metrics: for each direction the bandwidth if the I/O is sequential with large blocks, else the IOPS. An
-// open loop has mean latencies instead, and a search has its limit.
+// Metrics returns the main metrics: for each direction the bandwidth if the I/O is sequential with large blocks, else
+// the IOPS. For an open loop, it returns the mean latencies instead, and for a search, the limit.
 func (j *fioJob) Metrics() []string {
 	out := metrics(j.settings)
 	for _, p := range j.beside {

@@ -32,7 +32,7 @@ const openShare = 0.6
 
 const (
 	lateAbove    = 0.05 // limit for the share of arrivals that find their source busy
-	offeredBelow = 0.95 // limit for the I/Os done over the I/Os offered
+	offeredBelow = 0.95 // limit for the ratio of completed to offered I/Os
 )
 
 // A pilot runs the job as fast as it can, to measure the capacity of a target.

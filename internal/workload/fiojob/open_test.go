@@ -79,7 +79,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Whatever their number, the sources together offer the rate.
+// The sources together offer the requested rate, whatever their number.
 func TestSourcesOfferTheRate(t *testing.T) {
 	for _, rate := range []float64{10, 33, 100, 999, 1000, 5000, 33333, 250e3, 1e6} {
 		for _, most := range []int{1, 16, 128, 500} {
@@ -195,7 +195,7 @@ func TestLoadIsJudged(t *testing.T) {
 	}{
 		{995, 100e-6, ""},                              // 0.1 in flight of 10
 		{995, 1e-3, "arrivals-late"},                   // 1 in flight of 10
-		{900, 100e-6, "load-not-reached"},              //
+		{900, 100e-6, "load-not-reached"},              // 0.09 in flight of 10
 		{900, 10e-3, "load-not-reached arrivals-late"}, // saturated
 	} {
 		if got := judge(c.done, c.latency); got != c.want {

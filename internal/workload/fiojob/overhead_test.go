@@ -99,9 +99,9 @@ func ratio(t testing.TB, hand, ours []rates, of func(rates) float64) stat.Interv
 	return r
 }
 
-// medianRatio returns the median of the pairs' ratios, with its order-statistic interval. Single runs on either side may fall into
-// two groups, as with a busy neighbour on the same core. Most pairs are then in the same group, which the median reflects. A mean
-// would mix the groups.
+// medianRatio returns the median of the pairs' ratios, with its order-statistic interval. Single runs on either side
+// may fall into two groups, as with a busy neighbour on the same core. In most pairs, both runs are then in the same
+// group, and the median reflects these pairs. A mean would mix the groups.
 func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	var q []float64
 	for i := range hand {

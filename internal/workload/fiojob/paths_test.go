@@ -47,7 +47,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// decoys creates files and directories with all names that a part of the path below root may be read as.
+// decoys creates files and directories with the names that fio would use if it misread a part of the path below root.
 func decoys(t *testing.T, root, dir string) {
 	t.Helper()
 	for p := dir; p != root; p = filepath.Dir(p) {
@@ -119,8 +119,8 @@ func TestFioInAnyDirectory(t *testing.T) {
 	}
 }
 
-// A device's path is refused, or fio opens the file with exactly this name, both on its command line and in the job file of a
-// group.
+// Either iotax refuses a device's path, or fio opens the file with exactly this name. This applies to fio's command
+// line and to the job file of a group.
 func TestExactPaths(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("fio")
@@ -206,7 +206,7 @@ func TestInexactDevice(t *testing.T) {
 	}
 }
 
-// A value that fio would cut is refused.
+// A value that fio would truncate is refused.
 func TestCommentInValue(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{"psync#x", "psync;x", "exec\nfilename=/x"} {

@@ -28,8 +28,8 @@ func TestRateIsOffered(t *testing.T) {
 	j := rated(t, "3000/s")
 	ctx, target := worktest.CtxFor(t), worktest.Target(host.Local(), worktest.TempIn(t, "/dev/shm"))
 	ready(ctx, t, j, target)
-	// The number of Poisson arrivals varies: with 60,000 arrivals, by 0.8 % in 19 of 20 runs. If the CPUs are busy, sources wake
-	// late and the last arrivals miss the window.
+	// The number of Poisson arrivals varies: with 60,000 arrivals, by at most 0.8 % in 19 of 20 runs. If the CPUs are
+	// busy, sources wake late and the last arrivals miss the window.
 	var got []float64
 	for seed := range uint64(4) {
 		out := &iotax.Trial{Length: 20 * time.Second, Ramp: time.Second, Seed: 2 + seed}
@@ -75,7 +75,7 @@ func TestOverloadIsToldAndLate(t *testing.T) {
 	}
 }
 
-// The sources of an open loop do not begin together: no tenth of a second has twice as many arrivals as others.
+// The sources of an open loop do not begin together: no tenth of a second has twice as many arrivals as the median.
 func TestOpenLoopHasNoBurst(t *testing.T) {
 	j := rated(t, "400/s", "direct", "0")
 	ctx, log := worktest.CtxFor(t), filepath.Join(t.TempDir(), "log")

@@ -118,8 +118,8 @@ func refuse(s fio.Setting) *plan.FieldError {
 	return nil
 }
 
-// unclear is refuse for a setting whose variables are replaced. It also refuses values that still contain variables, because fio
-// would replace them with other values.
+// unclear does the same as refuse for a setting whose variables have been replaced. It also refuses values that still
+// contain variables, because fio would replace them with other values.
 func unclear(s fio.Setting) *plan.FieldError {
 	if slices.Contains([]string{"ioengine", "mem", "buffer_pattern", "verify_pattern"}, fio.Canonical(s.Key)) && strings.Contains(s.Value, "$") {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf("%s=%s: a variable of a variable", s.Key, s.Value), Hint: "write the value itself"}

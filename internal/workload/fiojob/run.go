@@ -107,7 +107,8 @@ func (j *fioJob) state(ctx context.Context, t *iotax.Target) (*fioState, error) 
 	return st, st.err
 }
 
-// provide returns fio on m: `binary` if that is set, else the installed fio, or one that it installs or copies there.
+// provide returns fio on m: `binary` if that is set, else the installed fio, or a fio that iotax installs or copies
+// there.
 func (j *fioJob) provide(ctx context.Context, m iotax.Machine, s task.Survey, binary string) (support.Tool, error) {
 	if binary == "" {
 		return support.Provide(ctx, m, s, j.spec.Install, j.env)
@@ -482,8 +483,8 @@ func (j *fioJob) prepare(ctx context.Context, t *iotax.Target) error {
 	if len(missing) > 0 && t.Place.ReadOnly {
 		return on(errors.New("the place is read-only"), "")
 	}
-	// One process writes a few files at the same time. A process for each would cost a start of fio, and too many files would
-	// interleave on the disk.
+	// One fio process writes up to eight files at the same time. A process for each file would start fio more often,
+	// and more files would interleave on the disk.
 	for _, bytes := range slices.Sorted(maps.Keys(missing)) {
 		for batch := range slices.Chunk(missing[bytes], 8) {
 			files := map[string]int64{}
@@ -651,7 +652,7 @@ func (l line) logStep() int { return max(1, int(math.Ceil(l.logBytes()/float64(l
 // reportStep returns the interval between fio's reports, in seconds. It is 1, or more if the reports would otherwise exceed the
 // part of outputLimit that the logs leave. It is 0 if fio cannot print reports, or if they could break the trial.
 func (l line) reportStep(st *fioState) int {
-	const reportSize = 32 << 10 // bytes for one direction, more than usual
+	const reportSize = 32 << 10 // upper estimate for one direction, bytes
 	processes, bytes := 0, 0.0
 	for _, r := range l.job.all() {
 		processes += r.processes
@@ -884,8 +885,8 @@ func exitStatus(e *iotax.ExitError) string {
 	return "exit status " + strconv.Itoa(e.Code)
 }
 
-// sharedState caches what the jobs of one run found out about machines and places. A plan with ten workloads examines each machine
-// once.
+// sharedState caches facts about machines and places for all jobs of a run. So a plan with ten workloads examines each
+// machine only once.
 type sharedState struct {
 	surveys    sync.Map // task.Survey, by support.Identity of the machine
 	probes     sync.Map // error, by probeKey

@@ -17,7 +17,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// Targets on one file system share its free space and leave its reserve, even targets whose image is there.
+// Targets on one file system share its free space and leave its reserve, including targets whose image is on that file
+// system.
 func TestJobsShareTheSpace(t *testing.T) {
 	tiny := small(t)
 	image := filepath.Join(tiny, "image")
@@ -63,7 +64,7 @@ func TestJobsShareTheSpace(t *testing.T) {
 	}
 }
 
-// The space of a cell that is left out is available to other cells.
+// If a workload is skipped on a target, other workloads can use its space.
 func TestLeftOutTakesNoSpace(t *testing.T) {
 	tiny := small(t)
 	in := func(name string) *iotax.Target {
@@ -119,7 +120,7 @@ func (f filling) Run(ctx context.Context, c *iotax.Cmd) error {
 	return f.Machine.Run(ctx, c)
 }
 
-// The place may fill up after the last check of its space.
+// A file system may fill up after the last check of its free space.
 func TestPlaceFillsUpUnderFio(t *testing.T) {
 	tiny := small(t)
 	w := open(t, "size", "10MiB")
@@ -154,7 +155,7 @@ func TestJobsLeaveNothingWhereTheyRun(t *testing.T) {
 	}
 }
 
-// A check that hangs ends soon, however long the step that it is part of may take.
+// A check that hangs ends after support.GlanceTime, even if it is part of a step with a longer time limit.
 func TestEveryLookEnds(t *testing.T) {
 	before := support.GlanceTime
 	support.GlanceTime = 300 * time.Millisecond

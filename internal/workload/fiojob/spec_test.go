@@ -180,7 +180,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// The command line, word by word.
+// args returns the complete command line in the right order.
 func TestArgs(t *testing.T) {
 	l := line{fio: []string{"/usr/bin/fio"}, name: "4k random read: ünïcode", place: "/mnt/a:b", engine: "io_uring", seed: 7, runtime: 10000, ramp: 2000}
 	show := func(l line, set string) string {
@@ -261,7 +261,7 @@ func TestInAPlan(t *testing.T) {
 	}
 }
 
-// A null without quotes also selects fio's null engine, although YAML reads it as no value.
+// null without quotes also selects fio's null engine, although it is YAML's null value.
 func TestNullEngine(t *testing.T) {
 	k := plan.Kinds{Workloads: []plan.Kind{Kind.Kind}, Volumes: volume.PlanKinds(), Machines: machine.PlanKinds()}
 	for _, word := range []string{"null", `"null"`} {
@@ -374,7 +374,8 @@ size=1MiB
 	}
 }
 
-// A scaled job is the same job on smaller files. They hold whole blocks, and small block sizes give the same files.
+// A scaled job is the same job on smaller files. Its files contain whole blocks, and jobs with different small block
+// sizes have the same files.
 func TestScale(t *testing.T) {
 	for _, c := range []struct {
 		command string
@@ -410,7 +411,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A job beyond the limits, or with files smaller than a block, is refused when the plan is read, before its files get names.
+// A job beyond the limits, or with files smaller than a block, is refused when the plan is read, before the names of
+// its files are built.
 func TestTooManyFiles(t *testing.T) {
 	t.Parallel()
 	file := func(text string) *Fio {

@@ -117,8 +117,8 @@ func TestPeriodicStalls(t *testing.T) {
 	t.Error("the machine stalled each time")
 }
 
-// With an old fio, a process that ends can give up because a report waits for an I/O of another process. The trial's error
-// explains that, and the next trial runs without reports.
+// With an old fio, a process that ends can abort because a report waits for an I/O of another process. The trial's
+// error explains that, and the next trial runs without reports.
 func TestBlockedReport(t *testing.T) {
 	long.Test(t)
 	dir := t.TempDir()

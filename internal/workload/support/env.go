@@ -1,4 +1,4 @@
-// Package support contains what the kinds of workloads share.
+// Package support contains the code that the kinds of workloads share.
 package support
 
 import (
@@ -16,7 +16,7 @@ const (
 	MessageLimit = 64 << 10 // maximum kept messages of fio, bytes
 )
 
-// A Kind is a kind of workload in a plan, with the function that makes workloads of it.
+// A Kind is a kind of workload in a plan, with the function that makes workloads of this kind.
 type Kind struct {
 	plan.Kind
 
@@ -24,20 +24,20 @@ type Kind struct {
 	New func(w plan.Workload, e Env) (iotax.Workload, error)
 }
 
-// Env holds what a workload needs besides its spec.
+// Env contains what a workload needs in addition to its spec.
 type Env struct {
 	CacheDir string                           // cache kept between runs; "" disables it
 	Log      func(format string, args ...any) // progress for the user; nil discards it
 
-	// Shared holds what the workloads of a run share. KindOf makes a new one if Shared is nil.
+	// Shared is the state that the workloads of a run share. If it is nil, Kind.New makes a new Shared.
 	Shared *Shared
 
-	// Host is this host. Files that are stored on it anyway, such as those behind a share, are written here directly. If Host is
-	// nil, every file is written by the machine that uses it.
+	// Host is this host. If the files of a target are stored on this host, such as those behind a share, iotax writes
+	// them directly on this host. If Host is nil, the machine that uses a file always writes it.
 	Host iotax.Machine
 
-	// Lodge makes a directory for a workload on a machine, with the same guard and label as the directories of volumes. The caller
-	// must call undo, also after an error. It removes the directory.
+	// Lodge makes a directory for a workload on a machine, with the same guard and label as the directories of volumes.
+	// The caller must call undo, even after an error. undo removes the directory.
 	Lodge func(ctx context.Context, m iotax.Machine, l Lodging) (path string, undo func(context.Context) error, err error)
 
 	// Python builds the root file system of a Python web server. It returns the directory and the command that starts the server.
@@ -65,7 +65,7 @@ func KindOf[S any](k plan.Kind, open func(w plan.Workload, s *S, e Env) (iotax.W
 	}}
 }
 
-// Shared holds what the workloads of one run share. The zero value is ready to use.
+// Shared contains the state that the workloads of one run share. The zero value is ready to use.
 type Shared struct {
 	Held   HeldFiles
 	tools  sync.Map // fio copied to machines: Tool by Identity

@@ -52,7 +52,8 @@ func (h *HeldFiles) Hold(t *iotax.Target, names []string) []string {
 	return names
 }
 
-// Release removes one user from each file. It returns the files without users, each with its partial file.
+// Release removes one user from each file. It returns the names of the files without users, each followed by the name
+// of its partial file.
 func (h *HeldFiles) Release(t *iotax.Target, names []string) (unused []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +74,7 @@ func IsNBD(p iotax.Place) bool {
 	return p.Kind == iotax.PlaceURL && (strings.HasPrefix(p.Path, "nbd:") || strings.HasPrefix(p.Path, "nbd+unix:") || strings.HasPrefix(p.Path, "nbds:") || strings.HasPrefix(p.Path, "nbds+unix:"))
 }
 
-// Survey surveys a machine.
+// Survey examines a machine for fio jobs.
 func Survey(ctx context.Context, m iotax.Machine) (s task.Survey, err error) {
 	if _, err = agent.Program(ctx, m); err == nil { // GlanceTime does not include copying the agent there
 		err = Limited(ctx, GlanceTime, func(ctx context.Context) error {

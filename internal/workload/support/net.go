@@ -10,7 +10,7 @@ import (
 	"iotax"
 )
 
-// guestPort counts the ports that FreePort gave out on machines other than this host.
+// guestPort counts the ports that FreePort has returned for machines other than this host.
 var guestPort atomic.Int32
 
 // NoWay returns the reason why this host cannot reach the ports of m, and a hint. `otherwise` is the hint that applies to every

@@ -16,9 +16,9 @@ import (
 // startShare is the share of a trial's duration that starting a command on the machine may take without a finding.
 const startShare = 0.05
 
-// Timed measures f with this host's clock. It adds the values duration and operations (the number that f returns) to out. On
-// machines other than this host it also times an empty command and adds the value start, the part of the duration that is not
-// work.
+// Timed measures f with this host's clock. It adds the values duration and operations (the number that f returns) to
+// out. On machines other than this host, it also times an empty command, and adds that time as the value start. start
+// estimates how much of the duration is overhead.
 func Timed(ctx context.Context, m iotax.Machine, out *iotax.Trial, f func() (operations int, err error)) (time.Duration, error) {
 	var start time.Duration
 	if !iotax.IsLocal(m) {
@@ -58,8 +58,8 @@ func emptyCommand(ctx context.Context, m iotax.Machine) (time.Duration, error) {
 	return time.Since(begun), nil
 }
 
-// System returns the operating system of m, as in runtime.GOOS. It returns "" for a machine without its own session. Such a
-// machine is POSIX, because sh starts its agents.
+// System returns the operating system of m, as in runtime.GOOS. It returns "" for a machine without its own agent
+// session. Such a machine is POSIX, because sh starts its agents.
 func System(ctx context.Context, m iotax.Machine) (string, error) {
 	if agent.LinkOf(m) == nil && !iotax.IsLocal(m) {
 		return "", nil
@@ -80,7 +80,7 @@ var Placeholders = map[iotax.PlaceKind]string{
 	iotax.PlaceDir: "{dir}", iotax.PlaceDevice: "{device}", iotax.PlaceURL: "{url}",
 }
 
-// Holds reports whether one of `texts` contains p. It is false for an empty p.
+// Holds reports whether one of `texts` contains p. It returns false if p is empty.
 func Holds(p string, texts ...string) bool {
 	return p != "" && slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, p) })
 }

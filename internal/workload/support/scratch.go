@@ -14,7 +14,7 @@ import (
 type Lodging struct {
 	In      string // parent directory from the plan; "" leaves the choice to the machine
 	Need    int64  // space that its files need, bytes
-	Network bool   // In must be on a network file system
+	Network bool   // In may be on a network file system
 	Create  bool   // create In if it does not exist
 }
 

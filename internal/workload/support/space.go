@@ -42,7 +42,7 @@ func Fits(ctx context.Context, env Env, t *iotax.Target, need int64) error {
 	})
 }
 
-// approx formats a size, rounded down to one unit.
+// approx formats a size, rounded down to whole GiB, MiB or KiB.
 func approx(n int64) string {
 	for _, unit := range []int64{1 << 30, 1 << 20, 1 << 10} {
 		if n >= unit {

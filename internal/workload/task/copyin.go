@@ -11,7 +11,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// A CopyIn describes how to bring the volume behind an NBD export into a directory.
+// A CopyIn describes how to copy the volume behind an NBD export into a directory.
 type CopyIn struct {
 	URL, Dir string
 	Tool     string        // nbdcopy or qemu-img
@@ -38,8 +38,8 @@ func (c CopyIn) run(ctx context.Context, args ...string) error {
 	return agent.Here(ctx).Run(ctx, &iotax.Cmd{Args: args, Env: append(c.Env, "LC_ALL=C"), Dir: c.Dir})
 }
 
-// carry runs a program that fills a file, and stops it if the file does not grow for c.Stall. Neither nbdcopy nor QEMU gives up a
-// connection by itself.
+// carry runs a program that fills a file, and stops it if the file does not grow for c.Stall. Neither nbdcopy nor QEMU
+// has a timeout for a connection that hangs.
 func (c CopyIn) carry(ctx context.Context, file string, args ...string) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

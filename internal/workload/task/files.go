@@ -32,8 +32,8 @@ func (f Files) each(do func(path string) error) error {
 // nothing is the result type of a function without a result.
 type nothing = struct{}
 
-// quick declares a function that a hung file system can block. The call then returns when its context ends, and its goroutine
-// remains.
+// quick declares a function that a hung file system can block. The call then returns when its context ends, and leaks
+// its goroutine.
 func quick[In, Out any](name string, do func(In) (Out, error)) agent.Func[In, Out] {
 	return agent.New(name, func(ctx context.Context, in In) (out Out, err error) {
 		type result struct {

@@ -43,10 +43,10 @@ type EmptyDir struct {
 }
 
 var (
-	// InEmptyDir runs a command in an empty directory. If no directory can be created (a container whose root is read-only), the
-	// command runs in a directory in which it cannot create files.
+	// InEmptyDir runs a command in an empty directory. On Linux, if no directory can be created, as in a container with
+	// a read-only root, the command runs in a directory in which it cannot create files.
 	InEmptyDir = agent.New("in empty directory", inEmptyDir)
-	// Installed reports whether a program can be found. A relative path starts at the directory.
+	// Installed reports whether a program can be found. A relative path is relative to Program.Dir.
 	Installed = quick("installed", func(p Program) (bool, error) {
 		name := p.Name
 		if strings.ContainsRune(name, '/') && !filepath.IsAbs(name) {
@@ -84,7 +84,7 @@ var (
 	})
 )
 
-// A Program names a program, and the directory at which its path starts if that is relative.
+// A Program names a program, and the directory to which a relative path refers.
 type Program struct{ Name, Dir string }
 
 // A Mount describes a mount: the arguments for mount(8), and the mount point.
@@ -145,8 +145,8 @@ type FioOutput struct {
 	Over           bool // the output and the logs exceed the limit
 }
 
-// Fio runs fio once. fio keeps its logs in memory and writes them when it exits, so they do not disturb the I/O. They are never
-// written to the measured place.
+// Fio runs fio once. fio keeps its logs in memory and writes them when it exits, so they do not disturb the I/O. The
+// logs are never written to the measured place.
 var Fio = agent.New("run fio", runFio)
 
 func runFio(ctx context.Context, f FioRun) (out FioOutput, err error) {

@@ -139,6 +139,6 @@ func runsPrograms(ctx context.Context, dir string) bool {
 	if err = errors.Join(f.Chmod(0o700), f.Close()); err != nil {
 		return false
 	}
-	_, err = agent.Exec(ctx, f.Name()) // an empty file never runs, but the error is EACCES only if the directory cannot run programs
+	_, err = agent.Exec(ctx, f.Name()) // executing an empty file always fails, but with EACCES only if programs in the directory cannot be executed
 	return !errors.Is(err, fs.ErrPermission)
 }

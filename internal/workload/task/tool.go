@@ -24,12 +24,12 @@ type Tool struct {
 }
 
 var (
-	// Home returns the directory for a tool. Its parent directory belongs to this user, may run programs and has enough space.
-	// Dir.Have reports whether the tool is already there.
+	// Home returns the directory for a tool. Its parent directory belongs to this user, allows programs to be executed,
+	// and has enough space. Dir.Have reports whether the tool is already there.
 	Home = agent.New("home of tool", home)
 	// InstallFio installs fio with the first package manager that it finds. sudo must not ask for a password.
 	InstallFio = agent.New("install fio", installFio)
-	// TempDir creates a directory away from the measured place.
+	// TempDir creates a temporary directory outside the measured place.
 	TempDir = agent.New("temporary directory", tempDir)
 	// Accounts returns the agent's user ID, and whether the system has a root user and a root group.
 	Accounts = agent.New("accounts", accounts)
@@ -115,7 +115,7 @@ func extract(root *os.Root, from io.Reader) error {
 			return err
 		}
 	}
-	for name, mode := range dirs { // last, because a directory may not be writable
+	for name, mode := range dirs { // last, because a directory may be read-only
 		if err := root.Chmod(name, mode); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ type Tree struct {
 var (
 	// ReadTree reads all files of a directory.
 	ReadTree = agent.New("read tree", readTree)
-	// Empty creates empty directories. It removes whatever had their names.
+	// Empty creates empty directories. It first removes existing files and directories with these names.
 	Empty = quick("empty directories", func(f Files) (nothing, error) {
 		return nothing{}, f.each(func(path string) error {
 			if err := os.RemoveAll(path); err != nil {
