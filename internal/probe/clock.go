@@ -9,7 +9,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// answerTime limits the answers of a machine to questions that are not part of a trial.
+// answerTime limits how long a machine may take to answer a request that is not part of a trial.
 const answerTime = 5 * time.Second
 
 // bootClock returns the time since a machine booted.
@@ -32,8 +32,9 @@ func readClock(ctx context.Context, m iotax.Machine) reading {
 	return readClockOf(func() (time.Duration, error) { return bootClock.On(ctx, m, struct{}{}) })
 }
 
-// readClockOf reads a clock by calling ask. Each answer u was true at some moment between the question at s and its arrival
-// at r, so the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are the intersection over several answers.
+// readClockOf reads a clock by calling ask. The clock showed each answer u at some moment between the request, at s,
+// and the arrival of the answer, at r. So the offset is in [u − r, u − s] (as in NTP, RFC 5905). The bounds are the
+// intersection over several answers.
 func readClockOf(ask func() (time.Duration, error)) reading {
 	if _, err := ask(); err != nil { // ignore the first answer, because the agent may have to start
 		return reading{}
@@ -41,7 +42,7 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 	base := time.Now()
 	var end time.Duration // time of the last answer
 	read := reading{base: base, lo: math.Inf(-1), hi: math.Inf(1)}
-	const enough = 60 * time.Millisecond // a few round trips over a slow line
+	const enough = 60 * time.Millisecond // a few round trips over a slow network
 	for n := 0; ; n++ {
 		s := time.Since(base)
 		if n >= 3 && (n >= 10 || s > enough || read.hi-read.lo < 0.2e-3) {

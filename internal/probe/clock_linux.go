@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot returns the time since this host booted, including the time in suspension.
+// sinceBoot returns the time since this host booted, including the time in which it was suspended.
 func sinceBoot() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)

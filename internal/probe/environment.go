@@ -1,5 +1,6 @@
-// Package probe collects the facts of a machine and of a place on it, and what else happens during a trial: the I/O that
-// reaches the device, the CPU time of this host and of the processes that serve a guest, and the rate of the guest's clock.
+// Package probe collects facts about a machine and a place on it, and measures other activity during a trial: the I/O
+// that reaches the device, the CPU time of this host and of the processes that serve a guest, and the rate of the
+// guest's clock.
 //
 // It omits data that a machine does not provide (no sysfs, no permission, another system). It never guesses.
 package probe
@@ -22,9 +23,9 @@ import (
 	"iotax/internal/agent"
 )
 
-// Environment returns the facts of m: os, kernel, arch, hostname, cpu.model, cpu.count, cpu.governor, cpu.turbo,
-// cpu.mitigations, memory (formatted), memory.bytes, swap, hypervisor, container, clocksource, and the limits of a control
-// group, cpu.limit (CPUs) and memory.limit. It omits facts that m does not provide.
+// Environment returns facts about m: os, kernel, arch, hostname, cpu.model, cpu.count, cpu.governor, cpu.turbo,
+// cpu.mitigations, memory (formatted), memory.bytes, swap, hypervisor, container, clocksource, and the limits of a
+// control group, cpu.limit (CPUs) and memory.limit. It omits facts that m does not provide.
 func Environment(ctx context.Context, m iotax.Machine) (map[string]string, error) {
 	return readEnvironment.On(ctx, m, struct{}{})
 }

@@ -16,14 +16,15 @@ import (
 
 const (
 	rssPeriod    = 100 * time.Millisecond
-	rollupPeriod = time.Second // minimum interval of rollups
+	rollupPeriod = time.Second // minimum interval between two reads of smaps_rollup
 	// rollupCost is the maximum share of a core for reading smaps_rollup. The kernel walks the page tables of the process,
 	// which takes tens of milliseconds for a large guest, and locks its memory map.
 	rollupCost = 0.005
-	maxSamples = 1200 // maximum length of a series
+	maxSamples = 1200 // maximum number of values in a series
 )
 
-// listCost is the maximum share of a core for finding the serving processes: each thread of QEMU is searched for children.
+// listCost is the maximum share of a core for finding the serving processes: each thread of QEMU is searched for child
+// processes.
 const listCost = 0.002
 
 // A sampler samples the memory and the CPU time of the processes that serve a target during a trial. They include processes
@@ -44,7 +45,7 @@ type sampler struct {
 	uss    float64              // B, the maximum; 0 if it was not read
 	pss    float64
 	rolls  int
-	period time.Duration // interval of the last rollup
+	period time.Duration // interval before the last read of smaps_rollup
 	cost   time.Duration // CPU time of the sampling thread
 }
 
@@ -83,7 +84,7 @@ func (s *sampler) loop(ctx context.Context) {
 			s.labels = s.processes()
 			s.read()
 			if !maps.EqualFunc(s.labels, s.first, slices.Equal[[]int]) {
-				s.rollup() // include processes that started during the trial, whose memory is largest now
+				s.rollup() // include processes that started during the trial, whose memory is probably largest now
 			}
 			return
 		case <-tick.C:
@@ -122,7 +123,7 @@ func (s *sampler) read() {
 	sums[""] = private + shared
 	for label := range sums {
 		if s.rss[label] == nil {
-			s.rss[label] = make([]float64, len(s.at)) // its first process has just started
+			s.rss[label] = make([]float64, len(s.at)) // the first process with this label has just started
 		}
 	}
 	now, last := time.Since(s.begun).Seconds(), 0.0
@@ -257,7 +258,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// thin merges neighbors of a series that is longer than maxSamples. `of` combines their values.
+// thin merges neighboring values of a series that is longer than maxSamples. `of` combines the values.
 func thin(at, v []float64, of func([]float64) float64) ([]float64, []float64) {
 	per := (len(v) + maxSamples - 1) / maxSamples
 	if per <= 1 {

@@ -81,7 +81,8 @@ func MountOf(ms []Mount, p string) (Mount, bool) {
 	return best, found
 }
 
-// Durability returns what an acknowledged flush guarantees on the file system, or on the block device that is its source.
+// Durability returns the guarantee of an acknowledged flush on the file system, or on the block device that is its
+// source.
 func (m Mount) Durability() iotax.Durability {
 	switch m.Type {
 	case "tmpfs", "ramfs", "rootfs":
@@ -100,7 +101,7 @@ func (m Mount) Durability() iotax.Durability {
 	switch {
 	case none, barrier == "0": // ext4: no flush is sent to the device
 		return iotax.FlushIgnored
-	case m.Type == "overlay" && volatile: // every form of sync is left out
+	case m.Type == "overlay" && volatile: // the kernel omits every form of sync
 		return iotax.FlushIgnored
 	}
 	return iotax.Durable
@@ -115,7 +116,7 @@ func SystemDurability(name string) iotax.Durability {
 	return iotax.Durable
 }
 
-// Durability returns what an acknowledged flush of a file of this host guarantees.
+// Durability returns the guarantee of an acknowledged flush of a file of this host.
 func Durability(file string) iotax.Durability {
 	if runtime.GOOS == "darwin" {
 		return SystemDurability("Darwin")
@@ -154,9 +155,9 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Place returns the facts of a path on m, which is a file, a directory or a block device. The facts of a file system are
-// filesystem, filesystem.source, filesystem.mount, filesystem.options, and filesystem.unmounted (a mount point in /etc/fstab
-// at or above the path at which nothing is mounted).
+// Place returns facts about the path p on m: a file, a directory or a block device. The facts of a file system are
+// filesystem, filesystem.source, filesystem.mount, filesystem.options, and filesystem.unmounted (a mount point in
+// /etc/fstab at or above the path at which nothing is mounted).
 //
 // If a block device stores the path, the facts also include device.name, device.disk (disk of a partition), device.size
 // (bytes), device.model, device.mapped (name of a device mapper, or level of a RAID), device.on (the devices or the file

@@ -17,17 +17,18 @@ import (
 	"iotax/internal/agent"
 )
 
-// A passage contains what a layer has counted for one direction; see iotax.Passed.
+// A passage contains the counters of a layer for one direction (see iotax.Passed).
 type passage struct{ Time, Requests, Handed float64 }
 
-// passages contains the passages of reads, of writes, and of everything else. Once means that the layer counts the time of a
-// request once, even if the request carries several merged I/Os, as the kernel's block layer does.
+// passages contains the passages of reads, of writes, and of everything else. Once reports that the layer counts the
+// time of a request once, even if the request carries several merged I/Os, as the kernel's block layer does.
 type passages struct {
 	By   [3]passage
 	Once bool
 }
 
-// since returns what the layer counted after a. share is the part of each direction that belongs to the trial.
+// since returns the change of the counters since a, summed over the directions. share is the part of each direction
+// that belongs to the trial.
 func (b passages) since(a passages, share [3]float64) (sum passage) {
 	for i, y := range b.By {
 		x := a.By[i]
@@ -63,7 +64,7 @@ const (
 	clockDevice  = "device"     // block layer of the machine that has the device
 )
 
-// A clockQuery contains the arguments of readClocks. It skips a device or mount whose name is empty.
+// A clockQuery contains the arguments of readClocks. An empty name means no device or no mount.
 type clockQuery struct{ Device, Mount string }
 
 // theirClocks contains the clocks of a target's machine. A clock that could not be read is nil.
@@ -124,10 +125,10 @@ type stages struct {
 
 	serving func() []int // processes whose threads are measured, or nil
 	stop    func() (ServingTime, error)
-	kept    func() bool // cancels the call of stop at the end of the context
+	kept    func() bool // prevents the call of stop when the context ends
 }
 
-// A ServingTime contains what the threads of a server did, summed over the threads; see package serving.
+// A ServingTime contains sums over the threads of a server (see package serving).
 type ServingTime struct {
 	Busy  float64 // s in calls on files and outside of calls, excluding calls that wait
 	Calls float64 // s in calls on files
@@ -164,7 +165,7 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 	return w, nil
 }
 
-// wayOf returns the stages of I/Os at t.
+// wayOf returns the stages that I/Os on t pass through.
 func (w *Watch) wayOf(t *iotax.Target) *stages {
 	s := &stages{}
 	add := func(name, end, missing string) {
@@ -275,7 +276,7 @@ func noDevice(name string) string {
 	return "no block device of the target's machine is known for the place"
 }
 
-// readStages reads the clocks.
+// readStages reads the clocks at the ends of the stages. It records the reason for each clock that it cannot read.
 func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 	s := w.stages
 	out := map[string]*passages{}
@@ -329,8 +330,8 @@ func (s *stages) lacks(clock string, err error) {
 	}
 }
 
-// stageValues adds what the clocks counted since Explain. It uses the values of the watch to find how much of the device's
-// work belongs to the trial.
+// stageValues adds the changes of the clocks since Explain. From the values in seen it computes how much of the
+// device's work belongs to the trial.
 func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	s := w.stages
 	end := w.readStages(ctx)

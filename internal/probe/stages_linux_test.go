@@ -16,7 +16,7 @@ import (
 	"iotax"
 )
 
-// A merged request counts for each of its I/Os. The device's work for others does not count.
+// A merged request counts for each of its I/Os. The device's work for other processes does not count.
 func TestPassages(t *testing.T) {
 	a := ofDisk(blockdevice.IOStats{ReadIOs: 100, ReadMerges: 5, ReadTicks: 70, WriteIOs: 10, WriteTicks: 10, TimeSpentFlushing: 3})
 	b := ofDisk(blockdevice.IOStats{ReadIOs: 300, ReadMerges: 205, ReadTicks: 270, WriteIOs: 20, WriteTicks: 40, TimeSpentFlushing: 9000})
@@ -105,7 +105,7 @@ func names(stages []iotax.Stage) string {
 	return strings.Join(all, " | ")
 }
 
-// A target on a loop device has the clock of the loop device, and that of the device below its file.
+// A target on a loop device has the clock of the loop device, and the clock of the device below its file.
 func TestStagesOfThisHost(t *testing.T) {
 	dir, device := loopMount(t, false)
 	facts, err := Place(t.Context(), here, dir)

@@ -10,7 +10,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// This program also acts as the iotax on another machine.
+// The test binary also acts as iotax's agent on another machine.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	cache, err := os.MkdirTemp("", "iotax-test-")
@@ -33,7 +33,7 @@ var (
 
 type remoteMachine struct{ iotax.Machine }
 
-// inProcess is the link of all remote machines here. Its agent runs in this process.
+// inProcess is the link of all remote machines in these tests. Its agent runs in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
 func (remoteMachine) String() string          { return "there" }

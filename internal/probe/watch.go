@@ -38,7 +38,7 @@ type Watch struct {
 // system contains the directories of this host's counters. Tests replace it.
 type system struct{ proc, sys string }
 
-// On systems other than Linux, neither directory of thisHost exists.
+// thisHost is this host. On systems other than Linux, neither of its directories exists.
 var thisHost = system{"/proc", "/sys"}
 
 // A snapshot contains the counters at one moment, except those that could not be read.
@@ -315,7 +315,7 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		// If there was no I/O since boot, not even from the mount, the driver does not count.
+		// If the counters show no I/O since boot, not even from the mount, the driver does not count I/O.
 		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
 			break

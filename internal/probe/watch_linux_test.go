@@ -95,8 +95,8 @@ func TestWatchDevice(t *testing.T) {
 	}
 }
 
-// For targets that work together, the I/O of the trial's own processes is unknown: servers of fio do it, and they outlive
-// the trial.
+// For targets that work together, the I/O of the trial's own processes is unknown: fio servers perform it, and they
+// outlive the trial.
 func TestNoAccountOfGroups(t *testing.T) {
 	for _, c := range []struct {
 		members []*iotax.Target
@@ -247,8 +247,8 @@ func TestWatchProcesses(t *testing.T) {
 	}
 }
 
-// hungry runs a pipeline. Its second process allocates the given number of bytes soon after its start and holds them until
-// the first process ends. hungry returns the id of the second process.
+// hungry runs a pipeline. Its second process allocates the given number of bytes soon after its start and holds them
+// until the first process ends. hungry returns the process id of the second process.
 func hungry(t *testing.T, bytes int, seconds string) int {
 	t.Helper()
 	n := strconv.Itoa(bytes)
@@ -271,7 +271,7 @@ func hungry(t *testing.T, bytes int, seconds string) int {
 	return 0
 }
 
-// The sampler detects a peak between Start and Stop and when it occurred, and reports its own cost.
+// The sampler detects a memory peak between Start and Stop, and when it occurred. It also reports its own cost.
 func TestMemoryIsSampled(t *testing.T) {
 	const most = 300 << 20
 	pid := hungry(t, most, "1.5")
@@ -612,7 +612,7 @@ func BenchmarkWatch(b *testing.B) {
 	}
 }
 
-// The reading at the end of a trial is also that at the start of the next: two trials need three readings.
+// The clock reading at the end of a trial is reused at the start of the next: two trials need three readings.
 func TestWatcherReadsTheClockOnceATrial(t *testing.T) {
 	var k Watcher
 	var last reading

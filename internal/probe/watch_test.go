@@ -40,7 +40,7 @@ func TestDifference(t *testing.T) {
 	if got := byName(difference(a, b)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
-	// A device that was replaced or removed has no values, rather than wrong ones.
+	// A device that was replaced or removed gets no values, because they would be wrong.
 	for _, disks := range []map[string]diskStat{{"sda": disk(0, 0, 0, 0, 0, 0), "sdb": disk(0, 0, 0, 0, 0, 0)}, {"sda": disk(110, 880, 6, 48, 6000, 3)}, {}} {
 		c := b
 		c.disks = disks

@@ -108,9 +108,10 @@ func (w *Watcher) read() reading {
 	return reading{ran, slept, w.clock.waits()}
 }
 
-// between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by seconds
-// if it is niced; that is not a pause. In that case, the ticking thread itself waits for a CPU, or it waits for another
-// thread that does. Go's scheduler runs at most one thread per CPU, and a thread that waits for a CPU keeps its slot.
+// between returns the pause between two ticks, if there was one. A process that waits for a CPU also ticks late, by
+// seconds if it is niced. That is not a pause, so between subtracts the time in which the ticking thread waited for a
+// CPU, or for another thread that waited for a CPU. The latter occurs because Go's scheduler runs at most one thread
+// per CPU, and a thread keeps its slot while it waits for a CPU.
 func between(a, b reading) (p Pause, ok bool) {
 	slept := b.slept - a.slept
 	// When the process stopped, a part of the tick had already passed: half of it on average.

@@ -59,7 +59,8 @@ func (c *fakeClock) pass(ran, slept time.Duration) {
 	c.ran, c.slept = c.ran+ran, c.slept+slept
 }
 
-// Take returns a pause right after it, even if the tick that detects it is late.
+// Take returns a pause as soon as the process runs again, even if the tick that detects the pause
+// is late.
 func TestTakeWaitsForALateTick(t *testing.T) {
 	c := &fakeClock{step: make(chan struct{}), done: make(chan struct{})}
 	w := watch(c)

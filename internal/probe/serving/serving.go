@@ -1,5 +1,5 @@
-// Package serving measures what the threads of a server do, from their system calls. Small eBPF programs sum the times in
-// the kernel, so no events can be lost.
+// Package serving measures how long the threads of a server are busy, and how long they are in system calls on files.
+// Small eBPF programs sum the times in the kernel, so no events can be lost.
 package serving
 
 // Times contains sums over the threads of the processes, in seconds. Busy and Calls exclude the time in which a thread waits

@@ -20,8 +20,8 @@ const (
 	inFile         // in a call on a file
 )
 
-// waits lists the calls in which a server waits. A server's reads of sockets, pipes and eventfds wait; it reads its files
-// with pread.
+// waits lists the calls in which a server waits. A server reads sockets, pipes and eventfds with read, and waits in
+// these calls. It reads files with pread.
 var waits = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX,
 	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM,
 	unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RESTART_SYSCALL,
@@ -68,7 +68,7 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 			err = fmt.Errorf("%s: %w", op, err)
 		}
 	}()
-	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; an error shows when the maps are created
+	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; if this fails, creating the maps fails too
 	processes, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_pids", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: mostProcesses})
 	if err != nil {
 		return nil, err
@@ -165,8 +165,8 @@ func sum(threads *ebpf.Map) (t Times, err error) {
 	return t, nil
 }
 
-// lookUp returns the common instructions. They exit the program for other processes. They set R7 to the thread's key, R8 to
-// the time, and R0 to the thread's value or 0. They preserve R9.
+// lookUp returns the instructions that both programs share. They end the program for other processes. They set R7 to
+// the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
 func lookUp(processes, threads int) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
