@@ -6,16 +6,16 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// A Factor is an option and its values. The first is the present one.
+// A Factor is an option with its values. The first value is the present one.
 type Factor struct {
 	Name   string   `json:"name"`
 	Levels []string `json:"levels"`
 }
 
-// A Combo is the index of a value for each factor. All zero is the present combination.
+// A Combo is a combination: the index of a value for each factor. The present combination has only zeros.
 type Combo []int
 
-// changed is how many factors differ from the present combination.
+// changed returns the number of factors that differ from the present combination.
 func (c Combo) changed() (n int) {
 	for _, level := range c {
 		if level != 0 {
@@ -25,7 +25,7 @@ func (c Combo) changed() (n int) {
 	return n
 }
 
-// after reports whether c is o with one more change.
+// after reports whether c changes one factor more than o and is otherwise equal.
 func (c Combo) after(o Combo) bool {
 	n := 0
 	for f := range c {
@@ -39,10 +39,10 @@ func (c Combo) after(o Combo) bool {
 	return n == 1
 }
 
-// space is the values of each factor that are still considered. Each begins with 0.
+// space contains, for each factor, the indexes of the values that are still considered. Each list begins with 0.
 type space [][]int
 
-// size is the number of combinations, at most limit+1.
+// size returns the number of combinations, or limit+1 if there are more than limit.
 func (s space) size(limit int) int {
 	n := 1
 	for _, levels := range s {
@@ -53,7 +53,8 @@ func (s space) size(limit int) int {
 	return n
 }
 
-// all returns every combination, the present one first. Only the given factors vary.
+// all returns every combination of the factors for which vary returns true. The other factors keep their present
+// values. The present combination is the first.
 func (s space) all(vary func(factor int) bool) []Combo {
 	out := []Combo{make(Combo, len(s))}
 	for f, levels := range s {
@@ -73,10 +74,10 @@ func (s space) all(vary func(factor int) bool) []Combo {
 	return out
 }
 
-// screen returns the combinations of a screening design: an orthogonal array with its foldover, so that the mean effect of a
-// value is not mixed up with the interaction of two others. Factors of two values take a column of a Hadamard matrix (Plackett
-// and Burman 1946), those of more several columns of a regular fraction, some of whose symbols mean the same value (Addelman
-// 1962). The first is the present combination.
+// screen returns the combinations of a screening design, the present combination first. The design is an orthogonal
+// array with its foldover, so that main effects are not aliased with interactions of two factors. If all factors have
+// two values, each factor uses a column of a Hadamard matrix (Plackett and Burman 1946). Otherwise the factors use
+// columns of a regular fraction, in which several symbols may represent the same value (Addelman 1962).
 func (s space) screen() []Combo {
 	base := s.array()
 	var out []Combo
@@ -89,7 +90,7 @@ func (s space) screen() []Combo {
 					symbol = 1<<bits(len(levels)) - 1 - symbol
 				}
 				if symbol >= len(levels) {
-					symbol = 0 // the present value is measured more often
+					symbol = 0 // spare symbols represent the present value, which is therefore measured more often
 				}
 				c[f] = levels[symbol]
 			}
@@ -101,7 +102,7 @@ func (s space) screen() []Combo {
 	return out
 }
 
-// bits is how many columns of two symbols make n.
+// bits returns the number of two-symbol columns that n values need.
 func bits(n int) (b int) {
 	for 1<<b < n {
 		b++
@@ -109,7 +110,7 @@ func bits(n int) (b int) {
 	return b
 }
 
-// array returns the rows of an orthogonal array with a symbol for each factor. The first row is all 0.
+// array returns the rows of an orthogonal array, with one symbol for each factor. The symbols of the first row are 0.
 func (s space) array() [][]int {
 	two := 0
 	for _, levels := range s {
@@ -121,7 +122,7 @@ func (s space) array() [][]int {
 	h := hadamard(two + 1)
 	rows := make([][]int, len(h))
 	for i, row := range h {
-		column := 1 // the first has a single symbol
+		column := 1 // column 0 is constant
 		for _, levels := range s {
 			symbol := 0
 			if len(levels) == 2 {
@@ -134,8 +135,8 @@ func (s space) array() [][]int {
 	return rows
 }
 
-// hadamard is the smallest known Hadamard matrix of at least n rows, as 0 and 1, with 0 in the first row and column: one of Paley's
-// first construction, or a power of 2 of Sylvester's.
+// hadamard returns a Hadamard matrix with at least n rows: the smallest one from Paley's first construction with a
+// prime, or from Sylvester's construction. Its elements are 0 and 1, and those of the first row and column are 0.
 func hadamard(n int) [][]int {
 	order := 4
 	for ; ; order += 4 {
@@ -155,7 +156,7 @@ func hadamard(n int) [][]int {
 		}
 		return rows
 	}
-	q := order - 1 // 3 modulo 4
+	q := order - 1 // q ≡ 3 (mod 4), as the construction requires
 	square := make([]bool, q)
 	for i := 1; i < q; i++ {
 		square[i*i%q] = true
@@ -186,10 +187,11 @@ func prime(n int) bool {
 	return n > 1
 }
 
-// regular is an array of 2^m rows: the symbol of a factor has the parities of the row's number with a few masks as its bits. No
-// combination of one factor's masks is one of another's, so each two symbols of two factors meet equally often.
+// regular returns an orthogonal array with 2^m rows. Each factor has some masks, and each bit of its symbol is the
+// parity of the row number under one of these masks. The XOR of some masks of one factor never equals the XOR of some
+// masks of another. All pairs of symbols of two factors therefore occur equally often.
 func (s space) regular() [][]int {
-	order := make([]int, len(s)) // of the factors, those with the most values first
+	order := make([]int, len(s)) // indexes of the factors, those with the most values first
 	for f := range order {
 		order[f] = f
 	}
@@ -211,7 +213,8 @@ func (s space) regular() [][]int {
 	}
 }
 
-// masks chooses those of each factor among the 2^m − 1 that there are.
+// masks chooses the masks of the factors from the 2^m − 1 possible ones, in the given order of factors. ok is false
+// if there are too few.
 func (s space) masks(order []int, m int) (masks [][]int, ok bool) {
 	taken := make([]bool, 1<<m)
 	masks = make([][]int, len(s))
@@ -236,7 +239,8 @@ func (s space) masks(order []int, m int) (masks [][]int, ok bool) {
 	return masks, true
 }
 
-// A term is a column of the linear model: 1 for the combinations with all of its values.
+// A term is a column of the linear model: 1 for combinations that contain all values of the term, and 0 for the
+// others.
 type term []struct{ factor, level int }
 
 func (t term) of(c Combo) float64 {
@@ -248,7 +252,7 @@ func (t term) of(c Combo) float64 {
 	return 1
 }
 
-// mains are the terms of all values but the present ones.
+// mains returns the terms of the main effects: one for each value except the present ones.
 func (s space) mains() (out []term) {
 	for f, levels := range s {
 		for _, level := range levels[1:] {
@@ -258,7 +262,7 @@ func (s space) mains() (out []term) {
 	return out
 }
 
-// pair are the terms of the interaction of two factors.
+// pair returns the terms of the interaction of two factors.
 func (s space) pair(f, g int) (out []term) {
 	for _, a := range s[f][1:] {
 		for _, b := range s[g][1:] {
@@ -268,15 +272,16 @@ func (s space) pair(f, g int) (out []term) {
 	return out
 }
 
-// A fit is a linear model of the means of combinations by least squares.
+// A fit is a least-squares fit of a linear model to the means of combinations.
 type fit struct {
 	effects []float64 // of the terms
-	factors []float64 // variance of each effect, in those of a mean
-	rest    float64   // sum of squares that is left over
-	df      int       // its degrees of freedom
+	factors []float64 // variance of each effect, as a multiple of the variance of a mean
+	rest    float64   // residual sum of squares
+	df      int       // residual degrees of freedom
 }
 
-// fitted fits the model with a constant and the terms. ok is false if the combinations do not tell the terms apart.
+// fitted fits the model with a constant and the terms. ok is false if the combinations are too few or too similar to
+// estimate all terms.
 func fitted(combos []Combo, means []float64, terms []term) (f fit, ok bool) {
 	n, p := len(combos), len(terms)+1
 	if n < p {

@@ -1,6 +1,7 @@
-// Package tune finds the combination of options that measures best. A screening design estimates what each value does on average. The
-// combinations of those values that do something are then measured against each other in paired rounds, and the worse ones are
-// dropped, until the answer is sure. How combinations are measured is a function of Search.
+// Package tune finds the combination of options with the best result. A screening design estimates the mean effect of
+// each value. The final then compares combinations of the values that have an effect, in paired rounds. It drops
+// combinations that are shown to be worse, until the best one is known. The caller supplies the function that measures
+// combinations (Search.Measure).
 package tune
 
 import (
@@ -17,45 +18,46 @@ import (
 	"iotax/stat"
 )
 
-// Alpha is the largest chance that the finalists' comparison returns one that is not within the margin of the best of them.
+// Alpha is the maximum probability that the final chooses a finalist that is not within the margin of the best
+// finalist.
 const Alpha = 0.05
 
 const (
-	pilot       = 2    // rounds after which values that cannot be taken are known
-	fewCombos   = 6    // so many are compared directly, without screening
-	maxFinal    = 9    // finalists of which every combination is compared
-	maxHidden   = 3    // interactions that bring further factors into the final
-	effectAlpha = 0.05 // of the test that makes a value one of the final
-	missed      = 0.05 // chance that a value that gains gains times the margin does not get into the final
+	pilot       = 2    // rounds of the screening after which values that cannot be used are removed
+	fewCombos   = 6    // up to this number, all combinations are compared without screening
+	maxFinal    = 9    // up to this number, all combinations of the factors with a gain enter the final
+	maxHidden   = 3    // maximum number of interactions that add factors to the final
+	effectAlpha = 0.05 // significance level of the test that brings a value into the final
+	missed      = 0.05 // probability that a value does not enter the final although it gains `gains` times the margin
 	gains       = 1.5
-	hiddenAlpha = 0.01 // of the test for an interaction that the finalists do not have
+	hiddenAlpha = 0.01 // significance level of the lack-of-fit test for missing interactions
 )
 
-// A Row is what was measured of a combination.
+// A Row contains the measurements of one combination.
 type Row struct {
-	D     []float64 // log ratio to the present combination in each round, positive is better; NaN is a round that does not count
+	D     []float64 // log ratio to the present combination in each round; positive is better, and NaN means an invalid round
 	Wrong Wrong
-	Why   string // of Wrong
+	Why   string // the reason for Wrong, as text
 }
 
-// A Wrong is why a combination is never recommended.
+// A Wrong is the reason why a combination is never recommended, or "".
 type Wrong string
 
 const (
-	Cached Wrong = "cached" // a cache answered, not the device
-	Weaker Wrong = "weaker" // a flush promises less than with the present combination
+	Cached Wrong = "cached" // a cache served the I/O, not the device
+	Weaker Wrong = "weaker" // a flush guarantees less than with the present combination
 	Failed Wrong = "failed" // it could not be measured
 )
 
 // A Search looks for the best combination. All fields are required.
 type Search struct {
 	Factors []Factor
-	Margin  float64 // differences up to this ratio do not matter
-	Least   int     // rounds of the final
-	Most    int
+	Margin  float64 // differences up to this share do not matter: 0.05 is 5 %
+	Least   int     // minimum number of rounds of the final
+	Most    int     // maximum number of rounds of the final and of the screening
 
-	// Measure measures combinations for some rounds. The first is the present one. Rounds are paired: what a round has in common
-	// cancels. It returns a Row for each.
+	// Measure measures combinations in a number of paired rounds, and returns a Row for each combination. The first
+	// combination is the present one. A disturbance that affects a whole round cancels in the ratios.
 	Measure func(ctx context.Context, combos []Combo, rounds int) ([]Row, error)
 	Note    func(format string, args ...any)
 
@@ -63,18 +65,18 @@ type Search struct {
 	result Result
 }
 
-// A Result is what a search found.
+// A Result is the result of a search.
 type Result struct {
-	Best      Combo    // the present combination if nothing is surely better
-	Sure      bool     // Best is within the margin of the best finalist; else the most rounds were measured
-	Gain      Gain     // of Best, from the rounds of the final
+	Best      Combo    // the present combination if no other is shown to be better
+	Sure      bool     // Best is shown to be within the margin of the best finalist; false if the maximum number of rounds did not suffice
+	Gain      Gain     // gain of Best in the final
 	Effects   []Effect // in the order of the factors
 	Refused   []Refusal
 	Finalists []Finalist
 	Trials    int
 }
 
-// A Gain is a ratio to the present combination, with its 95 % interval. More than 1 is better.
+// A Gain is a ratio to the present combination, with its 95 % interval. A ratio above 1 is better.
 type Gain = stat.Interval
 
 // An Effect is the mean gain of a value over the combinations of the screening design.
@@ -82,12 +84,12 @@ type Effect struct {
 	Factor int
 	Level  int
 	Gain   Gain
-	Final  bool // it is one of the finalists' values
+	Final  bool // at least one finalist has this value
 }
 
-// A Refusal is a value that is not taken, or a combination, whatever it gains.
+// A Refusal is a value or a combination that is never recommended, even if it gains.
 type Refusal struct {
-	Combo Combo // the single value is that of the only factor that is not 0
+	Combo Combo // a single value is a combination in which only its factor is not 0
 	Wrong Wrong
 	Why   string
 }
@@ -96,10 +98,10 @@ type Refusal struct {
 type Finalist struct {
 	Combo   Combo
 	Gain    Gain
-	Dropped bool // it is surely not the best
+	Dropped bool // it is shown not to be the best
 }
 
-// Run searches.
+// Run performs the search. Together with an error, it returns the result so far.
 func (s *Search) Run(ctx context.Context) (Result, error) {
 	s.space, s.result = make(space, len(s.Factors)), Result{}
 	for f, factor := range s.Factors {
@@ -118,7 +120,7 @@ func (s *Search) Run(ctx context.Context) (Result, error) {
 	return s.result, err
 }
 
-// Name writes what a combination changes: "cache=none iothread=true".
+// Name formats the values that a combination changes: "cache=none iothread=true".
 func (s *Search) Name(c Combo) string {
 	var words []string
 	for f, level := range c {
@@ -139,7 +141,7 @@ func (s *Search) measure(ctx context.Context, combos []Combo, rounds int) ([]Row
 	return rows, err
 }
 
-// screened measures a screening design, and returns the combinations for the final.
+// screened measures a screening design and returns the combinations for the final.
 func (s *Search) screened(ctx context.Context) ([]Combo, error) {
 	combos := s.space.screen()
 	s.Note("screening: %d combinations of %d", len(combos), s.space.size(math.MaxInt32))
@@ -181,7 +183,7 @@ func (s *Search) screened(ctx context.Context) ([]Combo, error) {
 	panic("unreachable")
 }
 
-// refuse takes out the values of which every combination is wrong in the same way. It reports whether there are any.
+// refuse removes each value whose combinations all have the same Wrong. It reports whether it removed any.
 func (s *Search) refuse(combos []Combo, rows []Row) (found bool) {
 	for f, levels := range s.space {
 		s.space[f] = slices.DeleteFunc(slices.Clone(levels), func(level int) bool {
@@ -215,7 +217,8 @@ func (s *Search) refused(c Combo, wrong Wrong, why string) {
 	}
 }
 
-// usable returns the combinations that are not wrong, and their log ratios in the rounds that all of them have.
+// usable returns the combinations without a Wrong, and their log ratios in the rounds that are valid for all of them.
+// It refuses the other combinations.
 func (s *Search) usable(combos []Combo, rows []Row) ([]Combo, [][]float64, error) {
 	var good []Combo
 	var d [][]float64
@@ -239,7 +242,8 @@ func (s *Search) usable(combos []Combo, rows []Row) ([]Combo, [][]float64, error
 	return good, d, nil
 }
 
-// spread is the standard deviation of one trial about its combination and its round, and its degrees of freedom.
+// spread returns the residual standard deviation of one trial, without the effects of its combination and its round,
+// and the degrees of freedom.
 func spread(d [][]float64) (sd float64, df int) {
 	rounds := len(d[0])
 	mean := func(values func(yield func(float64) bool)) (m float64) {
@@ -282,7 +286,8 @@ func means(d [][]float64) (out []float64) {
 	return out
 }
 
-// needed is the number of rounds of the screening in which a value that gains some margins is found with a good chance (Stein 1945).
+// needed returns the number of screening rounds that detect a gain of `margins` times the margin with probability 1 −
+// missed (Stein 1945).
 func (s *Search) needed(combos []Combo, d [][]float64, margins float64) int {
 	f, ok := fitted(combos, means(d), s.space.mains())
 	if !ok {
@@ -294,8 +299,8 @@ func (s *Search) needed(combos []Combo, d [][]float64, margins float64) int {
 	return min(s.Most, int(math.Ceil(one*one)))
 }
 
-// finalists estimates the effects, and chooses the combinations of the final. many reports that values of which none does much may do so
-// together: then one finalist has all of them that seem to gain.
+// finalists estimates the effects and chooses the combinations of the final. many reports that several values with
+// small effects may together gain enough to matter. One more finalist then contains every value that seems to gain.
 func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many bool, err error) {
 	mains, y := s.space.mains(), means(d)
 	f, ok := fitted(combos, y, mains)
@@ -309,7 +314,7 @@ func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many b
 	active, worse := map[int]bool{}, map[int]bool{}
 	sweep := make(Combo, len(s.space))
 	best := make([]float64, len(s.space))
-	extra := 0.0 // gain of the sweep beyond the active factors, as estimated
+	extra := 0.0 // estimated gain of the inactive factors in the sweep
 	for i, m := range mains {
 		half := t * math.Sqrt(variance*f.factors[i])
 		e := f.effects[i]
@@ -346,7 +351,8 @@ func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many b
 	return final, many, nil
 }
 
-// path returns the present combination and those on a path of single changes from there, each the one that adds most by the model.
+// path returns the present combination and those on a path of single changes, each of which adds the most expected
+// gain. If the path does not reach the combination with the largest expected gain, path adds that combination.
 func path(all []Combo, expected func(Combo) float64) []Combo {
 	out := all[:1:1]
 	for at := all[0]; ; {
@@ -369,8 +375,8 @@ func path(all []Combo, expected func(Combo) float64) []Combo {
 	return out
 }
 
-// hidden adds the factors of interactions that the model of the active ones lacks, as long as the means show that one is missing. It returns
-// the model with its effects.
+// hidden activates the factors of interactions that the model lacks, as long as the means show a lack of fit. It
+// returns the terms of the model and their effects.
 func (s *Search) hidden(combos []Combo, y []float64, variance float64, df int, active, worse map[int]bool) (terms []term, effects []float64) {
 	terms = s.space.mains()
 	simple, _ := fitted(combos, y, terms)
@@ -385,7 +391,7 @@ func (s *Search) hidden(combos []Combo, y []float64, variance float64, df int, a
 			}
 		}
 		now, ok := fitted(combos, y, more)
-		if !ok { // the design does not tell so many interactions apart
+		if !ok { // the design cannot estimate so many interactions
 			return terms, effects
 		}
 		terms, effects = more, now.effects
@@ -399,7 +405,7 @@ func (s *Search) hidden(combos []Combo, y []float64, variance float64, df int, a
 				if active[f] && active[g] {
 					continue
 				}
-				parents := 0 // of interactions that look the same, that of factors that do something
+				parents := 0 // number of factors with an effect; decides between interactions that fit equally well
 				for _, x := range []int{f, g} {
 					if active[x] || worse[x] {
 						parents++
@@ -427,7 +433,8 @@ func (s *Search) refusals() string {
 	return strings.Join(all, ", ")
 }
 
-// looks are the numbers of rounds after which the final is examined. Each ends a batch, for which the targets are opened anew.
+// looks returns the numbers of rounds at which the final has an interim analysis. Each ends a batch of rounds, and the
+// targets are opened again for the next batch.
 func (s *Search) looks() (all []int) {
 	for n := s.Least; n < s.Most; n += max(1, n/2) {
 		all = append(all, n)
@@ -435,21 +442,22 @@ func (s *Search) looks() (all []int) {
 	return append(all, s.Most)
 }
 
-// A contest is the final: what is known of each finalist.
+// A contest is the state of the final.
 type contest struct {
 	combos []Combo
 	d      [][]float64 // log ratios by round
 	out    []bool      // refused
-	lost   []bool      // surely not the best
+	lost   []bool      // shown not to be the best
 	margin float64
-	alpha  float64 // of one comparison
+	alpha  float64 // significance level of one comparison
 }
 
-// final measures the finalists until one of them is surely within the margin of each other, and none with fewer changes may be so too.
-// With drop, those that are surely not the best are no longer measured.
+// final measures the finalists until one is shown to be within the margin of all others, and until no finalist with
+// fewer changes can still qualify. With drop, it stops measuring finalists that are shown not to be the best.
 func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	n := len(combos)
-	// The best one is compared with each other one in both directions. The test is valid however often it is looked at.
+	// The best finalist is compared with each of the others in both directions. The test remains valid after any number of
+	// interim analyses.
 	c := &contest{combos, make([][]float64, n), make([]bool, n), make([]bool, n), s.Margin, Alpha / float64(2*max(1, n-1))}
 	s.result.Best = combos[0]
 	measured := 0
@@ -462,7 +470,7 @@ func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 			}
 		}
 		if len(live) == 1 {
-			s.result.Sure = true // nothing else is left
+			s.result.Sure = true // no other combination is left
 			break
 		}
 		s.Note("final: %d combinations, up to round %d", len(live), look)
@@ -498,7 +506,7 @@ func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	return nil
 }
 
-// gain is the ratio of a finalist to the present combination.
+// gain returns the ratio of a finalist to the present combination, or NaNs if it cannot be estimated.
 func gain(d []float64) Gain {
 	d = slices.DeleteFunc(slices.Clone(d), math.IsNaN)
 	if g, err := stat.Hull(d, stat.Options{}); err == nil {
@@ -507,7 +515,8 @@ func gain(d []float64) Gain {
 	return Gain{Estimate: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
 }
 
-// against tests whether finalist i is worse than j: surely so, or surely not by the margin or more.
+// against compares finalist i with finalist j. worse reports that i is shown to be worse than j. near reports that i is
+// shown to be worse by less than the margin, or not worse.
 func (c *contest) against(i, j int) (worse, near bool, err error) {
 	var diff []float64
 	for r := range min(len(c.d[i]), len(c.d[j])) {
@@ -522,8 +531,8 @@ func (c *contest) against(i, j int) (worse, near bool, err error) {
 	return w.Odds >= -math.Log(c.alpha), w.Most <= math.Log(c.alpha), err
 }
 
-// decide looks at the final, and chooses the best so far. sure reports that it is within the margin of the best one, and done that no other
-// will be chosen.
+// decide analyzes the final and chooses the best finalist so far. sure reports that this finalist is shown to be within
+// the margin of the best one. done reports that no remaining finalist has fewer changes.
 func (c *contest) decide() (best int, sure, done bool, err error) {
 	var left []int
 	for i := range c.combos {
@@ -531,7 +540,7 @@ func (c *contest) decide() (best int, sure, done bool, err error) {
 			left = append(left, i)
 		}
 	}
-	beat := map[int]bool{} // surely better than the present combination
+	beat := map[int]bool{} // shown to be better than the present combination
 	for _, i := range left {
 		for _, j := range left {
 			if i == j || len(c.d[i]) != len(c.d[j]) || c.lost[i] && i != 0 {
@@ -562,7 +571,7 @@ func (c *contest) decide() (best int, sure, done bool, err error) {
 			return i, true, c.combos[left[0]].changed() == c.combos[i].changed(), nil
 		}
 	}
-	for _, i := range left { // the best that surely gains something
+	for _, i := range left { // choose the best of those that are shown to gain
 		if beat[i] && (best == 0 || gain(c.d[i]).Estimate > gain(c.d[best]).Estimate) {
 			best = i
 		}
