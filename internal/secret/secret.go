@@ -21,7 +21,8 @@ var own = []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", 
 // others lists variables that the user's commands read too: those of clients of object stores and PostgreSQL.
 var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "PGPASSWORD", "RCLONE_CONFIG_PASS"}
 
-// named matches names of variables that hold a secret. Package plan masks the values of keys that match.
+// named matches names of variables that hold a secret. Package plan/syntax masks the values of keys in plans by a
+// similar pattern.
 var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
 
 // Named reports whether a variable with this name holds a secret.
@@ -75,7 +76,7 @@ func isOwn(name string) bool {
 	return false
 }
 
-// values replaces the value of each secret variable with its name.
+// values returns a Replacer that replaces the value of each secret variable with the name of the variable.
 var values = sync.OnceValue(func() *strings.Replacer {
 	var pairs []string
 	for _, variable := range os.Environ() {
