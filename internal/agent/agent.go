@@ -230,5 +230,5 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	return nil
 }
 
-// The agent sends a reply before the result of a function.
+// A reply precedes the result of a function on the connection. Err is nil if the function succeeded.
 type reply struct{ Err *wireError }

@@ -248,7 +248,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		<-ended
 		out.Close()
 	}
-	stop := context.AfterFunc(ctx, kill) // until the session is open
+	stop := context.AfterFunc(ctx, kill) // stop is called when the session is open
 	limit := cmp.Or(l.Patience, answerTime)
 	silence := time.AfterFunc(limit, kill)
 	defer silence.Stop()

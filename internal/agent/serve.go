@@ -22,7 +22,8 @@ import (
 // errClosed is the cancellation cause of a call that the other end closed.
 var errClosed = errors.New("the other end closed the call")
 
-// endTime limits how long calls may take to end after the connection is lost. Commands are killed earlier (see machine.Run).
+// endTime limits how long calls may take to end after the connection is lost. Commands are killed earlier: see Grace
+// and Patience in package internal/machine/internal/proc.
 const endTime = 15 * time.Second
 
 // host is the machine passed to Main. It is nil if the program's main does not call Main. Such a program, for example a
@@ -138,7 +139,7 @@ type server struct {
 	end   context.CancelCauseFunc // ends the session
 	calls sync.WaitGroup
 	mu    sync.Mutex
-	data  map[uint32]chan *yamux.Stream // by stream id; a call and its stream arrive in either order
+	data  map[uint32]chan *yamux.Stream // by stream id; a command and its data streams may arrive in any order
 }
 
 // stream serves a new stream from the other end.
@@ -149,7 +150,7 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 	case err != nil:
 		stream.Close()
 	case kind[0] == kindData:
-		s.slot(stream.StreamID()) <- stream // buffered
+		s.slot(stream.StreamID()) <- stream // does not block, because the channel is buffered
 	case kind[0] == kindAlive:
 		go s.alive(stream) // ends with the session, which does not wait for it
 	case kind[0] == kindEnd:

@@ -43,7 +43,7 @@ type Order struct {
 type Result struct {
 	Exit              *iotax.ExitError
 	Canceled          bool   // the other end closed the call
-	Op, On, Msg, Hint string // describe an error of the machine
+	Op, On, Msg, Hint string // describe an error from the machine
 }
 
 // resultOf returns the Result for err, the error of m.Run.
@@ -85,7 +85,7 @@ func (d duplex) Close() error { return d.close() }
 // Send encodes v with gob and writes it to the stream.
 func Send(s *yamux.Stream, v any) error { return gob.NewEncoder(s).Encode(v) }
 
-// maxMessage limits the bytes that this end reads for one message.
+// maxMessage is the maximum size, in bytes, of a message that this end reads.
 const maxMessage = 64 << 20
 
 // Receive decodes a value that Send wrote.

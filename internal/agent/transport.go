@@ -27,7 +27,7 @@ type Transport interface {
 type Running struct {
 	Stdin  io.WriteCloser
 	Stdout io.Reader
-	Wait   func() error // returns *iotax.ExitError with the end of standard error, or why the program is unreachable
+	Wait   func() error // returns nil, an *iotax.ExitError with the end of standard error, or the reason why the program is unreachable
 	Kill   func()       // closes the connection; Wait then returns soon
 }
 

@@ -301,8 +301,8 @@ func (w *walk) visit(as Relation, dir string) error {
 	return nil
 }
 
-// loopBacking identifies the backing file of the loop device with the sysfs directory dir. It asks the kernel, because
-// path may no longer exist, or lead to another file.
+// loopBacking identifies the backing file of the loop device with the sysfs directory dir. It queries the kernel,
+// because path may no longer exist, or may lead to another file.
 func (s system) loopBacking(dir, path string) Backing {
 	name := filepath.Base(dir)
 	b := Backing{User: name, ID: identify(path), Path: path}

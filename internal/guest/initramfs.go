@@ -19,8 +19,8 @@ import (
 	"iotax"
 )
 
-// The guest always loads bootModules. lazyModules are in the initramfs, too, and are loaded if the command line or the
-// kernel requests them. ext4 needs crc32c, but its .modinfo does not list that dependency.
+// The guest always loads bootModules. lazyModules are also in the initramfs. They are loaded only if the command line
+// or the kernel requests them. ext4 needs crc32c, but its .modinfo does not list that dependency.
 var (
 	bootModules = []string{"virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "crc32c_generic", "ext4"}
 	lazyModules = []string{"virtio_scsi", "sd_mod", "nvme", "9p", "9pnet_virtio", "fuse", "virtiofs", "virtio_rng",

@@ -393,7 +393,7 @@ func (a *apt) download(ctx context.Context, names []string) error {
 // iotax may have unpacked fewer modules.
 const keepEdition = "-2"
 
-// keep reports whether a guest may need a file of the kernel package. A guest may need about a quarter of the package.
+// keep reports whether a guest may need a file of the kernel package. These files are about a quarter of the package.
 func keep(name string) bool {
 	if strings.HasPrefix(name, "boot/vmlinuz-") {
 		return true

@@ -27,7 +27,7 @@ var webApp []byte
 // notNeeded lists the parts of Python's library that a server does not load.
 var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "dist-packages", "site-packages"}
 
-const pythonVersion = 1 // version of the tree's layout, for the key
+const pythonVersion = 1 // version of the tree's layout, part of the hash in the directory's name
 
 // Python makes a root file system with this host's Python, its library, a shell, and a small web application, in
 // cacheDir. It returns the directory. If the host's Python changes, it makes a new directory. Only the application is

@@ -58,8 +58,8 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 		return fail(fmt.Errorf("this host has no %s", strings.Join(missing, ", ")), "install them: apt install coreutils mount e2fsprogs")
 	}
 	dir := filepath.Join(cacheDir, "guest")
-	// The key depends on the programs. The libraries are compared with the list that was written with the disk,
-	// because listing them again takes 0.5 s.
+	// The name of the disk contains a hash of the programs. The libraries are compared with the list that was written
+	// with the disk, because listing them again takes 0.5 s.
 	h := sha256.New()
 	fmt.Fprintln(h, toolsVersion)
 	for _, f := range found {
@@ -270,7 +270,7 @@ func withLibraries(found []toolFile) ([]toolFile, error) {
 	return files, nil
 }
 
-// merged returns the path on a system whose /lib is a link to /usr/lib, like the guest.
+// merged returns the equivalent of path on a system where /lib, /bin and /sbin are links into /usr, as in the guest.
 func merged(path string) string {
 	for _, d := range []string{"/lib/", "/lib64/", "/lib32/", "/bin/", "/sbin/"} {
 		if strings.HasPrefix(path, d) {

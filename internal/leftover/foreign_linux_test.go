@@ -67,7 +67,8 @@ func marked(t *testing.T, dir string, l Label, pid int) {
 	}
 }
 
-// clean finds the items that are in dir or belong to the run, and removes those of dead runners. It returns all of them.
+// clean finds the items that are in dir or belong to the run, and removes those of dead runners. It returns all items
+// that it found.
 func clean(t *testing.T, dir string, l Label) (found []Item) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a FIFO must not block Find

@@ -122,7 +122,7 @@ func (r Runner) look() (s State, why string) {
 	return Alive, ""
 }
 
-// A Label is the mark on the resources of a run: the run's id and its runner.
+// A Label marks the resources of a run with the run's id and its runner.
 type Label struct {
 	Run    string
 	Runner Runner
@@ -178,8 +178,8 @@ func Environ() (env []string) {
 	return env
 }
 
-// Mark writes the marker of this run into a directory that the run made. It identifies the directory if the run cannot
-// remove it.
+// Mark writes the marker of this run into a directory that the run made. If the run cannot remove the directory, the
+// marker shows which run made it.
 func Mark(dir string) error {
 	return os.WriteFile(filepath.Join(dir, Marker), []byte(Current().String()+"\n"), 0o600)
 }
@@ -196,5 +196,6 @@ func MkdirTemp(in string) (string, error) {
 	return dir, nil
 }
 
-// Marker is the file in every directory that a run makes for itself. Its first line ends with the label.
+// Marker is the name of a file in every directory that a run makes for itself. The first line of the file ends with the
+// label.
 const Marker = ".iotax"

@@ -71,7 +71,8 @@ func plainShell(line string) {
 	os.Exit(1)
 }
 
-// server returns a server with that login shell. Its PATH contains only iotax, the shell and the programs.
+// server returns an SSH server whose login shell is plainShell. Its PATH contains only iotax, the shell and the
+// programs.
 func server(t *testing.T, programs ...string) *sshtest.Server {
 	t.Helper()
 	self, err := os.Executable()

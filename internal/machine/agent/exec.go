@@ -24,7 +24,7 @@ type Streams struct {
 // returns, although the program may continue. Several goroutines may call a Run at the same time.
 type Run = func(ctx context.Context, args []string, s Streams) (code int, err error)
 
-// An Exec is a Transport for channels that run a program from start to end, such as the exec of a container engine.
+// An Exec is a Transport for channels that run a program from start to end, such as `docker exec`.
 type Exec struct {
 	Name   string
 	Run    Run
@@ -41,7 +41,7 @@ func (e *Exec) Close(ctx context.Context) error {
 	return e.Remove(ctx)
 }
 
-// Start starts argv. The Wait of the result returns the program's failure.
+// Start starts argv. Wait of the returned Running returns the program's failure.
 func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error) {
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	stdin, in := io.Pipe()

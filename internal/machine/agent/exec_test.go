@@ -96,7 +96,7 @@ func (c *channel) machine() *agent.Machine {
 	return agent.New(&agent.Exec{Name: "box", Run: c.run, Hint: "use another image"}, "")
 }
 
-// TestExec runs the suite of all machines through an agent behind such a channel.
+// TestExec runs the suite of all machines through an agent behind a channel.
 func TestExec(t *testing.T) {
 	t.Parallel()
 	channels := map[iotax.Machine]*channel{}
@@ -156,7 +156,7 @@ type writer func([]byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-// If the agent cannot be started, the error has the hint of the Exec.
+// If the agent cannot be started, the error contains the hint of the Exec.
 func TestExecNoShell(t *testing.T) {
 	t.Parallel()
 	for what, run := range map[string]agent.Run{

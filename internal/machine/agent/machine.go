@@ -30,7 +30,7 @@ type Machine struct {
 
 	mu      sync.Mutex
 	last    *agent.Session
-	refused error // the error of the last attempt to reconnect; calls return it until `until`
+	refused error // the error of the last attempt to reconnect; calls return it until the time `until`
 	until   time.Time
 	closed  bool
 	remade  []string
@@ -63,7 +63,7 @@ func (m *Machine) Begin(ctx context.Context, log func(format string, args ...any
 
 func (m *Machine) String() string { return m.over.String() }
 
-// Close ends the agent with its commands, and the transport.
+// Close ends the agent and its commands, and closes the transport.
 func (m *Machine) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.closed = true
@@ -74,7 +74,8 @@ func (m *Machine) Close(ctx context.Context) error {
 	return err
 }
 
-// System returns the operating system and the architecture of the machine, as in "windows/amd64".
+// System returns the operating system and the architecture of the machine, as in "windows/amd64". It returns "" if no
+// agent has been started yet.
 func (m *Machine) System() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -279,7 +280,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 			return fail(fmt.Errorf("it did not end within %v: %w", limit, context.Cause(ctx)), "look for it there")
 		}
 	}
-	select { // a reader that blocks stays in its Read
+	select { // do not wait longer for a reader that blocks
 	case <-fed:
 	case <-time.After(fedTime):
 	}

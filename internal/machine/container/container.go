@@ -177,7 +177,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	return b, nil
 }
 
-// resolve decides whether the ref of s names a container or an image.
+// resolve returns s with Container or Image in place of Ref. It asks the engine which of the two Ref names.
 func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
 	if s.Ref == "" {
 		return s, nil

@@ -20,7 +20,7 @@ import (
 
 // Labels of the containers and volumes that iotax makes.
 const (
-	madeLabel   = "iotax"        // "machine"
+	madeLabel   = "iotax"        // its value is "machine"
 	runLabel    = "iotax.run"    // id of the run
 	runnerLabel = "iotax.runner" // the process that executes the run, formatted by leftover.Runner
 )
@@ -75,8 +75,8 @@ func answers(ctx context.Context, where string) bool {
 	return err == nil
 }
 
-// atEngines calls find for each engine. It skips an engine whose socket is missing, denied to this user or dead: most
-// hosts have no engine, and a stopped engine cannot answer.
+// atEngines returns a function that calls find for each engine. The function skips an engine whose socket is missing,
+// denied to this user or dead: most hosts have no engine, and a stopped engine cannot answer.
 func atEngines(plans []plan.Machine, find func(context.Context, engineAt) ([]leftover.Item, error)) func(context.Context, leftover.Place) ([]leftover.Item, error) {
 	return func(ctx context.Context, p leftover.Place) ([]leftover.Item, error) {
 		if !iotax.IsLocal(p.Machine) {
@@ -139,7 +139,7 @@ func leftVolumes(ctx context.Context, e engineAt) (items []leftover.Item, err er
 	return items, err
 }
 
-// ours selects containers and volumes that runs made.
+// ours returns the filter for containers and volumes that runs made.
 func ours() client.Filters { return make(client.Filters).Add("label", runnerLabel) }
 
 func (e engineAt) failed(op string, err error) error {

@@ -82,7 +82,7 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 		if err == nil {
 			outputs.Go(func() {
 				if _, err := io.Copy(w, r); err != nil {
-					r.Close() // the command gets SIGPIPE, as from a closed terminal
+					r.Close() // the command gets SIGPIPE at its next write
 				}
 			})
 		}

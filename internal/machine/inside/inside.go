@@ -22,9 +22,9 @@ import (
 	"iotax/internal/plan"
 )
 
-// namespaces is the value of Engine that stands for no engine: the agent makes a process tree with its own mount, PID,
-// IPC and UTS namespaces. Its root is the machine's root or a directory of the machine. It has no control group of its
-// own.
+// namespaces is the value of Engine for a container without an engine: the agent makes a process tree with its own
+// mount, PID, IPC and UTS namespaces. Its root is the machine's root or a directory of the machine. It has no control
+// group of its own.
 const namespaces = "namespaces"
 
 // Spec is the spec of kind container.
@@ -114,7 +114,7 @@ func (c *container) Caps() iotax.MachineCaps {
 			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), nil
 		}
 	}
-	if c.remove != nil { // the engine made the control group, which may be outside the machine's
+	if c.remove != nil { // the engine made the control group, which may be outside the machine's control group
 		caps.DeviceBytes = nil
 	}
 	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
@@ -168,8 +168,8 @@ func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err er
 	return c, nil
 }
 
-// engine returns the command line with which the engine runs a program as the first process of the container. The
-// container ends with that process.
+// engine returns a function that returns the command line with which the engine runs a program as the first process of
+// the container. The container ends with that process.
 func (c *container) engine(p iotax.Place, s *Spec) func(program []string) []string {
 	name := made.Name()
 	c.remove = s.words("rm", "-f", name)
@@ -201,7 +201,7 @@ func (c *container) describe(ctx context.Context, s *Spec) error {
 	return nil
 }
 
-// namespaces returns the command line that starts the agent in new namespaces.
+// namespaces returns a function that returns the command line that starts the agent in new namespaces.
 func (c *container) namespaces(ctx context.Context, p iotax.Place, s *Spec) (func([]string) []string, error) {
 	c.facts = map[string]string{"container.engine": namespaces, "container.root": cmp.Or(s.Image, "/ of the machine"),
 		"container.limits": "none: namespaces have no control group"}

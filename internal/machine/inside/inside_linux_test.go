@@ -22,7 +22,7 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// onHost starts a container on this host around a temporary directory.
+// onHost starts a container on this host. Its place is a temporary directory, which onHost also returns.
 func onHost(t *testing.T, s Spec) (iotax.Machine, string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -180,7 +180,7 @@ func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 // Manifest is the file with the access rights that iotax needs.
 const Manifest = "packaging/kubernetes/rbac.yaml"
 
-// Refused wraps an error of the cluster in an iotax.Error with a hint that fits it.
+// Refused wraps an error from the cluster in an iotax.Error with a hint that fits it.
 func Refused(op, on string, err error) error {
 	e := &iotax.Error{Op: op, On: on, Err: Plain(err)}
 	text := err.Error()

@@ -68,7 +68,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
 	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // all users may be able to write to its volumes
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
-	if c.TerminationMessagePolicy == "" { // puts the log's last lines into the pod's status, which needs no right to read logs
+	if c.TerminationMessagePolicy == "" { // puts the log's last lines into the pod's status, where a user without the right to read logs can read them
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
@@ -161,7 +161,7 @@ func (c *Client) Submit(ctx context.Context, ns string, j Job, meta metav1.Objec
 }
 
 // RemoveJob removes a Job with its pods, its ConfigMap and its Secret. It waits until the pods are gone, because iotax
-// in them first saves its results.
+// in the pods saves its results before it exits.
 func (c *Client) RemoveJob(ctx context.Context, ns, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+graceTime)
 	defer cancel()
@@ -254,7 +254,7 @@ type Progress struct {
 	labels        map[string]string // of the Job
 }
 
-// Look reads the progress of a Job. Why is the cluster's reason why shards do not run or have failed.
+// Look reads the progress of a Job. Progress.Why is the cluster's reason for shards that do not run or have failed.
 func (c *Client) Look(ctx context.Context, ns string, j Job) (Progress, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

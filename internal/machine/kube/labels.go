@@ -15,7 +15,7 @@ import (
 )
 
 // Every object of a run has labels, which iotax clean searches for, and the run's label as an annotation: the name of
-// the runner has characters that Kubernetes does not allow in a label.
+// the runner contains characters that Kubernetes does not allow in a label.
 const (
 	label      = "iotax"
 	runLabel   = "iotax.run"

@@ -37,7 +37,7 @@ const defaultRate = 384e6
 var Kind = kind.Of("node", "a node of a lab: a network namespace of this host with its own link and directory; needs root",
 	Spec{Lab: lab.DefaultName, Rate: defaultRate}, open).WithoutDevices()
 
-// index returns the number in the node's name, or 0.
+// index returns the number in the node's name, or 0 if the name is not that of a node.
 func (s *Spec) index() int {
 	n, err := strconv.Atoi(strings.TrimPrefix(s.Name, "node"))
 	if err != nil || n < 1 || lab.NodeName(n) != s.Name {

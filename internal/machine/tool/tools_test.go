@@ -243,7 +243,7 @@ func TestLeftInstances(t *testing.T) {
 	}
 }
 
-// The error for a missing tool, or an invalid spec, has a hint or names the field.
+// The error for a missing tool contains a hint. The error for an invalid spec names the field.
 func TestToolsMissing(t *testing.T) {
 	for _, c := range []struct {
 		kind kind.Kind

@@ -270,7 +270,7 @@ func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
 	defer cancel()
 	last := iotax.Phase{Name: "ready"}
 	var err error
-	if b.beside.root != nil { // this guest is booted for its root's program, not for the agent
+	if b.beside.root != nil { // this guest is booted for the program on its root file system, not for the agent
 		if last, err = b.awaitAnswer(ctx); err != nil {
 			return nil, b.failed(err, "boot it by hand to see more: its command line is "+strings.Join(b.config.Args(), " "))
 		}

@@ -107,7 +107,7 @@ func (b *booting) login(ctx context.Context) (*agent.Machine, error) {
 	}
 }
 
-// A named is a transport whose name is the guest's.
+// A named is a transport with the name of the guest.
 type named struct {
 	session.Transport
 	name string

@@ -19,7 +19,8 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// elsewhere returns a machine that is an agent on this host. The agent's cache and temporary files are in dir.
+// elsewhere returns a machine whose agent is another process on this host. The agent's cache and temporary files are in
+// dir.
 func elsewhere(t *testing.T, env ...string) (m iotax.Machine, dir string) {
 	t.Helper()
 	program, err := os.Executable()

@@ -73,7 +73,7 @@ func lastCPUs(n int) (*pinning, error) {
 }
 
 // pin moves the guest's process to the guest's CPUs, and this process and its other children to the remaining ones.
-// Later children inherit this.
+// Later children inherit these CPUs.
 func (p *pinning) pin(guest int) error {
 	pinned.Lock()
 	defer pinned.Unlock()

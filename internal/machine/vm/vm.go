@@ -114,7 +114,7 @@ func (s *Spec) Validate() error {
 // dropsFlushes matches QEMU arguments with which QEMU acknowledges flushes without performing them.
 var dropsFlushes = regexp.MustCompile(`cache=unsafe|snapshot=on|no-flush"?[=:] *"?(on|true)`)
 
-// extraDurability returns the best durability that a flush can have on the disks in args.
+// extraDurability returns the best durability that a flush can provide on the disks in args.
 func extraDurability(args []string) iotax.Durability {
 	if slices.ContainsFunc(args, dropsFlushes.MatchString) {
 		return iotax.FlushIgnored
