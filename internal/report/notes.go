@@ -287,8 +287,8 @@ func alike(items []Item) []Item {
 	return out
 }
 
-// Sentences returns the items of a note as sentences. limit is the maximum number of sentences; 0 means no limit.
-// Items with the same lead share a sentence.
+// Sentences returns the items of a note as sentences. Items with the same lead share a sentence. If limit is not 0,
+// Sentences merges similar items, and counts the sentences beyond limit instead of returning them.
 func (n Note) Sentences(limit int) []string {
 	var out []string
 	if limit > 0 {
@@ -355,7 +355,7 @@ func (c Cell) String() string {
 	return c.Target + " / " + c.Workload
 }
 
-// where lists the cells of an item, with the number of its trials. limit is the maximum number of cells; 0 means no
+// where lists the cells of an item, with the number of its trials. If limit is not 0, it only counts the cells beyond
 // limit.
 func (it Item) where(limit int) string {
 	var names []string

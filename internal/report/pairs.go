@@ -9,8 +9,8 @@ import (
 	"iotax/stat"
 )
 
-// choose replaces the headline metrics of all workloads with the requested metrics, if there are any. It returns an error
-// for a requested metric that no workload has.
+// choose replaces the headline metrics of all workloads with the requested metrics, if there are any. It returns an
+// error for a requested metric that no workload has.
 func (b *builder) choose() error {
 	missing := map[string]bool{}
 	var all []metric.Metric

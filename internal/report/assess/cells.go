@@ -173,7 +173,8 @@ func (a *assessing) failedAll() string {
 	return strings.TrimSuffix(why, ".")
 }
 
-// tied returns the worst cell, followed by the other losses in the same section whose intervals overlap with its interval.
+// tied returns the worst cell, followed by the other losses in the same section whose intervals overlap with that of
+// the worst cell.
 func tied(worst assessed, cells []assessed) []assessed {
 	out := []assessed{worst}
 	for _, c := range cells {

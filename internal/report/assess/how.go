@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// Environment lists kernel, CPU, load generator and accelerator.
+// Environment lists the kernel, the CPU, the memory, and the versions of fio and QEMU with its accelerator.
 func Environment(r *report.Report) string {
 	var parts []string
 	add := func(label, s string) {

@@ -165,7 +165,7 @@ const (
 	fileLine   = 18.0
 )
 
-// draw adds the text lines and a margin to the drawing.
+// draw adds the text lines and a margin to the drawing. It keeps only the first view.
 func (f File) draw() *canvas {
 	inner := f.Drawing.draw()
 	if inner == nil {
@@ -235,7 +235,7 @@ func WriteSVG(w io.Writer, f File) error {
 	return err
 }
 
-// svg writes the shape with the given attributes.
+// svg writes the shape as an SVG element with the given attributes.
 func (s shape) svg(b *strings.Builder, attributes string) {
 	if s.href != "" {
 		fmt.Fprintf(b, `<a href="%s" aria-label="%s">`, html.EscapeString(s.href), html.EscapeString(s.title))
@@ -294,8 +294,8 @@ func num(x float64) string { return strconv.FormatFloat(math.Round(x*100)/100, '
 // and in print at a width of 15 cm.
 const PNGScale = 2
 
-// WritePNG writes a drawing as a PNG file, for chats and slides that do not accept SVG. Its font contains Latin,
-// Greek and Cyrillic letters. Other characters appear as boxes.
+// WritePNG writes a drawing as a PNG file, for chats and slides that do not accept SVG. The font contains Latin, Greek
+// and Cyrillic letters. Other characters appear as boxes. WritePNG returns ErrNothing if there is nothing to draw.
 func WritePNG(w io.Writer, f File) error {
 	c := f.draw()
 	if c == nil {

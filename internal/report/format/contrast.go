@@ -14,7 +14,8 @@ type Contrast struct {
 	down          bool // lower is better
 }
 
-// ContrastOf returns the words for a metric with the given unit. They are "more" and "less" for CPU time.
+// ContrastOf returns the words for a metric with the given unit: "slower" and "faster" for times and rates, "more" and
+// "less" for CPU time and other costs, otherwise "lower" and "higher".
 func ContrastOf(metric string, better iotax.Better, unit string) Contrast {
 	down := better == iotax.Down
 	switch {
@@ -38,7 +39,8 @@ const (
 	atAll     = 5e-4 // smaller differences are printed as "the same"
 )
 
-// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". A ratio above 1 is better.
+// Estimate formats a ratio without its interval: "33× slower", "14 % slower", "1.4× faster". A ratio above 1 is
+// better.
 func (c Contrast) Estimate(i stat.Interval) string {
 	if s, ok := c.vague(i); ok {
 		return s
@@ -47,7 +49,8 @@ func (c Contrast) Estimate(i stat.Interval) string {
 }
 
 // Range formats several ratios on the same side of 1: "40× and 38× slower" in their order, "38 to 42× slower" for more
-// than two, or "at least 30× slower" if one is too wide to print. It avoids a dash, which would look like an interval.
+// than two, or "at least 30× slower" if one is too wide to print. It avoids a dash, which would look like an
+// interval.
 func (c Contrast) Range(of []stat.Interval) string {
 	least, most := of[0].Estimate, of[0].Estimate
 	open := false

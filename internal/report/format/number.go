@@ -54,9 +54,9 @@ func ScaleOf(unit string, v float64) Scale {
 	return sc
 }
 
-// Places returns the decimal place for rounding x, as a power of ten. half is the uncertainty of x. The place is that of
-// half's first digit, or one place further if this digit is 1. If half is NaN, it is the place of the second digit of x.
-// If half is 0, it is that of the fourth digit. Rounding keeps at most four digits of x.
+// Places returns the decimal place for rounding x, as an exponent of ten. half is the uncertainty of x. The place is
+// that of half's first digit, or one place further if this digit is 1. If half is NaN, it is the place of the second
+// digit of x. If half is 0, it is that of the fourth digit. Rounding keeps at most four digits of x.
 func Places(x, half float64) int {
 	first := func(v float64) int {
 		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -77,7 +77,7 @@ func Places(x, half float64) int {
 	return min(max(p, top-3), top)
 }
 
-// Fixed formats x rounded at decimal place p, a power of ten.
+// Fixed formats x rounded at decimal place p, an exponent of ten.
 func Fixed(x float64, p int) string {
 	if p > 0 {
 		x = math.Round(x/math.Pow10(p)) * math.Pow10(p)

@@ -271,8 +271,8 @@ func sectionTables(r *report.Report) []block.Table {
 	return out
 }
 
-// directionTables returns a table for each workload, with rows for reads, writes and their sum. Bandwidths are in
-// both MB/s and MiB/s, because fio prints both and readers confuse them. The sum is computed per trial, not from the
+// directionTables returns a table for each workload, with rows for reads, writes, trims and their sum. Bandwidths are
+// in both MB/s and MiB/s, because fio prints both and readers confuse them. The sum is computed per trial, not from the
 // medians.
 func directionTables(r *report.Report) []block.Table {
 	var out []block.Table

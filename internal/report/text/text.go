@@ -17,7 +17,7 @@ import (
 // Options describes the terminal.
 type Options struct {
 	Width int  // in columns; 0 means 80, and the minimum is 40
-	Color bool // the caller sets it, depending on the terminal and NO_COLOR
+	Color bool // use colours; the caller decides, depending on the terminal and NO_COLOR
 }
 
 // A palette styles text, or leaves it unchanged. It uses the 16 base colours, which follow the user's theme.
