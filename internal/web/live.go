@@ -30,7 +30,8 @@ const (
 	mostWatchers = 32
 	// lastTrials is the number of recent trials that are listed.
 	lastTrials = 12
-	// silence is the time without a trial after which the page warns that the runner may have died.
+	// silence is the time without a trial after which the page warns that the runner may have died. The length of two
+	// trials is added to it.
 	silence = 15 * time.Minute
 )
 
