@@ -82,14 +82,14 @@ func (b *builder) curves() {
 	}
 }
 
-// An openLoad describes the load of a workload's trials, which is an open or a closed loop.
+// An openLoad describes how the trials of a workload submit I/Os: in an open loop or in a closed loop.
 type openLoad struct {
 	job, load string  // the job and the load of an open loop; job is "" for a closed loop
 	offered   float64 // in I/Os per second
 	depth     int     // queue depth of a closed loop; 0 if unknown
 }
 
-// load returns the load of a workload's trials. It caches the result.
+// load returns the openLoad of a workload. It caches the result.
 func (b *builder) load(workload string) openLoad {
 	if l, ok := b.loads[workload]; ok {
 		return l

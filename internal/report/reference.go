@@ -203,7 +203,8 @@ func counted(dots []Dot) []float64 {
 	return r.Values()
 }
 
-// metricsOf returns the published metrics of a cell: the names in this run, and the published names.
+// metricsOf returns the metrics published for a cell, under their names in this run (ours) and in the publication
+// (theirs).
 func (b *referrer) metricsOf(their Cell) (ours, theirs []string) {
 	for _, k := range b.order {
 		if k.workload != their.Workload || k.target != their.Target {

@@ -16,7 +16,7 @@ import (
 	"iotax/stat"
 )
 
-// Environment lists the kernel, the CPU, the memory, and the versions of fio and QEMU with its accelerator.
+// Environment lists the kernel, the CPU, the memory, the versions of fio and QEMU, and QEMU's accelerator.
 func Environment(r *report.Report) string {
 	var parts []string
 	add := func(label, s string) {

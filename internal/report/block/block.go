@@ -177,7 +177,8 @@ const (
 	Gained
 )
 
-// A Span is an interval on the axis of its column, which ranges from 0 to 1. The part outside is cut off.
+// A Span is an interval on the axis of its column. The axis ranges from 0 to 1. A part of the interval outside this
+// range is cut off.
 type Span struct {
 	Lo, Mid, Hi float64
 	Reference   bool // the row that others are compared with

@@ -1,5 +1,5 @@
 // Package chart draws every chart of iotax: lines on two axes (Plot), and marks, bars and dots in rows (Rows). The
-// caller passes numbers with their labels. The package does not depend on benchmarks.
+// caller passes numbers with their labels. The package does not depend on what the numbers mean.
 //
 // A drawing is a list of shapes. On a page, CSS classes set the colours, so that the same drawing works in light and
 // dark themes and in print. Files, SVG or PNG, use the light colours. Sizes are in pixels at the drawing's nominal
