@@ -290,8 +290,8 @@ func (b *Batch) nameFolders() {
 // anonymous matches file names that contain only a generic word, a number, or both.
 var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
-// attachLogs attaches logs to the result with their prefix in its options or as its workload, or otherwise to the only
-// result in their directory. Remaining logs with the same prefix become one trial.
+// attachLogs attaches each log to the result whose options or workload name the log's prefix, or otherwise to the only
+// result in the log's directory. Remaining logs with the same prefix become one trial.
 func (b *Batch) attachLogs() {
 	for _, l := range b.logs {
 		i := b.ownerOf(l)
