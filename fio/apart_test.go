@@ -159,7 +159,7 @@ func TestGluedToProgress(t *testing.T) {
 			t.Errorf("%s: %+v", before, r.Jobs[0])
 		}
 	}
-	// Two formats of one run count once.
+	// A run in two formats is one result.
 	group := strings.Replace(text, "groupid=0", "groupid=2", 1)
 	if p := one(t, []byte(strings.Replace(group, "Sat Jul", "Sat Jul", 1)+progress+terse), ""); len(p.Also) != 1 {
 		t.Error(describe([]Part{p}))

@@ -163,7 +163,7 @@ func (o Option) Check(value string, bare bool, kbBase int) error {
 	}
 }
 
-// part checks the rest of a list, starting at element n.
+// part checks s, the rest of a list from element n on.
 func (o Option) part(f form, s string, n, kbBase int) error {
 	switch f.Kind {
 	case "STR", "STR_ULL", "STR_MULTI":

@@ -56,7 +56,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			for _, v := range values {
 				lines[o.Name+"="+v] = ask{o: o, value: v}
 			}
-			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // the others crash fio, although only during a run
+			if f, _ := o.form(); f.Kind != "STR" || !f.Any || strings.HasPrefix(o.Name, "write_") { // without a value, the others crash fio, but only during a run
 				lines[o.Name] = ask{o: o, bare: true}
 			}
 		}
@@ -101,7 +101,7 @@ func TestCheckAgainstFio(t *testing.T) {
 			}
 		}
 		for _, o := range byEngine[engine] {
-			// For an option of an engine, fio prints only the name.
+			// In an error about an engine option, fio prints only the name of the option.
 			if n := refuses[o.Name]; engine != "" && n != predicted[o.Name] {
 				t.Errorf("%s of %s: fio refuses %d values, %d are predicted", o.Name, engine, n, predicted[o.Name])
 			}

@@ -671,7 +671,7 @@ func (d *decoder) job(r *Result, j *Job) error {
 		member{"usr_cpu", d.percent(&j.UserCPU)}, member{"sys_cpu", d.percent(&j.SystemCPU)},
 		member{"ctx", &j.ContextSwitches}, member{"majf", &j.MajorFaults}, member{"minf", &j.MinorFaults},
 		member{"steadystate", func() error { return d.steadyState(j) }},
-		member{"disk_util", func() error { return d.disks(r) }}, // from one client
+		member{"disk_util", func() error { return d.disks(r) }}, // the disks of one client
 	)
 }
 

@@ -97,7 +97,7 @@ func TestAgreesWithHumanOutput(t *testing.T) {
 		t.Fatalf("no group summary:\n%s", out)
 	}
 	mib, _ := strconv.ParseFloat(string(group[1]), 64)
-	if string(group[2]) == "K" { // on a busy host
+	if string(group[2]) == "K" { // fio prints KiB/s only on a busy host
 		mib /= 1024
 	}
 	near(t, "read.bandwidth", value(t, r, "read.bandwidth")/(1<<20), mib, 0.02)
@@ -403,7 +403,8 @@ func TestGroupingMakesNoDifference(t *testing.T) {
 		return []byte(`{"fio version" : "fio-3.33", "jobs" : [` + strings.Join(jobs, ",") + `]}`)
 	}
 	split := parse(t, doc(job(600, 1000, lat(200, 0, 600, `"200" : 600`)), job(400, 2000, lat(700, 0, 400, `"200" : 1, "700" : 399`))))
-	// 600 at 200 and 400 at 700: mean 400, sum of squares 600·200² + 400·300².
+	// 600 I/Os at 200 ns and 400 at 700 ns: the mean is 400, and the sum of squared deviations is 600·200² +
+	// 400·300².
 	sd := math.Sqrt((600*200*200 + 400*300*300) / 999.0)
 	whole := parse(t, []byte(strings.Replace(string(doc(job(1000, 2000, lat(400, sd, 1000, `"200" : 601, "700" : 399`)))), `"job_runtime" : 2000`, `"job_runtime" : 3000`, 1)))
 	a, b := split.Values(), whole.Values()

@@ -184,7 +184,7 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // steps; the timing precision of fio's lines
-		late   = 1.5  // steps
+		late   = 1.5  // steps; a shorter distance is not a gap
 		rise   = 1.2  // maximum ratio of the rate in the first step to level
 	)
 	steps := (s.Seconds - last) / step

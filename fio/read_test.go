@@ -117,7 +117,7 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 	for _, v := range want.Values() {
 		x, ok := have[v.Name]
 		delete(have, v.Name)
-		margin := v.Value * 1e-14 // the order of summation
+		margin := v.Value * 1e-14 // the order of summation may differ
 		switch {
 		case strings.HasPrefix(v.Name, "cpu.") || strings.HasPrefix(v.Name, "sync.") && kind == KindTerse:
 			continue // the format never prints this value, or not for groups
@@ -228,7 +228,7 @@ func TestSeveralRuns(t *testing.T) {
 			if i > 0 && (p.Line <= parts[i-1].Line || p.Offset <= parts[i-1].Offset) {
 				t.Errorf("%s", describe(parts))
 			}
-			if d := value(t, p.Result, "duration"); d < 0.3 || d > 3 { // of one run, not of all runs
+			if d := value(t, p.Result, "duration"); d < 0.3 || d > 3 { // the duration of one run, not of all runs
 				t.Errorf("%v s", d)
 			}
 		}
@@ -279,7 +279,7 @@ func TestReadFrom(t *testing.T) {
 		all = append(all, run(t, "--name=a", "--rw=randrw", "--size=16m", "--ioengine=null", "--output-format="+format)...)
 		all = append(all, "user@host:~$ fio again.fio\n"...)
 	}
-	// Larger than the first buffer, so that documents span its end.
+	// Make the input larger than the first buffer, so that a document crosses the end of the buffer.
 	for len(all) < 3<<20 {
 		all = append(all, all...)
 	}

@@ -26,7 +26,7 @@ const (
 	KindJSONPlus Kind = "JSON+" // JSON with histograms
 	KindTerse    Kind = "terse" // --minimal
 	KindText     Kind = "text"  // the normal output
-	KindLog      Kind = "log"   // write_bw_log and the like
+	KindLog      Kind = "log"   // from write_bw_log and similar options
 	KindJobFile  Kind = "job file"
 	KindNone     Kind = "" // not a fio file
 )
@@ -113,7 +113,7 @@ type Source string
 
 const (
 	Exact         Source = ""                    // as counted
-	Rounded       Source = "rounded by fio"      // the IOs are then unknown (0)
+	Rounded       Source = "rounded by fio"      // IOs from this source are unknown (0)
 	FromBlockSize Source = "IOs × block size"    // exact: text prints both
 	FromRate      Source = "bandwidth × runtime" // exact to 1 KiB/s
 	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks had the size that the rate implies

@@ -151,7 +151,7 @@ func parseTerseDirection(f []string) Direction {
 	f = f[terseLatency:]
 	for _, s := range f[:tersePercentiles] {
 		p, us, ok := strings.Cut(s, "%=")
-		// An unused slot is "0%=0". "=0" means less than a microsecond, which is not useful.
+		// An unused slot is "0%=0". A value of 0 means less than 1 µs, which is too coarse to use.
 		if share := number(p) / 100; ok && share > 0 && share <= 1 && number(us) > 0 {
 			d.Completion.Percentiles = append(d.Completion.Percentiles, Percentile{P: share, Seconds: number(us) * 1e-6})
 		}

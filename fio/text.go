@@ -461,7 +461,7 @@ func blockSize(s string, old bool) uint64 {
 		margin = a.scale / 10 // ignore the bug of old versions, which printed x.96 and more as x.0
 	}
 	n := uint64(0)
-	// For ".1t", the margin is larger than the value.
+	// For ".1t", the margin is larger than the value, so start at 512.
 	for bs := max(512, math.Ceil((a.value-margin)/512)*512); bs <= a.value+margin; bs += 512 {
 		if n != 0 {
 			return 0
@@ -853,9 +853,8 @@ func (t *textRow) settle(version string) {
 }
 
 // settle derives the bytes. Text shows them with four to six digits, and fio before 2.20 prints meaningless decimals
-// (1023 of 1024 became ".2"). I/Os × block size is exact if the job had one block size and the product agrees with
-// the printed bytes. Otherwise, settle uses rate × runtime if the printed rate is more precise than the printed
-// bytes.
+// (".2" for 1023/1024). I/Os × block size is exact if the job had one block size and the product agrees with the
+// printed bytes. Otherwise, settle uses rate × runtime if the printed rate is more precise than the printed bytes.
 func (d *Direction) settle(size, rate amount, bs float64, wild bool) {
 	wild = wild || size.old
 	margin := size.margin(wild)

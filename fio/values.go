@@ -269,7 +269,7 @@ func (l *Latency) Quantile(p float64) (seconds float64, ok bool) {
 	if len(l.Bins) > 0 {
 		n = l.counted()
 	}
-	// Round to a millionth of a sample, so that 0.9 of 1000 leaves 100.
+	// Round to a millionth of a sample, so that exactly 100 of 1000 samples are above the 0.9 quantile.
 	if math.Round(float64(n)*(1-p)*1e6)/1e6 < minBeyond {
 		return 0, false
 	}

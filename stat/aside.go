@@ -2,11 +2,11 @@ package stat
 
 import "iotax"
 
-// SetAside returns the trials, and replaces each trial with a finding of severity Invalid by a discarded copy, if its
-// cell has few such trials. The value of such a trial must not be averaged. Its cause, for example a cache that
-// served one trial, does not affect the other trials of the cell. If more than MaxDiscarded of a cell's trials have
-// such findings, SetAside keeps them, and the findings invalidate the whole cell. Failed and already discarded trials
-// do not count. The engine uses SetAside to count rounds, and the report uses it to select pairs.
+// SetAside discards the trials with a finding of severity Invalid, if their cell has few of them. It does not modify
+// trials: the result contains discarded copies. An invalid value must not be averaged. Its cause, for example a cache
+// that served one trial, does not affect the other trials of the cell. If more than MaxDiscarded of a cell's trials
+// have such findings, SetAside keeps them, and the findings invalidate the whole cell. Failed and already discarded
+// trials do not count. The engine uses SetAside to count rounds, and the report uses it to select pairs.
 //
 // The decision depends only on the validity of the trials, never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// DiagnosticAlpha is the level of tests for conditions that invalidate intervals. Each test raises a false alarm in
-// about 1 % of sound studies.
+// DiagnosticAlpha is the significance level of tests for conditions that invalidate intervals. Each test raises a
+// false alarm in about 1 % of sound studies.
 const DiagnosticAlpha = 0.01
 
 // A SerialTest is the result of a test for positive correlation between neighbouring values.

@@ -61,7 +61,7 @@ func TestChangePointsFound(t *testing.T) {
 		n     int
 		noise func(*rand.Rand) float64
 		steps map[int]float64
-		least float64 // minimum share of sequences in which exactly these changes are found, each within one run
+		least float64 // minimum share of sequences in which exactly these changes are found, each at most one run away
 	}{
 		{"a loss of 10 %", 30, normalNoise(.02), map[int]float64{18: .9}, .93},
 		{"the same with outliers", 40, heavy, map[int]float64{20: .9}, .85},

@@ -8,7 +8,7 @@ import (
 	"iotax"
 )
 
-// MinBeyond is the minimum number of observations beyond a quantile that is reported.
+// MinBeyond is the minimum number of observations beyond a reported quantile.
 const MinBeyond = 100
 
 // HistogramError is the relative error of a quantile from fio's json+ bins, about 1/128. Latencies with a smaller

@@ -16,7 +16,7 @@ import (
 // An Effect is an estimated ratio with its intervals. It compares a target with the baseline, paired by round, or two
 // samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
-	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the smaller sample
+	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the size of the smaller sample
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval

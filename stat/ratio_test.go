@@ -143,7 +143,8 @@ func TestSmallSamples(t *testing.T) {
 	if err != nil || !e.Exact {
 		t.Errorf("six rounds at 31/32: %+v, %v", e, err)
 	}
-	// At α′, the range of six rounds is slightly below the level. The study as a whole has the level.
+	// At α′, the coverage of the range of six rounds is slightly below 1 − α′. The study as a whole still covers 95
+	// %.
 	w, err := Estimate(append(five, .1), Options{Alpha: AlphaPerLook})
 	if err != nil || w.Exact || w.Rank != e.Rank {
 		t.Errorf("six rounds at a look: %+v, %v", w, err)
@@ -361,7 +362,7 @@ func peeking(d []float64) (Interval, bool) {
 	return e.T, len(d) == 30 || !e.T.Contains(1)
 }
 
-// A smoke test of the claimed coverage. The evaluation tests it in full.
+// A smoke test of the claimed coverage. Package statsim evaluates it in full.
 func TestCoverage(t *testing.T) {
 	const studies = 2000
 	coverage := func(rho, sigma float64, rule func([]float64) (Interval, bool)) Interval {

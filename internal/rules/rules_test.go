@@ -156,7 +156,7 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// If a cell already follows a setting in a hint, the hint omits that part and keeps the others.
+// If a cell already has a setting that a hint recommends, the hint omits that part and keeps the others.
 func TestHintFollowed(t *testing.T) {
 	parts := 0
 	for _, r := range All() {

@@ -15,7 +15,7 @@ import (
 // are in seconds. Sizes are natural logarithms: 0.05 is about 5 %.
 type Model struct {
 	Name string // its first word is the family: "M2 τ=30s σ=5%"
-	Gate bool   // the method promises its coverage for this model
+	Gate bool   // the method promises 95 % coverage for this model
 	Text string // one line; models that differ only in a number share it
 
 	Sigma  float64 // standard deviation of E

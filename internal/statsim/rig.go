@@ -25,7 +25,7 @@ type rig struct {
 	now     float64 // seconds since the start of the study
 	lnRho   float64
 	shared  float64 // current value of S
-	round   float64 // the target's own AR(1) process at its last trial
+	round   float64 // value of the target's AR(1) process at its last trial
 	begun   bool
 	mood    [2]int // state by arm: 0 not drawn, 1 fast, 2 slow
 	stepAt  float64

@@ -8,7 +8,7 @@ import (
 	"iotax"
 )
 
-// A hint omits what the job or the run already does.
+// A hint omits the settings that the job or the run already has.
 func TestHintsAreNotFollowedYet(t *testing.T) {
 	served := func(t *iotax.Trial) { set(t, "device.read.bytes", 1); set(t, "machine.device.read.bytes", 1) }
 	blocks := func(t *iotax.Trial) {

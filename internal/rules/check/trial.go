@@ -92,7 +92,7 @@ func (r reading) value(name string) (float64, bool) {
 	return v.Value, ok && !math.IsNaN(v.Value) && !math.IsInf(v.Value, 0)
 }
 
-// sum adds up a value over the directions. If no direction has the value, sum returns that of "mixed".
+// sum adds up a value over the directions. If no direction has the value, sum returns the value for "mixed".
 func (r reading) sum(name string) float64 {
 	var s float64
 	found := false
@@ -137,7 +137,7 @@ func (r reading) seconds() float64 {
 	return r.t.Length.Seconds()
 }
 
-// fact returns a fact of the trial. If the trial does not have it, fact returns that of the target.
+// fact returns a fact of the trial. If the trial does not have the fact, it returns the fact of the target.
 func (r reading) fact(name string) string {
 	if v, ok := r.t.Facts[name]; ok {
 		return v
@@ -492,7 +492,7 @@ func (r reading) series(direction string) (iotax.Series, bool) {
 	return iotax.Series{}, false
 }
 
-// cpu checks whether CPU time limited the trial instead of the target.
+// cpu checks whether CPU time, and not the target, limited the trial.
 func (r reading) cpu() []iotax.Finding {
 	var fs []iotax.Finding
 	for _, c := range []struct{ name, whose string }{{iotax.ValueCPUHostSteal, "this host's"}, {iotax.ValueCPUMachineSteal, "the target machine's"}} {
@@ -561,8 +561,9 @@ func (r reading) depth() []iotax.Finding {
 	return []iotax.Finding{rules.DepthNotReached.Found(iotax.AboutTrial(r.t), "%.3g in flight of %.4g", got, asked)}
 }
 
-// memory detects a virtual disk that serves single random reads faster than flash can. Such a disk is in the memory
-// of the machine that hosts this one. A passed-through device has another name (nvme0n1) and may be that fast.
+// memory detects a virtual disk that serves single random reads faster than flash can. The data of such a disk is in
+// the memory of the hypervisor that runs the target's machine. A passed-through device has another name (nvme0n1) and
+// may be that fast.
 func (r reading) memory() []iotax.Finding {
 	asked, ok := r.asked()
 	took, known := r.value(iotax.ValueReadLatencyMean)

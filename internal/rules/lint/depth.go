@@ -40,7 +40,7 @@ func depthOfSync(j *job, r *report) {
 		r.at(j, j.first("iodepth"), "iodepth=%d with %s, which does one I/O at a time", depth, e)
 	} else if !j.ran && j.system(r.facts) == "" {
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time; on Windows it takes windowsaio, which reaches the depth", depth, e)
-	} else if !j.ran { // a result records its engine in another place
+	} else if !j.ran { // the options of a result may not include the engine
 		r.at(j, j.first("iodepth"), "iodepth=%d and no ioengine: fio takes %s, which does one I/O at a time", depth, e)
 	}
 }

@@ -85,7 +85,7 @@ func TestPlanUnits(t *testing.T) {
 	}
 }
 
-// A finding about a plan from command-line words points into the word.
+// If a plan comes from command-line words, its findings point to the word.
 func TestPlanWords(t *testing.T) {
 	p, err := plan.FromWords([]string{"dir:/srv", "qemu:virtio-blk,cache=unsafe"}, []string{"randwrite-4k"}, plan.Defaults(), kinds())
 	if err != nil {

@@ -16,7 +16,7 @@ var resultRules = []rule{
 	{Rule: rules.NoLatency, result: noLatency},
 }
 
-// mismatch is the largest accepted relative error of a rate, because text output has only three digits.
+// mismatch is the maximum accepted relative error of a rate. It allows for text output, which has only three digits.
 const mismatch = 0.05
 
 // sector is the smallest I/O of a block device, in bytes.
@@ -36,7 +36,7 @@ func rateMismatch(ran *fio.Job, j *job, r *report) {
 		case fixed && (mean == 0 || !off(mean, float64(bs))): // IOs or bytes may be derived from the rates, but the block size is not
 			mean = float64(bs)
 		}
-		// In a very short job, fio's rounding of the time dominates.
+		// In a very short job, fio's rounding of the time dominates the error.
 		if d.Runtime > 0 && d.Runtime.Seconds() < 0.1 {
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 // A SARIF file meets the requirements of code hosts: a version, a driver name, unique rule ids, a message for each
-// result, matching indices, and existing levels and lines.
+// result, matching indices, and valid levels and lines.
 func TestSARIF(t *testing.T) {
 	fs := lintText(t, "[a]\nioengine=libaio\niodepth=32\nfilename=nas:/x\nrw=randread\n", here)
 	fs = append(fs, Finding{Finding: iotax.Finding{Rule: "of-another", Severity: iotax.Info, Evidence: "x", File: "command", Line: 3}})

@@ -126,7 +126,7 @@ func isJob(text string) bool {
 	return known > 0 && 2*known >= all && section.MatchString(text)
 }
 
-// JobText reports whether a text is a fio job file.
+// JobText reports whether a text is a fio job file and not another file with sections, such as an INI file.
 func JobText(text string) bool { return isJob(text) }
 
 func (s snippet) lint(name string, facts Facts) ([]Finding, error) {

@@ -69,7 +69,7 @@ func TestRoundedRates(t *testing.T) {
 	}
 }
 
-// A row that combines sections with different block sizes has no block size of its own.
+// A row that combines sections with different block sizes does not have a single block size.
 func TestSectionsOfAResult(t *testing.T) {
 	const row = "a: (groupid=0, jobs=2): err= 0: pid=28813: Sun Nov 22 08:27:23 2026\n  write: IOPS=8665, BW=63.7MiB/s (66.8MB/s)(128MiB/2009msec)\n     lat (nsec): min=20, max=17418k, avg=1433.75, stdev=135878.14\n     issued rwts: total=0,17408,0,0 short=0,0,0,0 dropped=0,0,0,0\n"
 	other := "b: (g=0): rw=randwrite, bs=(R) 64.0KiB-64.0KiB, (W) 64.0KiB-64.0KiB, (T) 64.0KiB-64.0KiB, ioengine=libaio, iodepth=32\n"
@@ -81,7 +81,7 @@ func TestSectionsOfAResult(t *testing.T) {
 	}
 }
 
-// The byte count includes the I/Os in flight when the ramp ends, the I/O count does not.
+// The byte count includes the I/Os in flight when the ramp ends. The I/O count does not.
 func TestRampOfAResult(t *testing.T) {
 	doc := func(options string) string {
 		return fmt.Sprintf(`{"fio version" : "fio-3.33", "jobs" : [{"jobname" : "a", "job options" : {"rw" : "read", "bs" : "1m", "direct" : "1", "ioengine" : "libaio", "iodepth" : "64", "numjobs" : "10"%s},
