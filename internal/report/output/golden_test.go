@@ -160,7 +160,8 @@ func twoBlocks(w io.Writer) error {
 	})
 }
 
-// bare replaces the page's style, script and policy with short names, because they have their own files.
+// bare replaces the page's style, script and policy with short names, so that changes to them do not affect the golden
+// pages.
 func bare(write func(io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		var b bytes.Buffer
