@@ -36,16 +36,16 @@ type Link struct {
 
 	mu      sync.Mutex
 	now     *Session
-	opening chan struct{} // closed when the attempt to open a session ends; nil if none is under way
+	opening chan struct{} // closed when the attempt to open a session ends; nil if no attempt is under way
 }
 
-// LinkOf returns the link of m, or nil if m has none.
+// LinkOf returns the link of m, or nil if m has no link.
 func LinkOf(m iotax.Machine) *Link {
 	link, _ := m.Caps().Agent.(*Link)
 	return link
 }
 
-// Session returns the session with the agent on m. It starts the agent if none is running.
+// Session returns the session with the agent on m. It starts the agent if it is not running.
 func (l *Link) Session(ctx context.Context, m iotax.Machine) (*Session, error) {
 	for {
 		l.mu.Lock()

@@ -32,7 +32,7 @@ var unames = map[string]string{
 	"darwin/arm64": "Darwin/arm64",
 }
 
-// carried returns the agents that this program can copy: the embedded ones in a build with the tag agents (see `make
+// carried returns the agents that this program can copy: the embedded agents in a build with the tag agents (see `make
 // agents`), otherwise this program itself.
 var carried = sync.OnceValues(func() ([]program, error) {
 	if embedded != nil {

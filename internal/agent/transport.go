@@ -64,8 +64,8 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 // result wraps no error: callers must not mistake the agent's exit status for that of a command.
 func (s *Session) Lost(err error) error { return errors.New(s.gone(err).Error()) }
 
-// Some machines keep running after the connection is lost. Their agent gets signs of life, so that it can end its commands
-// if the connection is cut without notice or the other end is killed.
+// Some machines keep running after the connection is lost. Their agent receives signs of life, so that it can end its
+// commands if the connection is cut without notice or the other end is killed.
 const (
 	kindAlive   = 'a'
 	aliveEvery  = 10 * time.Second

@@ -16,8 +16,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// An agent ends after a minute without signs of life, even if its connection stays open. While it gets them, it keeps
-// running.
+// An agent ends after a minute without signs of life, even if its connection stays open. While it receives them, it
+// keeps running.
 func TestSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, there := net.Pipe()

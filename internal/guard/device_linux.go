@@ -175,7 +175,7 @@ func survey(_ context.Context, q SurveyQuery) (d Device, err error) {
 		return fail(err, "")
 	}
 	if d.Size == 0 {
-		// fio reports 0 IOPS and no error for such a device.
+		// fio reports 0 IOPS and no error for a device of size 0.
 		return fail(errors.New("its size is 0: nothing is connected to it"), "connect it first (nbd-client, losetup, insert the medium)")
 	}
 	if err := readAt(f, make([]byte, min(4096, d.Size)), 0); err != nil {
@@ -330,7 +330,7 @@ var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`,
 func (s system) swaps() (all []Backing, err error) {
 	text, err := os.ReadFile(s.proc + "/swaps")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the kernel has no swap
+		return nil, nil // the kernel does not support swap
 	}
 	for line := range strings.Lines(string(text)) {
 		if path, _, _ := strings.Cut(line, " "); strings.HasPrefix(path, "/") {

@@ -129,7 +129,7 @@ func (v Verdict) Reasons() []string {
 // HeldText is the reason that is reported if an exclusive open fails.
 const HeldText = "something in the system holds it (a mount, RAID, LVM, a file system's member…)"
 
-// prefixes holds the start of a reason about a related device.
+// prefixes contains the first words of the reasons about related devices.
 var prefixes = map[Relation]string{
 	Partition: "its partition ", Holder: "its holder ", Slave: "what it is made of, ", Whole: "the disk it is a part of, ",
 }
@@ -245,7 +245,7 @@ func (f *Facts) Judge() Verdict {
 // devPath returns the path of a device with this name in /sys.
 func devPath(name string) string { return "/dev/" + strings.ReplaceAll(name, "!", "/") }
 
-// traceTexts describes each kind of trace by its first position and the number of further ones.
+// traceTexts describes each kind of trace by its first position and the number of its further positions.
 func traceTexts(all []Trace) (texts []string) {
 	places := map[string][]int64{}
 	var names []string

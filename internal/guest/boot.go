@@ -29,11 +29,11 @@ const AgentPort = "iotax"
 // ToolsSerial is the serial number of the tools disk.
 const ToolsSerial = "iotax-tools"
 
-// Boot holds the settings of one boot of a guest. It must not contain secrets: all users of the host can read QEMU's
+// Boot contains the settings of one boot of a guest. It must not contain secrets: all users of the host can read QEMU's
 // command line.
 type Boot struct {
 	Modules []string    // loaded before the guest is ready, in addition to bootModules
-	NoTools bool        // there is no tools disk; such a guest can only report that it runs
+	NoTools bool        // the guest has no tools disk, so it can only report that it runs
 	Name    string      // host name; "" means guest. NFS servers treat guests with the same name as one client
 	Root    *iotax.Root // root to switch to; nil stays in the initramfs
 	OnDisk  bool        // the tools disk was written by RootDisk and becomes the root

@@ -46,7 +46,7 @@ type Finder struct {
 // A Place is a machine and the directories to search on it.
 type Place struct {
 	Machine iotax.Machine
-	Dirs    []string // directories in which runs create their iotax-… directories; missing ones are skipped
+	Dirs    []string // directories in which runs create their iotax-… directories; missing directories are skipped
 	Also    []Finder // finders for kinds that the machine's own system does not show, such as containers and labs; see machine.Leftovers
 }
 

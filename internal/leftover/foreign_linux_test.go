@@ -18,7 +18,7 @@ import (
 	"iotax/internal/machine/host"
 )
 
-// another makes a command run as a user other than the one that runs the tests.
+// another makes a command run as a user other than the user who runs the tests.
 var another = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 
 func needRoot(t *testing.T, why string) {

@@ -454,8 +454,8 @@ func testRunner(t *testing.T, _ iotax.Machine) {
 	}
 }
 
-// Any user may put a marker of any size, or one that is not a regular file, into a directory for temporary files. The
-// other items in that directory are still found.
+// Any user may put a marker of any size, or a marker that is not a regular file, into a directory for temporary files.
+// The other items in that directory are still found.
 func TestMarkersOfAnySize(t *testing.T) {
 	dir := t.TempDir()
 	_, made, _ := runner(t, dir)

@@ -134,7 +134,7 @@ func Begin(run string) (Label, error) {
 	return l, errors.Join(os.Setenv(RunVariable, l.Run), os.Setenv(RunnerVariable, l.Runner.String()))
 }
 
-// String formats l as words of one line, for marker files: "run=ID runner=RUNNER". It returns "" if l is empty.
+// String formats l as one line for marker files: "run=ID runner=RUNNER". It returns "" if l is empty.
 func (l Label) String() string {
 	if l.Run == "" {
 		return ""
@@ -156,8 +156,8 @@ func ParseLabel(text string) (l Label, found bool) {
 	return l, found && l.Run != ""
 }
 
-// Current returns the label that Begin put into the environment of this process, or that the process inherited. Its Run is
-// "" if there is none.
+// Current returns the label that Begin put into the environment of this process, or that the process inherited. Its Run
+// is "" if the environment contains no label.
 func Current() Label {
 	l := Label{Run: os.Getenv(RunVariable)}
 	r, err := ParseRunner(os.Getenv(RunnerVariable))

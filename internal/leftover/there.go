@@ -239,8 +239,8 @@ func NBDNote(device string) string {
 	return device + " " + strings.TrimSpace(string(pid)) + " " + strings.TrimSpace(string(boot)) + "\n"
 }
 
-// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached. After a
-// server ends, the kernel may give the device to another process.
+// Attached returns the device that is recorded in dir. ok is true if the recorded process still has it attached. After
+// that process has ended, another process may attach the device.
 func Attached(dir string) (device string, ok bool) {
 	info, err := os.Lstat(dir + "/" + NBDFile)
 	if err != nil || !info.Mode().IsRegular() {

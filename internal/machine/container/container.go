@@ -394,8 +394,8 @@ func (b *box) Caps() iotax.MachineCaps {
 	return c
 }
 
-// HostPath returns the path on this host that corresponds to p, a path in the container. It returns "" if there is no
-// such path or it is unknown.
+// HostPath returns the path on this host that corresponds to p, a path in the container. It returns "" if no such path
+// exists or the path is unknown.
 func (b *box) HostPath(p string) string {
 	p = path.Clean(p)
 	for _, r := range b.roots {

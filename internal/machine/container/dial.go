@@ -58,7 +58,7 @@ func behind(ctx context.Context, engine, where string) (iotax.Machine, []string,
 	return m, append(argv, "system", "dial-stdio"), err
 }
 
-// dialer returns a dial function. Each connection is one run of argv on m and ends with it. A connection outlives the
+// dialer returns a dial function. Each connection runs argv on m and ends when argv ends. A connection outlives the
 // context of the dial call: it lasts until the link is closed.
 func dialer(m iotax.Machine, argv []string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {

@@ -17,8 +17,9 @@ import (
 	"iotax"
 )
 
-// dialEngine connects to the engine. It looks for the address where the engine's command line does: the host,
-// DOCKER_HOST (or CONTAINER_HOST), the context, the usual sockets. local reports whether the address is a Unix socket.
+// dialEngine connects to the engine. It searches for the address in the same places as the engine's command line: the
+// host, DOCKER_HOST (or CONTAINER_HOST), the context, the usual sockets. local reports whether the address is a Unix
+// socket.
 func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local bool, err error) {
 	where, tls, err := engineAddress(engine, s)
 	if err != nil {

@@ -52,7 +52,7 @@ func (g *group) end() string {
 		case age > proc.Grace+proc.Patience:
 			return describe(alive)
 		case age > proc.Grace:
-			// List the processes again, because one may have forked.
+			// List the processes again, because a process may have forked.
 			for _, p := range alive {
 				unix.Kill(p, unix.SIGKILL)
 			}

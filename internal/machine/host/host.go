@@ -199,7 +199,7 @@ func (l local) ended(c *iotax.Cmd, cause error) error {
 	return cause
 }
 
-// pipes holds the pipe ends of one command. close may be called twice.
+// pipes contains the ends of the pipes of one command. close may be called twice.
 type pipes []*os.File
 
 func (p *pipes) pipe() (r, w *os.File, err error) {
@@ -246,8 +246,8 @@ func lookPath(c *iotax.Cmd) (string, error) {
 	return exec.LookPath(name)
 }
 
-// notRun maps a failed start to the exit status of a shell: 127 for a missing program, 126 for one that cannot be
-// executed. So a missing fio gives the same status on every machine.
+// notRun maps a failed start to the exit status of a shell: 127 for a missing program, 126 for a program that cannot be
+// executed. So a missing fio results in the same status on every machine.
 func notRun(c *iotax.Cmd, err error) error {
 	e := &iotax.ExitError{Args: c.Args, Code: 126}
 	switch {

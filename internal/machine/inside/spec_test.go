@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// Validate finds a spec from which no container can be made, names the field, and gives a hint.
+// If no container can be made from a spec, Validate returns an error that names the field and contains a hint.
 func TestSpec(t *testing.T) {
 	for _, c := range []struct {
 		spec        Spec

@@ -43,7 +43,7 @@ func (o Options) Logf(format string, args ...any) {
 	}
 }
 
-// Of returns a kind whose spec is an S. A plan starts from a copy of defaults. open gets only specs that pass
+// Of returns a kind whose spec is an S. A plan starts from a copy of defaults. open receives only specs that pass
 // Validate.
 func Of[S any, P interface {
 	*S

@@ -51,7 +51,7 @@ const answerTime = 30 * time.Second
 // Connect reads the configuration. It sends no request to the cluster.
 func Connect(c Config) (*Client, error) {
 	// The library logs connection problems to standard error, where they would break the progress display. Errors that
-	// matter are also returned.
+	// affect a request are also returned.
 	klog.SetLogger(logr.Discard())
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.File
@@ -239,7 +239,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 }
 
 // An event is a warning that the cluster recorded.
-type event struct{ of, reason, message string } // of: the object, if it is not the one asked about
+type event struct{ of, reason, message string } // of: the object, if it is not the queried object
 
 // withEvents appends the events to why. It omits messages that the text already contains.
 func withEvents(why string, events []event) string {

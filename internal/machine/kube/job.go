@@ -222,7 +222,7 @@ func (c *Client) jobs(ctx context.Context, ns string) ([]batchv1.Job, error) {
 	return list.Items, err
 }
 
-// OfJob waits for the pod of a Job and returns its name. If there is no pod after limit, it returns an error with the
+// OfJob waits for the pod of a Job and returns its name. If no pod exists after limit, it returns an error with the
 // Job's events.
 func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration) (string, error) {
 	for begin := time.Now(); ; {

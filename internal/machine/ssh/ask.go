@@ -20,7 +20,7 @@ type asks int
 
 const (
 	asksNobody asks = iota // ssh must not ask
-	asksIotax              // iotax gives the password from the environment or a file
+	asksIotax              // iotax supplies the password from the environment or a file
 	asksUser               // the user answers at the terminal, or the program in SSH_ASKPASS does
 )
 

@@ -164,8 +164,8 @@ func (p *delayed) pass(to, from net.Conn, silent chan struct{}) {
 	}
 }
 
-// BenchmarkSSHDelayed measures one trial on a host that is 50 ms away: preparing, running and evicting. The agent is
-// already on the host.
+// BenchmarkSSHDelayed measures one trial on a host with a round-trip time of 50 ms: preparing, running and evicting.
+// The agent is already on the host.
 func BenchmarkSSHDelayed(b *testing.B) {
 	server := &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: 10}
 	addr, key := server.Start(b)

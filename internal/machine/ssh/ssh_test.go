@@ -527,7 +527,7 @@ func TestSSHHostKeys(t *testing.T) {
 
 	spec.KnownHosts = s.known(t, other)
 	fails(t, spec, "its host key has changed", "ssh-keygen -R '[127.0.0.1]:"+strconv.Itoa(s.port)+"' -f "+spec.KnownHosts)
-	spec.AcceptNew = true // a changed key is not a new one
+	spec.AcceptNew = true // a changed key is not a new key
 	fails(t, spec, "its host key has changed", "ssh-keygen -R")
 
 	// The hint must work: run its command.

@@ -9,8 +9,8 @@ import (
 	"iotax/internal/machine/qemu"
 )
 
-// Accelerator returns the accelerator for guests on this host. If this host may have one, it boots a guest to test it,
-// and keeps the result in o.CacheDir. o.WorkDir must be set.
+// Accelerator returns the accelerator for guests on this host. If this host may have a hardware accelerator, it boots a
+// guest to test the accelerator, and keeps the result in o.CacheDir. o.WorkDir must be set.
 func Accelerator(ctx context.Context, o kind.Options) (qemu.Accelerator, error) {
 	b := &booting{spec: Kind.New().(*Spec), o: o, dir: o.WorkDir}
 	return b.probeForImage(ctx)

@@ -32,7 +32,7 @@ type Console struct {
 	Status  string `yaml:"status" doc:"regular expression for the line with the exit status, which is its one group; empty: every command succeeds"`
 }
 
-// consolePatterns holds the compiled patterns of a Console; nil for an empty one.
+// consolePatterns contains the compiled patterns of a Console. A pattern is nil if its text is empty.
 type consolePatterns struct{ boot, begin, end, status *regexp.Regexp }
 
 // bootUnits maps the possible names of the group in Boot to units.
@@ -262,7 +262,7 @@ type consoleReader struct {
 	p      consolePatterns
 	mu     sync.Mutex
 	out    bytes.Buffer
-	inside bool // begin was found, or there is no begin
+	inside bool // begin was found, or the Console has no begin
 	ended  bool
 	booted bool
 	told   bool // the status line was found

@@ -78,7 +78,7 @@ var (
 		over := make(chan struct{})
 		go func() {
 			defer close(over)
-			_, _ = io.Copy(io.Discard, until) // the end of the stream matters, not its error
+			_, _ = io.Copy(io.Discard, until) // only the end of the stream is relevant, not its error
 		}()
 		select {
 		case <-b.vm.Done():

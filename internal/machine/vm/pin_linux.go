@@ -20,7 +20,7 @@ type pinning struct {
 	pid              int // of the guest's QEMU
 }
 
-// pinned holds the pids of the pinned guests. moveRest does not move them. When the last of them is removed, undo
+// pinned contains the pids of the pinned guests. moveRest does not move them. When the last of them is removed, undo
 // releases the CPUs.
 var pinned struct {
 	sync.Mutex
@@ -72,7 +72,7 @@ func lastCPUs(n int) (*pinning, error) {
 	return newPinning(cpus[len(cpus)-n:])
 }
 
-// pin moves the guest's process to the guest's CPUs, and this process and its other children to the remaining ones.
+// pin moves the guest's process to the guest's CPUs, and this process and its other children to the remaining CPUs.
 // Later children inherit these CPUs.
 func (p *pinning) pin(guest int) error {
 	pinned.Lock()

@@ -24,7 +24,7 @@ func affinity(t *testing.T, pid int) string {
 	return cpuList(&s)
 }
 
-// A pinned guest runs on its CPUs, and other processes of iotax on the remaining ones. After the guest has closed, all
+// A pinned guest runs on its CPUs, and other processes of iotax on the remaining CPUs. After the guest has closed, all
 // of them may use all CPUs.
 func TestPin(t *testing.T) {
 	long.Test(t)

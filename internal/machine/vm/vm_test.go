@@ -157,7 +157,7 @@ func private(t *testing.T, g *machine) {
 	}
 }
 
-// reaped checks that init waits for orphaned processes, and does not take the exit status of other processes'
+// reaped checks that init waits for orphaned processes, and does not consume the exit status of other processes'
 // children.
 func reaped(t *testing.T, g *machine) {
 	t.Helper()
@@ -168,7 +168,7 @@ func reaped(t *testing.T, g *machine) {
 	}
 }
 
-// restart boots a second instance of the guest while the first one runs.
+// restart boots a second instance of the guest while the first instance runs.
 func restart(t *testing.T, g *machine) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -436,7 +436,7 @@ func TestQEMURoot(t *testing.T) {
 	}
 }
 
-// A second guest that boots from the first one's disk gets an overlay in the same directory, which is deleted
+// A second guest that boots from the first guest's disk gets an overlay in the same directory. The overlay is deleted
 // afterwards. QEMU performs flushes on the overlay.
 func TestQEMUBesideDisk(t *testing.T) {
 	long.Test(t)
@@ -636,7 +636,7 @@ func TestQEMUDeath(t *testing.T) {
 	}
 }
 
-// If the guest hangs, the running command and the next one return an error.
+// If the guest hangs, the running command and the next command return an error.
 func TestQEMUFrozen(t *testing.T) {
 	g := openGuest(t, emulated)
 	defer closeGuest(t, g)
@@ -716,7 +716,7 @@ func TestQEMURunnerKilled(t *testing.T) {
 	gonePids(t, pids)
 }
 
-// firstLine sends the text after `want`, to the end of the line.
+// firstLine sends the text between `want` and the end of the line to found.
 type firstLine struct {
 	want  string
 	all   bytes.Buffer

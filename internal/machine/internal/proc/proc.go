@@ -99,7 +99,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the kept bytes without secrets. If earlier bytes were dropped, the text begins with a whole
+// String returns the kept bytes without secrets. If earlier bytes were dropped, the text begins with a complete
 // character.
 func (t *Tail) String() string {
 	t.mu.Lock()
@@ -192,7 +192,7 @@ func same(a, b io.Writer) bool {
 func Feed(w io.WriteCloser, r io.Reader, fail func(error)) {
 	if r != nil {
 		src := &source{r: r}
-		_, _ = io.Copy(w, src) // src keeps the error that matters
+		_, _ = io.Copy(w, src) // src records the reader's error
 		if src.err != nil {
 			fail(&StreamError{"standard input", src.err})
 		}
