@@ -6,7 +6,7 @@ import (
 	"iotax"
 )
 
-// If a workload does not run at the run's baseline, the first target in its list replaces the baseline.
+// If a workload does not run at the run's baseline, the first target that the workload lists replaces the baseline.
 func TestBaselineOf(t *testing.T) {
 	r := &iotax.Run{Baseline: "host", Workloads: []iotax.WorkloadInfo{
 		{Name: "everywhere"}, {Name: "some", At: []string{"disk", "host"}}, {Name: "guests", At: []string{"disk", "share"}},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// CacheDir returns the directory that keeps kernels, guest images and tools between runs.
+// CacheDir returns the directory in which iotax keeps kernels, guest images and tools between runs.
 func CacheDir() string {
 	if dir, err := os.UserCacheDir(); err == nil {
 		return filepath.Join(dir, "iotax")

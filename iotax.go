@@ -148,7 +148,7 @@ type MachineCaps struct {
 	// VolumeFacts contains the facts of the volumes that were created from Devices, by Device ID.
 	VolumeFacts map[string]map[FactKey]string
 
-	// Home is the directory for files if the plan names none. "" means /var/tmp.
+	// Home is the directory for files if the plan does not name one. "" means /var/tmp.
 	Home string
 
 	// Reconnected returns a sentence for each connection to the machine that failed and was re-established since
@@ -176,7 +176,7 @@ type Passed struct {
 	Handed   uint64        // requests passed to the layer below: fewer than Requests if the layer merges them, more if it splits them
 }
 
-// Outside returns the machine that contains m, or m if none does.
+// Outside returns the machine that contains m, or m if no machine contains it. m may be nil.
 func Outside(m Machine) Machine {
 	if m != nil {
 		if on := m.Caps().Outside; on != nil {
@@ -196,7 +196,7 @@ func IsLocal(m Machine) bool { return m != nil && m.Caps().Local }
 // A ConsoleRun is the result of RunOnConsole.
 type ConsoleRun struct {
 	Output []byte        // output of the command on the console
-	Boot   time.Duration // boot time that the guest reported; 0 if it reported none
+	Boot   time.Duration // boot time that the guest reported; 0 if unknown
 	Took   time.Duration // from the start of the virtual machine to its end
 	CPU    time.Duration // CPU time that the virtual machine's process used
 }
@@ -247,8 +247,8 @@ type Disk struct {
 	IOThread bool
 	ReadOnly bool
 
-	// Drive and Device contain additional properties such as discard=unmap: of QEMU's drive, and of its device or
-	// controller.
+	// Drive contains additional properties of QEMU's drive, such as discard=unmap. Device contains those of QEMU's
+	// device or controller.
 	Drive, Device []string
 	// IOThreads is the number of I/O threads that share the queues of a virtio-blk disk. 0 means that IOThread
 	// decides.
@@ -282,7 +282,7 @@ const (
 	PlaceURL    PlaceKind = "url"    // a URL that a client library or a load generator connects to
 )
 
-// A Place is where the I/O of a target goes, as seen by its machine.
+// A Place is the directory, device or URL that the I/O of a target uses, as seen by the target's machine.
 type Place struct {
 	Kind     PlaceKind
 	Path     string // absolute path, or URL
@@ -302,7 +302,7 @@ type Place struct {
 	// each other.
 	Durability Durability
 
-	Facts map[FactKey]string // file system, mount options, scheduler, device line…
+	Facts map[FactKey]string // such as file system, mount options and I/O scheduler
 }
 
 // Durability is a class of guarantees for acknowledged flushes. Places with different classes are not ranked
@@ -391,7 +391,8 @@ type Volume interface {
 	Close(ctx context.Context) error
 }
 
-// VolumeCaps describes the needs and optional functions of a Volume. A nil field means none.
+// VolumeCaps describes the needs and optional functions of a Volume. A nil field means that the volume does not have
+// the need or function.
 type VolumeCaps struct {
 	// Devices lists the devices that the guest must be started with.
 	Devices []Device
@@ -440,9 +441,9 @@ type WorkloadCaps struct {
 	// before a guest boots.
 	Look func(ctx context.Context, m Machine) error
 
-	// Settle makes the workload the same on every target, for example with one fio engine for all. It is called
-	// once, after all targets are open and before the first Check. The findings report what it chose, and the
-	// differences that remain.
+	// Settle makes the workload the same on every target, for example with one fio engine for all. It is called once,
+	// after all targets are open and before the first Check. The findings report its choice and the differences that
+	// remain.
 	Settle func(ctx context.Context, targets []*Target) ([]Finding, error)
 
 	// Preparation is the total time limit for the user's commands in Prepare, in addition to the time to write
@@ -458,8 +459,9 @@ type WorkloadCaps struct {
 	// error is the reason.
 	Joins func() error
 
-	// Limit is the time limit of a trial, for a workload that completes a piece of work (a command, a boot) instead
-	// of filling a window. A trial that takes longer counts as hung. Such trials have neither Ramp nor Length.
+	// Limit is the time limit of a trial, for a workload that completes a piece of work (a command, a boot) instead of
+	// filling a window. A trial that takes longer counts as hung. Trials of such a workload have neither Ramp nor
+	// Length.
 	Limit time.Duration
 
 	// ColdFiles returns files on this host that the workload reads in addition to those at the place. They are also
@@ -482,7 +484,7 @@ type File struct {
 	Tree string // directory on this host to copy, with Size bytes in total; "" for a file
 }
 
-// A Trial is one run of one workload on one target, including failed ones. The fields of the first group describe the
+// A Trial is one execution of a workload on a target, even if it failed. The fields of the first group describe the
 // requested trial and are set before Workload.Run.
 type Trial struct {
 	Run        string            `json:"run"`
@@ -575,8 +577,8 @@ type Histogram struct {
 	Bins []Bin  `json:"bins"`
 }
 
-// An Interval contains the observations from a part of the measured window, From to To seconds after its start.
-// Intervals without observations are omitted.
+// An Interval contains the observations from a part of the measured window. The part extends from From to To, in
+// seconds after the start of the window. Intervals without observations are omitted.
 type Interval struct {
 	From float64 `json:"from"`
 	To   float64 `json:"to"`
@@ -594,8 +596,8 @@ func Quantile(name ValueName) (histogram ValueName, q float64, ok bool) {
 	return name[:i], percent / 100, err == nil && percent > 0 && percent < 100
 }
 
-// Seen contains data that was observed during a trial, in addition to the trial's own. T of its series counts from
-// the start of the observation.
+// Seen contains data that was observed during a trial, in addition to the data of the trial itself. In Series, T counts
+// from the start of the observation.
 type Seen struct {
 	Values []Value
 	Series []Series
@@ -722,7 +724,7 @@ type Run struct {
 	Status      Status             `json:"status"`
 	Baseline    string             `json:"baseline"`  // name of a target
 	Precision   float64            `json:"precision"` // 0.05: stop at ± 5 %
-	Margin      float64            `json:"margin"`    // 0.05: the verdict's δ
+	Margin      float64            `json:"margin"`    // 0.05: the verdict treats differences within ± 5 % as equivalent
 	Alpha       float64            `json:"alpha"`     // 1 − confidence level of each interval; smaller if the run has several interim analyses
 	Environment map[FactKey]string `json:"environment"`
 	Targets     []TargetInfo       `json:"targets"`
@@ -741,7 +743,7 @@ type Presentation struct {
 	Reference *Reference    `json:"reference,omitempty"` // published figures to show as a reference
 }
 
-// An Expectation is an expectation that the report evaluates.
+// An Expectation is a limit for a metric. The report evaluates it.
 type Expectation struct {
 	Text string `json:"text"`           // names one workload, in the syntax of expect.Parse
 	File string `json:"file,omitempty"` // plan file that contains it; "" for the command line
@@ -769,7 +771,7 @@ type Calibration struct {
 	Lo       float64       `json:"lo"`            // lower bound of the 95 % interval of Ratio
 	Hi       float64       `json:"hi"`            // upper bound
 	Rounds   int           `json:"rounds"`        // rounds used for Ratio, without discarded ones
-	CV       float64       `json:"cv"`            // coefficient of variation of the trials of one arm: standard deviation / mean
+	CV       float64       `json:"cv"`            // coefficient of variation of the trials of both arms: standard deviation / mean
 	Lag1     float64       `json:"lag1"`          // φ, lag-one autocorrelation of the differences of successive rounds
 	Phi      float64       `json:"phi,omitempty"` // the φ that widens intervals; 0 unless Lag1 is significant
 	NullIOPS float64       `json:"null_iops"`     // IOPS of the load generator with one thread and fio's null engine

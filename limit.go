@@ -16,7 +16,7 @@ import (
 // MaxOutput is the maximum size in bytes of a command's captured output, and of a settings file.
 const MaxOutput = 16 << 20
 
-// A LimitError reports a file or a stream that is larger than iotax reads.
+// A LimitError reports a file or a stream that has more than Limit bytes.
 type LimitError struct{ Limit int64 }
 
 func (e *LimitError) Error() string {
@@ -137,7 +137,8 @@ func CheckSize(name string, limit int64) error {
 	return nil
 }
 
-// ReadFile is like os.ReadFile with a limit. It reads at most limit bytes from devices and FIFOs.
+// ReadFile is like os.ReadFile, but returns a *LimitError if there are more than limit bytes. The limit also applies to
+// devices and FIFOs.
 func ReadFile(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -44,7 +44,7 @@ const (
 	ValueGetRate         ValueName = "get.rate"         // 1/s
 	ValueHTTPRequests    ValueName = "http.requests"    // 1/s
 	ValueArchiveFiles    ValueName = "archive.files"    // 1/s
-	ValueFirstIO         ValueName = "first.io"         // s, until a volume answers
+	ValueFirstIO         ValueName = "first.io"         // s, until a volume completes its first I/O
 	ValueFirstDuration   ValueName = "first.duration"   // s, for the first volume created from an image
 	ValueSecondDuration  ValueName = "second.duration"  // s, for a second volume, which can reuse data that the first one left
 )
@@ -101,7 +101,7 @@ const (
 	FactPayload      FactKey = "payload"  // how the request body is protected: "signed chunk by chunk"
 	FactVerified     FactKey = "verified" // checksum that verified the received data, or "no"
 	FactVersioning   FactKey = "versioning"
-	FactLazy         FactKey = "lazy"          // yes if a volume is used before it is complete
+	FactLazy         FactKey = "lazy"          // "yes" if a volume is used before it is complete
 	FactPaused       FactKey = "paused"        // pauses of iotax itself during the trial, as text
 	FactPausedBefore FactKey = "paused.before" // the same, since the previous trial
 	FactWatchDevice  FactKey = "watch.device"  // block devices whose counters were read
@@ -142,7 +142,7 @@ const (
 	FactDiskSerial          FactKey = "disk.serial"
 	FactDiskSize            FactKey = "disk.size"   // B
 	FactShareType           FactKey = "share.type"  // virtiofs, 9p, nfs, sshfs
-	FactHostDirect          FactKey = "host.direct" // no if the page cache of the host serves a share
+	FactHostDirect          FactKey = "host.direct" // "no" if the page cache of the host serves a share
 	FactClaimType           FactKey = "claim.type"
 	FactClaimServer         FactKey = "claim.server"
 	FactLineRate            FactKey = "line.rate" // B/s, of the network to the storage

@@ -6,7 +6,7 @@ import "strings"
 // vda", or "" if unknown.
 func (t TargetInfo) Storage() string {
 	fs, source, device := t.Facts["filesystem"], t.Facts[FactFilesystemSource], t.Facts[FactDeviceName]
-	if mapped := t.Facts["device.mapped"]; strings.HasPrefix(device, "dm-") && mapped != "" { // LVM or LUKS: use the user's name
+	if mapped := t.Facts["device.mapped"]; strings.HasPrefix(device, "dm-") && mapped != "" { // LVM or LUKS: use the name that the user gave
 		device = mapped
 	}
 	if upper := t.Facts["filesystem.upper"]; upper != "" {

@@ -16,9 +16,9 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// repository makes a git repository of n commits. The tool of a commit prints a time: 100 ms with 2 % noise, which
-// depends on the seed of the round and on the commit. From the commit with the index planted on, the time is 8 %
-// longer. Commits in broken do not build.
+// repository makes a git repository of n commits. The tool of a commit prints a time of 100 ms with 2 % noise, which
+// depends on the seed of the round and on the commit. The time is 8 % longer from index planted on. Commits whose index
+// is in broken do not build.
 func (s *stage) repository(n, planted int, broken ...int) (commits []string) {
 	s.t.Helper()
 	repo := s.mkdir("repo")
@@ -145,7 +145,7 @@ func TestBisectTwice(t *testing.T) {
 	first.wait().works(t, exitInterrupted)
 }
 
-// Searches that cannot work are refused before anything is built.
+// bisect refuses arguments that cannot work before it builds a version.
 func TestBisectRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

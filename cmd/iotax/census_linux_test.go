@@ -95,7 +95,7 @@ func (s *stage) census(r *running) (found census) {
 	}
 	for name, file := range loops() {
 		ours := strings.HasPrefix(file, s.dir+"/") && strings.Contains(file, "/iotax-")
-		if ours || s.loops[name] != file && lost(file) { // a deleted file no longer shows whose it was
+		if ours || s.loops[name] != file && lost(file) { // the path of a deleted file does not show which run made it
 			add("loop device", name+" "+file)
 		}
 	}

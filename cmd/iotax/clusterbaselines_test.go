@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// The suite cluster compares each target with the right other targets, in order.
+// The plan of the suite cluster lists for each target the targets to compare it with, in order.
 func TestClusterBaselines(t *testing.T) {
 	p, err := (&planFlags{scale: 1}).load([]string{"cluster"}, nil)
 	if err != nil {

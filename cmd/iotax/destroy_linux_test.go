@@ -79,7 +79,7 @@ func TestDestroy(t *testing.T) {
 	}
 	full := s.sum("image")
 	s.iotax(write("--destroy", dev)...).refuses(t, 1, "overwrite block device "+dev, "it carries a signature of ext4", "hint: ", "wipefs")
-	// Reading needs no --destroy.
+	// Reading does not need --destroy.
 	s.iotax("run", "dir:a", "device:"+dev, "-w", "randread-4k", "--size", "8MiB", "--trial", "300ms", "--ramp", "0s", "--rounds", "1").works(t, 0)
 	_, trials = s.trials()
 	for _, tr := range trials {

@@ -96,7 +96,7 @@ func guested(more string) func(*stage) []string {
 	}
 }
 
-// stored returns a plan with two object stores on directories, which the run starts.
+// stored returns a plan with two object stores, which the run starts on directories.
 func stored(s *stage) []string {
 	s.write("plan.yaml", fmt.Sprintf(`
 baseline: one

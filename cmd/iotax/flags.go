@@ -10,7 +10,7 @@ import (
 	"iotax"
 )
 
-// A typed flag parses its text into to.
+// A typed flag stores the result of parse in *to.
 type typed[T any] struct {
 	to    *T
 	text  string
@@ -30,12 +30,12 @@ func (v *typed[T]) Set(s string) (err error) {
 	return nil
 }
 
-// typedFlag defines a flag of c that parse reads into to. Without the flag, to keeps its value.
+// typedFlag defines a flag of c. It stores the result of parse in *to. Without the flag, *to keeps its value.
 func typedFlag[T any](c *cobra.Command, to *T, name, usage string, parse func(string) (T, error)) {
 	c.Flags().Var(&typed[T]{to: to, parse: parse}, name, usage)
 }
 
-// choiceFlag defines a flag of c that takes one of words, and completes them. The value of to is the default.
+// choiceFlag defines a flag of c that takes one of words, and completes them. The value of *to is the default.
 func choiceFlag[T ~string](c *cobra.Command, to *T, name, usage string, words ...T) {
 	all := texts(words)
 	c.Flags().Var(&typed[T]{to, string(*to), func(s string) (T, error) {

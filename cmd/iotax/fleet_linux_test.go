@@ -17,7 +17,7 @@ import (
 	"iotax/internal/testenv/storetest"
 )
 
-// fleetImage is an image with the iotax of these tests and fio.
+// fleetImage is an image that contains fio and the iotax of these tests.
 const fleetImage = "localhost/iotax:1"
 
 func fleetContent(t *testing.T) engine.Content {
@@ -29,7 +29,7 @@ func fleetContent(t *testing.T) engine.Content {
 	return engine.Content{Fio: true, Programs: map[string]string{"usr/bin/iotax": exe}}
 }
 
-// measuredByCluster measures a plan with an Indexed Job. Its pods save in a PostgreSQL server with a password, at a
+// measuredByCluster measures a plan with an Indexed Job. The pods save to a PostgreSQL server with a password, at a
 // different address from the one that this host uses.
 func measuredByCluster(t *testing.T, s *stage, c *kube.Cluster) {
 	server, address := postgres(t)

@@ -11,7 +11,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The suites about virtual machines run from start to report, scaled down. Every cell has its value, the CPU and memory
+// The suites about virtual machines run from start to report, scaled down. Every cell has a value, the CPU and memory
 // of the guests' processes are measured, and a feature that this QEMU lacks is reported.
 func TestGuestSuites(t *testing.T) {
 	long.Test(t)

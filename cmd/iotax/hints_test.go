@@ -15,7 +15,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// placeholders replaces the placeholders that a report or a reader fills in with valid values.
+// placeholders substitutes valid values for the placeholders that a report or a reader fills in.
 var placeholders = strings.NewReplacer("I/N", "1/2", "RUN", "r1", "ID", "r1", " N", " 1")
 
 // Every command, flag, fio option and plan key in a hint exists and can be parsed.

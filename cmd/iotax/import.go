@@ -78,7 +78,7 @@ func (p *positional) Set(s string) error {
 func (p *positional) String() string { return strings.Join(p.values, ", ") }
 func (p *positional) Type() string   { return "name" }
 
-// of returns the value for argument i.
+// of returns the value for argument i, or "" if no value applies to it.
 func (p *positional) of(i int) string {
 	if len(p.values) == 1 {
 		return p.values[0]

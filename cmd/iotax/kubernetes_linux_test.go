@@ -290,7 +290,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		if len(trials) != 6 || nodes[kube.Node] != 2 || nodes["node2"] != 2 {
 			t.Errorf("%d trials, by node %v: %s", len(trials), nodes, r)
 		}
-		for _, target := range info.Targets { // on the node that its name contains
+		for _, target := range info.Targets { // each target must be on the node in its label
 			if want := target.Labels["node"]; target.Facts["node"] != want {
 				t.Errorf("%s is on %s", target.Name, target.Facts["node"])
 			}
@@ -312,7 +312,8 @@ measure: {protocol: "fixed:2x300ms", ramp: 50ms}
 		run(host, "k8s:tmpfs,namespace=default").refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,kubeconfig="+account(t, s, c, "nobody")).refuses(t, 1, "cannot create resource \"pods\"", "rbac.yaml")
 		run(host, "k8s:tmpfs,context=nowhere").refuses(t, 1, "nowhere", "kubectl config get-contexts")
-		// No NFS server runs there, or the kernel has no NFS client. The node's own message shows which.
+		// The mount fails, because no NFS server runs there or the kernel has no NFS client. The error contains the
+		// node's event.
 		s.write("nfs.yaml", `
 machines: {pod: {k8s: {start_timeout: 12s}}}
 targets: {host: {dir: a}, NFS: {on: pod, claim: {nfs: "127.0.0.1:/srv"}}}

@@ -153,7 +153,7 @@ func TestLabCommand(t *testing.T) {
 		}
 	}
 
-	// A second up keeps the lab with its files and processes. With another configuration it is refused.
+	// A second up keeps the lab with its files and processes. iotax refuses a second up with another configuration.
 	var st []struct {
 		Name, Rate, Dir, Broken string
 		Nodes                   []struct {

@@ -60,5 +60,5 @@ func writeManual(c *cobra.Command, dir string) error {
 	return os.WriteFile(filepath.Join(dir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1"), page.Bytes(), 0o644)
 }
 
-// roff escapes text at the beginning of a line of a manual page.
+// roff escapes the characters that have a special meaning in manual pages.
 var roff = strings.NewReplacer(`\`, `\e`, `-`, `\-`, `~`, `\(ti`)

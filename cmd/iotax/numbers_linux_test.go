@@ -107,7 +107,7 @@ func residentSet(t *testing.T, pid int) int64 {
 //	go test -run xxx -bench Start -benchtime 20x ./cmd/iotax
 func BenchmarkStart(b *testing.B) {
 	dir := b.TempDir()
-	exe := filepath.Join(dir, "program") // "iotax" is the directory of the store
+	exe := filepath.Join(dir, "program") // not "iotax", which is the directory of the store
 	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}

@@ -41,8 +41,8 @@ measure: {protocol: "fixed:6x1s", ramp: 300ms, cold: false}
 			t.Fatal(r)
 		}
 		t.Logf("%+v", *c.Ratio)
-		// With six rounds of a second the t interval is wide: it must contain the ratio, and the estimate must be near
-		// the ratio.
+		// With six rounds of one second each, the t interval is wide: it must contain the ratio, and the estimate must
+		// be near the ratio.
 		if c.Ratio.Lo > 0.62*1.02 || c.Ratio.Hi < 0.62*0.98 || math.Abs(c.Ratio.Estimate/0.62-1) > 0.2 {
 			t.Errorf("the ratio is 0.62, and came out as %+v", *c.Ratio)
 		}

@@ -281,7 +281,7 @@ func (a *app) progress() *progress.Progress {
 	return progress.New(a.err, level, terminal.Is(a.err) && os.Getenv("TERM") != "dumb", 80)
 }
 
-// beginWork makes a working directory for the run id. From now on, everything that iotax makes has the run's label.
+// beginWork makes a working directory for the run id. From then on, everything that iotax makes has the run's label.
 func beginWork(id string) (dir string, err error) {
 	mustUndo()
 	if _, err = leftover.Begin(id); err == nil {

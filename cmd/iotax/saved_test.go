@@ -105,7 +105,8 @@ func TestRemovalIsMeant(t *testing.T) {
 	}
 }
 
-// A run can be removed if its status stays running because a shard never began or its row is damaged.
+// A run can be removed if its status stays running because a shard never began, or because the run's row in the
+// database is damaged.
 func TestRemoveStuck(t *testing.T) {
 	died := leftover.Self()
 	died.Start++ // another process with this id

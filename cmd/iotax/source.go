@@ -311,8 +311,8 @@ func (pf *planFlags) keep(p *plan.Plan) error {
 	return nil
 }
 
-// choose returns the names that words select. A name may itself contain a comma, so it tries to join consecutive words,
-// the most words first.
+// choose returns the names that words select. A name may itself contain a comma, so choose tries to join consecutive
+// words, the most words first.
 func choose(names, words []string) ([]string, error) {
 	var chosen []string
 	for i := 0; i < len(words); {

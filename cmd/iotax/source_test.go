@@ -78,7 +78,8 @@ func TestChoose(t *testing.T) {
 }
 
 // Every key with a file or directory of this host is relative to the plan's folder, and absolute in the saved plan.
-// Words, absolute paths, paths from home, and paths of other machines are not changed.
+// Paths that begin with ~ become absolute. Values that are not files (none, limactl), absolute paths, and paths of
+// other machines are not changed.
 func TestAbsolute(t *testing.T) {
 	folder, home := t.TempDir(), t.TempDir()
 	t.Chdir(t.TempDir())

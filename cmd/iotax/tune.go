@@ -25,7 +25,7 @@ import (
 	"iotax/internal/tune"
 )
 
-// tuneRounds limits the rounds of the final.
+// tuneRounds limits the rounds of the final comparison.
 var tuneRounds = plan.Rounds{Min: 6, Max: 300}
 
 type tuneFlags struct {
@@ -316,7 +316,7 @@ func (t *tuning) measure(ctx context.Context, combos []tune.Combo, rounds int) (
 }
 
 // plan returns a plan that measures combos for some rounds. It keeps targets outside of the matrix, because
-// combinations may be on them.
+// combinations may be based on them.
 func (t *tuning) plan(combos []tune.Combo, rounds int) *plan.Plan {
 	p := *t.p
 	p.Expectations, p.Layers, p.Reference, p.Layout = nil, nil, nil, ""

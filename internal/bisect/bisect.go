@@ -88,7 +88,7 @@ type Result struct {
 	None   bool   // the slowdown of the bad version is smaller than the margin
 	Unsure bool   // the test could not decide whether the bad version is slower
 	First  string // the first version that was tested and is bad
-	// Suspects could not be tested. One of them may be the first bad version instead of First.
+	// Suspects are versions that could not be tested. One of them may be the first bad version instead of First.
 	Suspects []string
 }
 

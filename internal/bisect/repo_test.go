@@ -132,7 +132,7 @@ func TestCommitOfDate(t *testing.T) {
 	}
 }
 
-// A build runs once, in the files of its commit, and Clear removes everything. The error of a failed build contains
+// A build runs once, in a checkout of its commit, and Clear removes everything. The error of a failed build contains
 // the last line of its output.
 func TestBuilder(t *testing.T) {
 	repo, commits := history(t, 3)

@@ -25,8 +25,9 @@ const MaxAge = 7 * 24 * time.Hour
 // is common by chance.
 const minPhi = 12
 
-// New computes the calibration from the trials of an A/A study and, unless nil, those of a study with the null engine.
-// The first two targets are the arms, and only the first workload is used. New returns an error if no round is valid.
+// New computes the calibration from the trials of an A/A study. null contains the trials of a study with the null
+// engine, or is nil. The first two targets are the arms, and only the first workload is used. New returns an error if
+// no round is valid.
 func New(r *iotax.Run, trials, null []*iotax.Trial, brief bool) (*iotax.Calibration, error) {
 	fail := func(err error) (*iotax.Calibration, error) {
 		return nil, &iotax.Error{Op: "calibrate", On: r.Name, Err: err, Hint: "look at the trials: iotax show " + r.ID}

@@ -117,7 +117,7 @@ func (s Study) now(ctx context.Context, p *plan.Plan, mode Mode, rig Rig) (*iota
 	return c, UserCache().Put(rig, c)
 }
 
-// Measure runs a null-engine study, which it does not save, and then the A/A study aa as run id.
+// Measure runs a null-engine study without saving it. Then it runs the A/A study aa and saves it as the run id.
 func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool) (*iotax.Calibration, *iotax.Run, error) {
 	s.Deps.Calibrate = nil
 	measure := func(p *plan.Plan, id string, d run.Deps) (*iotax.Run, []*iotax.Trial, error) {
@@ -146,7 +146,7 @@ func (s Study) Measure(ctx context.Context, aa *plan.Plan, id string, brief bool
 	return c, r, err
 }
 
-// unsaved returns d for a study that saves nothing.
+// unsaved returns a copy of d whose functions save nothing.
 func unsaved(d run.Deps) run.Deps {
 	d.Begin = func(context.Context, *iotax.Run) error { return nil }
 	d.Update = d.Begin

@@ -47,9 +47,9 @@ type planOf struct {
 	plan *plan.Plan
 }
 
-// Open finds the places that the runs of the store at url used. The directories on this host are those of all runs. If
-// remote is true, Open also connects to the machines of unfinished runs that outlive a run. Missed returns the errors
-// of Open. The caller closes the Search.
+// Open finds the places that the runs of the store at url used. On this host, the search includes the directories of
+// all runs. If remote is true, Open also connects to the machines of unfinished runs that outlive a run. Missed returns
+// the errors of Open. The caller closes the Search.
 func Open(ctx context.Context, url string, remote bool) *Search {
 	s := &Search{remote: remote}
 	s.missed = append(s.missed, s.read(ctx, url))
@@ -164,7 +164,7 @@ func (s *Search) read(ctx context.Context, url string) error {
 	return errors.Join(errs...)
 }
 
-// inServices finds what unfinished runs have left in Kubernetes and in buckets.
+// inServices finds leftovers of unfinished runs in Kubernetes and in buckets.
 func (s *Search) inServices(ctx context.Context) (items []leftover.Item, err error) {
 	var errs []error
 	asked := map[any]bool{}

@@ -69,8 +69,8 @@ func (e Expectation) Condition() string {
 	return s
 }
 
-// Unit returns the unit of the interval that is compared with the limit: a ratio with OfBaseline, otherwise metric, the
-// metric's base unit.
+// Unit returns the unit of the interval that is compared with the limit: iotax.RatioUnit with OfBaseline, otherwise
+// metric. metric is the base unit of the metric.
 func (e Expectation) Unit(metric string) string {
 	if e.OfBaseline {
 		return iotax.RatioUnit

@@ -45,7 +45,7 @@ func Stalls(direction string) []Metric {
 	return all
 }
 
-// Of lists metrics that share a unit and a better direction. pairs alternates names and descriptions.
+// Of lists metrics that share a unit and the direction in which they improve. pairs alternates names and descriptions.
 func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
 	for i := 0; i < len(pairs); i += 2 {
 		all = append(all, Metric{pairs[i], unit, better, pairs[i+1]})
@@ -77,11 +77,11 @@ var Observed = []Metric{
 	{"boot.result", iotax.Seconds, iotax.Down, "time until the trial in it has ended"},
 }
 
-// directions are the I/O directions that a name may omit. mixed is all of them combined.
+// directions are the I/O directions that a name may omit. mixed combines all directions of a job.
 var directions = []string{"read", "write", "trim", "http", "mixed"}
 
-// Find returns the metric in all with that name. A name without a direction ("iops", "latency.p99") refers to the
-// only direction, or to all of them combined. A quantile may omit "latency" ("read.p99").
+// Find returns the metric in all with that name. A name without a direction ("iops", "latency.p99") refers to the only
+// direction that has the metric, or to mixed if several directions have it. A quantile may omit "latency" ("read.p99").
 func Find(all []Metric, name string) (Metric, bool) {
 	if m, ok := find(all, name); ok {
 		return m, true
@@ -113,7 +113,8 @@ func find(all []Metric, name string) (Metric, bool) {
 	return all[i], true
 }
 
-// Unknown returns the error for a name that Find did not find.
+// Unknown returns the usage error for a name that Find does not find in all. on is the object in the message, such as a
+// run.
 func Unknown(on, name string, all []Metric) error {
 	return iotax.Usage(&iotax.Error{Op: "find metric " + name + " of", On: on, Err: errors.New("no trial has it"), Hint: "there are " + List(all)})
 }

@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// Content describes what an image contains in addition to a static busybox with all its applets.
+// Content describes the content of an image, in addition to a static busybox with all its applets.
 type Content struct {
 	Fio      bool              // this host's fio, with the libraries it needs
 	Programs map[string]string // static programs of this host, by path in the image, without a leading slash

@@ -27,8 +27,8 @@ import (
 
 // Options changes what Run expects of a machine.
 type Options struct {
-	// Kill kills the machine from outside, like a crash. If it is nil, Run skips the test of a machine that dies while it
-	// runs a command. Kill is called from another goroutine than Run.
+	// Kill kills the machine from outside, like a crash. If it is nil, Run skips the test of a machine that dies while
+	// it runs a command. Kill is called from a goroutine other than that of Machine.Run.
 	Kill func(m iotax.Machine) error
 
 	// Lasts means that Kill only breaks the connection, and that the next command reconnects to the machine.
