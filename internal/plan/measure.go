@@ -12,7 +12,7 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// DropWorst is the value of Measure.Drop that drops targets that are certainly not the best.
+// DropWorst is the value of Measure.Drop with which a run drops targets that are shown not to be the best.
 const DropWorst = "worst"
 
 // Adaptive is the protocol that stops when the result is precise enough.

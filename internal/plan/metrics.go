@@ -18,8 +18,7 @@ func possible(s Spec) (all []metric.Metric) {
 	return append(all, metric.Observed...)
 }
 
-// Choose sets the headline metrics of every workload. It returns an error if a workload does not have one of
-// them.
+// Choose sets the headline metrics of every workload. It returns an error if a workload lacks one of them.
 func (p *Plan) Choose(names []string) error {
 	for i := range p.Workloads {
 		w := &p.Workloads[i]

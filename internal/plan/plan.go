@@ -83,7 +83,7 @@ type Workload struct {
 	Kind    string
 	Spec    Spec
 	Labels  map[string]string
-	At      []string // targets that it runs at; nil means all
+	At      []string // names of the targets on which it runs; nil means all
 	Metrics []string // headline metrics; the run continues until each is precise; nil means the kind's default
 	Aside   bool     // it only runs as noise for other workloads (see Gather)
 	Section string   // heading in the report

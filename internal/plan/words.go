@@ -67,7 +67,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	for i, t := range workloads {
 		if IsCommand(t) {
-			t = strings.ReplaceAll(t, "\\\n", "  ") // as the shell joins lines
+			t = strings.ReplaceAll(t, "\\\n", "  ") // joins continued lines like a shell
 		}
 		if n, ok := w.begin("workload", i, t, len(workloads)); ok {
 			w.workload(n)
@@ -82,7 +82,7 @@ func FromWords(targets, workloads []string, m Measure, k Kinds) (*Plan, error) {
 	}
 	b.checkMeasure(&p.Measure, nil)
 	p.Baseline = b.baseline(nil)
-	if len(c.Errs) == 0 { // if the first word is wrong, the second one would be the baseline
+	if len(c.Errs) == 0 { // after an error in the first word, the second one would be the baseline
 		b.references(p.Baseline)
 	}
 	b.fill(p)

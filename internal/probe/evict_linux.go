@@ -24,7 +24,7 @@ func Evict(ctx context.Context, path string) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // a workload removed it meanwhile
+			return nil // a workload has removed it in the meantime
 		case err != nil:
 			return err
 		case !d.Type().IsRegular() && d.Type()&fs.ModeDevice == 0, d.Type()&fs.ModeCharDevice != 0:

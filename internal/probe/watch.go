@@ -356,8 +356,8 @@ func difference(a, b snapshot) []iotax.Value {
 	return values
 }
 
-// cpuShares returns how the CPUs of this host spent their time. The time of guests is part of user and nice (proc_stat(5)),
-// and is not added again.
+// cpuShares returns the time that the CPUs of this host spent in each state, as shares of the total. The time of guests
+// is part of user and nice (proc_stat(5)), and is not added again.
 func cpuShares(a, b procfs.CPUStat, took time.Duration) []iotax.Value {
 	// The kernel's idle and iowait may go backwards slightly.
 	d := func(x, y float64) float64 { return max(0, y-x) }
@@ -384,8 +384,8 @@ func cpuShares(a, b procfs.CPUStat, took time.Duration) []iotax.Value {
 	return values
 }
 
-// cpuSeconds returns the CPU time between two readings of a set of processes. The time of a process that ended in between is
-// included in its parent's, once the parent has waited for it.
+// cpuSeconds returns the CPU time between two readings of a set of processes. The time of a process that ended in
+// between is included in the time of its parent after the parent has waited for it.
 func cpuSeconds(a, b map[int]usage) float64 {
 	var all, still float64
 	for pid, y := range b {
@@ -441,7 +441,7 @@ func (fs system) usage(pid int) (usage, bool) {
 }
 
 // resetPeak resets the peak of the resident memory (proc_pid_clear_refs(5)). Without the permission to do so, the peak
-// remains that since the start of the process.
+// covers the time since the start of the process.
 func (fs system) resetPeak(pid int) {
 	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
 }

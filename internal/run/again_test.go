@@ -110,8 +110,8 @@ func TestLostRoundsEnd(t *testing.T) {
 	}
 }
 
-// The run ends after the same round as the stop rule of the simulations: stat.Next, called after each round with the
-// widest interval.
+// The run ends in the round in which stat.Next first ends it, if it is called after each round with the widest
+// interval, as in the simulations.
 func TestStopsWhereTheRuleSays(t *testing.T) {
 	ends := map[int]bool{}
 	for seed := range uint64(30) {
@@ -172,7 +172,7 @@ func (l *link) reconnected() []string {
 	return told
 }
 
-// Only the trial during which a connection was lost reports it.
+// A lost connection is reported only for the trial during which it was lost.
 func TestReconnectedIsTold(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

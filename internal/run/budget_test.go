@@ -28,7 +28,8 @@ func (w *world) slow(opening time.Duration, around map[string]time.Duration) Dep
 	return d
 }
 
-// The budget covers the whole run, based on the measured time of its rounds. One round is always measured.
+// The budget limits the whole run, including opening and the measured overhead of trials. One round is always
+// measured.
 func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	for _, c := range []struct {
 		opening, around time.Duration
@@ -37,7 +38,7 @@ func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	}{
 		{0, 0, 6, ""}, // 36 s for each round
 		{2 * time.Minute, 0, 5, "measures the rest, in about 2m36s"},
-		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // of overhead on the disk only: 66 s for each round
+		{0, 30 * time.Second, 4, "measures the rest, in about 2m12s"}, // overhead on the disk only: 66 s for each round
 		{6 * time.Minute, 0, 1, "continues for another 5m"},
 	} {
 		w := newWorld()

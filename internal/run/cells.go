@@ -13,7 +13,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// A load is a workload of the plan with the targets that it is prepared on.
+// A load is a workload of the plan with the targets on which it is prepared.
 type load struct {
 	plan    plan.Workload
 	w       iotax.Workload
@@ -158,8 +158,8 @@ func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) 
 			}
 		}
 	}
-	// left handles a cell that cannot be measured. A lost cell of the baseline is reported once another cell of the
-	// baseline is known to work.
+	// left handles a cell that cannot be measured. A lost cell of the baseline is reported only after another cell of
+	// the baseline is known to work.
 	var first error
 	var lost []func()
 	left := func(l *load, t *iotax.Target, err error) error {

@@ -121,7 +121,7 @@ func (h *hangs) Run(ctx context.Context, _ *iotax.Target, _ *iotax.Trial) error 
 	return ctx.Err()
 }
 
-// A trial that hangs is ended after the plan's overrun, with an error.
+// A trial that hangs is cancelled after the plan's overrun, with an error.
 func TestOverrun(t *testing.T) {
 	w := newWorld()
 	trial := &iotax.Trial{Ramp: time.Millisecond, Length: 2 * time.Millisecond}

@@ -95,8 +95,8 @@ func TestDropWorst(t *testing.T) {
 	}
 }
 
-// The intervals of all targets contain the true ratio in 95 % of studies, including those of dropped targets. The
-// best target is dropped in at most 5 %. Dropping reduces the number of trials.
+// The intervals of all targets, including dropped ones, contain the true ratio in 95 % of studies. The best
+// target is dropped in at most 5 % of studies. Dropping reduces the number of trials.
 func TestDropWorstSimulated(t *testing.T) {
 	studies := 60
 	if !testing.Short() {

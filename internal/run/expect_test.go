@@ -27,7 +27,7 @@ func expecting(t *testing.T, texts ...string) *plan.Plan {
 	return p
 }
 
-// A run ends at the first interim analysis at which all expectations are decided, met or missed, and not before.
+// A run ends at the first interim analysis at which all expectations are decided (met or missed), and not earlier.
 func TestEndsWhenDecided(t *testing.T) {
 	for name, c := range map[string]struct {
 		expect    []string
@@ -87,7 +87,7 @@ func TestDecidesOneTarget(t *testing.T) {
 	}
 }
 
-// A target that was given up does not keep the run from ending, and a resumed run uses the earlier trials.
+// A run can end although a target was given up. A resumed run also uses the earlier trials for its expectations.
 func TestDecidesTheRest(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {
@@ -121,8 +121,8 @@ func TestDecidesTheRest(t *testing.T) {
 	}
 }
 
-// If a trial is too short for a quantile, rounds are pooled. If all rounds together are too short, the run ends with
-// an error before the first.
+// If one trial has too few I/Os for a quantile, rounds are pooled. If all rounds together have too few, the run ends
+// with an error before the first round.
 func TestExpectedQuantile(t *testing.T) {
 	for _, c := range []struct {
 		rate float64

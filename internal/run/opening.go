@@ -162,8 +162,8 @@ func (r *rig) describe(run *iotax.Run) {
 	}
 }
 
-// openTarget attaches the target's volume to its machine, or opens the members of a combined target. It does so once
-// per target.
+// openTarget attaches the target's volume to its machine, or opens the members of a combined target. It does so at
+// most once per target.
 func (r *rig) openTarget(ctx context.Context, t plan.Target) (*iotax.Target, error) {
 	o := r.opened[t.Name]
 	if o == nil {

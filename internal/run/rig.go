@@ -164,7 +164,7 @@ func (r *rig) close(ctx context.Context) error {
 	for i := len(r.undo) - 1; i >= 0; i-- {
 		step := r.undo[i]
 		ours := perishes(step.in)
-		if ours && !asked[step.in] { // find out, so that a frozen machine does not get the full time limit for each step
+		if ours && !asked[step.in] { // check once, so that a frozen machine does not get the full time limit for each step
 			asked[step.in] = true
 			gone[step.in] = !answers(ctx, step.in)
 		}

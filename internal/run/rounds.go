@@ -50,7 +50,7 @@ type engine struct {
 	extra  map[string]stat.Timing          // measured overhead of a trial, by target
 }
 
-// A lane is the progress of one workload: its rounds, and whether it needs more.
+// A lane contains the progress of one workload: its rounds, and whether it needs more.
 type lane struct {
 	*load
 	index    int
@@ -63,7 +63,7 @@ type lane struct {
 	ran      int                    // complete rounds, including invalid ones
 	valid    int                    // valid rounds of the target with the fewest
 	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if a ratio has no interval yet
-	about    string                 // set if too few I/Os are beyond a quantile: its metric and target, and the error
+	about    string                 // metric, target and error if too few I/Os are beyond a quantile; otherwise ""
 	failed   map[string]int         // failures in a row, by target
 	good     map[string]int         // successful trials, by target
 	dropped  map[string]bool        // targets shown not to be the best (plan.Measure.Drop)

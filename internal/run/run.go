@@ -20,8 +20,8 @@ import (
 	"iotax/stat"
 )
 
-// Deps are the functions through which a run acts on hosts and files. All are required, unless their comment says
-// that they are optional.
+// Deps are the functions through which a run acts on hosts and files. Fields are required unless their comment
+// marks them as optional.
 type Deps struct {
 	// Host is this host. Volumes that serve a guest are prepared on it.
 	Host iotax.Machine
@@ -63,9 +63,9 @@ type Deps struct {
 	Save   func(ctx context.Context, t *iotax.Trial) error
 	Update func(ctx context.Context, r *iotax.Run) error
 
-	// Calibrate returns the known noise of the setup of r's baseline. Run calls it after all targets have been
-	// opened. It returns nil if nothing is known. It may measure, with Deps of its own. The findings are about the
-	// run. Calibrate is optional.
+	// Calibrate returns the known noise of the setup of r's baseline. Run calls it after all targets have been opened.
+	// It returns nil if nothing is known. It may run measurements of its own, with other Deps. The findings are about
+	// the run. Calibrate is optional.
 	Calibrate func(ctx context.Context, r *iotax.Run) (*iotax.Calibration, []iotax.Finding)
 
 	// Progress receives the events of the run, in the goroutine of Run. It is optional.
@@ -107,7 +107,7 @@ const (
 	Finished   EventKind = "finished"   // a trial: Trial
 	RoundDone  EventKind = "round-done" // Round is the number of valid rounds; Target and Trial are those of the last trial
 	CellsDone  EventKind = "cells-done" // Workload has ended; Text is the reason, Short reports that it stopped too early
-	Missing    EventKind = "missing"    // Target is left out of the run, or only of Workload if it is set; Err is the cause
+	Missing    EventKind = "missing"    // Target is left out of the run, or only of Workload if Workload is set; Err is the cause
 	CleaningUp EventKind = "cleaning-up"
 )
 
@@ -187,7 +187,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	if err != nil {
 		run.Status = iotax.Failed
 		if len(o.Trials) > 0 {
-			run.Status = iotax.Incomplete // it keeps its earlier results
+			run.Status = iotax.Incomplete // the run keeps its earlier results
 		}
 		if ctx.Err() != nil {
 			run.Status = iotax.Interrupted
@@ -228,7 +228,7 @@ func Run(ctx context.Context, p *plan.Plan, d Deps, o Options) (run *iotax.Run, 
 	case err != nil:
 		run.Status = iotax.Failed
 		if e.notReopened {
-			run.Status = iotax.Incomplete // it keeps its earlier results
+			run.Status = iotax.Incomplete // the run keeps its earlier results
 		}
 		explainFailure(run, err)
 	case e.complete():

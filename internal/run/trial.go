@@ -95,8 +95,8 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	}
 }
 
-// fromWindow shifts series whose time starts with the watch, so that it starts with the measurement window. It drops
-// earlier values.
+// fromWindow converts the times of series from seconds since the start of the watch to seconds since the start of
+// the measurement window. It drops earlier values.
 func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	for i, s := range series {
 		n := 0

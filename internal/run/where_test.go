@@ -129,7 +129,7 @@ func TestWorkloadAtSomeTargets(t *testing.T) {
 	if has(w.log, "check disk only on host") || has(w.log, "prepare both on disk") {
 		t.Errorf("a workload was made ready where it is not done: %q", w.log)
 	}
-	var plain []string // the planned schedule is what ran
+	var plain []string // trials of the planned schedule, in order
 	for _, s := range schedule.Slots(p, 3) {
 		for _, target := range s.Targets {
 			plain = append(plain, s.Workload+target)
@@ -162,7 +162,8 @@ func TestKeepGoingInThePlan(t *testing.T) {
 	}
 }
 
-// A target whose device is not supported by its machine fails alone, and the machine starts without the device.
+// If a machine does not support the device of a target, only that target fails, and the machine starts without the
+// device.
 func TestDeviceThatTheMachineLacks(t *testing.T) {
 	w := newWorld()
 	d := w.deps()

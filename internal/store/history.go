@@ -184,7 +184,7 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 // faster than a second query that counts them.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
-	columns := "id" // the index covers it
+	columns := "id" // the index contains the ids, so no rows are read
 	if q.Order == ByStatus || q.Order == ByTook {
 		columns = "id, status, started, ended"
 	}

@@ -34,7 +34,8 @@ type Variant struct {
 	Subst  map[*syntax.Node]*syntax.Node // each axis list → its chosen value
 }
 
-// At returns the node of a dotted field path, or of the innermost key on it that exists.
+// At returns the node of a dotted field path in n, or of the innermost key of the path that exists. It
+// returns nil if n lacks the first key.
 func (v *Variant) At(n *syntax.Node, path string) *syntax.Node {
 	if n == nil || path == "" {
 		return nil
@@ -270,8 +271,8 @@ func checkWords(spec Spec) error {
 	return nil
 }
 
-// Explain reports an error of a spec. It reports it at value if value is set, or else at the field that the
-// error names, or else at itself.
+// Explain reports an error of a spec. The error points to value if value is set, or else to the field that
+// the error names, or else to itself.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {

@@ -121,7 +121,7 @@ type Traits struct {
 
 	// For a volume:
 
-	// Of points to the field that names the target on which the volume is ("share of host disk"). If the
+	// Of points to the field that names the target that the volume is based on ("share of host disk"). If the
 	// field is empty, plan sets it to the baseline.
 	Of     *string
 	Served *Served // the machines that serve it

@@ -87,7 +87,7 @@ func Estimate(p *plan.Plan, c Costs) (least, most time.Duration, rounds int) {
 	m := p.Measure
 	each := make([]time.Duration, len(p.Workloads)) // a round of a workload
 	lone := make([]bool, len(p.Workloads))
-	var all, comparing time.Duration // duration of a round of all workloads, and of those that compare
+	var all, comparing time.Duration // duration of a round of all workloads, and of those that may need more than the minimum of rounds
 	for i := range p.Workloads {
 		w := &p.Workloads[i]
 		at := targetsOf(p, w)

@@ -107,8 +107,8 @@ const searchedRuns = 20
 
 // Costs returns the costs measured by the last run in db with the targets and workloads of p on this host, and the id
 // of that run. Workloads without a fixed length are then estimated from that run. If there is no such run, Costs
-// returns assumed costs and "". It notes and skips a run that it cannot read, because no measurement depends on the
-// estimate. It fails only if ctx ends, with the cause of ctx.
+// returns assumed costs and "". If it cannot read a run, it reports the error to note and skips the run, because no
+// measurement depends on the estimate. It fails only if ctx ends, with the cause of ctx.
 func Costs(ctx context.Context, db *store.Store, p *plan.Plan, note func(string, ...any)) (c schedule.Costs, from string, err error) {
 	c = Assumed(p)
 	without := func(what string, err error) error {

@@ -46,7 +46,7 @@ func New(out io.Writer, level Level, live bool, columns int) *Progress {
 	return &Progress{out: out, level: level, Live: live, size: func() (int, int) { return terminal.Size(out, columns) }}
 }
 
-// Note shows a message of a machine or a workload ("pushing fio to db1").
+// Note shows a message from a machine or a workload ("pushing fio to db1").
 func (p *Progress) Note(format string, args ...any) { p.Line(fmt.Sprintf(format, args...)) }
 
 // Event updates the display with e.
