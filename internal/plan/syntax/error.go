@@ -45,7 +45,6 @@ func (e *Error) Error() string {
 		b.WriteString("\n  " + line + "\n  " + caret)
 	}
 	if e.Hint != "" {
-		// A hint may have several lines.
 		for i, line := range strings.Split(e.Hint, "\n") {
 			if i == 0 {
 				b.WriteString("\n  hint: ")

@@ -18,9 +18,9 @@ import (
 // MaxFile is the largest plan file, in bytes.
 const MaxFile = 1 << 20
 
-// Limits that protect against hostile or broken files. The YAML parser is recursive, and Go cannot recover
-// from a stack overflow. Its time grows with the square of the number of keys, and it stores the full key
-// path with every node.
+// These limits protect against hostile or broken files. The YAML parser is recursive, and Go cannot
+// recover from a stack overflow. The time of the parser grows with the square of the number of keys, and
+// it stores the full key path with every node.
 const (
 	MaxBytes   = MaxFile
 	maxTokens  = 100_000
@@ -31,7 +31,7 @@ const (
 	maxPaths   = 100 << 20 // bytes of key paths in the parser
 )
 
-// Read parses the text of a plan file into nodes.
+// Read parses the text of a plan file into nodes. After an error, which it adds to c, it returns nil.
 func Read(file string, text []byte, c *Collector) *Node {
 	src := &Source{file: file}
 	whole := func(hint, format string, args ...any) *Node {
