@@ -16,9 +16,9 @@ type JobSpec struct {
 	Name    string   // name of the section, unless the option name= overrides it
 	Section *Section // the section that defines the job
 
-	// Settings contains the options that take effect: those of the global sections before the job, then its own. If
-	// an option is set twice, by any of its names, Settings contains only the later setting, at its own position.
-	// direct and buffered count as one option. Values are as written: see Expand.
+	// Settings contains the options that take effect: first the options of the global sections before the job, then
+	// the job's own options. If an option is set twice, by any of its names, Settings contains only the later
+	// setting, at its own position. direct and buffered count as one option. Values are as written: see Expand.
 	Settings []Setting
 
 	// Group is the number of the job's group, from 0. The jobs of a group start together and compete for the device.
@@ -231,8 +231,8 @@ func settings(out []Setting, lines []Line, file string) []Setting {
 	return out
 }
 
-// latest returns the last setting of each option, at its original position. The position matters because the meaning
-// of a setting may depend on earlier settings.
+// latest returns the last setting of each option, at its original position. It keeps the positions because the
+// meaning of a setting may depend on earlier settings.
 func latest(all []Setting) []Setting {
 	last := map[string]int{}
 	for i, s := range all {

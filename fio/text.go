@@ -226,7 +226,7 @@ func (r *Result) joined(next *Result, j *Job) bool {
 	case j.Group != last.Group:
 		return j.Group == last.Group+1
 	}
-	return shares > 0 && shares < 1.15 // a single job has the whole bandwidth
+	return shares > 0 && shares < 1.15 // a single job has all of the bandwidth
 }
 
 // shares returns the sum of the bandwidth shares of j and of the rows in its group. It uses the first direction in

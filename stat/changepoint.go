@@ -107,7 +107,7 @@ func split(xs []float64) (at int, p float64) {
 	return at, float64(1+beaten) / (permutations + 1)
 }
 
-// An energy holds the distances between all pairs of values of a segment, and scratch memory for sums over
+// An energy contains the distances between all pairs of values of a segment, and scratch memory for sums over
 // rectangles.
 type energy struct {
 	n    int

@@ -127,9 +127,9 @@ func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, r
 	return d, len(values[0]), err
 }
 
-// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds.
-// If the metric is a quantile and all rounds have tails, it uses the tails. It sets o.Hidden. o.Starts must contain
-// the start of each round. If LogRatios pools rounds, it pools those of each start and clears o.Starts.
+// LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds. If
+// the metric is a quantile and all rounds have tails, it uses the tails. It sets o.Hidden. o.Starts must contain the
+// start of each round. If LogRatios pools rounds, it pools the rounds of each start and clears o.Starts.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {
 		return PairTails(tails, quantile, o)

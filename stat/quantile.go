@@ -38,8 +38,9 @@ func (e *TooFewBeyond) Hint(trial time.Duration) string {
 // QuantileName returns the name of a quantile: "p99.9" for 0.999.
 func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g', 6, 64) }
 
-// QuantileRatio estimates the ratio of a latency quantile of a target to that of the baseline. The i-th histograms
-// are from the i-th valid round, in round order. Like every Effect, the result is oriented: 2 means half the latency.
+// QuantileRatio estimates the ratio between a latency quantile of a target and the same quantile of the baseline. The
+// i-th histograms are from the i-th valid round, in round order. Like every Effect, the result is oriented: 2 means
+// half the latency.
 //
 // If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as
 // for any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as
@@ -51,9 +52,9 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 // the result has an estimate and no bounds.
 //
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
-// correlated in any way. The ratio is that of the geometric means of the groups' quantiles. If trials differ much (in
-// their state, or in the number of stalls), it is not the ratio of the quantiles of all I/Os together, unless both
-// sides differ in the same way.
+// correlated in any way. The result is the ratio of the geometric means of the groups' quantiles. If trials differ
+// much (in their state, or in the number of stalls), it is not the ratio of the quantiles of all I/Os together,
+// unless both sides differ in the same way.
 //
 // A quantile is interpolated within its bin as for grouped data, if the bin is a small part of the tail beyond it.
 // The uncertainty within the bins widens the interval on both ends (see logQuantile).

@@ -145,7 +145,7 @@ func Mean(d []float64, o Options) (Interval, error) {
 	return Interval{h.mean, math.Min(h.mean-h.half, h.lo), math.Max(h.mean+h.half, h.hi), h.n}, err
 }
 
-// Estimate returns the Effect of the log ratios d (see Pair). Their order does not matter.
+// Estimate returns the Effect of the log ratios d (see Pair). The result does not depend on their order.
 func Estimate(d []float64, o Options) (Effect, error) {
 	h, err := hull(d, o)
 	if err != nil {
@@ -167,8 +167,8 @@ func Estimate(d []float64, o Options) (Effect, error) {
 // ratio, and EffectP uses only the t test. Ranks of six rounds cannot give a p value below 0.031, so Holm's
 // adjustment over many cells would otherwise find nothing. EffectP is NaN for fewer than two rounds, for an element
 // of d that is not finite, and for a ratio that is not positive. With o.Hidden, it is the largest p value of any
-// ratio within that distance on the logarithmic scale. With o.Starts, it is at least that of both tests over the
-// means of the starts.
+// ratio within that distance on the logarithmic scale. With o.Starts, it is at least the p value of either test over
+// the means of the starts.
 func EffectP(d []float64, ratio float64, o Options) float64 {
 	mu := math.Log(ratio)
 	if len(d) < 2 || notFinite(mu) || slices.ContainsFunc(d, notFinite) {

@@ -411,8 +411,8 @@ func TestFalseVerdicts(t *testing.T) {
 	}
 }
 
-// A study with 100 cells, 30 rounds and three metrics: a rate, p99 of trials with enough I/Os, and p99.9, which
-// pools three rounds. For the histograms, with 250 bins each, it measures the whole computation.
+// A study with 100 cells, 30 rounds and three metrics: a rate, p99 of trials with enough I/Os, and p99.9, which pools
+// three rounds. For the quantiles, it measures all steps, from histograms with 250 bins each.
 func BenchmarkStudy100x30(b *testing.B) {
 	const cells, n = 100, 30
 	r := rand.New(rand.NewPCG(1, 1))

@@ -78,8 +78,8 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// For all bounds, α′ exists, is at most that of a single look, and does not increase with more looks from the same
-// first round.
+// For all bounds, α′ exists, is at most the value for a single look, and does not increase with more looks from the
+// same first round.
 func TestAlpha(t *testing.T) {
 	if Alpha(5, 5) != AlphaFixed || Alpha(6, 30) != AlphaPerLook {
 		t.Errorf("alpha %v, %v", Alpha(5, 5), Alpha(6, 30))

@@ -231,7 +231,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// The quantiles of the merged histogram equal those of all observations together.
+// The quantiles of the merged histogram equal the quantiles of all observations together.
 func TestMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var hs []iotax.Histogram

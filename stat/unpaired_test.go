@@ -75,7 +75,7 @@ func TestUnpairedT(t *testing.T) {
 	if err != nil || !near(math.Log(c.T.Estimate), 1.58, 1e-9) || !near(math.Log(c.T.Lo), -.2054832, 1e-5) || !near(math.Log(c.T.Hi), 3.3654832, 1e-5) {
 		t.Errorf("%+v, %v", c.T, err)
 	}
-	if p := ChangeP(a, b, 1, 0); p < .0793 { // Welch's p is 0.07939; that of the rank-sum test is at least as large
+	if p := ChangeP(a, b, 1, 0); p < .0793 { // Welch's p is 0.07939, and ChangeP returns the larger of two p values
 		t.Errorf("p = %v", p)
 	}
 	wide, err := EstimateChange(a, b, Options{Autocorrelation: .6})

@@ -65,7 +65,7 @@ func (r Rule) Found(about iotax.Subject, format string, args ...any) iotax.Findi
 	return iotax.Finding{Rule: r.ID, Severity: r.Severity, Subject: about, Evidence: fmt.Sprintf(format, args...), Hint: r.Hint}
 }
 
-// FoundError returns a finding for the text of an error. The hint of an iotax.Error replaces that of the rule.
+// FoundError returns a finding for the text of an error. The hint of an iotax.Error replaces the hint of the rule.
 func (r Rule) FoundError(about iotax.Subject, text string) iotax.Finding {
 	why, hint, ok := strings.Cut(text, "\n  hint: ")
 	if ok {
@@ -86,7 +86,7 @@ func (r Rule) With(example, fact string) Rule {
 	return r
 }
 
-// Only returns r without the parts of its hint that contain none of words.
+// Only returns r with its hint reduced to the parts that contain at least one of words.
 func (r Rule) Only(words ...string) Rule {
 	return r.parts(func(part string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(part, word) })

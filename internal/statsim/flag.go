@@ -13,7 +13,7 @@ import (
 type Flagged struct {
 	Studies  int     `json:"studies"`
 	Any      float64 `json:"any"`       // share of studies in which a rule other than not-steady warns
-	OfMissed float64 `json:"of_missed"` // the same for studies whose interval misses the true ratio; 0 if none does
+	OfMissed float64 `json:"of_missed"` // the same for studies whose interval misses the true ratio; 0 if there are none
 	Missed   int     `json:"missed"`
 	Coverage float64 `json:"coverage"` // coverage of these studies
 	Rules    []Alarm `json:"rules"`    // share of studies in which each rule warns

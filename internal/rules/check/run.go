@@ -190,7 +190,7 @@ func below(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// ownMount reports whether the user probably meant a separate disk, because the directory is a mount point or its
+// ownMount reports whether the user probably expects a separate disk, because the directory is a mount point or its
 // path suggests one. In a container it returns false, because every volume is mounted there.
 func (s *study) ownMount(t iotax.TargetInfo) bool {
 	container := t.Facts["machine.container"]
@@ -226,7 +226,7 @@ func (s *study) notMounted() []iotax.Finding {
 // facts finds compared facts that differ between the trials of a workload and are not varied by a label.
 func (s *study) facts() []iotax.Finding {
 	var fs []iotax.Finding
-	seen := map[string]bool{} // findings so far, because a fio version differs in every workload
+	seen := map[string]bool{} // findings so far; a difference of the fio version occurs in every workload
 	for _, w := range s.workloads {
 		for _, key := range comparedFacts {
 			if s.toldOfRun(toldBefore[key]) {

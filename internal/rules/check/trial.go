@@ -171,7 +171,7 @@ func (r reading) clock() *iotax.Finding {
 	return &f
 }
 
-// device compares the bytes of the workload with those at the devices below the target: first the block device of
+// device compares the bytes of the workload with the bytes at the devices below the target: first the block device of
 // the target's machine, then the device of this host.
 func (r reading) device() []iotax.Finding {
 	if slices.Contains(disklessEngines, r.fact(iotax.FactIOEngine)) {
@@ -239,7 +239,7 @@ func (r reading) deviceThere() string {
 	return "the device"
 }
 
-// rampShare returns the length of the ramp divided by that of the window.
+// rampShare returns the length of the ramp divided by the length of the window.
 func (r reading) rampShare() float64 {
 	if s := r.seconds(); s > 0 {
 		return r.t.Ramp.Seconds() / s
@@ -285,7 +285,7 @@ func (r reading) foreign() []iotax.Finding {
 	return fs
 }
 
-// foreignOther searches for operations in the direction that the workload does not use. It excludes those of the
+// foreignOther searches for operations in the direction that the workload does not use. It excludes operations of the
 // trial's own processes (a loaded program, a log). If their account is incomplete and caches were dropped, reads
 // during writes prove nothing, because programs of the host and the guest may be read from the device again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
@@ -480,7 +480,7 @@ func gradual(s iotax.Series, st stat.Step) bool {
 	return math.Abs(sum[1]/n[1]-sum[0]/n[0]) > math.Abs(st.After-st.Before)/4 // false with a NaN
 }
 
-// series returns the IOPS series of a direction. If there is none, it returns the bandwidth series.
+// series returns the IOPS series of a direction. If the trial has none, it returns the bandwidth series.
 func (r reading) series(direction string) (iotax.Series, bool) {
 	for _, name := range []string{direction + ".iops", direction + ".bandwidth"} {
 		for _, s := range r.t.Series {

@@ -12,7 +12,7 @@ import (
 )
 
 // clean returns a trial that breaks no rule: 10 s of 4 KiB random reads at depth 32 on a guest's disk. All reads
-// reached the guest's disk and the host's device, including those of the ramp.
+// reached the guest's disk and the host's device, including the reads of the ramp.
 func clean() (*iotax.Trial, *iotax.Target) {
 	const iops, window, ramp = 20000.0, 10.0, 2.0
 	t := &iotax.Trial{

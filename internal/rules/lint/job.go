@@ -61,7 +61,7 @@ func (j *job) text(key string) string {
 	return s.value
 }
 
-// first returns the first of these options that the job sets. If it sets none, first returns the header.
+// first returns the first of these options that the job sets. If the job sets none of them, first returns the header.
 func (j *job) first(keys ...string) setting {
 	for _, k := range keys {
 		if s, ok := j.set[k]; ok {
@@ -196,7 +196,8 @@ func (j *job) engine(facts Facts) string {
 	return defaultEngine(Facts{OS: j.system(facts)})
 }
 
-// system returns the operating system that the job's paths indicate. If they indicate none, it returns facts.OS.
+// system returns the operating system that the job's paths indicate. If they do not indicate one, it returns
+// facts.OS.
 func (j *job) system(facts Facts) string {
 	names := append(j.files(), split(j.set["directory"].value)...)
 	switch {
@@ -280,7 +281,7 @@ func device(name string) bool {
 	return len(j.devices()) > 0
 }
 
-// devices returns the files whose names are those of block devices.
+// devices returns the files that have the name of a block device.
 func (j *job) devices() []string {
 	var out []string
 	for _, f := range j.files() {

@@ -25,7 +25,7 @@ var optionRules = []rule{
 }
 
 // profileOptions lists the options of fio's built-in profiles (tiobench, act). fio accepts them in every job, but
-// they have no effect there. The value is the option that the user probably meant, or "".
+// they have no effect there. The value is the option that the user probably intended, or "".
 var profileOptions = map[string]string{
 	"threads": "thread", "block": "bs", "dir": "directory", "numruns": "loops", "load": "", "prep": "",
 	"device-names": "filename", "test-duration": "runtime",
