@@ -46,7 +46,7 @@ type Options struct {
 	Kernel    func(ctx context.Context) (string, error) // kernel and modules
 	Accel     func(ctx context.Context) (string, error) // acceleration that can boot a guest
 	Virtiofsd func(ctx context.Context) (string, error)
-	Serving   func(ctx context.Context) (string, error) // whether servers can be measured by their system calls
+	Serving   func(ctx context.Context) (string, error) // whether eBPF programs can measure servers
 	Store     func(ctx context.Context) (string, error) // the object store that the suite cluster starts
 
 	// These return the version and the address of the service.

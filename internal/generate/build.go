@@ -18,9 +18,10 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Build does the I/O of make, a compiler and ar. make reads the times of all files. For each source, the compiler reads
-// the source and its headers, which it searches for in each header directory, uses CPU time, and writes an object. ar copies
-// all objects to an archive. Then make reads the times again and finds that everything is up to date.
+// A Build does the I/O of make, a compiler and ar. make reads the modification times of all files. For each source, the
+// compiler reads the source and its headers, which it searches for in each header directory, uses CPU time, and writes
+// an object. ar copies all objects to an archive. Then make reads the times again and finds that everything is up to
+// date.
 type Build struct {
 	Dir                              string // MakeSources creates it, replacing an old one
 	Sources, Headers, Includes, Jobs int    // Includes is the number per source
@@ -89,7 +90,8 @@ func makeSources(ctx context.Context, b Build) (none struct{}, err error) {
 	return none, err
 }
 
-// compute uses CPU time for the given duration. It returns a checksum, so that the compiler does not remove the loop.
+// compute uses CPU time for the given duration. It returns a checksum, so that the Go compiler does not remove the
+// loop.
 func compute(long time.Duration, block []byte) (sum uint32) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -17,9 +17,9 @@ import (
 	"iotax/internal/agent"
 )
 
-// A Dataload does the I/O of one epoch of training. Workers read each record of all shards once, in random order. A loop
-// takes a batch of records, waits for the time of a step, and takes the next batch. Then it writes a checkpoint, flushes it
-// and reads it back.
+// A Dataload does the I/O of one epoch of training. Workers read each record of all shards once, in random order. A
+// loop takes a batch of records, waits for the time of a step, and takes the next batch. After the last batch, it
+// writes a checkpoint, flushes it and reads it back.
 type Dataload struct {
 	Dir                   string // MakeShards creates it, replacing an old one
 	Shards, Records, Size int    // number of files, records per file, bytes per record
@@ -37,7 +37,7 @@ const (
 var (
 	// MakeShards creates the shards in Dir, replacing an old Dir.
 	MakeShards = agent.New("make shards of records", makeShards)
-	// DoDataload reads an epoch.
+	// DoDataload does the I/O of one epoch on the shards that MakeShards created.
 	DoDataload = agent.New("read shards of records", doDataload)
 )
 

@@ -220,8 +220,8 @@ func doSQLite(ctx context.Context, s SQLite) (_ *Result, err error) {
 	}
 	out := &Result{Facts: map[string]string{}}
 	out.value("transactions.rate", 1/(transactions.sum.Seconds()/float64(transactions.n)), iotax.PerSecond, iotax.Up)
-	// Each table is a separate B-tree, so a transaction writes at least one page of each. With WAL and NORMAL, only
-	// checkpoints flush.
+	// Each table is a separate B-tree, so a transaction writes at least one page of each table that it changes. With
+	// WAL and NORMAL, only checkpoints flush.
 	if s.Journal != "wal" || s.Synchronous != "normal" {
 		out.Facts[iotax.FactDirect] = "by flushes" // so that the rules expect these bytes at the device
 	}

@@ -45,9 +45,9 @@ const (
 // Space returns the size of all files in bytes.
 func (w WAL) Space() int64 { return walSegments*walSegment + int64(w.Pages)*walPage }
 
-// Methods are PostgreSQL's names of the ways to make a log durable. On a system without fdatasync, the method fdatasync
-// flushes to the medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows). On macOS, fsync leaves data in the drive's
-// cache.
+// Methods are PostgreSQL's names of the methods that make a log durable. On a system without fdatasync, the method
+// fdatasync flushes to the medium (F_FULLFSYNC on macOS, FlushFileBuffers on Windows). On macOS, fsync leaves data in
+// the drive's cache.
 var Methods = []string{"fdatasync", "fsync", "open_datasync"}
 
 var (
@@ -162,7 +162,7 @@ type wal struct {
 	checkpoints   recorder
 }
 
-// A record has a number and a position.
+// A record is the number and the position of a record in the log.
 type record struct {
 	number uint64
 	at     int64

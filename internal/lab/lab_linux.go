@@ -268,7 +268,7 @@ func inode(path string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// Processes returns the ids of the processes on each node, by node name.
+// Processes returns the IDs of the processes on each node, by node name.
 func Processes(l *Lab) map[string][]int {
 	out := map[string][]int{}
 	for _, n := range l.Nodes {

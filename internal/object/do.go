@@ -294,7 +294,7 @@ func (c *client) clean(ctx context.Context, prefix string, keep bool) error {
 	marked := false
 	for o := range c.ListObjects(ctx, c.e.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 		err := o.Err
-		if err == nil && o.Key == prefix+Marker { // removed last, so that an interrupted cleanup can still be found
+		if err == nil && o.Key == prefix+Marker { // removed last, so that iotax can still find the rest after an interrupted cleanup
 			marked = true
 			continue
 		}
@@ -372,7 +372,7 @@ func (c *client) mark(ctx context.Context, prefix string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// maxLabel limits the bytes that are read of a marker.
+// maxLabel limits the bytes that are read from a marker.
 const maxLabel = 4 << 10
 
 // Marks returns the labels that runs left in a bucket, by the prefix of their objects.

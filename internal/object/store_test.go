@@ -45,7 +45,7 @@ func versitygw(t testing.TB) string {
 
 const access, secret = "testaccess", "testsecret-not-to-be-told"
 
-// serve starts a store with an empty bucket. args are for its backend.
+// serve starts a store with an empty bucket. args are arguments of its backend.
 func serve(t testing.TB, dir string, args ...string) Endpoint { return serveAs(t, dir, nil, args...) }
 
 // serveAs does the same as serve, with the additional arguments own for the store.

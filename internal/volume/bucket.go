@@ -276,13 +276,14 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	return own, nil
 }
 
-// DefaultStore is the store that iotax starts unless the plan names another.
+// DefaultStore is the store that iotax starts unless the plan names another store.
 const DefaultStore = "versitygw"
 
 // stores maps each store to its Go module, because distributions do not package these stores.
 var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
 
-// beside returns the directory that contains the iotax program, or a path that does not exist if it is unknown.
+// beside returns the directory that contains the iotax program, or a nonexistent path if the location of the program is
+// unknown.
 func beside() string {
 	exe, err := os.Executable()
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	slow  = 5 * time.Minute  // for a call that may wait for a device: mkfs, rm -rf, umount
 )
 
-// on calls a function on m within the duration d. If m is not this host, an *iotax.Error names m.
+// on calls a function on m with the time limit d. If m is not this host, on adds m to an *iotax.Error of the function.
 func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Context, iotax.Machine, In) (Out, error), m iotax.Machine, in In) (Out, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer from %v within %v: %w", m, d, context.DeadlineExceeded))
 	defer cancel()
@@ -62,7 +62,7 @@ func failed(op, on string, err error) error {
 
 // needRoot returns an error if this process is not root. The caller has already tried sudo.
 func needRoot(op, on string) error {
-	if os.Geteuid() <= 0 { // Windows has no user ids
+	if os.Geteuid() <= 0 { // Windows has no user IDs
 		return nil
 	}
 	return &iotax.Error{Op: op, On: on, Err: errors.New("neither root nor sudo without a password here"),

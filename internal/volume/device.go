@@ -28,7 +28,7 @@ func (s *DeviceSpec) SetScalar(v string) error { s.Path = v; return nil }
 
 func (s *DeviceSpec) Traits() plan.Traits { return plan.Traits{Device: s.Path} }
 
-// Validate returns an error for a path that a shell should have expanded.
+// Validate returns an error for a path that cannot be used; see checkPath.
 func (s *DeviceSpec) Validate() error { return checkPath("block device", s.Path) }
 
 func prepareDevice(_ context.Context, s *DeviceSpec, e Env) (iotax.Volume, error) {

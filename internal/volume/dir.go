@@ -31,10 +31,11 @@ type DirSpec struct {
 // SetScalar fills the spec from `dir: PATH`.
 func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
 
-// Validate returns an error for a path that a shell should have expanded, and for the root directory.
+// Validate returns an error for a path that cannot be used; see checkPath.
 func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
 
-// checkPath returns an error if `path` is not usable. `what` names the kind of path.
+// checkPath returns an error if `path` is empty, contains control characters, should have been expanded by a shell, or
+// is the root directory. `what` names the kind of path.
 func checkPath(what, path string) error {
 	fail := func(msg, hint string) error { return &plan.FieldError{Field: "path", Msg: msg, Hint: hint} }
 	switch {
@@ -68,9 +69,10 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 }
 
 // OwnDir makes a new directory on m, inside the directory `in`. If `in` is empty, it uses the machine's default
-// directory. The new directory has the guards, the label and the space reserve of a `dir:`. There is no reserve if `in`
-// is empty and need is 0. need is in bytes. `network` permits a network file system. `create` makes `in` if it does not
-// exist. The caller must call remove, even after an error. remove deletes the directory and its contents.
+// directory. The new directory has the guards and the label of a `dir:`, and the space reserve of a `dir:` with need
+// bytes of files. If `in` is empty and need is 0, there is no reserve. `network` permits a network file system.
+// `create` makes `in` if it does not exist. The caller must call remove, even after an error. remove deletes the
+// directory and its contents.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
@@ -99,7 +101,7 @@ type dir struct {
 	empty   bool // no files are written, so no space is reserved
 }
 
-// marker is a file in every directory that iotax makes. It contains a random word and the label of the run. iotax
+// marker is a file in every directory that iotax makes. It contains a random token and the label of the run. iotax
 // removes only directories that contain this file.
 const marker = leftover.Marker
 
@@ -118,7 +120,7 @@ type ownDir struct {
 	Word  string   // contents of its marker
 	ID    string   // device:inode; "" means compare the marker
 	Trust bool     // refuse a directory that another user could replace
-	Root  bool     // root makes it for the user who called sudo
+	Root  bool     // root makes the directory, and gives it to the user who called sudo
 }
 
 var (

@@ -119,7 +119,8 @@ type disk struct {
 	size  int64
 }
 
-// serveFrom returns the directory on the host for the files of a volume, or an error.
+// serveFrom returns the directory on the host for the files of a volume. It returns an error if the target `of` is not
+// a writable directory of this host.
 func serveFrom(op string, e Env, of string) (string, error) {
 	if e.Host == nil || !iotax.IsLocal(e.Host) {
 		return "", &iotax.Error{Op: op, On: of, Err: errors.New("only this host can serve it")}

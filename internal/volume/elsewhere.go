@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// The functions elsewhere return options in the syntax of other programs, for the output of iotax tune. They leave out
-// options that the other program does not support.
+// The methods named elsewhere return options in the syntax of other programs, for the output of iotax tune. They leave
+// out options that the other program does not support.
 
 // elsewhere returns libvirt's XML elements for the disk, and the qemu-img command that makes its image.
 func (s *DiskSpec) elsewhere() (all []plan.Snippet) {

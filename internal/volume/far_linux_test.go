@@ -506,7 +506,7 @@ esac
 		status      int
 		want        string // expected arguments of nbd-client
 		cause, hint string
-		since       string // process that has attached the device in the meantime; "" means the same
+		since       string // process ID of another process that has attached the device in the meantime; "" means none
 	}{
 		{"a unix socket", "nbd+unix:///?socket=/run/x", kernel("free", false), 0, "-R -N  -unix /run/x /dev/nbd0\n-d /dev/nbd0\n", "", "", ""},
 		{"tcp, the first is taken", "nbd://10.0.0.1:1234/disk", kernel("second", true, false), 0, "-R -N disk 10.0.0.1 1234 /dev/nbd1\n-d /dev/nbd1\n", "", "", ""},

@@ -338,7 +338,7 @@ func TestGuardRelations(t *testing.T) {
 	num := script(t, `read -r n <"/sys/block/${1##*/}/dev"; echo "$n"`, dev)
 	for _, c := range []struct {
 		name string
-		make string // runs in a directory of devices; $1 is the number of the queried device, sdx
+		make string // runs in a directory of devices; $1 is the device number of the queried device, sdx
 		want string
 	}{
 		{"LVM", `node sdx "$1"; node dm-0 253:0; mkdir dm-0/dm; echo vg-root >dm-0/dm/name; above sdx dm-0`, "it is a part of /dev/dm-0 (vg-root)"},
@@ -461,8 +461,8 @@ func TestDirOnOverlay(t *testing.T) {
 	}
 }
 
-// A device that the kernel exports to other machines is in use, whatever its name in the export's configuration is. The
-// test fakes this configuration, because kernels for guests and containers often lack it.
+// A device that the kernel exports to other machines is in use, even if the export's configuration has a different name
+// for it. The test fakes this configuration, because kernels for guests and containers often lack it.
 func TestGuardExports(t *testing.T) {
 	dev := loop(t, 24<<20)
 	dir := t.TempDir()
@@ -508,7 +508,7 @@ func TestGuardToolFails(t *testing.T) {
 	wantError(t, err, "sick", "wipefs --no-act "+dev)
 }
 
-// plainUser is this host for another user. sudo requires a password unless `free` is set.
+// plainUser is this host as an unprivileged user sees it. sudo requires a password unless `free` is set.
 type plainUser struct {
 	iotax.Machine
 	cache string

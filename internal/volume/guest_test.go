@@ -199,7 +199,7 @@ func checkIO(t *testing.T, m iotax.Machine, p iotax.Place) {
 	}
 }
 
-// lacks checks the error for a device with which the guest was not started.
+// lacks checks the error for a device that the guest does not have.
 func lacks(t *testing.T, of iotax.Place, m iotax.Machine) {
 	defer func(d time.Duration) { appear = d }(appear)
 	appear = 200 * time.Millisecond

@@ -408,8 +408,8 @@ func TestReserve(t *testing.T) {
 	wantError(t, s.enough("use", "x", 11<<30), "the test needs 11 GiB and leaves 50 GiB in reserve, 60 GiB are free", "free some space")
 }
 
-// A directory of iotax's own needs no space reserve if no files are written to it. It can be made on a nearly full
-// file system, but not on a full one.
+// A directory that iotax makes in the default place needs no space reserve if no files are written to it. It can be
+// made on a nearly full file system, but not on a full one.
 func TestOwnDirOnNearlyFull(t *testing.T) {
 	ofKernel(t)
 	for _, c := range []struct {
@@ -584,7 +584,7 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// A weak is a machine whose disk has this durability.
+// A weak is a machine whose disk has the durability `disk`.
 type weak struct {
 	elsewhere
 	disk iotax.Durability
@@ -594,8 +594,8 @@ func (w weak) Caps() iotax.MachineCaps {
 	return iotax.MachineCaps{Agent: &inProcess, Weakens: func(string, string) iotax.Durability { return w.disk }}
 }
 
-// A place is not more durable than its machine's disk, and on macOS not more durable than the drive's cache. Only the
-// volume limits the durability of a directory on a volume that iotax attached.
+// A place is not more durable than its machine's disk, and on macOS not more durable than the drive's cache. If iotax
+// attached the volume of a directory, only that volume limits the directory's durability.
 func TestWeakMachine(t *testing.T) {
 	base := "/var/tmp"
 	on := elsewhere{here}

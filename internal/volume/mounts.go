@@ -39,7 +39,8 @@ func lastingInodes(m probe.Mount) bool {
 }
 
 // networked reports whether another machine serves the file system. A FUSE type (fuse.KIND) that is not in localFUSE
-// counts as networked, because most new FUSE file systems are. FUSE without a type (fuse, fuseblk) does not.
+// counts as networked, because most new FUSE file systems are. FUSE without a type (fuse, fuseblk) does not count as
+// networked.
 func networked(m probe.Mount) bool {
 	switch m.Type {
 	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":

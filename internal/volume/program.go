@@ -13,7 +13,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// A program is searched for in the directories First, the PATH, and the directories Then.
+// A program is searched for in the directories First, the PATH, and the directories Then, in this order.
 type program struct {
 	Name        string
 	First, Then []string
@@ -53,7 +53,7 @@ type file struct {
 	Text string // only if the file has at most 4096 bytes
 }
 
-// readFile returns the zero file if the path does not exist.
+// readFile returns the zero value if the path does not exist.
 var readFile = agent.New("volume.read file", func(_ context.Context, path string) (f file, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

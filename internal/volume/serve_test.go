@@ -325,7 +325,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every kind makes specs that plan can read, and has a doc. Most of them have a short form.
+// Every kind has a doc, and makes specs that package plan can read. Most kinds have a short form.
 func TestKinds(t *testing.T) {
 	var names []string
 	for _, k := range PlanKinds() {

@@ -41,8 +41,8 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// TestServed mounts volumes that servers of this host export in a guest, does I/O on them, and detaches them. Then it
-// kills each server during I/O.
+// TestServed mounts volumes that servers of this host export. It mounts them in a guest, does I/O on them, and detaches
+// them. Then it kills each server during I/O.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
@@ -317,7 +317,7 @@ func TestNFSRefuses(t *testing.T) {
 	_, err = prepare(t, "nfs", nfsSpec(func(s *NFSSpec) { s.Options = "ro,port=1" }), Env{Of: of, WorkDir: work})
 	wantError(t, err, "iotax sets port itself", "leave it out")
 
-	// A machine that cannot reach this host.
+	// A machine that cannot reach this host cannot mount the export.
 	v, err := prepare(t, "nfs", nfsSpec(func(*NFSSpec) {}), Env{Of: of, WorkDir: work})
 	if err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestNFSRefuses(t *testing.T) {
 	}
 }
 
-// The short form is a version or an export.
+// The short form of `nfs:` is a version or an export.
 func TestNFSWords(t *testing.T) {
 	for word, want := range map[string]NFSSpec{
 		"4.1":                      {Version: "4.1"},

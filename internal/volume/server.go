@@ -25,10 +25,10 @@ type server struct {
 	done chan struct{}
 	err  error // the program's error; valid once done is closed
 
-	stopped bool // stop ended it
+	stopped bool // stop ended the program
 }
 
-// startServer starts args on host. It returns when the file `at` contains the process id.
+// startServer starts args on host. It returns when the file `at` contains the process ID.
 func startServer(ctx context.Context, host iotax.Machine, at string, env []string, args ...string) (*server, error) {
 	s := newServer(ctx, host, args[0], func(ctx context.Context) error {
 		return agent.Keep(ctx, host, agent.Kept{Args: args, Env: slices.Concat(env, leftover.Environ()), PIDFile: at})

@@ -1,4 +1,4 @@
-// Package volume makes the places for I/O: a directory, a block device, a disk or a share of the host for a guest.
+// Package volume provides the places for I/O: a directory, a block device, a disk or a share of the host for a guest.
 // Preparing a volume may involve two machines (an image file on one, a mount on the other). Each volume undoes its
 // steps, even after a failure.
 package volume

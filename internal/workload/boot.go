@@ -116,7 +116,7 @@ func (b *boot) Space() int64 {
 	return sum
 }
 
-// Files returns the root, for places that cannot be written later.
+// Files returns the root, with which a read-only place is created.
 func (b *boot) Files() []iotax.File {
 	if b.root == nil {
 		return nil

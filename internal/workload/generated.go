@@ -131,7 +131,7 @@ func (s *Modules) Validate() error {
 }
 
 func openModules(w plan.Workload, s *Modules, env support.Env) (iotax.Workload, error) {
-	if err := s.Validate(); err != nil { // before the files are counted
+	if err := s.Validate(); err != nil { // before Space, which lists all files
 		return nil, err
 	}
 	work := generate.Modules{Files: s.Files, Workers: s.Workers, Symlinks: s.Symlinks}
@@ -307,7 +307,7 @@ func held(field string, threads int, each plan.Size) error {
 }
 
 func openDataload(w plan.Workload, s *Dataload, env support.Env) (iotax.Workload, error) {
-	if err := s.Validate(); err != nil { // before the records are counted
+	if err := s.Validate(); err != nil { // before the divisions, because a divisor may be 0
 		return nil, err
 	}
 	in := func(t *iotax.Target, out *iotax.Trial) generate.Dataload {

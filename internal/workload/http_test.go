@@ -64,7 +64,7 @@ func TestHTTP(t *testing.T) {
 	worktest.Want(t, out, "duration", 0.9, 60)
 	worktest.Want(t, out, "http.requests", n.Value/d.Value*0.999, n.Value/d.Value*1.001)
 	worktest.Want(t, out, "http.errors", 0, 0)
-	// On few CPUs the generator may be the limit. A finding then reports it.
+	// On few CPUs, the generator may be the bottleneck. A finding then reports it.
 	if n.Value < 20 || slices.ContainsFunc(foundRules(out), func(id string) bool { return id != "generator-bound" }) {
 		t.Errorf("%v requests, %v", n.Value, out.Findings)
 	}
@@ -127,7 +127,7 @@ func TestHTTPOpenLoop(t *testing.T) {
 	}
 }
 
-// Error responses are counted separately. A server without errors has none of them.
+// Error responses are counted separately. Without errors, their number is 0.
 func TestHTTPErrors(t *testing.T) {
 	for _, every := range []int64{0, 4} {
 		var n atomic.Int64

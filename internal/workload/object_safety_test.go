@@ -50,7 +50,7 @@ func TestObjectsOfOthers(t *testing.T) {
 	if err := w.Run(t.Context(), target, &iotax.Trial{Seed: 5, Facts: map[string]string{}}); err != nil {
 		t.Fatal(err)
 	}
-	// An object that an interrupted trial would leave.
+	// This object represents what an interrupted trial would leave.
 	if _, err := c.PutObject(t.Context(), "bench", "iotax-test/left", strings.NewReader("x"), 1, minio.PutObjectOptions{}); err != nil {
 		t.Fatal(err)
 	}

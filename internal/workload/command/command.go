@@ -26,9 +26,9 @@ import (
 	"iotax/internal/workload/task"
 )
 
-// Command is the spec of `command: make -j2`: any command, timed from its start to its end on every target. The command and its
-// hooks run in the target's directory, or in an empty one if the target has none. In the command, {dir}, {device} or {url} is the
-// target's place, and {seed} is a number that is the same for all targets of a round.
+// Command is the spec of `command: make -j2`: any command, timed from its start to its end on every target. The command
+// and its hooks run in the target's directory, or in an empty directory if the target has none. In the command, {dir},
+// {device} or {url} is the target's place, and {seed} is a number that is the same for all targets of a round.
 type Command struct {
 	Run      string `yaml:"run" doc:"command to run; {dir}, {device} or {url} is the target's place, {seed} a number that changes with each round, {NAME} a label of the target"`
 	Shell    bool   `yaml:"shell" doc:"run the command with the machine's shell; otherwise it is split into words as a shell does, without expansion"`

@@ -101,8 +101,8 @@ func TestCommandWarmupAndStatus(t *testing.T) {
 	}
 }
 
-// Each warm-up run has the time limit of a trial, and the limit of the preparation includes all of these limits. A
-// failed warm-up run is concluded like a trial.
+// Each warm-up run has the time limit of a trial, and the limit of the preparation includes all of these limits. The
+// conclude command also runs after a failed warm-up run.
 func TestCommandWarmupTime(t *testing.T) {
 	dir := t.TempDir()
 	s := commandOf(`sh -c 'echo run >>log; sleep 1'`)

@@ -18,7 +18,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// A unitOf is a unit that a program may print, with its factor to a base unit.
+// A unitOf is a unit that a program may print, with the factor that converts it to a base unit.
 type unitOf struct {
 	unit   string
 	factor float64

@@ -86,7 +86,8 @@ func (j *fioJob) each(t *iotax.Target, stop bool, f func(party) error) error {
 	return errors.Join(errs...)
 }
 
-// checkTogether returns an error if a machine lacks something, or if its version of fio differs from that of this host.
+// checkTogether returns an error if a job cannot run at its target, or if a target's version of fio differs from that
+// of this host.
 func (j *fioJob) checkTogether(ctx context.Context, t *iotax.Target) error {
 	all, err := j.parties(t)
 	if err != nil {

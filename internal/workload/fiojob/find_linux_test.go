@@ -73,7 +73,7 @@ func knee(rate float64, step, ramp, limit time.Duration) float64 {
 			}
 			slices.SortFunc(arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
 			full := rate * bucketTime.Seconds()
-			tokens, last, sum := full, 0., 0. // a negative number of tokens is owed
+			tokens, last, sum := full, 0., 0. // a negative number means that tokens are owed
 			var waits []float64
 			for _, a := range arrivals {
 				tokens, last = min(tokens+(a.at-last)*rate, full)-1, a.at
@@ -175,7 +175,7 @@ func TestFindsTheKneesOfTokenBuckets(t *testing.T) {
 		near := func(i stat.Interval, x float64) bool { return i.Lo*(1-aside) < x && x < i.Hi*(1+aside) }
 		return near(a, limits[0]) && near(b, limits[1]) && near(ratio, limits[1]/limits[0])
 	}
-	if !study(1) && !study(1+kneeRounds) { // one study in twenty may miss
+	if !study(1) && !study(1+kneeRounds) { // with 95 % intervals, one study in twenty may miss
 		t.Error("neither study has the knees and their ratio in its intervals")
 	}
 }

@@ -572,7 +572,7 @@ func TestLogStep(t *testing.T) {
 	}
 }
 
-// The name of a workload has no effect on fio, even if it has a meaning there.
+// The name of a workload has no effect on fio, even if the name has a special meaning in fio.
 func TestJobNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.Mkdir("data", 0o755); err != nil {
@@ -673,7 +673,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The result of a probe of this host is kept until it reboots.
+// The result of a probe of this host is kept until the host reboots.
 func TestProbeIsRemembered(t *testing.T) {
 	cache := t.TempDir()
 	for i := range 2 {
@@ -742,7 +742,7 @@ func TestPushFails(t *testing.T) {
 	if _, err := support.MakeBundle("no-such-program"); !errors.As(err, &e) || !strings.Contains(e.Hint, "fio") {
 		t.Errorf("got %v", err)
 	}
-	// This host without fio.
+	// If this host has no fio, the error has a hint.
 	if _, err := support.Provide(worktest.CtxFor(t), host.Local(), task.Survey{OS: "linux"}, false, support.Env{Shared: &support.Shared{}}); !errors.As(err, &e) || !strings.Contains(e.Hint, "apt install fio") || !errors.Is(err, support.ErrNoFio) {
 		t.Errorf("got %v", err)
 	}

@@ -11,7 +11,9 @@ import (
 
 // BenchmarkNBDByHand is BenchmarkAgainstByHand for fio's nbd engine. fio and the server have one CPU each, both under
 // iotax and by hand. Otherwise, placement by the scheduler would change the results by more than the expected
-// difference. go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
+// difference.
+//
+//	go test -run xxx -bench NBDByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkNBDByHand(b *testing.B) {
 	target, server := worktest.AnExport(b)
 	if out, err := exec.Command("taskset", "--all-tasks", "--pid", "--cpu-list", "0", strconv.Itoa(server.Process.Pid)).CombinedOutput(); err != nil {

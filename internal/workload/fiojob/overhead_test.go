@@ -122,7 +122,8 @@ func TestCostsNothing(t *testing.T) {
 
 // BenchmarkAgainstByHand prints the ratio of fio under iotax to fio by hand: the median of the pairs and its 95 % interval. Run it
 // alone, on a quiet machine:
-// go test -run xxx -bench ByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
+//
+//	go test -run xxx -bench ByHand -benchtime 1x -timeout 30m ./internal/workload/fiojob
 func BenchmarkAgainstByHand(b *testing.B) {
 	for _, c := range []struct {
 		name        string
@@ -154,8 +155,8 @@ func BenchmarkAgainstByHand(b *testing.B) {
 	}
 }
 
-// BenchmarkCheck measures what a local target costs before its first trial, without the test file. The result of the engine's
-// probe is cached.
+// BenchmarkCheck measures the time that a local target takes before its first trial, not counting the test file. The
+// result of the engine's probe is cached.
 func BenchmarkCheck(b *testing.B) {
 	dir := worktest.TempIn(b, "/var/tmp")
 	if _, err := open(b, "size", "16MiB").Settle(b.Context(), []*iotax.Target{worktest.Target(host.Local(), dir)}); err != nil {

@@ -330,7 +330,7 @@ func (j *fioJob) Check(ctx context.Context, t *iotax.Target) error {
 	return claimAll([]party{{job: j, target: t}})
 }
 
-// check is Check for a single target. It does not count the space that other targets need.
+// check does the same as Check for a single target, but does not count the space that other targets need.
 func (j *fioJob) check(ctx context.Context, t *iotax.Target) error {
 	st, err := j.state(ctx, t)
 	if err != nil {

@@ -26,7 +26,7 @@ type Survey struct {
 }
 
 var (
-	// Look surveys a machine.
+	// Look returns the Survey of a machine.
 	Look = agent.New("survey", look)
 	// Find returns the path of a program, or "". It also searches the directories of root's PATH.
 	Find = agent.New("find program", func(_ context.Context, program string) (string, error) { return find(program), nil })

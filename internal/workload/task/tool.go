@@ -74,7 +74,7 @@ func unpack(_ context.Context, dir string, from io.Reader) (_ struct{}, err erro
 		return struct{}{}, err
 	}
 	if err = os.Rename(part, dir); errors.Is(err, fs.ErrExist) {
-		err = nil // another iotax was faster
+		err = nil // another iotax process was faster
 	}
 	return struct{}{}, err
 }
