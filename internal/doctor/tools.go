@@ -156,8 +156,8 @@ func (e *examiner) fio(ctx context.Context) Check {
 	return c
 }
 
-// engineNames lists the fio engines to try: those for asynchronous I/O, best first, then a synchronous one that always
-// works.
+// engineNames returns the fio engines to try: the asynchronous engines, best first, then a synchronous engine that
+// always works.
 func engineNames() []string {
 	switch runtime.GOOS {
 	case "linux":

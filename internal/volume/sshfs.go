@@ -87,7 +87,7 @@ var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mou
 // mountTime limits the time until the mount appears. It allows for an emulated guest on a busy host.
 const mountTime = 30 * time.Second
 
-// Attach starts both ends and waits for the mount.
+// Attach starts the SFTP server and sshfs, and waits for the mount.
 func (s *sshfs) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	point, source, err := s.mountPoint(ctx, m)

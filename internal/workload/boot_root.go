@@ -23,7 +23,7 @@ import (
 // pythonRoot is the value of `root:` for the root file system that iotax builds.
 const pythonRoot = "python"
 
-// rootPort is the port of the program on a root. Each guest has its own network.
+// rootPort is the port of the program that runs on a root. It is fixed, because each guest has its own network.
 const rootPort = 8000
 
 // A rootTree is a root file system that is copied to targets, and from which a second guest boots there.

@@ -91,7 +91,7 @@ func (o *objects) Metrics() []string {
 	return []string{iotax.ValueUploadBandwidth, "download.bandwidth"}
 }
 
-// Space returns the bytes that the store must hold.
+// Space returns the total size of the objects in bytes.
 func (o *objects) Space() int64 { return int64(o.spec.Size) * int64(o.spec.Count) }
 
 // Caps limits a trial, because a store may hang in every request. The limit is four request timeouts plus 1 s for each

@@ -776,7 +776,8 @@ func TestInstall(t *testing.T) {
 	if tg.Facts["fio.pushed"] != "" || w.states[tg].tool.Argv[0] != filepath.Join(bin, "fio") {
 		t.Errorf("%v %v", tg.Facts, w.states[tg].tool)
 	}
-	// If the package manager fails and nothing else helps, the error contains its message.
+	// If the package manager fails and no other way to provide fio works, the error contains the package manager's
+	// message.
 	m = worktest.Bare(t, "fails")
 	bin = strings.TrimPrefix(m.Env[0], "PATH=")
 	if err := os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\necho 'E: Unable to locate package fio' >&2\nexit 100\n"), 0o700); err != nil {

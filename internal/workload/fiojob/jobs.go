@@ -165,7 +165,7 @@ func (f *Fio) read(dir string) (*source, error) {
 	return src, nil
 }
 
-// refusal returns an error of refusals as an error of the field that contains the jobs.
+// refusal converts an error of refusals to an error of the field that contains the jobs.
 func (f *Fio) refusal(src *source, err error) error {
 	var je *fio.JobError
 	if src.file == "" || !errors.As(err, &je) {

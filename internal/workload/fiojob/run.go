@@ -135,7 +135,7 @@ func identify(ctx context.Context, m iotax.Machine, name string) (b agent.Binary
 	return b, err
 }
 
-// Look returns an error if m has no fio and the job cannot get it there. It copies this host's fio if necessary.
+// Look returns an error if m has no fio and iotax cannot provide it there. It copies this host's fio if necessary.
 func (j *fioJob) Look(ctx context.Context, m iotax.Machine) error {
 	if strings.Contains(j.spec.Binary, "{") {
 		return nil // each target has its own binary
@@ -208,7 +208,7 @@ func (j *fioJob) first(ctx context.Context, t *iotax.Target, st *fioState, from 
 	return 0, &iotax.Error{Op: "find an I/O engine for " + j.name + " on", On: t.Name, Err: errors.Join(errs...), Hint: hint}
 }
 
-// probe returns an error if fio cannot do I/O through the engine at the place. It runs a small I/O to find out.
+// probe returns an error if fio cannot do a small I/O through the engine at the place.
 func (j *fioJob) probe(ctx context.Context, t *iotax.Target, st *fioState, engine string) error {
 	if err, known := st.engines[engine]; known {
 		return err
@@ -299,8 +299,8 @@ func (j *fioJob) Settle(ctx context.Context, targets []*iotax.Target) ([]iotax.F
 	return append(found, rules.EngineDiffers.Found(iotax.AboutWorkload(j.name), "%s: %s (%s)", j.name, strings.Join(parts, ", "), why)), nil
 }
 
-// unavailable explains why an engine does not work at t, with a hint if one is known. A container's seccomp profile makes
-// io_uring_setup(2) fail with ENOSYS or EPERM, and fio blames the kernel.
+// unavailable explains why an engine does not work at t, with a hint if one is known. A container's seccomp profile
+// makes io_uring_setup(2) fail with ENOSYS or EPERM, and fio reports that the kernel lacks io_uring.
 func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 	why = fmt.Sprintf("%s on %s: %v", engine, t.Name, err)
 	profile := t.Facts["seccomp"]
