@@ -45,7 +45,7 @@ func completeTargets(_ *cobra.Command, args []string, word string) ([]cobra.Comp
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
-// directories returns the directories whose paths begin with path, each after the prefix lead.
+// directories returns the directories whose paths begin with path, each with the prefix lead.
 func directories(lead, path string) (out []cobra.Completion) {
 	at, begin := path[:strings.LastIndexByte(path, '/')+1], path[strings.LastIndexByte(path, '/')+1:]
 	in := at

@@ -325,7 +325,7 @@ func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row
 	return err
 }
 
-// commonDir returns the directory that all files share, with its slash, or "" if it is shorter than 10 bytes.
+// commonDir returns the directory that all files share, with a slash at its end, or "" if it is shorter than 10 bytes.
 func commonDir(rows []ingest.Row) string {
 	dir := ""
 	for i, row := range rows {

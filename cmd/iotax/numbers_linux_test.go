@@ -81,8 +81,8 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 	return sum
 }
 
-// residentSet returns the resident memory of a process in bytes, without the pages of its executable: the test binary
-// is larger than iotax.
+// residentSet returns the resident memory of a process in bytes, without the pages of its executable, because the test
+// binary is larger than iotax.
 func residentSet(t *testing.T, pid int) int64 {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))

@@ -55,7 +55,7 @@ func (s *stage) limited(device string) *limit {
 	return l
 }
 
-// set limits the processes to n reads per second.
+// set limits the processes of the group to n reads per second.
 func (l *limit) set(n int) {
 	l.s.t.Helper()
 	if err := os.WriteFile(filepath.Join(l.dir, l.file), fmt.Appendf(nil, l.line, n), 0); err != nil {

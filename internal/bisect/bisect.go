@@ -23,7 +23,7 @@ type Answer string
 const (
 	Good   Answer = "good"   // as fast as the good version
 	Bad    Answer = "bad"    // slower
-	Unsure Answer = "unsure" // the maximum of rounds was measured, or the step's budget was used up
+	Unsure Answer = "unsure" // the maximum number of rounds was measured, or the step's budget was used up
 	Failed Answer = "failed" // the version could not be built or measured
 )
 
@@ -77,8 +77,8 @@ type Search struct {
 	Deps
 	State  *State
 	Margin float64 // smallest relevant slowdown, as a ratio
-	Least  int     // fewest rounds of a step
-	Most   int     // most rounds of a step
+	Least  int     // minimum number of rounds of a step
+	Most   int     // maximum number of rounds of a step
 
 	fast, slow stat.Sample // log ratios of the good and of the bad versions so far
 }

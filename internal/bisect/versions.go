@@ -161,7 +161,7 @@ func (b *Builder) Build(ctx context.Context, version string) error {
 	if _, err := os.Stat(done); err == nil {
 		return nil
 	}
-	if err := b.Clear(ctx, version); err != nil { // remove the rest of an interrupted build
+	if err := b.Clear(ctx, version); err != nil { // remove the leftovers of an interrupted build
 		return err
 	}
 	var err error

@@ -18,7 +18,7 @@ import (
 	"iotax/stat"
 )
 
-// MaxAge is the age up to which a calibration is used.
+// MaxAge is the maximum age of a calibration that a run uses.
 const MaxAge = 7 * 24 * time.Hour
 
 // minPhi is the minimum number of rounds for an autocorrelation. With 6 independent rounds, an autocorrelation of 0.4

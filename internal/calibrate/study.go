@@ -23,7 +23,8 @@ const (
 	Never  Mode = "no"
 )
 
-// Worthwhile is the shortest run that is calibrated by default: calibration would double the time of a shorter one.
+// Worthwhile is the minimum length of a run that is calibrated by default. Calibration could double the time of a
+// shorter run.
 const Worthwhile = time.Minute
 
 // UserCache returns the calibration cache of the current user.

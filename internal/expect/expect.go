@@ -1,5 +1,5 @@
 // Package expect parses expectations such as 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline', and decides
-// from an interval whether one is met. It does no I/O.
+// from an interval whether an expectation is met. It does no I/O.
 package expect
 
 import (
@@ -28,7 +28,7 @@ type Expectation struct {
 
 var grammar = regexp.MustCompile(`^(?:(.+): )?([^\s<>=]+) ?([<>]=?) ?([^\s<>=]+?(?: [^\s\d]\S*)??)( of baseline)?(?: at (.+))?$`)
 
-// Form describes the grammar in a hint.
+// Form is the hint that describes the grammar.
 const Form = "write METRIC < LIMIT, as in 'read.latency.p99 < 10ms' or 'read.iops >= 80% of baseline'"
 
 // Parse parses [WORKLOAD: ]METRIC (<|<=|>|>=) LIMIT[ of baseline][ at TARGET]. Its errors are *syntax.ValueError.

@@ -244,7 +244,7 @@ const overflow = `(() => {
     .slice(0, 5).map(e => e.tagName + "." + (e.getAttribute("class") || "") + " " + e.getBoundingClientRect().right).join("; ") || "body " + document.body.scrollWidth;
 })()`
 
-// nameless lists elements that have no name for a screen reader.
+// nameless lists elements that have no accessible name.
 const nameless = `(() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, svg, progress, table")].filter(e => {
   if (e.closest("[aria-hidden=true]") || e.tagName == "TABLE" && e.querySelector("thead th")) return false;
   return !(e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.textContent.trim() || e.labels && e.labels.length);

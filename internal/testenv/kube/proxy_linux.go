@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A Proxy forwards connections between this machine and the network of a cluster. It can cut them, as a failing network
-// does.
+// A Proxy forwards connections between this machine and the network of a cluster. It can cut connections, to simulate a
+// failing network.
 type Proxy struct {
 	Address string // address at which it listens
 

@@ -381,7 +381,7 @@ func (s *suite) largeOutput(t *testing.T) {
 	c.Stdout = got
 	s.must(t, c)
 	got.check(t)
-	// On some machines, a file as output is handled differently from a writer.
+	// Some machines handle an *os.File as Stdout differently from other writers.
 	f, err := os.Create(path.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -510,7 +510,7 @@ func (s *suite) arguments(t *testing.T) {
 			t.Errorf("%d arguments came, want %d", len(g)-1, len(w)-1)
 		}
 	}
-	// A word that a shell would interpret is not a program here.
+	// These words are not programs. A shell must not interpret them.
 	for _, word := range []string{"exit 3", "true; false", "$(echo true)", "cd"} {
 		if _, err := s.output(t, iotax.Command(word)); err != nil {
 			if word != "cd" { // POSIX requires a program of this name, and some systems have one
@@ -764,7 +764,8 @@ func (s *suite) cancelChildren(t *testing.T) {
 	s.stopped(t, sh(`echo $$; (sh -c 'echo $$; exec sleep 1003 >/dev/null 2>&1' &) ; exec sleep 1004`), 2)
 }
 
-// cancelEscaped does what fio does: each fio job starts its own session, and so its own process group.
+// cancelEscaped cancels a command whose child has its own session, and therefore its own process group, as fio's jobs
+// do.
 func (s *suite) cancelEscaped(t *testing.T) {
 	if err := s.run(t, "sh", "-c", "command -v setsid"); err != nil {
 		t.Skip("needs setsid on the machine")

@@ -82,8 +82,8 @@ func EarlierRun() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Detailed is the fixture with data that only charts show: histograms with as many bins as fio's, values for each
-// second, CPU time and memory.
+// Detailed is the fixture with data that only charts show: histograms with many bins, as fio writes them, values for
+// each second, CPU time and memory.
 func Detailed() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	r := rand.New(rand.NewPCG(3, 4))
