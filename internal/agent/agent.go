@@ -88,8 +88,8 @@ func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out,
 	return out, err
 }
 
-// Alone runs the function on m in a separate process. Use it for a function that measures the CPU time of its process, or
-// that must keep running when this process dies.
+// Alone runs the function on m in a separate process. Use it for a function that measures the CPU time of its process,
+// or whose commands must end even if this process is killed.
 func (f Func[In, Out]) Alone(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	program, err := Program(ctx, m)
 	if err != nil {

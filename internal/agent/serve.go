@@ -35,8 +35,8 @@ type (
 	here    struct{ iotax.Machine }
 )
 
-// Here returns the machine on which a function runs, so that the function can run commands. The commands do not inherit the
-// label of the caller's run: see leftover.Environ.
+// Here returns the machine on which a function runs, so that the function can run commands. On another machine, the
+// commands do not inherit the label of the caller's run: see leftover.Environ.
 func Here(ctx context.Context) iotax.Machine {
 	h, _ := ctx.Value(hereKey{}).(here)
 	return h.Machine

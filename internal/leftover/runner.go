@@ -27,7 +27,7 @@ type Runner struct {
 	Boot    string // /proc/sys/kernel/random/boot_id; "epoch" if there is no /proc; "" if unknown
 	Space   string // namespaces in which PID and Start are valid; "" if the system has none or an older iotax wrote the runner
 	Machine string // id of the installation, which survives a reboot; "" if there is none
-	Host    string // name of the host, for display
+	Host    string // name of the host
 }
 
 // Self returns the runner of this process.

@@ -284,9 +284,9 @@ func Busy(dir string) error {
 	return nil
 }
 
-// removeMarked removes a directory and ends the server that runs in it, if the marker is unchanged and nothing is
-// mounted in the directory. It removes the directory relative to its parent, so that another user who owns a directory
-// above cannot redirect the removal.
+// removeMarked removes a directory and ends the server that runs in it, if the marker is unchanged, the directory
+// contains no notes, and nothing is mounted in it. It removes the directory relative to its parent, so that another
+// user who owns a directory above cannot redirect the removal.
 func removeMarked(ctx context.Context, r remnant) error {
 	name := filepath.Base(r.Name)
 	if !strings.HasPrefix(name, "iotax-") {

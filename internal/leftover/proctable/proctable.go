@@ -18,9 +18,9 @@ import (
 var ErrGone = errors.New("it has ended")
 
 // Start returns the start time of the process pid in milliseconds since 1970, according to the clock at the time of the
-// start. The value does not change when the clock is set. It distinguishes processes with the same id, even across
-// boots. The error is ErrGone if the process has ended, even if it is still a zombie. Any other error means that the
-// start time is unknown.
+// start. On systems without /proc, the value does not change when the clock is set, and it distinguishes processes with
+// the same id even across boots. The error is ErrGone if the process has ended, even if it is still a zombie. Any other
+// error means that the start time is unknown.
 func Start(ctx context.Context, pid int) (ms uint64, err error) {
 	p, err := process.NewProcessWithContext(ctx, int32(pid))
 	if errors.Is(err, process.ErrorProcessNotRunning) {
@@ -109,7 +109,8 @@ func Command(ctx context.Context, pid int) (line string, owner int) {
 	return line, -1
 }
 
-// End ends the process pid if its start time, as began returns it, is still start. It returns when the process has ended.
+// End ends the process pid if its start time, as began returns it, is still start. It returns when the process has
+// ended, or with an error after about 12 seconds.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
 		now, err := began(pid)

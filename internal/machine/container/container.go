@@ -503,7 +503,7 @@ func (b *box) why(ctx context.Context, err error) error {
 	return err
 }
 
-// remove removes the container and its volumes if they were made for the run.
+// remove removes the container and its volumes if they were made for the run, and closes the connection to the engine.
 func (b *box) remove(ctx context.Context) error {
 	defer b.api.Close()
 	var errs []error

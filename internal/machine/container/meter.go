@@ -9,7 +9,8 @@ import (
 )
 
 // DeviceBytes returns the bytes that the container's control group transferred to and from block devices. It reads the
-// control group's counters, because the counters of a process are lost when the process ends.
+// control group's counters, because the counters of a process are lost when the process ends. ok is false if the
+// counters cannot be read.
 func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 	if !b.local || b.pid == 0 {
 		return 0, 0, false

@@ -40,8 +40,8 @@ func (local) Close(context.Context) error { return nil }
 
 func (local) Caps() iotax.MachineCaps { return iotax.MachineCaps{Local: true} }
 
-// Run passes files directly to the command, so that the load generator's output does not go through this process. Each
-// other reader and writer gets a pipe.
+// Run passes a Stdin or Stdout that is a file directly to the command, so that the load generator's output does not go
+// through this process. Standard error and all other streams go through pipes.
 //
 // A Stdin that is not a file may still be in a blocked Read when Run returns, if the command ended without reading all
 // of it.

@@ -75,7 +75,7 @@ func (c *Client) Await(ctx context.Context, ns, name string, limit time.Duration
 	}
 }
 
-// noteTime is how long a pod may wait for a node and claims before Await reports it.
+// noteTime is how long a pod may wait, for example for a node or a claim, before Await or Look reports the reason.
 const noteTime = 5 * time.Second
 
 const unschedulable = "no node takes it"

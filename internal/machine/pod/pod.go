@@ -99,7 +99,7 @@ var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the 
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
 // Spread returns plan.Kind's Spread for plans that will run. It splits lists of nodes, and replaces `node: all` with
-// the cluster's nodes. given is the list of nodes for new pods whose spec names no node.
+// the cluster's nodes. given is the value of node for new pods whose spec names no node.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -146,7 +146,7 @@ type pod struct {
 	volumes   map[string]map[string]string // facts of its volumes, by the id of the device
 }
 
-// podTime limits the removal of a pod if the caller sets no deadline.
+// podTime limits the removal of a pod after open has failed.
 const podTime = time.Minute
 
 func open(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err error) {
@@ -339,7 +339,8 @@ func cutExport(text string) (server, path string, ok bool) {
 	return strings.Trim(server, "[]"), "/" + path, ok
 }
 
-// inspect reads facts of the running pod from the cluster. It omits facts that this user may not read.
+// inspect reads facts of the running pod from the cluster. Facts that this user may not read have the reason as their
+// value.
 func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Options) error {
 	c := found.Spec.Containers[0]
 	if s.Container != "" {

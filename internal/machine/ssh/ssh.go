@@ -107,7 +107,7 @@ type remote struct {
 }
 
 // Caps returns the capabilities of the agent, with the host's address. Its facts are the server's version if ssh prints
-// it, the jump hosts, and the path of the agent in the plan. Empty facts are omitted.
+// it, the jump hosts, and the path and the system of the agent that the plan names. Empty facts are omitted.
 func (r *remote) Caps() iotax.MachineCaps {
 	c := r.Machine.Caps()
 	c.Address = r.to.settings["hostname"]

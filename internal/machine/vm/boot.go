@@ -131,7 +131,7 @@ type booting struct {
 	files   []string         // files outside dir and sockets, to remove
 	storage iotax.Durability // durability of disks that do not belong to a volume
 	boots   *Boots           // files from another host; nil means this host's
-	root    *iotax.Disk      // disk for the root file system; nil means that the root is in memory
+	root    *iotax.Disk      // disk for the root file system; nil means that the root is in memory or in the image
 	timeout time.Duration    // time limit of the boot
 
 	identity string // private key file for the login to an image

@@ -204,7 +204,7 @@ func openOn(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine, err 
 }
 
 // bring makes the guest's boot files on this host and copies them to the machine. If this host cannot make them, bring
-// returns nil, and the machine makes them itself.
+// returns nil, and the machine makes them itself. If the plan names a kernel, bring returns an error instead.
 func bring(ctx context.Context, on *own, s *Spec, o kind.Options) (*Boots, error) {
 	system, err := session.System(ctx, on)
 	if err != nil {

@@ -33,7 +33,8 @@ var atStart = sync.OnceValues(func() (all unix.CPUSet, err error) {
 	return all, err
 })
 
-// newPinning returns an error if this process may not use one of the CPUs, or if no CPU would remain.
+// newPinning returns a pinning of a guest to cpus. It returns an error if this process may not use one of them, or if
+// no other CPU would remain.
 func newPinning(cpus []int) (*pinning, error) {
 	all, err := atStart()
 	if err != nil {
