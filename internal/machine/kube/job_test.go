@@ -288,7 +288,7 @@ func TestLeftOfForeignJob(t *testing.T) {
 	}
 }
 
-// A resumed run replaces its own Job that has ended, and no other Job.
+// A resumed run replaces its own Job if that Job has ended. It does not replace any other Job.
 func TestSubmitAgain(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)

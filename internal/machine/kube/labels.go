@@ -14,8 +14,8 @@ import (
 	"iotax/internal/leftover"
 )
 
-// Every object of a run has labels, which iotax clean searches for, and the run's label as an annotation: the name of
-// the runner contains characters that Kubernetes does not allow in a label.
+// Every object of a run has labels, which iotax clean searches for, and an annotation with the run's leftover.Label,
+// which contains characters that Kubernetes does not allow in a label.
 const (
 	label      = "iotax"
 	runLabel   = "iotax.run"

@@ -127,7 +127,7 @@ func (v *Virtiofsd) options(s Share) (args []string, lacks string) {
 	return args, lacks
 }
 
-// refuses returns an error if the daemon lacks an option of s. It also searches the daemon's --help output.
+// refuses returns an error if the daemon lacks an option of s. It checks daemonOptions and the daemon's --help output.
 func (v *Virtiofsd) refuses(ctx context.Context, s Share) error {
 	s = s.fill()
 	args, lacks := v.options(s)

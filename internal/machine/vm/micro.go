@@ -124,9 +124,9 @@ func commandLine(accel string, boot guest.Boot) string {
 	if runtime.GOARCH == "arm64" {
 		console = "ttyAMA0"
 	}
-	// Under emulation, the self-tests of the crypto modules take 200 ms. panic=-1 with QEMU's -no-reboot ends a guest
-	// at once when its kernel panics. The root is a ramfs: a tmpfs may use only half of the memory, which is too little
-	// for iotax in a guest of 256 MiB.
+	// cryptomgr.notests skips self-tests of the crypto modules, which take 200 ms under emulation. panic=-1 with QEMU's
+	// -no-reboot ends a guest at once when its kernel panics. rootfstype=ramfs avoids a tmpfs, which may use only half
+	// of the memory: too little for iotax in a guest of 256 MiB.
 	w := []string{"console=" + console, "quiet", "panic=-1", "audit=0", "random.trust_cpu=on", "cryptomgr.notests", "rootfstype=ramfs"}
 	if accel == "tcg" {
 		// Mitigations of CPU vulnerabilities do not protect an emulated guest.
