@@ -24,8 +24,7 @@ func terseRow(kib, ms int, share, most float64) string {
 	return terseSample(3, d, none) + "\n"
 }
 
-// Read must not lose a result. If a result may be from the same process or from another one, Read returns it
-// separately.
+// Read must not lose a result. If it is unclear whether two results are from the same process, Read returns both.
 func TestSeveralOfOne(t *testing.T) {
 	const head = "a: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=64\nfio-2.1.11\nStarting 1 process\n"
 	doc := func(at, ms, ios int) string {
@@ -84,7 +83,7 @@ func TestSeveralOfOne(t *testing.T) {
 	}
 }
 
-// The summary of a group belongs to the jobs before it. It is a result only if it is quoted alone.
+// A group summary belongs to the jobs before it. It is a result only if the excerpt contains no jobs of the group.
 func TestSummariesOfExcerpts(t *testing.T) {
 	const write = "  write: IOPS=25.8k, BW=25.2GiB/s (27.0GB/s)(755GiB/30010msec); 0 zone resets\n"
 	const read = "  read: IOPS=127k, BW=496MiB/s (520MB/s)(14.5GiB/30002msec)\n"
@@ -123,7 +122,8 @@ func TestSummariesOfExcerpts(t *testing.T) {
 	}
 }
 
-// Several clients form one result. The sum that fio prints after them counts only if it is alone.
+// The rows of several clients form one result. Read uses the sum that fio prints after them only if the text does not
+// contain these rows.
 func TestAllClients(t *testing.T) {
 	const greeting = "hostname=db1, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1\nhostname=db2, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.33, flags=1\n"
 	const status = "\nRun status group 0 (all jobs):\n   READ: io=4000KB, aggrb=4000KB/s, minb=4000KB/s, maxb=4000KB/s, mint=1000msec, maxt=1000msec\n"

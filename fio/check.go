@@ -16,7 +16,7 @@ type form struct {
 	Time    bool     // a number is a duration
 	Seconds bool     // a number without a unit is in seconds
 	Pow2    bool     // the number must be a power of two
-	Any     bool     // a function in fio parses the value, and fio lists no words for it
+	Any     bool     // a function in fio parses the value, and fio does not list the accepted words
 	Length  int      // maximum number of list elements or string characters
 	Values  []string // words that a build of 3.33 or later accepts
 }
@@ -90,8 +90,8 @@ func EngineOption(engine, name string) (Option, bool) {
 			return o, true
 		}
 	}
-	// The engine may be missing from Debian's build. t.Elsewhere omits its option if the build has an option with the
-	// same name.
+	// Debian's build may lack the engine. t.Elsewhere omits an option of such an engine if the build has another
+	// option with the same name.
 	built, _ := LookupOption("ioengine")
 	if _, ok := t.Forms[file+"/"+name]; ok && !slices.Contains(built.Values, engine) {
 		return Option{Name: name, Engine: engine, Since: t.Since[name]}, true
@@ -101,7 +101,7 @@ func EngineOption(engine, name string) (Option, bool) {
 
 // A RefusedError reports that fio rejects a value.
 type RefusedError struct {
-	Msg  string   // "it takes a number from 1"
+	Msg  string   // such as "it takes a number from 1"
 	Want []string // the accepted words
 	// Elsewhere reports that another version or build of fio accepts the value.
 	Elsewhere bool
@@ -350,7 +350,8 @@ func toDecimal(s string, kbBase int, isTime bool) (v int64, percent, ok bool) {
 	return v, false, true
 }
 
-// own checks s like the functions in fio that parse single options. It supports only options that are common in jobs.
+// own checks the value s of an option that fio parses with a function of its own. It supports only options that are
+// common in jobs.
 func (o Option) own(s string, kbBase int) error {
 	word, rest, has := strings.Cut(s, ":")
 	word, _, _ = strings.Cut(word, ",")

@@ -299,16 +299,19 @@ func runsFio(args []*syntax.Word) bool {
 	return false
 }
 
-// remote lists programs that run the rest of their command line in another place.
+// remote lists programs that run the rest of their command line elsewhere, such as in a container or on another
+// machine. It also contains local programs, such as strace, that only ParseCommands accepts before fio.
 var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "systemd-run", "cgexec", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl", "strace", "perf", "xargs"}
 
-// others lists programs whose arguments may contain "fio" as text: a package to install, or a pattern to search.
+// others lists programs and subcommands that may have "fio" as an argument but do not run it, for example as the name
+// of a package or as a search pattern.
 var others = []string{"apt", "apt-get", "yum", "dnf", "zypper", "pacman", "apk", "brew", "pip", "snap", "pkg", "install", "choco", "which", "type", "man", "dpkg", "rpm", "pkill", "killall", "pgrep", "pull", "build", "rmi", "images",
 	"echo", "printf", "grep", "cp", "mv", "rm", "ls", "cat", "make", "git", "cd", "mkdir", "chmod", "systemctl"}
 
-// ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It does
-// not run anything. It replaces a variable that the script sets exactly once. Other variables remain as ${NAME}.
-// The error joins a *JobError for each command that fio would reject, and for text that is not a valid script.
+// ParseCommands reads every fio command in a shell script, including those after docker, kubectl or ssh. It does not
+// run anything. It replaces a variable that the script sets exactly once. Other variables remain as ${NAME}. It
+// returns only the commands without errors. The error joins the *JobErrors of the other commands. If the text is not
+// a valid script, the error is a single *JobError.
 func ParseCommands(text string) ([]*Command, error) {
 	if len(text) > MaxJob {
 		return nil, &JobError{Line: 1, Msg: "the script: " + (&iotax.LimitError{Limit: MaxJob}).Error()}
@@ -404,7 +407,8 @@ func program(words []word) int {
 	return found
 }
 
-// Remote reports whether the command runs in another place: a container, a pod or another machine.
+// Remote reports whether fio runs through one of the programs in remote, for example in a container, in a pod or on
+// another machine.
 func (c *Command) Remote() bool {
 	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
 }
@@ -476,7 +480,8 @@ func shell(vars map[string]string) *expand.Config {
 	}
 }
 
-// guarded recovers from panics in the shell package, which does not support all syntax.
+// guarded calls expand and converts a panic to an error. The shell package panics on some syntax that it does not
+// support.
 func guarded[T any](expand func() (T, error)) (out T, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -90,7 +90,7 @@ func TestParseCommandErrors(t *testing.T) {
 	}
 }
 
-// fio reads a command line that this package writes exactly like the original command line.
+// If ParseCommand reads a command line and String writes it again, fio reads the same options from both.
 func TestCommandAgreesWithFio(t *testing.T) {
 	const options = ` --ioengine=null --size=1m --description='it''s $HOME "quoted"' --name="a b" -rw read --numj 2 --time_based --runtime=3 --name=b --bs=8k,4k --stonewall --eta=never -m`
 	c, err := ParseCommand("fio" + options)

@@ -206,7 +206,7 @@ func FuzzParseJob(f *testing.F) {
 		if got := j.String(); got != text {
 			t.Fatalf("got %q, want %q", got, text)
 		}
-		// Included files contain the text without its headers, and may contain includes.
+		// An included file has the same text without section headers. It may include files itself.
 		read := func(name string) ([]byte, error) {
 			if name == "a" {
 				return []byte(text), nil

@@ -74,7 +74,8 @@ func (j *JobSpec) WaitFor() string {
 	return s.Value
 }
 
-// Jobs returns the jobs of the file in order. With names it returns only those jobs, like fio's --section.
+// Jobs returns the jobs of the file in order. With names, it returns only the jobs with these names, like fio's
+// --section.
 func (f *JobFile) Jobs(names ...string) []JobSpec { return jobs(f.Sections, names, true) }
 
 // With returns the jobs of the command and of files, the job files that the command names. Options before the first
@@ -263,9 +264,9 @@ func Canonical(key string) string {
 	return key
 }
 
-// Args returns the fio arguments that run the jobs, without the program. Each group after the first begins with
-// --stonewall. The engine comes first, because fio's command line accepts engine options only after it. fio does not
-// replace variables on its command line, so call Expand first.
+// Args returns the fio arguments that run the jobs, without the program. The first job of each later group has
+// --stonewall. In each job, --ioengine precedes all other options, because fio's command line accepts engine options
+// only after it. fio does not replace variables on its command line, so call Expand first.
 func Args(jobs []JobSpec) []string {
 	var args []string
 	for i, j := range jobs {

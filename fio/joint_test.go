@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A row that sums several sections does not contain the options of a single section.
+// A row that sums several sections does not contain options that only one of these sections has.
 func TestSectionsInOneRow(t *testing.T) {
 	t.Parallel() // fio mostly waits
 	job := filepath.Join(t.TempDir(), "g.fio")

@@ -554,8 +554,9 @@ func (r *Result) finish() {
 	}
 }
 
-// joint detects whether j is the sum of several sections (group_reporting). JSON does not show that option, and
-// contains the options of only one section. In a sum, job_runtime is the sum of the runtimes of all jobs.
+// joint detects whether j is the sum of several sections (group_reporting). JSON does not show group_reporting, and a
+// sum contains the options of only one section, so joint removes them. In a sum, job_runtime is the sum of the
+// runtimes of all jobs.
 func (j *Job) joint(all map[string]string) {
 	option := func(name, alias string) string {
 		return cmp.Or(j.Options[name], j.Options[alias], all[name], all[alias])

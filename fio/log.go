@@ -80,8 +80,8 @@ func LogName(name string) (l Log, ok bool) {
 	return l, false
 }
 
-// Base returns the unit of a kind, and the factor that converts fio's numbers to that unit. Latencies are in
-// nanoseconds since fio 3.0 and in microseconds in older versions.
+// Base returns the unit of a kind, and the factor that converts fio's numbers to that unit. For latencies, the factor
+// applies to fio 3.0 and later, which write nanoseconds. Older versions write microseconds.
 func (k LogKind) Base() (unit string, factor float64) {
 	switch k {
 	case BandwidthLog:
@@ -92,7 +92,7 @@ func (k LogKind) Base() (unit string, factor float64) {
 	return iotax.Seconds, 1e-9
 }
 
-// readLog reads data if its name or its contents show that it is a log.
+// readLog reads data if it looks like a log. The name of the file shows which quantity the log contains.
 func readLog(data []byte, name string) (Part, bool) {
 	if !logLike(data, name) {
 		return Part{}, false
@@ -126,9 +126,9 @@ func logLike(data []byte, name string) bool {
 	return bytes.Count(line, []byte{','}) >= 3 && line[0] >= '0' && line[0] <= '9' && len(bytes.Trim(line, "0123456789, \rxabcdef")) == 0
 }
 
-// ParseLog reads a log file. In every version of fio, a line begins with time (ms), value, direction and block
-// size. ParseLog ignores later columns. log_window_value=both adds a maximum after the value, which ParseLog skips.
-// With log_unix_epoch, times count from 1970. ParseLog converts them to times since the first sample.
+// ParseLog reads a log file. In every version of fio, a line begins with time (ms), value, direction and block size.
+// ParseLog ignores later columns. It skips the maximum that log_window_value=both adds after the value. With
+// log_unix_epoch, times count from 1970. ParseLog converts them to times since the first sample.
 func ParseLog(data []byte) ([]Sample, error) {
 	out := make([]Sample, 0, bytes.Count(data, []byte{'\n'}))
 	skip := maximumAt(data)
@@ -441,7 +441,8 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 // maxSteps limits the number of steps in a series, because a corrupt time could otherwise use all memory.
 const maxSteps = 1e6
 
-// binned adds up of(sample) and counts the samples of a direction in each step. last is the time of the last sample.
+// binned returns the sum of of(sample) and the number of samples (n) of a direction for each step. last is the time
+// of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {

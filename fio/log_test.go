@@ -11,7 +11,7 @@ import (
 	"iotax"
 )
 
-// In the logs of a real run, the mean over the seconds equals the rate of the result.
+// In the logs of a real run, the mean over the seconds is close to the rate in the result.
 func TestRatesOfARealRun(t *testing.T) {
 	dir := t.TempDir()
 	r := parse(t, run(t, "--name=a", "--rw=randrw", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=500,250", "--runtime=3s", "--time_based",
@@ -125,7 +125,8 @@ func TestLogForms(t *testing.T) {
 	}
 }
 
-// Rates counts logs of single I/Os: 3 I/Os of 4 KiB in the first second, 1 of 8 KiB in the second.
+// For logs of single I/Os, Rates counts the I/Os in each second: three of 4 KiB in the first, one of 8 KiB in the
+// second.
 func TestLogsOfSingleIOs(t *testing.T) {
 	s, err := ParseLog([]byte("10, 1, 0, 4096, 0\n20, 1, 0, 4096, 0\n900, 1, 0, 4096, 0\n1950, 1, 0, 8192, 0\n"))
 	if err != nil {

@@ -57,7 +57,8 @@ func Normal(settings []Setting) map[string]string {
 	return out
 }
 
-// Partly is like Normal, but for a job with unknown options. It adds no defaults.
+// Partly is like Normal, but for settings that may be only a part of a job's options. It does not add options that
+// are not in settings.
 func Partly(settings []Setting) map[string]string {
 	out := written(settings)
 	for _, s := range settings {

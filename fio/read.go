@@ -202,7 +202,7 @@ func (s *scanner) join(p Part) {
 	s.parts = append(s.parts, p)
 }
 
-// before returns the index of the last part of this kind before i, or -1.
+// before returns the index of the last part of this kind before i, or -1. JSON and JSON+ count as one kind.
 func (s *scanner) before(i int, k Kind) int {
 	for i--; i >= 0 && family(s.parts[i].Kind) != family(k); i-- {
 	}
@@ -283,8 +283,9 @@ func (s *scanner) clients(p Part) bool {
 	return false
 }
 
-// compareSum compares the bytes of n rows, by direction, with their printed sum, within three digits. It returns 1
-// if the rows have more bytes than the sum in a direction, -1 if they have fewer, or 0.
+// compareSum compares the bytes of n rows with their printed sum, separately for each direction and with a margin for
+// rounding. It returns 1 if the rows have more bytes than the sum in a direction, -1 if they have fewer, and 0 if
+// they agree.
 func compareSum(bytes [4]float64, n int, sum *Job) int {
 	less := false
 	for k, d := range sum.directions() {
@@ -339,7 +340,7 @@ func oneEach(parts []Part) []Part {
 			if len(measured[i]) == 0 || len(want) == 0 || better.Err != nil || slices.Contains(better.Also, parts[i].Kind) || !sameRun(measured[i][:1], want[:1]) {
 				continue
 			}
-			// In terse, the jobs of one process may be separate results.
+			// In terse output, the jobs of one process may be separate results.
 			var rows []*Job
 			var same []int
 			for n := i; n < len(parts) && len(rows) < len(want) && (n == i || parts[i].Kind == KindTerse); n++ {
@@ -473,8 +474,8 @@ func foreign(head []byte, name string) Part {
 	return p
 }
 
-// jobFileLike reports whether text is a job file: it starts with a section, or it contains a section and has the
-// name of a job file.
+// jobFileLike reports whether text is a job file: it contains a section, and it has the file name of a job file or
+// starts with a section and sets a known option.
 func jobFileLike(text, name string) bool {
 	f, _ := ParseJob(text)
 	if f == nil || len(f.Sections) == 0 {

@@ -71,8 +71,8 @@ func TestFormsOfOneRun(t *testing.T) {
 		{"mixed with flushes", []string{"--rw=randrw", "--bs=8k", "--ioengine=psync", "--filename=" + file, "--size=16m", "--fsync=32"}},
 		{"large blocks", []string{"--rw=write", "--bs=1m", "--ioengine=null", "--size=64m", "--rate_iops=37"}},
 		{"jobs in a group", []string{"--rw=randrw", "--bs=16k", "--ioengine=null", "--size=1g", "--numjobs=3", "--group_reporting"}},
-		// fio samples the bandwidth every 500 ms. In terse, the bandwidth shares show that the jobs are from the
-		// same run.
+		// fio samples the bandwidth every 500 ms, so this case runs longer than the others. In the terse output, only
+		// the bandwidth shares show that the jobs belong to one run.
 		{"jobs apart", []string{"--rw=randread", "--bs=4k", "--ioengine=null", "--size=1g", "--numjobs=3", "--rate_iops=1000", "--runtime=1200ms"}},
 		{"unified", []string{"--rw=randrw", "--bs=4k", "--ioengine=null", "--size=1g", "--unified_rw_reporting=1"}},
 		{"unified and apart", []string{"--rw=randrw", "--bs=4k", "--ioengine=null", "--size=1g", "--unified_rw_reporting=both"}},

@@ -53,9 +53,9 @@ const (
 	later
 )
 
-// after returns the relation of r to the previous result prev. The counters of a process never decrease, and a
-// process reports again before a new process could reach its runtime. In doubt, after does not return later, because
-// the caller would then discard prev.
+// after returns the relation of r to the previous result prev. The counters of a process never decrease. The next
+// report of a process comes sooner than a new process could reach the same runtime. When in doubt, after does not
+// return later, because the caller would then discard prev.
 func (r *Result) after(prev *Result) relation {
 	if r.fresh || len(r.Jobs) == 0 || len(r.Jobs) != len(prev.Jobs) || r.Version != prev.Version || !maps.Equal(r.Options, prev.Options) {
 		return another
@@ -121,8 +121,8 @@ func (r *Result) after(prev *Result) relation {
 	return perhaps
 }
 
-// telling is a latency in seconds. If two results have the same maximum latency and it is at least telling, they are
-// probably from one process.
+// telling is a latency in seconds. Two results with the same maximum latency are probably from one process if that
+// maximum is at least this long.
 const telling = 100e-6
 
 // within reports whether direction e, which has more I/Os than d, can include all I/Os of d.

@@ -209,10 +209,10 @@ func (t *textReader) terse(s string, start, line, end int) {
 	t.end = end
 }
 
-// joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version
-// of j. Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk
-// activity, a higher group number or the shares of a group's bandwidth identify the process. In doubt, j is a
-// separate result.
+// joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version of
+// j. Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk
+// activity, j belongs to the process if its group is the next one, or if it is in the same group and the bandwidth
+// shares of that group do not clearly exceed 100 %. When in doubt, joined treats j as a separate result.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)
@@ -230,7 +230,7 @@ func (r *Result) joined(next *Result, j *Job) bool {
 }
 
 // shares returns the sum of the bandwidth shares of j and of the rows in its group. It uses the first direction in
-// which both j and the rows have a share. It returns 0 if no direction has shares on both sides.
+// which both j and the rows have a share. It returns 0 if there is no such direction.
 func (r *Result) shares(j *Job) float64 {
 	for i, d := range j.directions() {
 		sum := 0.0
@@ -255,7 +255,7 @@ func (t *textReader) strip(s string) string {
 	for strings.HasPrefix(s, ">") {
 		s = strings.TrimSpace(s[1:])
 	}
-	// Progress goes to the terminal. A line of the report may follow it directly.
+	// fio prints its progress without a newline, so a line of the report may follow on the same line.
 	for strings.HasPrefix(s, "Jobs: ") {
 		at := progress.FindStringIndex(s)
 		if at == nil {
@@ -559,7 +559,8 @@ func (t *textReader) direction(name, s string) bool {
 		return false
 	}
 	if size.value == 0 && rate.value == 0 && iops.value == 0 {
-		// unified_rw_reporting=both prints this for mixed. The latencies after it do not belong to a direction.
+		// With unified_rw_reporting=both, fio prints zeros for mixed. The latencies after this line do not belong to
+		// a direction.
 		t.dir, t.pct = &Direction{}, nil
 		return t.job != nil
 	}
@@ -707,7 +708,7 @@ func (t *textReader) issued(s string) bool {
 	}
 	if m := &t.job.Mixed; !m.empty() {
 		m.IOs, m.Short, m.Dropped = total[0]+total[1]+total[2], short[0]+short[1]+short[2], dropped[0]+dropped[1]+dropped[2]
-		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: fio prints the whole sum as read
+		if t.job.Read.empty() && t.job.Write.empty() && t.job.Trim.empty() { // unified: fio prints the sum of all directions as read
 			t.job.Read, t.job.Write, t.job.Trim = Direction{}, Direction{}, Direction{}
 		}
 	}

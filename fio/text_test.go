@@ -70,8 +70,8 @@ func TestText2(t *testing.T) {
 	}
 }
 
-// If neither the I/Os nor a single block size is known, whole KB/s are more precise than the size. Decimals of the
-// size are meaningless before 2.20.
+// If the number of I/Os or the block size is unknown, the bytes are the bandwidth × the runtime, or the printed size
+// if that is more precise. Decimals of the size are meaningless before 2.20.
 func TestText2Rounding(t *testing.T) {
 	for _, c := range []struct {
 		line      string
@@ -182,7 +182,7 @@ func TestTextGroups(t *testing.T) {
 	near(t, "bytes of a range", value(t, groups[1], "bytes"), 333*1024, 0)
 }
 
-// With kb_base=1000, MB means 1000² bytes in old text too. The issued I/Os reveal this.
+// With kb_base=1000, MB means 1000² bytes in old text too. The number of issued I/Os shows which meaning applies.
 func TestTextKBBase(t *testing.T) {
 	text := "a: (g=0): rw=read, bs=4K-4K/4K-4K/4K-4K, ioengine=sync, iodepth=1\na: (groupid=0, jobs=1): err= 0: pid=1: Sat Jul 12 10:11:12 2014\n" +
 		"  read : io=4096.0MB, bw=409600KB/s, iops=100000, runt= 10000msec\n     issued    : total=r=1000000/w=0/d=0, short=r=0/w=0/d=0\n"

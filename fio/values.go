@@ -139,7 +139,7 @@ func (r *Result) Values() []iotax.Value {
 	var iops, bandwidth float64
 	for _, t := range r.totals() {
 		p := t.name + "."
-		if t.iops > 0 || t.bytes == 0 { // the summary of a group in text contains only bytes
+		if t.iops > 0 || t.bytes == 0 { // a group summary in text output does not contain the I/Os
 			add(p+"iops", t.iops, iotax.PerSecond, iotax.Up)
 		}
 		add(p+"bandwidth", t.bandwidth, iotax.BytesPerSecond, iotax.Up)
