@@ -110,8 +110,7 @@ func TestLostRoundsEnd(t *testing.T) {
 	}
 }
 
-// The run ends in the round in which stat.Next first ends it, if it is called after each round with the widest
-// interval, as in the simulations.
+// The run ends in the same round as in the simulations, which call stat.Next with the widest interval after each round.
 func TestStopsWhereTheRuleSays(t *testing.T) {
 	ends := map[int]bool{}
 	for seed := range uint64(30) {
@@ -203,8 +202,8 @@ func TestReconnectedIsTold(t *testing.T) {
 	}
 }
 
-// The memory of a run does not grow with the output of its trials. The review gets the facts and the rules of
-// findings that it needs. Equal facts share one map.
+// The memory of a run does not grow with the output of its trials. The review gets only the facts that it needs, and
+// the rule and severity of each finding. Equal facts share one map.
 func TestKeepsLittleOfATrial(t *testing.T) {
 	w := newWorld()
 	w.value = func(x *iotax.Trial) (float64, error) {

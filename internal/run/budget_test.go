@@ -13,7 +13,7 @@ import (
 	"iotax/internal/plan/schedule"
 )
 
-// slow delays opening the guest by opening, and the start of each trial by the time in around for its target.
+// slow returns functions that delay opening the guest by `opening`, and the start of each trial by around[target].
 func (w *world) slow(opening time.Duration, around map[string]time.Duration) Deps {
 	d := w.deps()
 	open, watch := d.Open, d.Watch
@@ -83,8 +83,8 @@ func TestBudgetIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// The overhead of a trial that one workload measured on a target is also used for the other workloads. So the
-// time left is correct before every workload has run a round. Until a trial has been measured, the overhead is
+// The overhead of a trial that one workload measured on a target is also used for the other workloads. The time left is
+// therefore correct even before the other workloads have run a round. Until a trial has been measured, the overhead is
 // assumed.
 func TestTimeLeftByTarget(t *testing.T) {
 	w := newWorld()

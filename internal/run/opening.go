@@ -112,7 +112,7 @@ func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 				r.describe(run)
 				return context.Cause(ctx)
 			}
-			if r.earlier == nil { // otherwise it has results from earlier starts
+			if r.earlier == nil { // otherwise the target has results from earlier starts
 				r.infos[t.Name].Err = err.Error()
 			}
 			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) { // targets on one machine share the same error

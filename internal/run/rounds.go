@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// A cell with this many failures in a row is not tried again. Its failures stay in the report.
+	// failuresInARow is the number of consecutive failures after which a cell is not tried again. Its failures stay in
+	// the report.
 	failuresInARow = 3
-	// A workload stops if at least minLost of its rounds, and more than this share of them, are invalid.
+	// A workload stops if at least minLost of its rounds, and more than the share maxLostShare of them, are invalid.
 	maxLostShare = 0.5
 	minLost      = 6
 )
 
-// An engine runs the rounds of a rig. It derives its state from the trials, so a resumed run starts from the stored
-// trials.
+// An engine runs the rounds of a rig. It derives its state from the trials. A resumed run rebuilds the state from the
+// stored trials.
 type engine struct {
 	run    *iotax.Run
 	p      *plan.Plan
@@ -61,7 +62,7 @@ type lane struct {
 	measured bool                   // this process has measured a trial
 	times    map[string]stat.Timing // successful trials of this process, by target; excludes trials before a resume
 	ran      int                    // complete rounds, including invalid ones
-	valid    int                    // valid rounds of the target with the fewest
+	valid    int                    // number of valid rounds of the target that has the fewest
 	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if a ratio has no interval yet
 	about    string                 // metric, target and error if too few I/Os are beyond a quantile; otherwise ""
 	failed   map[string]int         // failures in a row, by target
@@ -518,10 +519,10 @@ func (e *engine) missing(ln *lane) (why string) {
 
 const moreRounds = "use more rounds (`--rounds 12..60`); use longer trials (`--trial 30s`) or a quieter machine"
 
-// tally counts the valid rounds of the lane and finds the widest interval over its targets and deciding metrics. It
-// counts rounds as the report does. A round is invalid if a trial in it is discarded or has a finding that makes its
-// values invalid (stat.SetAside). It is invalid for one target if the trial of that target failed. Invalid rounds are
-// repeated as long as the budget lasts.
+// tally counts the valid rounds of the lane. Among the intervals of its targets and deciding metrics, it finds the
+// widest. It counts rounds as the report does. A round is invalid if a trial in it is discarded or has a finding that
+// makes its values invalid (stat.SetAside). It is invalid for one target if the trial of that target failed. Invalid
+// rounds are repeated as long as the budget lasts.
 func (e *engine) tally(ln *lane) {
 	ln.valid, ln.widest, ln.about = math.MaxInt, stat.Interval{Estimate: 1, Lo: 1, Hi: 1}, ""
 	o := stat.Options{Alpha: e.run.Alpha, Autocorrelation: e.run.Calibration.Autocorrelation()}

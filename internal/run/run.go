@@ -45,8 +45,8 @@ type Deps struct {
 	Explain func(ctx context.Context, t *iotax.Target) (stop func(context.Context) (iotax.Seen, error), err error)
 	// Evict drops the files under a path of this host from its page cache.
 	Evict func(ctx context.Context, path string) error
-	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier one. The findings report
-	// CPUs that do not offer that governor. Governor is optional.
+	// Governor sets the frequency governor of this host's CPUs. undo restores the earlier governor. The findings report
+	// CPUs that do not offer the new one. Governor is optional.
 	Governor func(want string) (undo func() error, found []iotax.Finding, err error)
 	// Check judges one trial. If discarded is not empty, it is the reason to discard the trial and its round.
 	Check func(t *iotax.Trial, tgt *iotax.Target) (findings []iotax.Finding, discarded string)
@@ -100,6 +100,7 @@ type Options struct {
 // EventKind is the kind of an Event.
 type EventKind string
 
+// The comment of each kind lists the fields of Event that are set.
 const (
 	Opening    EventKind = "opening"    // Target or Text names the object
 	Preparing  EventKind = "preparing"  // Target, Workload

@@ -113,7 +113,7 @@ func (f *fakeWorkload) Cleanup(_ context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// of is the spec of a volume based on another target. none is an empty spec.
+// of is the spec of a volume based on another target.
 type of struct {
 	Target string `yaml:"of"`
 }
@@ -121,6 +121,7 @@ type of struct {
 func (o *of) Validate() error     { return nil }
 func (o *of) Traits() plan.Traits { return plan.Traits{Of: &o.Target} }
 
+// none is an empty spec.
 type none struct{ plan.Plain }
 
 func (w *world) deps() Deps {
@@ -507,7 +508,7 @@ func TestOpenFailure(t *testing.T) {
 		keep   bool
 		fault  func(*world)
 		trials bool
-		events string // targets and cells that the run continues without
+		events string // targets and cells that the run leaves out
 		errs   string // errors that end the run
 		found  string // findings about the whole run
 	}{
@@ -649,7 +650,7 @@ func TestMachineWithoutAgent(t *testing.T) {
 }
 
 // A share that hangs blocks each step inside its guest until the step's deadline. It must not use up the time of later
-// steps. It is not an error, because the guest ends with the run.
+// steps. The hang is not an error, because the guest ends with the run.
 func TestHungShareDoesNotHoldUpTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

@@ -250,7 +250,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined limits how many values of a fact joined lists. The function only counts the others.
+// mostJoined limits how many values of a fact the function joined lists. It only counts further values.
 const mostJoined = 4
 
 // joined combines the maps. It separates the different values of a key with commas.

@@ -95,8 +95,8 @@ func runTrial(ctx context.Context, d Deps, w iotax.Workload, target *iotax.Targe
 	}
 }
 
-// fromWindow converts the times of series from seconds since the start of the watch to seconds since the start of
-// the measurement window. It drops earlier values.
+// fromWindow converts the times of series from seconds since the start of the watch to seconds since the start of the
+// measurement window. It drops the values from before the window.
 func fromWindow(series []iotax.Series, ramp time.Duration) []iotax.Series {
 	for i, s := range series {
 		n := 0

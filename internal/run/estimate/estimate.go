@@ -38,7 +38,7 @@ var (
 	emulated = assumption{15 * time.Second, 4 * time.Second, 1500 * time.Millisecond, 2500 * time.Millisecond}
 )
 
-const assumedWrite = 150 << 20 // write rate of test files in B/s, also through shares
+const assumedWrite = 150 << 20 // assumed speed of writing test files, in B/s, also through shares
 
 func assume(p *plan.Plan, machine, accel string) assumption {
 	m, ok := p.Machine(machine)

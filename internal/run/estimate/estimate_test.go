@@ -124,7 +124,7 @@ func TestEstimateFromRuns(t *testing.T) {
 	if c, from, err := Costs(ctx, db, words("128MiB"), t.Logf); err != nil || from != "" {
 		t.Errorf("of another size: %+v from %q, %v", c, from, err)
 	}
-	// The newest run is damaged. The estimate uses the one before it, with a note.
+	// The newest run is damaged. The estimate uses the run before it and prints a note.
 	damaged := *r
 	damaged.ID, damaged.Start = "torn", r.Start.Add(time.Hour)
 	if err := db.Create(ctx, &damaged); err != nil {

@@ -214,7 +214,7 @@ func (r *boardRow) line(width, name, bar, iops, through int) string {
 	return strings.TrimRight(s, " ")
 }
 
-// interval returns the width of the widest interval and the precision goal: "± 12 % → 5 %".
+// interval returns the half-width of the widest interval and the precision goal: "± 12 % → 5 %".
 func (r *boardRow) interval() string {
 	switch {
 	case !(r.half > 0):

@@ -13,8 +13,8 @@ import (
 	"iotax/internal/store"
 )
 
-// TakeUp continues a shard that was started before, as when a scheduler restarts a failed shard. It stores the
-// saved part of the run and its trials in opts. done reports that the shard is already complete.
+// TakeUp continues a shard that was started before, for example because a scheduler restarted it after a failure. It
+// stores the saved part of the run and its trials in opts. done reports that the shard is already complete.
 func TakeUp(ctx context.Context, db *store.Store, opts *run.Options) (done bool, err error) {
 	part, err := db.Part(ctx, opts.ID, store.Part(opts.Shard))
 	if err != nil || part == nil || part.Status == iotax.Done {
@@ -52,7 +52,7 @@ func Share(db *store.Store, p *plan.Plan, opts *run.Options) (func(*run.Deps), e
 	return func(d *run.Deps) { d.Begin, d.Update = save, save }, nil
 }
 
-// sameText reports whether r's plan is equivalent to text. Another version of iotax may have written it with fewer
+// sameText reports whether r's plan is equivalent to text. Another version of iotax may have saved the plan with fewer
 // keys.
 func sameText(r *iotax.Run, text []byte) bool {
 	p, err := kinds.Saved(r)
