@@ -9,16 +9,16 @@ import (
 	"iotax/internal/plan"
 )
 
-// MountSpec is `mount: {…}`: a mount that a container gets when it is created.
+// MountSpec is `mount: {…}`: a mount that a container gets at its creation.
 type MountSpec struct {
 	Type     string `yaml:"type" doc:"bind: a directory of the engine's host; volume: a directory made by the engine (emptyDir in a pod); tmpfs: memory" enum:"bind,volume,tmpfs"`
 	OfTarget string `yaml:"of" doc:"bind only: target of the host that holds the directory; empty means the baseline"`
 }
 
-// SetScalar sets only the type: `mount: tmpfs`.
+// SetScalar sets only the type, as in `mount: tmpfs`.
 func (s *MountSpec) SetScalar(v string) error { s.Type = v; return nil }
 
-// Traits names the target of a bind mount. The other types have no target.
+// Traits returns the target that provides the directory of a bind mount. The other types need no target.
 func (s *MountSpec) Traits() (can plan.Traits) {
 	if s.Type == "bind" {
 		can.Of = &s.OfTarget
@@ -38,10 +38,10 @@ type mount struct {
 	life
 	spec MountSpec
 	tag  string
-	path string // directory of a bind mount on the host
+	path string // host directory of a bind mount; "" for other types
 }
 
-// prepareMount makes the directory of a bind mount. The engine makes the other types.
+// prepareMount makes the directory of a bind mount. The container engine makes mounts of the other types.
 func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, err error) {
 	m := &mount{life: life{env: e}, spec: *sp, tag: "iotax-" + e.ID}
 	if sp.Type != "bind" {
@@ -64,7 +64,7 @@ func (m *mount) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: m.tag, Share: &iotax.Share{Path: m.path, Type: m.spec.Type}}}}
 }
 
-// Attach makes a directory on the container's mount.
+// Attach makes a directory inside the container's mount.
 func (m *mount) Attach(ctx context.Context, box iotax.Machine) (iotax.Place, error) {
 	p, err := m.dirOn(ctx, box, "/mnt/"+m.tag)
 	if err != nil {

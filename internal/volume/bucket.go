@@ -129,8 +129,8 @@ func (s *BucketSpec) existing(q url.Values) (string, error) {
 	return (&url.URL{Scheme: "s3", Host: u.Host, Path: "/" + strings.Trim(u.Path, "/"), RawQuery: q.Encode()}).String(), nil
 }
 
-// Remains returns the place of an existing bucket, which may contain leftovers of crashed runs. ok is false for a
-// bucket that is removed after its run.
+// Remains returns the place of an existing bucket, which may contain leftovers of crashed runs. ok is false if iotax
+// starts the store itself, because iotax removes that store after the run.
 func (s *BucketSpec) Remains() (p iotax.Place, ok bool, err error) {
 	if s.URL == "" {
 		return p, false, nil
@@ -211,7 +211,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 	if err != nil {
 		return own, err
 	}
-	// The keys are only in the store's environment, and in a file that only its owner can read.
+	// Only the store's environment and a file that only its owner can read contain the keys.
 	work, err := os.MkdirTemp(b.env.WorkDir, "iotax-s3-")
 	if err != nil {
 		return fail(err, "")
@@ -279,7 +279,7 @@ func (b *bucket) start(ctx context.Context, address string) (own ownStore, err e
 // DefaultStore is the store that iotax starts unless the plan names another store.
 const DefaultStore = "versitygw"
 
-// stores maps each store to its Go module, because distributions do not package these stores.
+// stores maps each store to the package and version for go install, because distributions do not package these stores.
 var stores = map[string]string{"versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0", "minio": "github.com/minio/minio@latest"}
 
 // beside returns the directory that contains the iotax program, or a nonexistent path if the location of the program is
@@ -293,7 +293,7 @@ func beside() string {
 }
 
 // BuildStore returns the command that builds a store on this host, or "" for an unknown store. The command installs the
-// store next to iotax, where FindStore finds it whatever HOME and PATH contain.
+// store next to the iotax program, where FindStore finds it regardless of HOME and PATH.
 func BuildStore(name string) string {
 	if stores[name] == "" {
 		return ""
@@ -301,8 +301,8 @@ func BuildStore(name string) string {
 	return iotax.QuoteAll([]string{"env", "GOBIN=" + beside(), "CGO_ENABLED=0", "go", "install", stores[name]})
 }
 
-// FindStore returns the path of a store's program on m, or an error if it is not installed. On this host, FindStore
-// also searches the directory of iotax.
+// FindStore returns the path of a store's program on m, or an error if it is not installed. It searches PATH,
+// /usr/local/bin and ~/go/bin. On this host, it first searches the directory that contains the iotax program.
 func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, err error) {
 	at, get := "/nonexistent", "go install "+stores[name]+", and put it into the PATH of "+m.String()
 	if iotax.IsLocal(m) {
@@ -316,7 +316,7 @@ func FindStore(ctx context.Context, m iotax.Machine, name string) (path string, 
 		Hint: get + "; or name a store that runs: bucket: http://HOST:PORT/BUCKET"}
 }
 
-// certificate makes a self-signed certificate for the address.
+// certificate makes a self-signed certificate for the address, and returns it and its private key as PEM.
 func certificate(address string) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -341,7 +341,7 @@ func certificate(address string) (cert, key []byte, err error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: k}), nil
 }
 
-// processes returns the process IDs of the store and its replicas, by program name.
+// processes returns the IDs of the processes on this host that run the store and its replicas, by program name.
 func (b *bucket) processes() map[string][]int {
 	all := b.server.processes()
 	if b.copies != nil {

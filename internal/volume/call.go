@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	quick = 30 * time.Second // for a call that reads or renames
+	quick = 30 * time.Second // for a call that does little I/O
 	slow  = 5 * time.Minute  // for a call that may wait for a device: mkfs, rm -rf, umount
 )
 
@@ -31,7 +31,8 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 	return out, err
 }
 
-// left adds the path and the machine to the error of a failed removal. err lacks the path if the machine is gone.
+// left adds path and m to err, the error of a failed removal or unmount, unless err already begins with path. For
+// example, err does not name path if the machine is gone.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {
@@ -69,7 +70,7 @@ func needRoot(op, on string) error {
 		Hint: "let the user there be root, or give it sudo without a password"}
 }
 
-// said returns the standard error of a failed command, or err if that is empty.
+// said returns an error with the standard error output of a failed command, or err if that output is empty.
 func said(err error) error {
 	var e *iotax.ExitError
 	if errors.As(err, &e) {

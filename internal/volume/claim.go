@@ -23,7 +23,7 @@ type ClaimSpec struct {
 	Path  string    `yaml:"device" doc:"mode block only: path of the device in the pod; empty means /dev/claim- and the class"`
 }
 
-// SetScalar sets only the class: `claim: fast`.
+// SetScalar sets only the class, as in `claim: fast`.
 func (s *ClaimSpec) SetScalar(v string) error { s.Class = v; return nil }
 
 var className = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
@@ -74,7 +74,7 @@ const leastClaim = 1 << 30
 
 func prepareClaim(_ context.Context, s *ClaimSpec, e Env) (iotax.Volume, error) {
 	size := int64(s.Size)
-	if size == 0 { // the file system's metadata and the reserve of dir also need space
+	if size == 0 { // the file system's metadata and the space reserve of dir also need space
 		size = max(e.Need+e.Need/4, leastClaim)
 	}
 	return &claim{life: life{env: e}, spec: *s, tag: "iotax-" + e.ID, size: size}, nil
@@ -91,8 +91,8 @@ func (c *claim) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS, Name: c.spec.Name}}}}
 }
 
-// Attach makes a directory on the file system of the pod, or checks the raw device. The device may contain another
-// user's data, so it gets the same guard as any other device.
+// Attach makes a directory on the claim's file system, or checks the raw device. The device may contain another user's
+// data, so the same checks apply as for a `device:` target.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	// An existing claim may contain another user's files. Its directory gets the same checks as a directory that the
 	// plan names.

@@ -28,7 +28,7 @@ func TestClaimSpec(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	// An export needs neither a size nor a provisioner.
+	// The claim for an NFS export names the export and no raw device.
 	v, err := prepareClaim(t.Context(), &ClaimSpec{NFS: "nas:/srv", Mode: "filesystem"}, Env{ID: "1"})
 	if err != nil {
 		t.Fatal(err)

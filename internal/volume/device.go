@@ -42,8 +42,8 @@ type device struct {
 	held    string // path of the device that this volume has opened exclusively; "" if none
 }
 
-// holds contains the exclusively opened devices of this host, and counts the volumes of this process that use each of
-// them. The kernel refuses a second exclusive open even by the same process.
+// holds contains the devices of this host that this process has opened exclusively, and the number of volumes that use
+// each device, both by path. The kernel refuses a second exclusive open even by the same process.
 var holds = struct {
 	mu    sync.Mutex
 	files map[string]*os.File

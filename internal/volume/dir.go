@@ -34,8 +34,8 @@ func (s *DirSpec) SetScalar(v string) error { s.Path = v; return nil }
 // Validate returns an error for a path that cannot be used; see checkPath.
 func (s *DirSpec) Validate() error { return checkPath("directory", s.Path) }
 
-// checkPath returns an error if `path` is empty, contains control characters, should have been expanded by a shell, or
-// is the root directory. `what` names the kind of path.
+// checkPath returns an error if `path` is empty, is the root directory, or contains control characters or characters
+// that a shell should have expanded. `what` names the kind of path.
 func checkPath(what, path string) error {
 	fail := func(msg, hint string) error { return &plan.FieldError{Field: "path", Msg: msg, Hint: hint} }
 	switch {
@@ -69,10 +69,10 @@ func prepareDir(_ context.Context, s *DirSpec, e Env) (iotax.Volume, error) {
 }
 
 // OwnDir makes a new directory on m, inside the directory `in`. If `in` is empty, it uses the machine's default
-// directory. The new directory has the guards and the label of a `dir:`, and the space reserve of a `dir:` with need
-// bytes of files. If `in` is empty and need is 0, there is no reserve. `network` permits a network file system.
-// `create` makes `in` if it does not exist. The caller must call remove, even after an error. remove deletes the
-// directory and its contents.
+// directory. The new directory gets the same checks, marker file and space reserve as the directory of a `dir:` target
+// with need bytes of files. If `in` is empty and need is 0, no space is reserved. `network` permits a network file
+// system. `create` makes `in` if it does not exist. The caller must call remove, even after an error. remove deletes
+// the directory and its contents.
 func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network, create bool) (path string, remove func(context.Context) error, err error) {
 	d := guardedDir(m, in, need, network, create)
 	d.empty = need == 0 && !d.users
@@ -80,7 +80,8 @@ func OwnDir(ctx context.Context, m iotax.Machine, in string, need int64, network
 	return p.Path, d.Detach, err
 }
 
-// guardedDir returns the dir for files on m. `in` is the directory that the plan names, or "".
+// guardedDir returns a dir for files on m. `in` is the directory that the plan names; "" means the default directory of
+// m.
 func guardedDir(m iotax.Machine, in string, need int64, network, create bool) *dir {
 	if in == "" {
 		return &dir{want: homeOf(m), need: need, own: true}
@@ -94,7 +95,7 @@ type dir struct {
 	want string
 	need int64
 
-	own     bool // on the machine's own storage, not on a volume that iotax attached
+	own     bool // want is on the machine's own storage, not on a volume that iotax attached
 	users   bool // the user named the directory, so it must be checked
 	network bool // a network file system is permitted
 	create  bool // make the directory that the user named
@@ -117,7 +118,7 @@ func distrusted(op, on string, err error) *iotax.Error {
 type ownDir struct {
 	Path  string
 	Above []string // parents that iotax makes, and removes if they are empty, innermost first
-	Word  string   // contents of its marker
+	Word  string   // contents of the marker file
 	ID    string   // device:inode; "" means compare the marker
 	Trust bool     // refuse a directory that another user could replace
 	Root  bool     // root makes the directory, and gives it to the user who called sudo
@@ -129,8 +130,8 @@ var (
 	removeDir = agent.New("volume.remove directory", removeOwn)
 )
 
-// newOwnDir describes a new directory in base, and chooses its name. The name is chosen before the call of makeDir, so
-// that the directory can be removed even if the answer of makeDir is lost.
+// newOwnDir describes a new directory in base, and chooses its name. Because the name is known before makeDir is
+// called, iotax can remove the directory even if the answer of makeDir is lost.
 func newOwnDir(base string) ownDir {
 	return ownDir{Path: strings.TrimSuffix(base, "/") + "/iotax-" + randomHex(3), Word: strings.TrimSpace(randomHex(16) + " " + leftover.Current().String())}
 }
@@ -171,7 +172,7 @@ func makeOwn(_ context.Context, o ownDir) (id string, err error) {
 	return dirID(o.Path), nil
 }
 
-// marked reports whether the directory `name` in root has this directory's marker.
+// marked reports whether the directory `name` in root contains the marker file of o.
 func (o ownDir) marked(root *os.Root, name string) (bool, error) {
 	info, err := root.Lstat(name + "/" + marker)
 	if err != nil || !info.Mode().IsRegular() {
@@ -193,7 +194,7 @@ func (o ownDir) parent() (*os.Root, error) {
 	return os.OpenRoot(path.Dir(o.Path))
 }
 
-// checkOwn returns an error if the path now leads to another directory.
+// checkOwn returns an error if o.Path no longer leads to the directory that iotax made.
 func checkOwn(_ context.Context, o ownDir) (none, error) {
 	const op = "write in"
 	root, err := o.parent()

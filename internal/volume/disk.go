@@ -58,7 +58,7 @@ func (s *DiskSpec) Traits() plan.Traits {
 // cache, and flushes reach the device. aio=threads is QEMU's default and works on every host.
 var diskDefaults = DiskSpec{Bus: "virtio-blk", Format: "raw", Cache: "none", AIO: "threads", Preallocation: "falloc", Filesystem: "ext4"}
 
-// SetScalar sets only the bus: `disk: nvme`.
+// SetScalar sets only the bus, as in `disk: nvme`.
 func (s *DiskSpec) SetScalar(v string) error { s.Bus = v; return nil }
 
 // Validate returns an error for combinations that QEMU would refuse later.
@@ -100,8 +100,8 @@ func (s *DiskSpec) Validate() error {
 // direct reports whether the host opens the image with O_DIRECT.
 func (s *DiskSpec) direct() bool { return s.Cache == "none" || s.Cache == "directsync" }
 
-// diskSize returns the size in bytes of a disk for need bytes of files. It adds a quarter for the file system and its
-// journal, and 256 MiB, and rounds up to a multiple of 64 MiB. It returns 1 GiB if need is 0 (unknown).
+// diskSize returns the size in bytes of a disk for need bytes of files. For the file system and its journal, it adds a
+// quarter of need and 256 MiB. It rounds up to a multiple of 64 MiB. It returns 1 GiB if need is 0 (unknown).
 func diskSize(need int64) int64 {
 	if need <= 0 {
 		return 1 << 30
@@ -135,8 +135,8 @@ func serveFrom(op string, e Env, of string) (string, error) {
 	return strings.TrimSuffix(e.Of.Path, "/"), nil
 }
 
-// prepareDisk makes the image. The image is not sparse by default, because writes that allocate space are slower than
-// later writes, and slower than writes to a file of the host. fallocate leaves unwritten extents. Every workload writes
+// prepareDisk makes the image. By default, the image is not sparse. In a sparse image, the first write to a block
+// allocates space, and is therefore slower than later writes. fallocate leaves unwritten extents. Every workload writes
 // its test file once before it measures, which converts the extents below that file to written ones. A bare device
 // (filesystem: none) has no such file, so prepareDisk writes its whole image.
 func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err error) {
@@ -210,7 +210,7 @@ func (d *disk) onExport() error {
 // writing returns the time limit for writing n bytes: slow, plus the time that 10 MiB/s would take.
 func writing(n int64) time.Duration { return slow + time.Duration(n/(10<<20))*time.Second }
 
-// hasSpace returns an error if n bytes do not fit into a directory of the host.
+// hasSpace returns an error if n bytes and the space reserve do not fit into a directory of the host.
 func hasSpace(ctx context.Context, op string, e Env, dir string, n int64) error {
 	s, err := on(ctx, quick, surveyDir.On, e.Host, dirQuery{Path: dir})
 	if err != nil {
@@ -241,8 +241,8 @@ func (d *disk) Caps() iotax.VolumeCaps {
 	}}}}
 }
 
-// appear limits the time until a running guest detects a disk. A hot-plugged disk takes up to 250 ms, and many times
-// that in an emulated guest on a busy host.
+// appear limits the time until a running guest detects a disk. A hot-plugged disk takes up to 250 ms, and many times as
+// long in an emulated guest on a busy host.
 var appear = 15 * time.Second
 
 // A diskQuery identifies a disk by its serial, and limits the wait for the disk to Within.
@@ -278,8 +278,8 @@ func trimmed(file string) string {
 }
 
 // diskOf returns the /sys directory of the disk with this serial. If no disk has the serial, dir is "" and others
-// contains the names of all disks. A virtio-blk disk has its serial as an attribute, an NVMe disk as an attribute of
-// its controller. A SCSI disk has it in VPD page 0x80, after a header of four bytes.
+// contains the names of all disks. The serial of a virtio-blk disk is an attribute of the disk. The serial of an NVMe
+// disk is an attribute of its controller. The serial of a SCSI disk is in VPD page 0x80, after a four-byte header.
 func diskOf(serial string) (dir string, others []string) {
 	all, _ := filepath.Glob(kernel.block + "/*")
 	for _, b := range all {

@@ -7,8 +7,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// The methods named elsewhere return options in the syntax of other programs, for the output of iotax tune. They leave
-// out options that the other program does not support.
+// The methods named elsewhere return a spec's options in the syntax of other programs, for the output of iotax tune.
+// They leave out options that those programs do not support.
 
 // elsewhere returns libvirt's XML elements for the disk, and the qemu-img command that makes its image.
 func (s *DiskSpec) elsewhere() (all []plan.Snippet) {
@@ -47,8 +47,8 @@ func (s *DiskSpec) elsewhere() (all []plan.Snippet) {
 	return all
 }
 
-// elsewhere returns libvirt's XML elements for a virtiofs share, or Lima's settings for a 9p share. It leaves out the
-// cache mode auto, because libvirt has no name for this default of virtiofsd.
+// elsewhere returns libvirt's XML elements for a virtiofs share, or Lima's settings for a 9p share. It leaves out
+// virtiofsd's cache modes auto and metadata, because libvirt supports only none and always.
 func (s *ShareSpec) elsewhere() []plan.Snippet {
 	if s.Type == "9p" {
 		return []plan.Snippet{{For: "Lima", Text: fmt.Sprintf("mountType: 9p, and for each of mounts: 9p: {securityModel: %s, cache: %s, msize: %v}", s.Security, s.Cache, s.MSize)}}

@@ -18,8 +18,8 @@ import (
 	"iotax/internal/rules"
 )
 
-// addressFor returns the address at which m reaches the server: `given` from the plan, the loopback address if both
-// are the same machine, or the address that the server reports.
+// addressFor returns the address at which m reaches the server: `given` from the plan, the loopback address if server
+// and m are the same machine, or else the address of the server's machine.
 func addressFor(op string, server, m iotax.Machine, given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -68,7 +68,8 @@ func somePort() int { return 20000 + rand.IntN(12000) }
 
 const portTries = 8
 
-// serveOnPort starts a server on the requested port. If `asked` is 0, it tries random ports until one is free.
+// serveOnPort starts a server on the requested port. If `asked` is 0, it tries up to portTries random ports until one
+// is free.
 func serveOnPort(asked int, start func(port int) (*server, error)) (s *server, port int, err error) {
 	for range portTries {
 		if port = asked; port == 0 {
@@ -131,7 +132,7 @@ func (s *server) awaitPort(ctx context.Context, port int) error {
 	})
 }
 
-// death returns a finding if the server has ended by itself.
+// death returns a finding if the server has ended by itself. `what` describes the server in the finding.
 func (s *server) death(what string) []iotax.Finding {
 	if s == nil || s.alive() || s.stopped {
 		return nil

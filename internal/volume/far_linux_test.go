@@ -138,7 +138,7 @@ func TestNBD(t *testing.T) {
 		})
 	}
 
-	// After the export is killed, fio and the volume report it, and Detach works.
+	// After the NBD server is killed, fio fails, the volume returns a finding, and Detach works.
 	t.Run("an export that dies", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
 		if err := syscall.Kill(v.Caps().Processes()["qemu-nbd"][0], syscall.SIGKILL); err != nil {
@@ -153,7 +153,7 @@ func TestNBD(t *testing.T) {
 			t.Errorf("findings %v", f)
 		}
 	})
-	// If the export is killed during I/O, fio fails immediately and does not wait for answers.
+	// If the NBD server is killed during I/O, fio fails immediately and does not wait for answers.
 	t.Run("an export that dies under I/O", func(t *testing.T) {
 		v, p := attached(t, "nbd", nbdSpec(func(*NBDSpec) {}), far, near)
 		pid := v.Caps().Processes()["qemu-nbd"][0]
@@ -347,8 +347,8 @@ func TestServersDoNotOutliveTheRunner(t *testing.T) {
 	}
 }
 
-// When a write to a store with replicas has returned, all machines have it, even after one of them has failed. Detach
-// removes everything.
+// A write to a store with replicas returns only after all machines have stored the data. After a machine has failed,
+// the others still store every write. Detach removes everything.
 func TestReplicatedStore(t *testing.T) {
 	if bin, err := filepath.Abs("../../bin"); err == nil { // scripts/need builds the store there
 		t.Setenv("PATH", os.Getenv("PATH")+":"+bin)
@@ -456,8 +456,8 @@ func TestReplicatedStore(t *testing.T) {
 	}
 }
 
-// With `attach: device`, Attach connects the export to the first free device of the kernel, and Detach disconnects it.
-// The test replaces nbd-client, because kernels for guests and containers often lack NBD devices.
+// With `attach: device`, Attach connects the export to the kernel's first free NBD device, and Detach disconnects it.
+// The test uses a fake nbd-client, because kernels for guests and containers often lack NBD devices.
 func TestNBDDevice(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/block")
@@ -591,7 +591,7 @@ func TestPathsOfServers(t *testing.T) {
 			switch {
 			case c.cause != "":
 				wantError(t, err, c.cause, c.hint)
-			case err != nil && strings.Contains(err.Error(), "network file system"): // the servers themselves may not start
+			case err != nil && strings.Contains(err.Error(), "network file system"): // ignore other errors, because the servers may not start
 				t.Errorf("%s: %v", kind, err)
 			}
 			if err := errors.Join(v.Detach(t.Context()), v.Close(t.Context())); err != nil {

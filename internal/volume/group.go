@@ -80,7 +80,8 @@ func (s *NeighbourSpec) Validate() error {
 	return nil
 }
 
-// prepareGathered always returns an error: a run opens the members of such a target instead.
+// prepareGathered always returns an error, because a run opens the members of a `group:` or `neighbours:` target
+// instead.
 func prepareGathered[S any](context.Context, *S, Env) (iotax.Volume, error) {
 	return nil, errors.New("a target that is made of others has no volume of its own")
 }

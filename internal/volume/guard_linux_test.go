@@ -41,8 +41,8 @@ func giveUp(t *testing.T, m iotax.Machine, path string) (iotax.Place, error) {
 	return v.Attach(t.Context(), m)
 }
 
-// guarded lists devices that must never be written: a script that prepares the loop device $1, and the expected text
-// of the refusal.
+// guarded lists devices that must never be written. The script in make prepares the loop device $1, and want is the
+// expected part of the error.
 var guarded = []struct {
 	name, make, undo string
 	tool             string // program that prepares the device; the test fails without it
@@ -122,8 +122,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A device without its main signature does not count as empty. The command in the hint erases the remaining traces.
-// Random data that a run has written contains no traces.
+// A device whose main signature was erased is still refused if it contains other traces of a file system. The command
+// in the hint erases these traces. Random data that a run has written contains no traces.
 func TestGuardTraces(t *testing.T) {
 	const lose = `dd if=/dev/zero of="$1" bs=1M count=%s conv=fsync 2>/dev/null`
 	for _, c := range []struct {
@@ -286,7 +286,7 @@ func TestGuardHolds(t *testing.T) {
 	if err := exec.Command("swapon", dev).Run(); err == nil {
 		t.Error("it could be swapped to meanwhile")
 	}
-	// A second volume of the same run may use it, too.
+	// A second volume of the same run may use the device, too.
 	if q, err := giveUp(t, here, dev); err != nil || q.ReadOnly {
 		t.Errorf("%+v, %v", q, err)
 	}
@@ -405,7 +405,7 @@ func TestHomesByLinks(t *testing.T) {
 		t.Skip("needs root for a root directory of the test's own")
 	}
 	for path, home := range map[string]bool{
-		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // of a user who is known only from the directory
+		"/data/home": true, "/home/ann": true, "/data/home/ann": true, // ann has a home directory but no line in /etc/passwd
 		"/data/people/bob": true, "/people/bob": true, "/data/carl": true, "/people/carl": true, "/data/carl/iotax": false, "/data/people": false, "/data/daemon": false,
 	} {
 		v, err := prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{})
@@ -424,8 +424,8 @@ printf '%s\n' bob:x:1001:1001::/people/bob:/bin/sh carl:x:1002:1002::/people/car
 	}
 }
 
-// An overlay with layers on several file systems may change the inode of a directory. The guard still accepts that
-// directory.
+// An overlay with layers on several file systems may change the inode number of a directory. The guard still accepts
+// that directory.
 func TestDirOnOverlay(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount an overlay")
@@ -461,8 +461,8 @@ func TestDirOnOverlay(t *testing.T) {
 	}
 }
 
-// A device that the kernel exports to other machines is in use, even if the export's configuration has a different name
-// for it. The test fakes this configuration, because kernels for guests and containers often lack it.
+// A device that the kernel exports to other machines is in use, even if the export's configuration contains another
+// path of the device. The test fakes this configuration, because kernels for guests and containers often lack it.
 func TestGuardExports(t *testing.T) {
 	dev := loop(t, 24<<20)
 	dir := t.TempDir()

@@ -167,7 +167,7 @@ func TestGuest(t *testing.T) {
 	t.Run("what is not there", func(t *testing.T) { lacks(t, of, m) })
 }
 
-// checkIO writes, reads and verifies data with fio, and checks that Backing exists.
+// checkIO writes, reads and verifies data with fio, and checks that p.Backing exists.
 func checkIO(t *testing.T, m iotax.Machine, p iotax.Place) {
 	t.Helper()
 	file := p.Path

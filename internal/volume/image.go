@@ -25,7 +25,8 @@ type image struct {
 	Options      []string // options of the format, as in cluster_size=65536
 }
 
-// random fills the image with incompressible data. Later reads then reach the device, because no extent is unwritten.
+// random is the value of image.Fill that fills the image with incompressible data. Later reads then reach the device,
+// because no extent is unwritten.
 const random = "random"
 
 var makeImage = agent.New("volume.make image", makeImageHere)
@@ -76,7 +77,8 @@ func (i image) make(ctx context.Context) error {
 	return errors.Join(os.Chmod(i.Path, 0o600), os.RemoveAll(i.raw()))
 }
 
-// write makes a raw image. On file systems without fallocate (NFS 3, ZFS), it writes zeroes.
+// write makes a raw image. If Fill is falloc and the file system does not support fallocate (NFS 3, ZFS), it writes
+// zeroes.
 func (i image) write(ctx context.Context, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -133,8 +135,8 @@ type newFilesystem struct{ Type, Path string }
 // mkfs maps file systems to the programs that make them, and the packages of these programs. ext4's inode tables are
 // initialized now, because lazy initialization would continue in the background of the first trials. On small disks,
 // mkfs.ext4 would choose blocks of 1 KiB. Then 4 KiB of a file could straddle two blocks of the host's file system, and
-// the host would read both of them even for a write. No program discards blocks, so that the image keeps its
-// allocation.
+// the host would read both of them even for a write. The options also disable discards, so that the image's blocks stay
+// allocated.
 var mkfs = map[string]struct {
 	args []string
 	from string

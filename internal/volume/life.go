@@ -7,17 +7,18 @@ import (
 	"iotax"
 )
 
-// A life holds the common state of volumes.
+// A life contains the state that most volumes have in common.
 type life struct {
 	env      Env
-	attached undo // steps that Detach undoes
-	made     undo // steps that Close undoes
+	attached undo // undo steps that Detach runs
+	made     undo // undo steps that Close runs, after those of Detach
 	found    []iotax.Finding
 	server   *server // nil without a server
 	serves   string  // the server's name in findings; "" if another finding reports its end
 }
 
-// Caps sets Processes only if the volume has a server, because iotax samples the processes ten times per second.
+// Caps leaves Processes nil if the volume has no server. Otherwise iotax would call it ten times per second without
+// need.
 func (l *life) Caps() iotax.VolumeCaps {
 	c := iotax.VolumeCaps{Findings: l.findings}
 	if l.server != nil {
@@ -48,7 +49,7 @@ func (l *life) dirOn(ctx context.Context, m iotax.Machine, point string) (iotax.
 func (l *life) dirIn(ctx context.Context, m iotax.Machine, d *dir) (iotax.Place, error) {
 	l.attached.push(func(ctx context.Context) error {
 		if l.server != nil && !l.server.alive() {
-			return nil // the served directory is removed on the host
+			return nil // Close removes the served directory on the host
 		}
 		return d.Detach(ctx)
 	})

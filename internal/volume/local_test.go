@@ -23,7 +23,7 @@ import (
 // here is this host.
 var here = host.Local()
 
-// prepare prepares a volume as a run does: by the name of its kind and its filled spec.
+// prepare calls Prepare with the name of a kind and its filled spec, as a run does.
 func prepare(t *testing.T, kind string, spec plan.Spec, e Env) (iotax.Volume, error) {
 	t.Helper()
 	if e.ID == "" {
@@ -268,7 +268,7 @@ func TestDirRefuses(t *testing.T) {
 // elsewhere is this host as another machine. Its agent runs in this process, so it has the same kernel.
 type elsewhere struct{ iotax.Machine }
 
-// inProcess is the agent's link of elsewhere: the agent runs in this process.
+// inProcess is elsewhere's link to its agent, which runs in this process.
 var inProcess = agent.Link{Start: agent.InProcess}
 
 func (elsewhere) Caps() iotax.MachineCaps { return iotax.MachineCaps{Agent: &inProcess} }

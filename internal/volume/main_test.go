@@ -19,7 +19,7 @@ func newSpec(kind string) plan.Spec {
 	panic("no kind " + kind)
 }
 
-// The test binary also serves as the iotax on another machine. It is copied to a temporary directory.
+// The test binary also runs as the agent on other machines. Its copies there are in a temporary cache directory.
 func TestMain(m *testing.M) {
 	agent.Main(host.Local())
 	cache, err := os.MkdirTemp("", "iotax-test-")

@@ -16,7 +16,7 @@ type MemorySpec struct {
 	Size plan.Size `yaml:"size" doc:"tmpfs only: its size; 0 fits the data of the workloads"`
 }
 
-// SetScalar sets only the type: `memory: ramfs`.
+// SetScalar sets only the type, as in `memory: ramfs`.
 func (s *MemorySpec) SetScalar(v string) error { s.Type = v; return nil }
 
 func (s *MemorySpec) Traits() plan.Traits { return plan.Traits{} }

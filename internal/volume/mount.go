@@ -105,7 +105,7 @@ func unmountHere(ctx context.Context, x mounting) (lazily string, err error) {
 	return lazily, nil
 }
 
-// rootDir makes a directory in base that root owns, and pushes its removal.
+// rootDir makes a directory in base as root, and pushes its removal.
 func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (string, error) {
 	o := newOwnDir(base)
 	o.Root = true
@@ -146,7 +146,7 @@ func (l *life) mount(ctx context.Context, m iotax.Machine, x mounting) error {
 	return err
 }
 
-// forceUnmount removes a mount whose server has ended. Without force, the unmount would wait for the server.
+// forceUnmount unmounts a file system whose server has ended. Without force, the unmount would wait for the server.
 var forceUnmount = agent.New("volume.force unmount", func(ctx context.Context, point string) (none, error) {
 	_, err := agent.Exec(ctx, "umount", "-f", point)
 	if err != nil {

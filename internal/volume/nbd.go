@@ -20,8 +20,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// NBDSpec is `nbd: {from: MACHINE}`, a disk image on a machine that is exported over NBD to the target's machine, or
-// `nbd: URL`, an existing export, which is only read.
+// NBDSpec is `nbd: {from: MACHINE}`, a disk image that MACHINE exports over NBD to the target's machine, or `nbd: URL`,
+// an existing export, which is only read.
 type NBDSpec struct {
 	From      string    `yaml:"from" doc:"machine that holds the image and exports it; empty means the target's own"`
 	URL       string    `yaml:"url" doc:"existing export, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
@@ -57,7 +57,7 @@ func (s *NBDSpec) Traits() plan.Traits {
 	return can
 }
 
-// program returns the server to start.
+// program returns the name or path of the server to start.
 func (s *NBDSpec) program() string { return cmp.Or(s.Binary, s.Server) }
 
 // Validate returns an error for values that the servers would refuse later.
@@ -213,7 +213,7 @@ func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (i
 		if err != nil {
 			return nil, err
 		}
-		// Both servers write this file when they listen.
+		// Both servers write their PID file as soon as they listen.
 		return srv, srv.await(ctx, func(ctx context.Context) bool { return written(ctx, n.env.Server, pid) })
 	}
 	if s.Transport == "unix" || s.Transport == "auto" && n.env.Server == m {
@@ -269,7 +269,7 @@ type nbdDevice struct {
 	Path     string
 }
 
-// connectNBD attaches the first free device and returns its path.
+// connectNBD attaches the export to the first free NBD device and returns the path of the device.
 var connectNBD = agent.New("volume.connect NBD", func(ctx context.Context, x nbdDevice) (string, error) {
 	fail := func(err, hint string) (string, error) {
 		return "", &iotax.Error{Op: "attach NBD export", On: strings.Join(x.Args, " "), Err: errors.New(err), Hint: hint}
@@ -321,7 +321,8 @@ var disconnectNBD = agent.New("volume.disconnect NBD", func(ctx context.Context,
 	return none{}, err
 })
 
-// use returns p for fio's nbd engine, or attaches the export as a device of m.
+// use returns p, the place of an export for fio's nbd engine. With `attach: device`, it attaches the export on m and
+// returns the place of the kernel device instead.
 func (n *nbd) use(ctx context.Context, m iotax.Machine, p iotax.Place) (iotax.Place, error) {
 	p.Facts["nbd.attach"] = n.spec.Attach
 	p.Facts["nbd.url"] = p.Path

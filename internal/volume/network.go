@@ -11,8 +11,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and another machine, on which an
-// iperf3 server runs.
+// NetworkSpec is `network: {to: MACHINE}`: the network between the target's machine and MACHINE, which runs an iperf3
+// server.
 type NetworkSpec struct {
 	To      string `yaml:"to" doc:"machine that the target's machine sends to"`
 	Address string `yaml:"address" doc:"address of that machine, if iotax cannot find it"`
@@ -53,7 +53,7 @@ type network struct {
 	spec NetworkSpec
 }
 
-// Attach starts the server.
+// Attach starts the iperf3 server.
 func (n *network) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	op := "measure network"
 	var none iotax.Place

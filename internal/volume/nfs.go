@@ -39,7 +39,7 @@ func (s *NFSSpec) Traits() plan.Traits {
 	return plan.Traits{Tools: []string{"ganesha.nfsd"}, Of: &s.OfTarget, Choices: s.choices(), Elsewhere: s.elsewhere()}
 }
 
-// SetScalar sets only the version or the export: `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
+// SetScalar sets only the version or the export, as in `nfs: 4.1`, `nfs: nas:/export`, `nfs://nas/export`.
 func (s *NFSSpec) SetScalar(v string) error {
 	u, isURL := strings.CutPrefix(v, "nfs://")
 	switch {
@@ -159,7 +159,7 @@ func prepareNFS(ctx context.Context, sp *NFSSpec, e Env) (_ iotax.Volume, err er
 	return n, nil
 }
 
-// serveDir makes a directory for a volume on the target `of`, and pushes its removal to made.
+// serveDir makes a volume's directory on the target `of`, and pushes its removal to made.
 func serveDir(op string, e Env, of string, made *undo) (string, error) {
 	dir, err := serveFrom(op, e, of)
 	if err != nil {

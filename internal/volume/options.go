@@ -16,7 +16,7 @@ type diskOption struct {
 	key   string
 	value string            // "" leaves out the option
 	part  diskPart          // the part of the command line that contains the option
-	names map[string]string // name by bus; "" is any bus; other buses lack the option
+	names map[string]string // option name by bus; "" means any bus; buses that are not in the map lack the option
 }
 
 type diskPart int

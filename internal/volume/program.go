@@ -13,7 +13,8 @@ import (
 	"iotax/internal/agent"
 )
 
-// A program is searched for in the directories First, the PATH, and the directories Then, in this order.
+// A program describes a search for the program Name in the directories First, the PATH, and the directories Then, in
+// this order.
 type program struct {
 	Name        string
 	First, Then []string
@@ -47,13 +48,13 @@ func has(ctx context.Context, m iotax.Machine, op, name, pkg string) error {
 	return err
 }
 
-// A file holds the size and the text of a server's file.
+// A file contains the size and the text of a file that a server writes.
 type file struct {
 	Size int64
 	Text string // only if the file has at most 4096 bytes
 }
 
-// readFile returns the zero value if the path does not exist.
+// readFile reads the size and text of a file. It returns the zero value if the file does not exist.
 var readFile = agent.New("volume.read file", func(_ context.Context, path string) (f file, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

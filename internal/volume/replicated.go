@@ -15,13 +15,13 @@ import (
 
 // A replicated is a file system with a copy of every block on several machines. Each machine exports an image over NBD.
 // QEMU's block driver quorum writes to all copies and reads from one. The file system is mounted on the store's
-// machine. A write returns when all machines have it, so each copy uses part of the link's bandwidth.
+// machine. A write returns when all machines have stored the block, so each copy uses part of the link's bandwidth.
 type replicated struct {
 	life  // its server is qemu-storage-daemon
 	parts []*nbd
 }
 
-// majority returns the number of copies that must have a write for the write to succeed.
+// majority returns the number of copies that must store a block for its write to succeed.
 func majority(copies int) int { return copies/2 + 1 }
 
 // attach makes the copies on m and the peers, each of size bytes, and returns the mount point on m, which is below

@@ -15,8 +15,8 @@ import (
 // sealed maps each read-only file system to the tool that makes its image on the host, from the files that the
 // workloads read.
 //
-// squashfs stores large files uncompressed. They are incompressible, and mksquashfs would spend most of its time on
-// trying to compress them.
+// squashfs stores large files uncompressed, because their data is incompressible, and mksquashfs would spend most of
+// its time trying to compress it.
 var sealed = map[string]struct {
 	tool, pkg string
 	args      func(files, image string) []string

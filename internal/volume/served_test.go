@@ -41,8 +41,8 @@ func needs(t *testing.T, programs ...string) {
 	}
 }
 
-// TestServed mounts volumes that servers of this host export. It mounts them in a guest, does I/O on them, and detaches
-// them. Then it kills each server during I/O.
+// TestServed mounts volumes that servers on this host export, in a guest. It does I/O on them and detaches them. Then
+// it kills each server during I/O.
 func TestServed(t *testing.T) {
 	long.Test(t)
 	needs(t, "ganesha.nfsd", "sshfs", "mksquashfs", "mkfs.erofs")
@@ -262,7 +262,7 @@ func serverDies(t *testing.T, m iotax.Machine, of iotax.Place, kind string, spec
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	begun := time.Now()
-	go func() { // wait until fio writes: if the server ended before fio opens its file, fio would make the missing directory outside the mount
+	go func() { // wait until fio writes, so that the server ends during I/O and not before fio opens its file
 		for !writtenSince(of.Path, begun) && ctx.Err() == nil {
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -17,7 +17,7 @@ import (
 
 // A server is a program that runs on the serving machine while a volume is attached.
 type server struct {
-	name string // name of the program, for its processes
+	name string // base name of the program, under which processes returns its ID
 	host iotax.Machine
 	pid  int
 
@@ -81,7 +81,7 @@ func (s *server) ended() error {
 	return fmt.Errorf("%s ended: %w", s.name, err)
 }
 
-// stop ends the program and waits for its end.
+// stop ends the program and waits up to 25 s for its end.
 func (s *server) stop(ctx context.Context) error {
 	s.stopped = s.stopped || s.alive()
 	s.kill()

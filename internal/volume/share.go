@@ -45,7 +45,7 @@ func (s *ShareSpec) Traits() plan.Traits {
 	return can
 }
 
-// SetScalar sets only the type: `share: 9p`.
+// SetScalar sets only the type, as in `share: 9p`.
 func (s *ShareSpec) SetScalar(v string) error { s.Type = v; return nil }
 
 // Validate returns an error for options of the other type, and sets the defaults, which depend on the type.
@@ -186,15 +186,16 @@ func (s *share) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error
 	for name, value := range s.spec.options() {
 		p.Facts["share."+name] = value
 	}
-	// Neither virtiofsd (without allow_direct_io) nor QEMU's 9p server uses O_DIRECT on the host. A direct read of the guest may
-	// come from the host's page cache.
+	// QEMU's 9p server, and virtiofsd without allow_direct_io, do not use O_DIRECT on the host. The host's page cache
+	// may therefore serve direct reads of the guest.
 	if !s.spec.AllowDirectIO {
 		p.Facts[iotax.FactHostDirect] = "no"
 	}
 	return p, nil
 }
 
-// seenMSize returns the actual msize of the mount: the transport lowers a value that is too large.
+// seenMSize returns the actual msize in the mount options, or `asked` if they contain none. The transport lowers a
+// value that is too large.
 func seenMSize(options, asked string) string {
 	for _, o := range strings.Split(options, ",") {
 		if v, ok := strings.CutPrefix(o, "msize="); ok {

@@ -17,13 +17,13 @@ import (
 
 // SSHFSSpec is `sshfs: {…}`: a directory of this host that another machine mounts with sshfs over the existing
 // connection, like Lima's reverse-sshfs. The SFTP server runs on this host. `sshfs -o passive` on the other machine
-// uses a channel of the connection as its server.
+// reaches the server through a channel of that connection.
 type SSHFSSpec struct {
 	Options  string `yaml:"options" doc:"sshfs options to add, as in dir_cache=no,max_conns=1"`
 	OfTarget string `yaml:"of" doc:"target of the host that holds the directory; empty means the baseline"`
 }
 
-// SetScalar sets only the options: `sshfs: dir_cache=no`.
+// SetScalar sets only the options, as in `sshfs: dir_cache=no`.
 func (s *SSHFSSpec) SetScalar(v string) error { s.Options = v; return nil }
 
 func (s *SSHFSSpec) Traits() plan.Traits { return plan.Traits{Of: &s.OfTarget} }
@@ -79,7 +79,7 @@ var readySSHFS = agent.New("volume.ready sshfs", func(ctx context.Context, x mou
 		return none{}, &iotax.Error{Op: op, On: x.Point, Err: err, Hint: "install sshfs over there: apt install sshfs"}
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil {
-		_, _ = agent.Exec(ctx, "modprobe", "-q", "fuse") // if it is missing, sshfs reports that
+		_, _ = agent.Exec(ctx, "modprobe", "-q", "fuse") // if the module is missing, sshfs reports that
 	}
 	return none{}, x.ready(op)
 })

@@ -32,7 +32,7 @@ type dirQuery struct {
 type survey struct {
 	Real       string   // real path of the deepest existing level
 	Missing    []string // paths of the missing levels, outermost first
-	Size, Free int64    // in bytes; 0 and -1 if unknown
+	Size, Free int64    // in bytes; if unknown, Size is 0 and Free is -1
 	Mountinfo  string   // "" on systems without /proc
 	System     string   // name as in uname
 	Homes      []string // real paths of the users' home directories
@@ -146,7 +146,8 @@ func homes(passwd string) (all []string) {
 	return slices.Compact(all)
 }
 
-// behindLink returns the target of a symbolic link. ok is false if `link` is not one.
+// behindLink returns the target of a symbolic link. ok is false if `link` is not a symbolic link, or its target does
+// not exist.
 func behindLink(link string) (real string, ok bool) {
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		return "", false

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// undoTime limits undoing after a cancel. Otherwise the caller sets the deadline.
+// undoTime limits undo.run if its context is already done. Otherwise only that context limits it.
 const undoTime = 30 * time.Second
 
 // An undo is a stack of steps that undo actions. Push a step before its action, so that an interrupted action is

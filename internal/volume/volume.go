@@ -1,6 +1,6 @@
-// Package volume provides the places for I/O: a directory, a block device, a disk or a share of the host for a guest.
-// Preparing a volume may involve two machines (an image file on one, a mount on the other). Each volume undoes its
-// steps, even after a failure.
+// Package volume provides the places for I/O, such as a directory, a block device, a guest disk, or an object store.
+// Preparing a volume may involve two machines, for example to make an image file on one and mount it on the other. Each
+// volume undoes its steps, even after a failure.
 package volume
 
 import (
@@ -45,8 +45,8 @@ func Kinds() []Kind {
 	}
 }
 
-// kind returns a kind of volume whose spec has type S. It works on the kinds of machines in `on`, or on all if `on` is
-// empty. A plan starts from a copy of defaults.
+// kind returns a kind of volume whose spec has type S. The volume works on the kinds of machines in `on`, or on all if
+// `on` is empty. Each spec starts as a copy of defaults.
 func kind[S any, P interface {
 	*S
 	plan.Spec
@@ -77,7 +77,7 @@ type Env struct {
 	Server iotax.Machine   // machine that serves the spec (plan.Traits.Served); nil for other specs
 	Peers  []iotax.Machine // machines of plan.Served.Peers
 	Host   iotax.Machine   // this host, which serves the volume
-	Of     iotax.Place     // attached place on Host of the target that the spec names in of:
+	Of     iotax.Place     // attached place on Host of the target that the spec's key `of:` names
 	ID     string          // [a-z0-9-]{1,12}, unique in the run; used in the names of files, serials and mount tags
 	Need   int64           // bytes that the workloads write; 0 if unknown
 
