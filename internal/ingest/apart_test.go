@@ -56,7 +56,7 @@ func TestApartInAnyOrder(t *testing.T) {
 	}
 }
 
-// later returns the document with a time that is one hour later.
+// later returns the document s with a timestamp that is one hour later.
 func later(s string) string {
 	return strings.Replace(s, fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.Add(time.Hour).UnixMilli()), 1)
 }

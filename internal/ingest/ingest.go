@@ -25,8 +25,8 @@ import (
 	"iotax/internal/rules/lint"
 )
 
-// A Source contains the names for an input that the user gave. If Target or Workload is empty, the name comes from the
-// file or from the result.
+// A Source contains the names that the user gave for an input. If Target or Workload is empty, its name comes from
+// the file or from the result.
 type Source struct {
 	Name     string // of the file, as the user gave it; "-" is the standard input
 	Folder   string // name of its directory, if the user named the directory and not the file
@@ -34,7 +34,7 @@ type Source struct {
 	Workload string
 }
 
-// A Row is a part of an input and its outcome.
+// A Row describes one part of an input and the trial that it became, if any.
 type Row struct {
 	File     string   `json:"file"`
 	Line     int      `json:"line"` // first line of the part, from 1
@@ -43,7 +43,7 @@ type Row struct {
 	Workload string   `json:"workload,omitempty"`
 	Trial    int      `json:"trial"` // Seq of the trial; -1 if there is none
 	Note     string   `json:"note,omitempty"`
-	Reason   string   `json:"reason,omitempty"` // why the part is not a trial, or only an incomplete one
+	Reason   string   `json:"reason,omitempty"` // why the part has no trial, or why its trial is incomplete
 }
 
 // A Batch collects inputs until Run or Extend converts them to trials.
@@ -69,7 +69,7 @@ func (c *capture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An item becomes a trial.
+// An item is a part of an input that becomes a trial.
 type item struct {
 	row    int
 	src    Source
@@ -197,9 +197,9 @@ func directions(values []iotax.Value) []string {
 var ErrNothing = errors.New("no result of fio was recognised")
 
 // Run creates a run from the added inputs. It returns the run, its trials, and a row for each part of the inputs, in
-// order. The first target is the baseline. The caller sets the run's ID. The run starts at now, so that it is the latest
-// run. A trial starts at the time that fio recorded, or at now if fio recorded none. The error is ErrNothing if there
-// are no trials.
+// the order of the inputs. The first target is the baseline. The caller sets the run's ID. The run starts at now, so
+// that it is the latest run. A trial starts at the time that fio recorded, or at now if fio recorded none. The error is
+// ErrNothing if there are no trials.
 func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, []Row, error) {
 	run := &iotax.Run{Name: "imported", Version: version, Start: now, End: now, Status: iotax.Done, Margin: 0.05, Alpha: 0.05,
 		Environment: map[string]string{iotax.FactOrigin: iotax.OriginImport}}
@@ -248,9 +248,9 @@ func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*i
 	return all[len(have):], b.rows, nil
 }
 
-// nameFolders sets the targets of files whose directory the user named. It uses the directory's name, because the files
-// of a directory are usually the jobs of one target. If there is only one directory, and files with different names in
-// it ran the same job, it uses the names of the files instead.
+// nameFolders sets the targets of files whose directory the user named. It uses the directory's name, because the
+// files of a directory are usually the jobs of one target. If there is only one directory, and files with different
+// names in it ran the same job, nameFolders uses the names of the files instead.
 func (b *Batch) nameFolders() {
 	folders := map[string]bool{}
 	names := map[string][]string{} // names of files, by workload and main options
@@ -290,8 +290,9 @@ func (b *Batch) nameFolders() {
 // anonymous matches file names that contain only a generic word, a number, or both.
 var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
-// attachLogs attaches each log to the result whose options or workload name the log's prefix, or otherwise to the only
-// result in the log's directory. Remaining logs with the same prefix become one trial.
+// attachLogs attaches each log to a result in the same directory: the result whose options or workload contain the
+// log's prefix as a name, or otherwise the only result in the directory. The remaining logs with the same prefix become
+// one trial.
 func (b *Batch) attachLogs() {
 	for _, l := range b.logs {
 		i := b.ownerOf(l)
@@ -339,8 +340,8 @@ func (b *Batch) ownerOf(l logFile) int {
 	return -1
 }
 
-// tellApart adds options to the names of workloads that have the same name but different options on one target: a
-// script that varies block sizes rarely varies --name.
+// tellApart adds options to the names of workloads that have the same name but different options on one target. Such
+// workloads are common, because a script that varies block sizes rarely varies --name.
 func (b *Batch) tellApart() {
 	type cell struct{ target, workload, key string }
 	jobs := make([]work, len(b.items))
@@ -360,7 +361,7 @@ func (b *Batch) tellApart() {
 		}
 	}
 	seen := map[cell]string{}
-	varies := map[cell]bool{} // whether the option varies on any target; the keys have no target
+	varies := map[cell]bool{} // whether the option varies on any target; the keys have an empty target
 	for i, it := range b.items {
 		for _, k := range order {
 			v, known := jobs[i].value(k)
@@ -393,7 +394,7 @@ type work struct {
 	all     bool // options contains every option that differs from its default
 }
 
-// value returns the value of an option ("" for the default), and whether it is known.
+// value returns the value of an option ("" for the default), and whether the value is known.
 func (w work) value(key string) (string, bool) {
 	v, ok := w.options[key]
 	return v, ok || w.all

@@ -108,7 +108,8 @@ func TestRepetitionsAndGroups(t *testing.T) {
 	}
 }
 
-// Results of one job with different options are different workloads on one target, but not on different targets.
+// Jobs with the same name but different options are different workloads if they ran on the same target. The same
+// workload can have different options on different targets.
 func TestTellApart(t *testing.T) {
 	var b Batch
 	for _, c := range []struct{ target, options string }{
@@ -217,8 +218,8 @@ func TestLogsOfARealRun(t *testing.T) {
 	}
 	a, _ := trials[0].Value("read.iops")
 	b, _ := fromLogs[0].Value("read.iops")
-	// The values may differ, because a stall of the machine makes the windows of the logs unequal. If only one of the
-	// two jobs were counted, the ratio would be 0.5.
+	// The values may differ, because a stall of the machine makes the windows of the logs unequal. If the logs of only
+	// one of the two jobs were counted, the ratio would be 0.5.
 	if ratio := b.Value / a.Value; ratio < 1/1.5 || ratio > 1.5 {
 		t.Errorf("%v of the result, %v of the logs", a, b)
 	}
