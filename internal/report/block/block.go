@@ -59,7 +59,7 @@ type Paragraph struct {
 type List struct {
 	Items  []Item
 	Joined bool
-	Shown  int // number of items shown before the rest, which a page folds and a terminal counts; 0 shows all
+	Shown  int // number of items that are always shown; a page folds the others, and a terminal only counts them; 0 shows all
 }
 
 // An Item is a sentence with the numbers of its notes.
@@ -239,7 +239,7 @@ func picked[T any](all []T, keep []int) (out []T) {
 	return out
 }
 
-// Filled returns the table. It omits each of the given columns whose cells have neither text nor notes.
+// Filled returns the table without those of the given columns in which no cell has text or notes.
 func (t Table) Filled(columns ...int) Table {
 	var keep []int
 	for k := range t.Head {

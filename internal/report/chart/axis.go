@@ -108,8 +108,9 @@ func (a Axis) at(v, from, to float64) float64 {
 	return from + math.Min(1, math.Max(0, t))*(to-from)
 }
 
-// horizontal draws the grid lines of a horizontal axis, and their labels below bottom. It draws the lines only inside
-// the bands, each of which is a top and a bottom. It omits labels that would touch an earlier one.
+// horizontal draws the grid lines of a horizontal axis, and their labels below bottom. It draws the lines only
+// inside the bands, each given as the y coordinates of its top and bottom. It omits labels that would touch an earlier
+// one.
 func (a Axis) horizontal(c *canvas, left, right, bottom float64, bands ...[2]float64) {
 	type span struct{ from, to float64 }
 	var taken []span

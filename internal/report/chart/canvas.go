@@ -2,8 +2,8 @@
 // caller passes numbers with their labels. The package does not depend on what the numbers mean.
 //
 // A drawing is a list of shapes. On a page, CSS classes set the colours, so that the same drawing works in light and
-// dark themes and in print. Files, SVG or PNG, use the light colours. Sizes are in pixels at the drawing's nominal
-// width.
+// dark themes and in print. SVG and PNG files use the colours of the light theme. Sizes are in pixels at the drawing's
+// nominal width.
 package chart
 
 import (
@@ -14,8 +14,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// Hues is the number of colours. Target k gets colour k modulo Hues. Targets with the same colour get different
-// dashes.
+// Hues is the number of colours. Target k gets colour k modulo Hues. Targets k and k+Hues get different dashes.
 const Hues = 8
 
 // Width is the default width of a drawing. Its text is readable on a phone (about 360 pixels).
@@ -27,8 +26,8 @@ const perChar = 7.3
 // Hue returns the name of the colour of target k.
 func Hue(k int) string { return "h" + strconv.Itoa(((k%Hues)+Hues)%Hues) }
 
-// dash returns the stroke-dasharray of target k, or "" for a solid line. Neighbouring targets get different dashes,
-// so that lines can be distinguished without colour.
+// dash returns the stroke-dasharray of target k, or "" for a solid line. Targets k and k+Hues, which have the same
+// colour, get different dashes.
 func dash(k int) string {
 	return []string{"", "", "7 3", "2 2.5", "", "9 3 2 3", "5 2", "2 4"}[(((k+2*(k/Hues))%Hues)+Hues)%Hues]
 }
@@ -38,7 +37,7 @@ type Drawing interface {
 	draw() *canvas // nil if there is nothing to draw
 }
 
-// A canvas collects the shapes of a drawing. It ignores shapes with coordinates that are not finite.
+// A canvas collects the shapes of a drawing. Its methods ignore coordinates that are not finite.
 type canvas struct {
 	title, desc   string
 	width, height float64

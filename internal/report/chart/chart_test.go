@@ -34,7 +34,7 @@ func elements(t interface{ Fatalf(string, ...any) }, svg template.HTML) []xml.St
 
 var numbers = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
 
-// inside returns an error for the first coordinate outside the drawing.
+// inside returns an error for the first coordinate outside the drawing, or nil.
 func inside(es []xml.StartElement) error {
 	var width, height float64
 	for _, e := range es {
@@ -145,7 +145,7 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// Neighbouring targets differ in colour and dash.
+// The first 2*Hues targets all differ in colour, in dash, or in both.
 func TestHuesAndDashes(t *testing.T) {
 	seen := map[string]bool{}
 	for k := range 2 * Hues {
@@ -198,7 +198,8 @@ func TestTicksOfExtremes(t *testing.T) {
 	}
 }
 
-// No class has the name of a tone. Otherwise, the shapes of that class would get the tone's colour.
+// No class that uses the shape's tone has the name of a tone. Otherwise, the shapes of that class would get the
+// wrong colour.
 func TestClassesAreNoTones(t *testing.T) {
 	for class, s := range styles {
 		if light[class] != "" && (s.fill == "own" || s.stroke == "own") {

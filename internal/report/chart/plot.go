@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// A Point is a point of a line. Lo and Hi are its interval if they differ. Title is shown on hover.
+// A Point is a point of a line. Lo and Hi are the interval of Y if they differ. Title is shown on hover.
 type Point struct {
 	X, Y, Lo, Hi float64
 	Title, Href  string
@@ -19,7 +19,7 @@ type Line struct {
 	Level  bool   // marks a level of the values, for example a mean
 	Faint  bool   // one of many lines
 	Odd    bool   // marks the line as an exception among the other lines
-	Solid  bool   // without the dash of its hue
+	Solid  bool   // drawn without the dash of its target
 	Second bool   // a second line for the same target: thin and dashed
 	Marks  bool   // draw a mark at each point
 	Loose  bool   // draw only the marks

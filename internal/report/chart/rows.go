@@ -22,7 +22,7 @@ const (
 // A Dot is one observation of a row.
 type Dot struct {
 	At    float64
-	Level float64 // from 0 at the top to 1
+	Level float64 // vertical position, from 0 at the top to 1 at the bottom
 	Out   bool    // not counted
 	Title string
 }

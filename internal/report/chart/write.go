@@ -330,7 +330,7 @@ func fontFaces() (faces [2]font.Face, err error) {
 	return faces, nil
 }
 
-// paint draws the shape in the light colours.
+// paint draws the shape in the colours of the light theme.
 func (s shape) paint(dc *gg.Context, faces [2]font.Face) {
 	st := styles[s.class]
 	colour := func(name string) color.NRGBA {
