@@ -22,7 +22,8 @@ func Work(r *report.Report, c report.Cell) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Unfit returns the reason why a number must not be compared with another run, or "" if it may be compared.
+// Unfit returns the reason why the value of k in r must not be compared with another run, or "" if it may be
+// compared.
 func Unfit(r *report.Report, k CellMetric) string {
 	s := sideOf(r)
 	if s.rows[k].Row == nil {

@@ -35,7 +35,7 @@ type Comparison struct {
 	Failed  bool     // the gate failed
 	Reasons []string // why the gate failed, worst first
 
-	called map[report.Cell]string // keys are cells of A; values are the names of their workloads in B, or ""
+	called map[report.Cell]string // keys are cells of A; values are the names of the same workloads in B, or "" if B lacks them
 }
 
 // inB converts the key of a number in A to its key in B.
@@ -59,7 +59,7 @@ type By string
 
 const (
 	ByValue By = "value" // B's value divided by A's
-	ByLoss  By = "loss"  // B's ratio to the baseline divided by A's, in which changes of the host cancel out
+	ByLoss  By = "loss"  // B's ratio to the baseline divided by A's, so that changes of the host cancel out
 )
 
 // FailOn selects which verdicts fail the gate.

@@ -70,8 +70,8 @@ func TestCompareFixture(t *testing.T) {
 	}
 }
 
-// The reason why a workload could not run on a target replaces its number. The target's other cells remain
-// comparable.
+// If a workload could not run on a target, the reason replaces the number of that cell. The target's other cells
+// remain comparable.
 func TestCompareCellNotMeasured(t *testing.T) {
 	run, trials := reporttest.RunOf(8, nil, reporttest.Reads("disk", 10000, nil), reporttest.Reads("a", 5000, nil),
 		reporttest.CellSpec{Target: "disk", Workload: "copy", Values: map[string]float64{"duration": 1}})
@@ -205,7 +205,7 @@ func TestGate(t *testing.T) {
 	if c := Of(report.New(nil, nil), report.New(nil, nil), Options{FailOn: FailOnWorse}); !c.Failed {
 		t.Error("two empty runs pass")
 	}
-	// If lower is better, the answer calls an increase by a fifth "more".
+	// If lower is better, the answer calls a 20 % increase "more".
 	c := Of(pairRun(iotax.Down, reporttest.Flat100, reporttest.Flat50), pairRun(iotax.Down, reporttest.Flat100, scaled(reporttest.Flat50, 1.2)), Options{FailOn: FailOnWorse, Margin: .05})
 	if !c.Failed || !strings.Contains(c.Answer, "b: w m is 1.2× more than in A") {
 		t.Errorf("latency: %v, %s", c.Failed, c.Answer)

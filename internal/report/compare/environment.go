@@ -46,8 +46,8 @@ func telling(key string) bool {
 	return !slices.Contains(passing, key) && key != "boot" && !strings.HasPrefix(key, "boot.")
 }
 
-// added adds a difference to out. If out already contains the same difference on another target, it adds where to that
-// difference. where is a target, or "" for the host or the whole run.
+// added adds a difference to out. If out already contains the same difference on another target, added appends
+// `where` to the targets of that difference. `where` is a target, or "" for the host or the whole run.
 func added(out []Difference, where, key, a, b string) []Difference {
 	a, b = stable(a), stable(b)
 	if a == b {
@@ -64,7 +64,7 @@ func added(out []Difference, where, key, a, b string) []Difference {
 	return out
 }
 
-// Facts adds the differences between the facts of a target, or of the host if where is "".
+// Facts adds the differences between the facts of the target `where`, or of the host if `where` is "".
 func Facts(out []Difference, where string, a, b map[string]string) []Difference {
 	all := maps.Clone(a)
 	if all == nil {

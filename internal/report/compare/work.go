@@ -100,8 +100,8 @@ func optionsOf(jobs ...map[string]string) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// workDifferences returns the options that differ between two cells. A value of "" means that the side's results do
-// not record the option.
+// workDifferences returns the options that differ between two cells. A value of "" means that the results of that
+// cell do not record the option.
 func workDifferences(a, b work) []Difference {
 	if len(a.options) == 0 || len(b.options) == 0 {
 		return nil // nothing was measured

@@ -429,8 +429,8 @@ func thinnedSeries(s iotax.Series, most int) []chart.Point {
 	return out
 }
 
-// costCharts returns a chart of the targets' speed, and one of each resource of this host that the workload used. Each
-// chart has a bar for each target.
+// costCharts returns a chart of the targets' speed, and a chart for each resource of this host that the workload
+// used. Each chart has a bar for each target.
 func costCharts(c *report.Cost, hues map[string]int) (out []block.Chart) {
 	for _, q := range []struct {
 		label, unit, caption string

@@ -243,7 +243,7 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important returns the table with only the importantRows heaviest rows, in their original order.
+// important returns the table with only the importantRows rows of the largest weight, in their original order.
 func important(t block.Table) block.Table {
 	order := slices.Clone(t.Rows)
 	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })

@@ -84,7 +84,7 @@ func detailed(r *report.Report, a assess.Assessment, p *page) (out []block.Block
 		out = append(out, notes(r)...)
 	}
 	var how []string
-	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout "generated" starts with it
+	if s := assess.Environment(r); s != "" && r.Layout != "generated" && p == nil { // the layout "generated" starts with this line
 		how = append(how, s)
 	}
 	if s := assess.Job(r); s != "" && p == nil {
@@ -120,7 +120,7 @@ func sentenceTone(k assess.SentenceKind) block.Tone {
 	return block.Plain
 }
 
-// titled returns a table, with its title as a heading above it if it has one.
+// titled returns the table. If the table has a title, a heading with the title precedes it.
 func titled(t block.Table) []block.Block {
 	if t.Title == "" {
 		return []block.Block{t}

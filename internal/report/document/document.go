@@ -91,7 +91,7 @@ func banner(r *report.Report) (out []string) {
 			served = append(served, c.r.Target+" / "+c.s.Workload)
 		}
 	}
-	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // summarize them in one line
+	if len(others) > 1 || len(others) == 1 && len(out)+len(served) > 0 { // summarize the other reasons in one line
 		others = []string{"Invalid for other reasons too: " + strings.Join(format.Cut(slices.Compact(names), mostWarnings, "reason"), ", ") + " (--details)."}
 	}
 	out = append(out, others...)
@@ -272,7 +272,7 @@ func starts(r *report.Report) string {
 // mostWarnings is the maximum number of warnings that the short document names.
 const mostWarnings = 2
 
-// warnings lists the run's warnings in one line, except those in reported.
+// warnings lists the run's warnings in one line. It omits the rules in `shown` and `reported`.
 func warnings(r *report.Report, reported []string) string {
 	var warned []string
 	for _, n := range slices.Concat(r.General, r.Common, r.Notes) {
