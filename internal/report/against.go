@@ -9,12 +9,12 @@ import (
 )
 
 // A Share is the ratio of a row to a target other than Row.Against. The other target may do different work, for
-// example a network test. In that case, Ratio compares the bandwidths of the two.
+// example a network test. In that case, Ratio may compare bandwidths instead of the row's metric.
 type Share struct {
 	Against  string
-	Workload string        // of the other target; equal to the row's if both do the same work
+	Workload string        // of the other target; equal to the row's if both targets do the same work
 	Metric   string        // of the other target
-	Ratio    stat.Interval // higher is better; paired by round if both do the same work, otherwise from two independent samples
+	Ratio    stat.Interval // higher is better; paired by round if both targets do the same work, otherwise from two independent samples
 }
 
 // Row returns the row of a target, or nil if the section has none.
@@ -54,7 +54,7 @@ func (b *builder) unrelated(s *Section, r *Row) {
 }
 
 // shares computes the ratios of rows to the other targets that the plan compares them with. It adds a note to each
-// row that should have such a ratio but has neither one nor a reference.
+// row that should have a ratio but has neither a Share nor a reference.
 func (b *builder) shares() {
 	for i := range b.Sections {
 		s := &b.Sections[i]
@@ -84,7 +84,8 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		i, err := RatioOf(base.Dots, r.Dots, s.Better, stat.Options{Alpha: b.Alpha})
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
-	// The other target does different work: compare the same metric, or the row's bandwidth with that of the network.
+	// The other target does different work. Compare the same metric if it has one, or compare the row's bandwidth with
+	// the bandwidth of a network test.
 	for i := range b.Sections {
 		o := &b.Sections[i]
 		base := o.Row(name)

@@ -40,7 +40,7 @@ func TestAgainst(t *testing.T) {
 	}
 }
 
-// If a target is invalid, so are the rows compared with it, but not the others.
+// If a target is invalid, the rows that are compared with it are invalid too. Other rows remain valid.
 func TestAgainstCondemned(t *testing.T) {
 	bad := []iotax.Finding{{Rule: "cache-served", Severity: iotax.Invalid, Evidence: "the device read 3 %"}}
 	run, trials := reporttest.RunOf(8, nil,

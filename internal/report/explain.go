@@ -19,14 +19,14 @@ type Explanation struct {
 	Targets  []Explained `json:"targets"` // the baseline first
 }
 
-// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application. The
-// time of its flushes is included. Times are means over the rounds, so Stages and Rest add up to Total.
+// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application.
+// The time of its flushes is included. Times are means over the rounds, so Stages and Rest add up to Total.
 //
 // The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its
 // layer. The sum divided by the number of the application's I/Os is the time per I/O only if each I/O waits for its
-// requests one after another. A request that carries several merged I/Os therefore counts once for each of them
-// (iotax.StageHanded). A clock is too large if an I/O is split into concurrent requests, or if no I/O waits for a
-// request (read-ahead, write-back). The stage above that clock then has a negative time, which is part of Rest.
+// requests one after another. A request that carries several merged I/Os delays each of them, so it counts once for
+// each (see iotax.StageHanded). A clock is too large if an I/O is split into concurrent requests, or if no I/O waits
+// for a request (read-ahead, write-back). The stage above that clock then has a negative time, which is part of Rest.
 type Explained struct {
 	Target     string        `json:"target"`
 	Against    string        `json:"against,omitempty"` // the target that differences are relative to, or ""

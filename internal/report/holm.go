@@ -53,7 +53,7 @@ func (b *builder) holm() {
 	for i, q := range stat.Holm(p) {
 		r, a := family[i].r, family[i].r.Holm
 		a.Alone, a.Adjusted = r.Verdict, q
-		// A single comparison keeps the verdict of its interval, whatever the rounding of p.
+		// A single comparison keeps the verdict of its interval, even if rounding puts p on the other side of Alpha.
 		if len(family) < 2 || (r.Verdict != stat.Worse && r.Verdict != stat.Better) || q <= b.Alpha {
 			continue
 		}

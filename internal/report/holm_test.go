@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-// Holm's adjustment only withdraws verdicts: a verdict either stays that of the interval, or becomes inconclusive with
-// a note that explains why. The verdict of a single comparison never changes.
+// Holm's adjustment only withdraws verdicts. A verdict either remains the verdict of the interval, or becomes
+// inconclusive with a note that explains why. The verdict of a single comparison never changes.
 func TestHolmOnlyTakesBack(t *testing.T) {
 	undone := 0
 	rapid.Check(t, func(t *rapid.T) {

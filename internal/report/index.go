@@ -55,7 +55,8 @@ func (x *index) Found() []*Note { return x.found }
 // Concerns reports whether a note returned by Found is about a row.
 func (x *index) Concerns(n *Note, r *Row) bool { return x.refs[n][r] }
 
-// Invalid reports whether a check found that a row's number is invalid.
+// Invalid reports whether a check found that a row's number is invalid. It ignores notes about too many discarded
+// trials.
 func (x *index) Invalid(r *Row) bool {
 	return slices.ContainsFunc(x.found, func(n *Note) bool {
 		return n.Severity == iotax.Invalid && n.Rule != rules.TooManyDiscarded.ID && x.refs[n][r]

@@ -12,7 +12,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Curve shows latency against offered load: open-loop workloads that differ only in their load.
+// A Curve shows latency against offered load, for open-loop workloads that differ only in their load.
 type Curve struct {
 	Job    string       // the common job, as fio options
 	Points []CurvePoint // ordered by offered load

@@ -51,8 +51,8 @@ func (b *builder) hasRow(of iotax.Subject) bool {
 }
 
 // note attaches a finding to the row r. Findings with the same rule, hint and severity share a note. Equal evidence
-// shares an item. The rows of a cell in several sections repeat its findings, so gather counts the trials of a cell
-// only once.
+// shares an item. A cell may have rows in several sections. These rows have the same findings, so gather counts the
+// trials of a cell only once.
 func (b *builder) note(r *Row, f iotax.Finding, it Item) {
 	key := noteKey{f.Rule, f.Hint, f.Severity}
 	n := b.notes[key]

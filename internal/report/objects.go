@@ -13,7 +13,8 @@ type ObjectFact struct {
 	Targets []string `json:"targets"`
 }
 
-// ObjectFacts returns the facts, grouped by fact, in the order of the trials.
+// ObjectFacts returns the facts about object data, grouped by Fact. Within a group, they are in the order of the
+// trials.
 func (r *Report) ObjectFacts() []ObjectFact {
 	var out []ObjectFact
 	for _, fact := range []string{iotax.FactPayload, iotax.FactVerified} {

@@ -369,7 +369,7 @@ type failures struct {
 	ownDiscarded   int // trials that are discarded themselves, not only because of their round
 }
 
-// values fills in the fields of r that depend only on its own trials.
+// values fills in the fields of r that depend only on its own trials. It returns r's failed and discarded trials.
 func (b *builder) values(s *Section, r *Row) failures {
 	f := failures{map[string]int{}, map[string]int{}, 0}
 	var xs []float64
@@ -428,7 +428,8 @@ func (b *builder) values(s *Section, r *Row) failures {
 	return f
 }
 
-// row computes the notes, the ratio and the verdict of r, except for problems of the baseline (see spreadBaseline).
+// row computes the notes, the ratio and the verdict of r, except for problems of the row that r is compared with
+// (see spreadBaseline).
 func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	cell := Cell{r.Target, s.Workload}
 	about := iotax.AboutCell(r.Target, s.Workload)
@@ -552,7 +553,7 @@ func (b *builder) compare(s *Section, r *Row) {
 	case errors.As(err, &r.Few):
 		b.note(r, rules.FewTrials.Hinting(r.Few.Hint(b.Protocol.Trial)).Found(iotax.AboutCell(r.Target, s.Workload), ""), Item{Lead: s.Label + " has", Detail: err.Error(), Cells: []Cell{cell}})
 		e, r.Verdict = nil, cmp.Or(r.Verdict, stat.TooFew)
-	case err != nil && s.Better == iotax.Neither: // a count of 0 is not an error
+	case err != nil && s.Better == iotax.Neither: // a count of 0 has no ratio, but is not an error
 		e = nil
 		r.Verdict = cmp.Or(r.Verdict, stat.NotRanked)
 	case err != nil:

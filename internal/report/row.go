@@ -6,8 +6,8 @@ import (
 	"iotax/stat"
 )
 
-// Figure returns the median of a value over the valid trials of a row. It looks in the sections, which contain
-// headline metrics, and then in Secondary. The result is NaN if the value was not measured.
+// Figure returns the median of a value over the valid trials of a row. It searches the sections, which contain
+// headline metrics, and then Secondary. The result is NaN if the value was not measured.
 func (r *Report) Figure(workload string, row *Row, name string) stat.Interval {
 	for i := range r.Sections {
 		s := &r.Sections[i]

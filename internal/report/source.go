@@ -106,7 +106,7 @@ func (t *Trial) value(i int) iotax.Value {
 	return v
 }
 
-// All yields the values in their order.
+// All yields the values of the trial in their original order.
 func (t *Trial) All() iter.Seq[iotax.Value] {
 	return func(yield func(iotax.Value) bool) {
 		for i := range t.xs {

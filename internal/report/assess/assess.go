@@ -1,5 +1,5 @@
-// Package assess summarizes a report in sentences, worst first: the losses, their causes as far as a check supports
-// them, and how the run was measured.
+// Package assess summarizes a report in sentences, worst first: the losses, their causes if a check found any, and
+// how the run was measured.
 package assess
 
 import (
@@ -26,7 +26,7 @@ type Sentence struct {
 	Kind    SentenceKind `json:"kind"`
 	Text    string       `json:"text"`
 	Figures []Figure     `json:"figures,omitempty"` // in the order of the text; nil for a sentence about the whole run
-	Causes  []Cause      `json:"causes,omitempty"`  // causes that a check supports; each appears in Text
+	Causes  []Cause      `json:"causes,omitempty"`  // causes that a check or explained trials support; each appears in Text
 	Notes   []int        `json:"-"`                 // numbers of the notes that support the sentence, ascending
 }
 
@@ -64,7 +64,7 @@ type Figure struct {
 	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil if there is no ratio
 }
 
-// A Cause is an explanation of a number that a check supports.
+// A Cause explains a number. A check or explained trials support it.
 type Cause struct {
 	Rule string `json:"rule"` // the check's rule, for example "blocking-submit" or "line-rate"
 	Text string `json:"text"` // as in the sentence
@@ -75,7 +75,7 @@ type assessing struct {
 	*report.Report
 	out []Sentence
 
-	reasons map[*report.Row][]reason // cache of findReasons
+	reasons map[*report.Row][]reason // cached results of findReasons
 }
 
 // An assessed is a row and its section.

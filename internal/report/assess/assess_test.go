@@ -90,13 +90,13 @@ func causeCases() map[string]assessCase {
 	reached := func(rule rules.Rule, clients string) reporttest.CellSpec {
 		return reporttest.Reads("share", 1000, func(c *reporttest.CellSpec) {
 			c.Facts = map[string]string{"iodepth": "32", "numjobs": "1", "clients": clients}
-			c.Values["read.latency.mean"] = .032 // 32 in flight at 1000/s
+			c.Values["read.latency.mean"] = .032 // 32 I/Os in flight at 1000/s
 			c.Findings = []iotax.Finding{reporttest.Warn(rule)}
 		})
 	}
 	depth := func(c *reporttest.CellSpec) {
 		c.Facts = map[string]string{"iodepth": "8", "numjobs": "4"}
-		c.Values["read.latency.mean"] = .001 // 1.0 in flight at 1000/s
+		c.Values["read.latency.mean"] = .001 // 1.0 I/Os in flight at 1000/s
 	}
 	return map[string]assessCase{
 		"line rate": {cells: []reporttest.CellSpec{disk, line(fmt.Sprint(1000 * 4096 / .93))}, want: "; it is at 93 % of the line rate, so the network is the limit"},
@@ -175,8 +175,8 @@ func causeCases() map[string]assessCase {
 	}
 }
 
-// A cause is reported if a check supports it. It is not reported if the check found nothing, found it in only a few
-// trials, or found it on both sides.
+// A cause is reported if a check found it. It is not reported if the check did not find it, found it in only a few
+// trials, or found it on the reference too.
 func TestCauses(t *testing.T) {
 	for name, c := range causeCases() {
 		r := c.report()
@@ -416,7 +416,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// Check the conclusions about the network's rate and the fast path.
+// The sentences about the network's rate and the fast path draw the right conclusions.
 func TestLimitsAndPaths(t *testing.T) {
 	for share, want := range map[float64]string{.9: "the network is the limit.", .3: "the network is not the limit.", .7: "bandwidth.", 1.2: "more than the line carries"} {
 		run, trials := reporttest.RunOf(8, reporttest.ReadMetrics, reporttest.Reads("disk", 1, nil), reporttest.CellSpec{Target: "s3", Workload: "get", Values: map[string]float64{"download.bandwidth": 1e6 * share}},

@@ -24,8 +24,8 @@ const (
 	lineAtMost    = 1.05
 )
 
-// A reason is a cause with its number in one cell. If several cells share a sentence, their numbers are combined into
-// a range.
+// A reason is a cause in one cell, with a number that quantifies it. If several cells share a sentence, their
+// numbers are combined into a range.
 type reason struct {
 	rule   string
 	figure float64 // NaN if there is no number
@@ -134,7 +134,7 @@ func (a *assessing) findReasons(c assessed) []reason {
 			return fmt.Sprintf("only %s of %s I/Os were in flight (Little's law)", f, depthText(asked))
 		})
 	}
-	// If the CPU limits both sides, it does not explain the difference.
+	// If the CPU limits both the target and its reference, it does not explain the difference.
 	for _, x := range []struct{ rule, text string }{
 		{rules.GeneratorBound.ID, "its load generator had no more CPU, so the CPU is the limit"},
 		{rules.CPUBound.ID, "it is near the limit of the CPU"},

@@ -439,8 +439,8 @@ func (a *assessing) unlike(cells []assessed) {
 	}
 }
 
-// unevenBelow is a threshold for the ratio of the slowest client's rate to the fastest client's. Clients with a lower
-// ratio are reported as uneven.
+// unevenBelow is a threshold for the ratio of the slowest client's rate to the fastest client's. A cell with a lower
+// ratio is reported as uneven.
 const unevenBelow = 0.8
 
 // uneven adds a sentence for each cell whose clients get unequal shares, at its largest number of clients.
@@ -466,7 +466,7 @@ func (a *assessing) same(cells []assessed) {
 			names = append(names, c.name())
 		}
 	}
-	if len(names) == 0 || len(names) == len(cells) { // if all cells are within the margin, the answer already reports it
+	if len(names) == 0 || len(names) == len(cells) { // if all cells are within the margin, the answer already reports this
 		return
 	}
 	s.Text = fmt.Sprintf("No difference, within ± %s: %s.", format.Percent(a.Margin), format.Enumerate(names, format.Listed, "cell"))

@@ -79,7 +79,7 @@ func TestBenchfmtMedians(t *testing.T) {
 	}
 }
 
-// benchstat itself reads the file without changes and prints the report's medians.
+// benchstat reads the unmodified file and prints the report's medians.
 func TestBenchstat(t *testing.T) {
 	dir := t.TempDir()
 	tool, path := filepath.Join(dir, "benchstat"), filepath.Join(dir, "run.benchfmt")

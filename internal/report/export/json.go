@@ -107,7 +107,7 @@ type jsonFigure struct {
 	Better iotax.Better  `json:"better"`
 	Value  stat.Interval `json:"value"`
 	Merged bool          `json:"merged,omitempty"`
-	Beyond *int          `json:"beyond,omitempty"` // observations beyond a merged quantile; below 100, its value is null
+	Beyond *int          `json:"beyond,omitempty"` // number of observations beyond a merged quantile; if it is below 100, Value is null
 }
 
 type number64 = iotax.Number

@@ -17,8 +17,8 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Enumerate joins words: "a, b and c". It only counts the words beyond limit, with the noun `of` if it is not "": "a, b
-// and 2 more cells".
+// Enumerate joins words: "a, b and c". Instead of the words beyond limit, it prints their number, followed by the
+// noun `of` if there is one: "a, b and 2 more cells".
 func Enumerate(words []string, limit int, of string) string {
 	if n := len(words) - limit; n > 0 {
 		if of == "" {

@@ -11,7 +11,8 @@ import (
 	"iotax"
 )
 
-// Subject joins a workload's name and a metric's label. It does not repeat words.
+// Subject joins a workload's name and a metric's label. It omits the words of the label that the name already
+// contains.
 func Subject(workload, label string) string {
 	return strings.TrimSpace(workload + " " + Remainder(workload, label))
 }

@@ -55,8 +55,8 @@ func ScaleOf(unit string, v float64) Scale {
 }
 
 // Places returns the decimal place for rounding x, as an exponent of ten. half is the uncertainty of x. The place is
-// that of half's first digit, or one place further if this digit is 1. If half is NaN, it is the place of the second
-// digit of x. If half is 0, it is that of the fourth digit. Rounding keeps at most four digits of x.
+// that of half's first digit, or the next place to the right if this digit is 1. If half is NaN, it is the place of the
+// second digit of x. If half is 0, it is that of the fourth digit. Rounding keeps at most four digits of x.
 func Places(x, half float64) int {
 	first := func(v float64) int {
 		if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
@@ -202,7 +202,7 @@ func Tick(v, step float64, unit string) string {
 	return WithUnit(strconv.FormatFloat(math.Round(v/sc.Factor*1000)/1000, 'f', -1, 64)+sc.Prefix, sc.Unit)
 }
 
-// Lone returns an interval with only an estimate.
+// Lone returns an interval with the estimate x and without bounds, which are NaN.
 func Lone(x float64) stat.Interval {
 	return stat.Interval{Estimate: x, Lo: math.NaN(), Hi: math.NaN()}
 }

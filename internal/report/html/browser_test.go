@@ -129,7 +129,7 @@ func TestLongFigures(t *testing.T) {
 	}
 }
 
-// The page of a comparison passes the same checks.
+// The page of a comparison passes the same checks as the page of a report.
 func TestComparisonInBrowser(t *testing.T) {
 	var page bytes.Buffer
 	c := comparedAsPage(compare.Options{FailOn: compare.FailOnWorse})
@@ -393,7 +393,7 @@ func TestSortByUnit(t *testing.T) {
 	v.quiet()
 }
 
-// ofChanges is the kind of drawing in a comparison.
+// ofChanges is the kind of the drawing that shows the changes in a comparison.
 const ofChanges = "changes"
 
 // drawings returns the kinds of drawings in a report. It reads them from the source of package document, so that each

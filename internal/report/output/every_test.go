@@ -258,7 +258,8 @@ func TestScalingIsInEveryFormat(t *testing.T) {
 	}
 }
 
-// A count of 0 is a measurement. A speed of 0 is not, in the run or in the publication.
+// A count of 0, such as 0 retransmits, is a measurement. A speed of 0 is not, neither in the run nor in the
+// published figures.
 func TestReferenceCounts(t *testing.T) {
 	run, trials := reporttest.RunOf(4, map[string][]string{"network": {"bandwidth", "retransmits"}},
 		reporttest.CellSpec{Target: "a to b", Workload: "network", Values: map[string]float64{"bandwidth": 100, "retransmits": 0}},

@@ -106,7 +106,7 @@ func Scaling(c report.Scaling) block.Table {
 		ratio, each := "1", "100 %"
 		if i > 0 {
 			f := float64(c.Points[0].Clients) / float64(p.Clients)
-			if c.Better == iotax.Down { // a time applies to each client
+			if c.Better == iotax.Down { // a time is already the time of one client
 				f = 1
 			}
 			ratio = format.Ratio(p.Ratio)

@@ -47,7 +47,8 @@ func StageLines(x report.Explanation) (t block.Table, key string) {
 
 func letter(i int) string { return string(rune('a' + i%26)) }
 
-// letters returns a bar in which each stage has its letter. A bar that represents the latency most has width letters.
+// letters returns a bar in which each stage has its letter. Lengths are proportional to times: a bar of `width`
+// letters represents the time `most`.
 func letters(e report.Explained, names []string, most float64, width int) string {
 	s, at := "", 0.
 	for _, stage := range e.Stages {
