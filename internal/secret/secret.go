@@ -21,8 +21,8 @@ var own = []string{"IOTAX_SSH_PASSWORD", "IOTAX_SSH_PASSPHRASE", "IOTAX_TOKEN", 
 // others lists variables that the user's commands read too: those of clients of object stores and PostgreSQL.
 var others = []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "MINIO_ROOT_PASSWORD", "MINIO_SECRET_KEY", "PGPASSWORD", "RCLONE_CONFIG_PASS"}
 
-// named matches names of variables that hold a secret. Package plan/syntax masks the values of keys in plans by a
-// similar pattern.
+// named matches names of variables that hold a secret. Package plan/syntax uses a similar pattern to mask the values
+// of keys in plans.
 var named = regexp.MustCompile(`(?i)passw|passphrase|_pass|secret|token|_key`)
 
 // Named reports whether a variable with this name holds a secret.
@@ -30,11 +30,12 @@ func Named(name string) bool {
 	return named.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name)
 }
 
-// refused matches names of variables that a plan may not set. It matches fewer names than named, because iotax does not run
-// a plan with a match.
+// refused matches names of variables that a plan may not set. It matches fewer names than named, because iotax
+// rejects a plan that sets such a variable.
 var refused = regexp.MustCompile(`(?i)(^|_)(passw(or)?d|passphrase|pass|secret|token|(access|secret|api|private)_key)$`)
 
-// Refused reports whether a plan may not set the variable name to value. Paths are allowed, and values too short to hide.
+// Refused reports whether a plan may not set the variable name to value. It allows paths, and values that are too
+// short to hide.
 func Refused(name, value string) bool {
 	return len(value) >= shortest && !path.IsAbs(value) && !filepath.IsAbs(value) &&
 		(refused.MatchString(name) || slices.Contains(own, name) || slices.Contains(others, name))

@@ -27,8 +27,8 @@ type Dir struct {
 	lock    *flock.Flock
 }
 
-// Open creates the directory if it does not exist, and locks it. command is the name of the search for errors.
-// Open returns an error if another process has the lock.
+// Open creates the directory if it does not exist, and locks it. Errors name the search by command. Open returns an
+// error if another process has the lock.
 func Open(path, command string) (*Dir, error) {
 	fail := func(err error, hint string) (*Dir, error) {
 		return nil, &iotax.Error{Op: "open state of " + command, On: path, Err: err, Hint: hint}
@@ -48,7 +48,7 @@ func Open(path, command string) (*Dir, error) {
 // Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Read decodes the state that Write saved into `into`. It returns false if no state is saved.
+// Read decodes the saved state into `into`. It returns false if no state is saved.
 func (d *Dir) Read(into any) (bool, error) {
 	path := filepath.Join(d.Path, file)
 	text, err := iotax.ReadFile(path, iotax.MaxOutput)

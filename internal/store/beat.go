@@ -43,7 +43,7 @@ func (s *Store) Beat(ctx context.Context, id, runner string) (known bool, err er
 	return known && err == nil, err
 }
 
-// Pulse returns the pulse of the run `id`. It is empty if the run is not running.
+// Pulse returns the pulse of the run `id`. The pulse is empty if the run is not running.
 func (s *Store) Pulse(ctx context.Context, id string) (p Pulse, err error) {
 	err = s.read(ctx, "look at run "+id, func(ctx context.Context, tx *sql.Tx) error {
 		var silent, open sql.NullString

@@ -105,7 +105,7 @@ func inEmulated(run *iotax.Run, t *iotax.Trial) bool {
 }
 
 // plain escapes text that starts like a formula (OWASP, "CSV Injection"): spreadsheets run formulas, and a plan may
-// come from anyone. It also escapes control characters, which could affect terminals.
+// come from an untrusted source. It also escapes control characters, which could affect terminals.
 func plain(s string) string {
 	s = Printable(s)
 	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) || strings.HasPrefix(s, "＝") || strings.HasPrefix(s, "＋") || strings.HasPrefix(s, "－") || strings.HasPrefix(s, "＠") {

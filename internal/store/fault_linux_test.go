@@ -54,7 +54,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	check(s, saved)
 	s.Close()
-	s = open(t, filepath.Join(dir, "s.db")) // still full
+	s = open(t, filepath.Join(dir, "s.db")) // the file system is still full
 	check(s, saved)
 	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, "size=8m"); err != nil {
 		t.Fatal(err)

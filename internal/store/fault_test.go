@@ -159,7 +159,7 @@ func TestKilledBesideWriter(t *testing.T) {
 		go func() {
 			defer close(killed)
 			lines := bufio.NewScanner(out)
-			lines.Scan() // it has saved a trial
+			lines.Scan() // the writer has saved a trial
 			time.Sleep(rand.N(50 * time.Millisecond))
 			cmd.Process.Kill()
 			for lines.Scan() { // until the process has exited, which closes the pipe

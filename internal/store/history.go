@@ -62,7 +62,7 @@ func (s *Summary) Took() time.Duration {
 	return s.End.Sub(s.Start)
 }
 
-// searched returns the text in which Query.Text is searched.
+// searched returns the text of a run that is searched for the words of Query.Text.
 func searched(r *iotax.Run) string {
 	all := []string{r.ID, r.Name, r.Baseline, r.Environment[iotax.FactHostname]}
 	for _, t := range r.Targets {
@@ -180,8 +180,8 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	return out, err
 }
 
-// chosen returns the ids that q selects, in its order, before Offset and Limit apply. Reading ten thousand ids is
-// faster than a second query that counts them.
+// chosen returns the ids that q selects, in the given order, before Offset and Limit apply. Reading ten thousand ids
+// is faster than a second query that counts them.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
 	columns := "id" // the index contains the ids, so no rows are read
@@ -300,7 +300,7 @@ func marks(values []string) (string, []any) {
 	return b.String(), args
 }
 
-// A State changes when a run gets a new trial, a new status or an end.
+// A State identifies the progress of a run. It changes when the run gets a new trial, a new status or an end time.
 type State struct {
 	Status iotax.Status
 	Last   int // Seq of the newest trial, or −1 if there are none
@@ -342,8 +342,8 @@ type Cell struct {
 func (s *Store) Cells(ctx context.Context) ([]Cell, error) {
 	var cells []Cell
 	err := s.read(ctx, "list cells", func(ctx context.Context, tx *sql.Tx) error {
-		// Step from one cell to the next through the index. DISTINCT would read every trial. A row comparison,
-		// (workload, target) > ($1, $2), would too, because SQLite uses only the first column of the index for it.
+		// Step from one cell to the next through the index. DISTINCT would read every trial. So would a row comparison,
+		// (workload, target) > ($1, $2), because SQLite uses only the first column of the index for it.
 		return forEach(ctx, tx, `WITH RECURSIVE cell (workload, target) AS (
 				SELECT * FROM (SELECT workload, target FROM trials ORDER BY workload, target LIMIT 1) AS first
 			UNION ALL

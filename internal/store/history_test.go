@@ -21,7 +21,7 @@ func ids(runs []Summary) string {
 }
 
 // If the process of a run was killed, the stored status of the run stays "running". Lists, searches, sorting and
-// State use the status that the function of Settle sets.
+// State use the status that is set by the function passed to Settle.
 func TestSettle(t *testing.T) {
 	ctx := context.Background()
 	s := fresh(t)

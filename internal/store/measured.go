@@ -32,7 +32,7 @@ func packValues(values []iotax.Value) (metrics, numbers []byte, err error) {
 
 var errValues = errors.New("the values are damaged")
 
-// readValues decodes the result of packValues and appends the values to into. known caches the decoded metrics by
+// readValues decodes the result of packValues and appends the values to `into`. known caches the decoded metrics by
 // their JSON.
 func readValues(known *map[string][]iotax.Value, metrics, numbers []byte, into []iotax.Value) ([]iotax.Value, error) {
 	of, err := one(known, metrics, func() (values []iotax.Value, err error) {
@@ -179,7 +179,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// unpackHistograms decodes b and appends the histograms to into. It reuses spare capacity, including that of the
+// unpackHistograms decodes b and appends the histograms to `into`. It reuses spare capacity, including that of the
 // bins.
 func unpackHistograms(b []byte, into []iotax.Histogram) ([]iotax.Histogram, error) {
 	if len(b) == 0 {

@@ -15,7 +15,7 @@ import (
 // of 100,000 trials does not keep all data in memory. Its methods may be called repeatedly, but not concurrently.
 type Parts struct {
 	s        *Store
-	ctx      context.Context // of one report; the iterators stop when it is done
+	ctx      context.Context // of one report; the iterators stop when ctx is done
 	run      string
 	workload string
 	depth    Depth

@@ -31,7 +31,7 @@ type migrant interface {
 	alone(ctx context.Context, db *sql.DB, change func(prepare func(version int) error) error) error
 }
 
-// opened migrates db to the newest schema and returns it. On an error it closes db.
+// opened migrates db to the newest schema and returns db. On an error it closes db.
 func opened(ctx context.Context, db *sql.DB, d migrant) (*sql.DB, error) {
 	err := migrate(ctx, db, d)
 	if err == nil {

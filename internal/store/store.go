@@ -431,8 +431,8 @@ func tally(ctx context.Context, tx *sql.Tx, where string, args ...any) (map[stri
 
 // Get returns the run that ref names: an id, a unique prefix of an id, "latest" (the newest run with trials, or the
 // newest run if no run has trials), "newest" (with or without trials), a name (the newest run with that name that has
-// trials), or "latest~N" or "NAME~N" (N runs with trials earlier). If the error wraps ErrDamaged, Get also returns
-// the readable fields.
+// trials), or "latest~N" or "NAME~N" (the run N places before that one, among the runs with trials). If the error wraps
+// ErrDamaged, Get also returns the readable fields.
 func (s *Store) Get(ctx context.Context, ref string) (*iotax.Run, error) {
 	r := new(iotax.Run)
 	err := s.read(ctx, "find run "+ref, func(ctx context.Context, tx *sql.Tx) error {
