@@ -124,8 +124,8 @@ func some[T any](v T, ok bool) *T {
 	return &v
 }
 
-// apiCompare compares exactly two runs, the older first unless base is given, in the format of `iotax compare A B
-// --json`.
+// apiCompare serves the comparison of exactly two runs in the format of `iotax compare A B --json`. The older run is
+// A unless base is given.
 func (s *Server) apiCompare(w http.ResponseWriter, r *http.Request) error {
 	v := r.URL.Query()
 	if len(v["run"]) != 2 {

@@ -103,7 +103,7 @@ func TestBrowser(t *testing.T) {
 	b.fits("compare")
 	b.To(base + "/compare?run=nightly-019&run=nightly-012&run=nightly-003&run=shares-in-a-guest-000")
 	b.fits("compare-four")
-	// Follow a number to its trend, which is also judged by value.
+	// Follow a number to its trend, which is judged by value like the comparison.
 	browsertest.Act(b.Tab, chromedp.Evaluate[chromedp.Void](`[...document.querySelectorAll(".scroll tbody tr")].find(r => r.textContent.includes("`+share+`") && r.querySelector("a[href^='/trend']")).querySelector("a[href^='/trend']").click()`))
 	b.Until(`location.pathname == "/trend" && location.search.includes("by=value") && document.querySelector("main").textContent.includes(" at ` + share + ` got worse")`)
 

@@ -478,7 +478,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// The server closes connections that are too slow or send too much data, because otherwise they could exhaust it.
+// The server closes connections that are too slow or send too much data. Otherwise, such connections could exhaust
+// the server.
 func TestLimits(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
