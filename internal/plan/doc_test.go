@@ -55,7 +55,7 @@ func TestMachinePages(t *testing.T) {
 	}
 }
 
-// A word that replaces the keys of a kind must be a valid value of its field.
+// A single word in place of the keys of a kind must be a valid value of the field that it sets.
 func TestWordInPlaceOfKeys(t *testing.T) {
 	const src = "machines: {g: {qemu: {}}}\ntargets: {host: {dir: /var/tmp}, g: {on: g, %s}}\nworkloads: {w: {fio: {rw: randread}}}\n"
 	for word, want := range map[string]string{

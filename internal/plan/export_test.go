@@ -1,4 +1,4 @@
 package plan
 
-// For the tests of other packages.
+// These names are for the tests in package plan_test.
 var SampleKinds, Golden, SampleOptions = testKinds, golden, fioOptions

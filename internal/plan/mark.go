@@ -28,8 +28,8 @@ func (o origin) mark(field string) Mark {
 	return n.Mark()
 }
 
-// Axes returns the name of the plan entry that the target is a variant of, and the target's value on each
-// axis of the entry and its machine.
+// Axes returns the name of the plan entry from which the target was expanded, and the target's value on each axis of
+// that entry and of its machine.
 func (t Target) Axes() (entry string, values []Label) {
 	if t.origin.key == nil {
 		return t.Name, nil

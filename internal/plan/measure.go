@@ -21,7 +21,8 @@ const Adaptive = "adaptive"
 // Fixed reports whether the protocol fixes the number of rounds.
 func (m Measure) Fixed() bool { return strings.HasPrefix(m.Protocol, "fixed:") }
 
-// parseProtocol reads "adaptive", which returns n = 0, or "fixed:5x60s".
+// parseProtocol parses a protocol such as "fixed:5x60s" into its number of rounds and trial length. For "adaptive" it
+// returns zeros.
 func parseProtocol(s string) (n int, trial Duration, err error) {
 	const hint = "write adaptive, or fixed:NxLENGTH as in fixed:5x60s"
 	if s == Adaptive {
@@ -56,8 +57,8 @@ func parseProtocol(s string) (n int, trial Duration, err error) {
 	return n, trial, nil
 }
 
-// Check copies the values of a fixed protocol to Rounds and Trial, and sets Rounds for Restarts. It returns
-// invalid and contradictory values as joined *FieldError values. Call it after changing fields.
+// Check copies the values of a fixed protocol to Rounds and Trial. With Restarts, it sets Rounds.Min to Rounds.Max. It
+// returns invalid and contradictory values as joined *FieldError values. Call it after changing fields.
 func (m *Measure) Check() error {
 	var bad []error
 	fail := func(field, hint, format string, args ...any) {
@@ -159,7 +160,7 @@ func (b *builder) checkMeasure(m *Measure, n *syntax.Node) {
 		joined := err.(interface{ Unwrap() []error })
 		for _, e := range joined.Unwrap() {
 			fe := e.(*FieldError)
-			// `rounds: 0..3` has one place for both bounds. A default has no place. In that case, use the place of
+			// `rounds: 0..3` has one place for both bounds, and a default has no place. For a default, use the place of
 			// the field that contradicts it.
 			outer, _, _ := strings.Cut(fe.Field, ".")
 			at := n

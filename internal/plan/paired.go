@@ -10,11 +10,11 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// Paired returns a plan that compares p with the plan `old` of an earlier run. For each target whose
-// configuration has changed, it adds a twin: the target as `old` configured it. The target of p is compared
-// with its twin, and both run the workloads of p. Targets are paired by name, and those without a namesake
-// in order. pairs maps the name of each added twin to its target's name in old. notes lists the twins and
-// the targets that could not be paired. Paired modifies old.
+// Paired returns a plan that compares p with the plan `old` of an earlier run. For each target whose configuration has
+// changed, it adds a twin: the target as `old` configured it. The target of p is compared with its twin, and both run
+// the workloads of p. Targets with the same name are paired, and the others are paired in order. pairs maps the name of
+// each added twin to its target's name in old. notes lists the twins and the targets that could not be paired. Paired
+// modifies old.
 func (p *Plan) Paired(old *Plan, run string) (_ *Plan, pairs map[string]string, notes []string, err error) {
 	fail := func(on, what, hint string) (*Plan, map[string]string, []string, error) {
 		return nil, nil, nil, &Error{Msg: fmt.Sprintf("measure %s against %s: %s", on, run, what), Hint: hint}
@@ -206,7 +206,8 @@ func (p *Plan) configuration(t Target) (string, error) {
 	return text, e.Err
 }
 
-// machineText returns such a text for a machine and the machines that contain it.
+// machineText returns a text that is equal for machines with equal configurations, including the machines that contain
+// them.
 func (p *Plan) machineText(name string) (text string, err error) {
 	var e bind.Encoder
 	for m, ok := p.Machine(name); ok; m, ok = p.Machine(m.On) {

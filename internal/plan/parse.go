@@ -16,8 +16,8 @@ import (
 // Host is the name of the machine that iotax runs on. A plan need not declare it.
 const Host = "host"
 
-// Parse reads a plan file. file is the name for error messages. It returns all errors, as Errors, in the
-// order of the text.
+// Parse reads a plan file. file is the name for error messages. Parse returns all errors as Errors, sorted by their
+// position in the file.
 func Parse(file string, src []byte, k Kinds) (*Plan, error) {
 	c := &syntax.Collector{}
 	root := syntax.Read(file, src, c)
@@ -68,8 +68,8 @@ type entry struct {
 	name string
 	key  *syntax.Node // the name as written
 	bind.Variant
-	places  []string // target names in at:
-	metrics []string // metric names in metrics:
+	places  []string // target names in `at:`
+	metrics []string // metric names in `metrics:`
 	where   *entry   // the machine of a target, or the machine that contains a machine
 	against []string
 	aside   bool         // a workload that only runs as noise for other workloads
@@ -229,10 +229,10 @@ type parts struct {
 	kindKey *syntax.Node
 	val     *syntax.Node
 	on      *syntax.Node
-	done    *syntax.Node // value of at:
+	done    *syntax.Node // value of `at:`
 	expect  *syntax.Node
-	held    *syntax.Node // value of against:
-	asked   *syntax.Node // value of metrics:
+	held    *syntax.Node // value of `against:`
+	asked   *syntax.Node // value of `metrics:`
 	section string
 	own     map[string]string // labels
 	lists   []bind.Axis       // labels with several values
@@ -292,7 +292,7 @@ func (b *builder) split(what string, kinds []Kind, name syntax.Pair) (parts, boo
 	return out, ok && out.kindKey != nil
 }
 
-// extra reads a key of an entry other than its kind.
+// extra reads a key of an entry, except the key that names the kind.
 func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	switch e.Key.Text {
 	case "on":
@@ -367,7 +367,7 @@ func suffix(labels []bind.Label) string {
 	return b.String()
 }
 
-// labelled merges axis values and written labels.
+// labelled returns the labels of e: its axis values and the labels in the plan.
 func (b *builder) labelled(e *entry) map[string]string {
 	out := maps.Clone(e.own)
 	for _, l := range e.labels {
@@ -490,8 +490,7 @@ func (p place) text() string {
 	return p.asked.Text
 }
 
-// on resolves the machines of a target. listed is true if the plan gives a list. ok is false after an error,
-// which on reports.
+// on resolves the machines of a target. listed is true if the plan gives a list. ok is false if an error was reported.
 func (b *builder) on(p parts) (found []place, listed, ok bool) {
 	switch {
 	case p.on == nil:

@@ -270,7 +270,7 @@ func stairs(n int) string {
 	return b.String()
 }
 
-// longPath nests keys of the maximum length to the maximum depth, over many values. The parser stores the
+// longPath returns a plan with many values below nested keys of the maximum length and depth. The parser stores the
 // path of every value.
 func longPath() string {
 	var b strings.Builder

@@ -68,5 +68,5 @@ func inFull(paths []*string, dir string) error {
 	return nil
 }
 
-// IsPath reports whether the name of a program is a path. Such a program is not searched in PATH.
+// IsPath reports whether the name of a program is a path. Such a program is not looked up in PATH.
 func IsPath(program string) bool { return strings.ContainsAny(program, `/\`) }

@@ -30,7 +30,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 	if err := c.AddResource("plan.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("plan.json") // also checks it against the meta-schema
+	s, err := c.Compile("plan.json") // also checks the schema against the meta-schema
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestSchemaRefusesBadPlans(t *testing.T) {
 	}
 }
 
-// The schema rejects each unit typo on its own, so that one failing pattern cannot hide another.
+// Each unit typo is checked separately, so that one failing pattern cannot hide another.
 func TestSchemaKnowsUnits(t *testing.T) {
 	s := compiled(t)
 	check := func(measure string, good bool) {

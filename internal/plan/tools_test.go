@@ -19,7 +19,7 @@ func (s machineTool) Validate() error { return nil }
 
 func (s machineTool) Traits() Traits { return Traits{Tools: []string{string(s)}} }
 
-// iotax does not start a machine that no target needs, so its programs may be missing.
+// iotax does not start a machine that no target needs, so the programs of that machine may be missing.
 func TestToolsOfMachines(t *testing.T) {
 	p := &Plan{Targets: []Target{{Name: "x", On: "used", Spec: toolSpec{"volume", "server", "peer"}}, {Name: "y", On: Host, Spec: machineTool("dir")}}}
 	for _, name := range []string{Host, "used", "server", "peer", "idle"} {

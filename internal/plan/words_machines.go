@@ -110,7 +110,7 @@ func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []
 		seen[key] = true
 		v := part.Sub(min(len(key)+1, len(part.Text)), len(part.Text))
 		if !found {
-			// A key without a value is true.
+			// A boolean key without a value is true. Other keys need a value.
 			if list, _ := bind.Fields(bind.Elem(vol.New())); !isBool(list, key) {
 				if list, _ := bind.Fields(bind.Elem(m.New())); !isBool(list, key) {
 					w.Fail(k, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
@@ -118,7 +118,7 @@ func (w *words) pairs(parts []*syntax.Node, vol, m Kind) (onVolume, onMachine []
 				}
 			}
 			v = part.Made("true")
-			v.Col++ // so that it counts as written
+			v.Col++ // so that the value counts as written by the user
 		} else if value == "" {
 			w.Fail(part, "write "+key+"=VALUE", "the key %s has no value", syntax.Quote(key))
 			continue
@@ -146,7 +146,7 @@ func (w *words) machine(n *syntax.Node, k Kind, name string, spec *syntax.Node) 
 	probe.Spec(&v, k, n, spec)
 	id := k.Name + "\n"
 	if len(probe.Errs) > 0 {
-		// Binding this machine reports its errors later.
+		// The errors are reported later, when this machine is bound.
 		id += n.Text
 	} else if y, err := bind.SpecYAML(k, v.Spec); err == nil {
 		id += y

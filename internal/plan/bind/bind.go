@@ -13,9 +13,9 @@ import (
 	"iotax/internal/plan/syntax"
 )
 
-// An Axis is a list in place of a single value.
+// An Axis is a list that a plan gives to a field that takes a single value.
 type Axis struct {
-	Key  string // label
+	Key  string // label of the axis in the variants
 	List *syntax.Node
 }
 
@@ -105,8 +105,9 @@ func (b *Binder) structAxes(list []Field, optioner bool, prefix string, val *syn
 	return found
 }
 
-// Expand returns every combination of the axis values. The first axis varies slowest. Without axes it returns
-// one empty combination. ok is false on an error.
+// Expand returns every combination of the axis values. The first axis varies slowest. Without axes it returns one empty
+// combination. If an axis is empty or repeats a value, or if there are more than limit combinations, Expand reports an
+// error and returns false.
 func (b *Binder) Expand(axes []Axis, limit int) ([][]*syntax.Node, bool) {
 	combos := [][]*syntax.Node{nil}
 	for _, a := range axes {
@@ -159,7 +160,7 @@ func ValueText(n *syntax.Node) string {
 	return ""
 }
 
-// spread calls Kind.Spread and sets the key that it returns to the list of values.
+// spread calls k.Spread and replaces the value of the returned key in val with the returned list.
 func (b *Binder) spread(k Kind, val *syntax.Node) {
 	if k.Spread == nil || val.Kind != syntax.MappingNode {
 		return
@@ -271,8 +272,8 @@ func checkWords(spec Spec) error {
 	return nil
 }
 
-// Explain reports an error of a spec. The error points to value if value is set, or else to the field that
-// the error names, or else to itself.
+// Explain reports an error of a spec. The error points to the node value if it is not nil. Otherwise it points to the
+// field of mapping that err names, or else to the node itself.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {

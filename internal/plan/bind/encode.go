@@ -56,7 +56,7 @@ type Encoder struct {
 	Err  error
 }
 
-// Entry adds the labels and the spec to the entry n.
+// Entry adds the labels and the spec to the entry n, and returns n.
 func (e *Encoder) Entry(kind string, spec, fresh Spec, labels map[string]string, n *syntax.Node) *syntax.Node {
 	if len(labels) > 0 {
 		n.Put("labels", syntax.MapNode(labels))
@@ -82,8 +82,8 @@ func (e *Encoder) Spec(kind string, spec, fresh Spec) *syntax.Node {
 	return n
 }
 
-// Fields encodes a struct. It omits a field that is empty both in v and in a fresh struct, so that the plan
-// can be read back.
+// Fields encodes a struct. It omits a field only if the field is empty both in v and in fresh, which contains the
+// defaults. A plan without that field then reads back as the same struct.
 func (e *Encoder) Fields(v, fresh reflect.Value) *syntax.Node {
 	n := &syntax.Node{Kind: syntax.MappingNode}
 	list, _ := Fields(v.Type())

@@ -76,8 +76,8 @@ func fieldNames(list []Field) []string {
 	return names
 }
 
-// IsText reports whether values of t are single words. This applies to all types except lists, maps and
-// structs.
+// IsText reports whether values of t are single words. This applies to all types except lists, maps, and structs that
+// do not implement encoding.TextUnmarshaler.
 func IsText(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -23,9 +23,10 @@ type Kind struct {
 	// measured. It is 0 for workloads that run for a fixed time.
 	Assumed time.Duration
 
-	// Spread may return a key and several values for it, as if the plan contained that list. An example is
-	// all nodes of a cluster. fields contains the fields whose value is a word. If Spread is nil or returns
-	// an empty key, the plan is used as written. Its error may be a *FieldError with a hint.
+	// Spread may return a key and several values. The binder then treats the plan as if it gave this list of values to
+	// the key, for example all nodes of a cluster. fields contains the keys of the spec whose value is a single word.
+	// If Spread is nil or returns an empty key, the plan is used as written. The error may be a *FieldError with a
+	// hint.
 	Spread func(fields map[string]string) (key string, values []string, err error)
 }
 
@@ -65,13 +66,13 @@ func (e *FieldError) Error() string {
 	return s
 }
 
-// A Part is one of the workloads that Traits.Split returns for a spec. Split is called once
-// on a valid spec. Relative paths are relative to dir. A part must not split again, because the resolved plan
-// contains the parts. A *FieldError points to the field.
+// A Part is one of the workloads that Traits.Split returns for a spec. Split is called once on a valid spec. Its
+// argument dir is the directory that relative paths in the spec refer to. A part must not split again, because the
+// resolved plan contains the parts. If Split returns a *FieldError, the error points to that field of the plan.
 type Part struct {
 	Spec  Spec
 	Label Option // distinguishes the part in its name and labels; zero for a single part
-	Name  string // name of the part if the user gave none; "" keeps the word
+	Name  string // name of the part if the plan was given as command-line words; "" keeps the name of the workload
 }
 
 // A Spec contains the settings of a machine, target or workload. It is a pointer to a struct with fields (see

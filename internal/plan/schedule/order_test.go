@@ -157,8 +157,8 @@ func TestEstimate(t *testing.T) {
 			t.Errorf("%s: %s to %s, want %s to %s", c.name, least, most, c.least, c.most)
 		}
 	}
-	// Three workloads at four targets: 156 s of trials, and 3 × (4 + 10) s around them. A sixth round of one
-	// workload fits.
+	// In each round, three workloads at four targets take 156 s of trials and 3 × (4 + 10) s around them. With a budget
+	// of 20 min, a sixth round of one workload fits after five rounds of all.
 	for budget, want := range map[time.Duration]struct {
 		rounds      int
 		least, most float64 // s

@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Errors contains all errors of a plan, in the order of the text.
+// Errors contains all errors of a plan. Parse and FromWords sort them by their position.
 type Errors []*Error
 
 // maxPrinted is the number of errors that Errors.Error prints. A generated plan may have thousands.
@@ -172,7 +172,7 @@ func Excerpt(line string, column, width, most int) (text, carets string) {
 // Nearest returns the candidate that word probably means, or "". Of equally near candidates it returns the
 // first.
 func Nearest(word string, candidates []string) string {
-	// The time is proportional to the product of the lengths. No key is longer than 64 bytes.
+	// The time of distance is proportional to the product of the lengths. No known key is longer than 64 bytes.
 	if word == "" || len(word) > 64 {
 		return ""
 	}

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// secret matches the password in a URL or in similar text. It is used to hide the password.
+// secret matches the password in a URL or in similar text, so that the password can be hidden.
 var secret = regexp.MustCompile(`://[^/?#]*?:([^/?#]*)@`)
 
-// Password matches the password in a URL. It is used to reject the password. Blanks and quotes end a URL in a
-// command.
+// Password matches the password in a URL, so that a plan with a password can be rejected. Blanks and quotes end the
+// URL, because the text may be a command.
 var Password = regexp.MustCompile(`://[^/?#\s'"]*?:([^/?#\s'"]*)@`)
 
 // secretKey matches the value of a key whose name suggests a secret.

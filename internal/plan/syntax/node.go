@@ -155,7 +155,7 @@ func (c *Collector) Add(e *Error) {
 	}
 }
 
-// Sorted returns the errors in the order of the text.
+// Sorted sorts the errors by their position in the plan and returns them.
 func (c *Collector) Sorted() Errors {
 	slices.SortStableFunc(c.Errs, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Column, b.Column))

@@ -105,8 +105,8 @@ func ParseSize(s string) (Size, error) {
 	return Size(r.Num().Int64()), nil
 }
 
-// sizeUnit returns the unit that was probably intended. It first ignores letter case and a plural s: "GiBs"
-// and "gib" become GiB, "mb" becomes MB.
+// sizeUnit returns the unit that was probably intended. It ignores a plural s, and then letter case: "GiBs" and "gib"
+// become GiB, "mb" becomes MB. If no unit matches, it returns the nearest one.
 func sizeUnit(unit string, names []string) string {
 	plain := strings.TrimSuffix(unit, "s")
 	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, strings.EqualFold} {
