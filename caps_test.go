@@ -100,8 +100,8 @@ func TestNoOptionalInterfaces(t *testing.T) {
 	}
 }
 
-// unwraps reports whether Unwrap is the only method of x. Package errors does not export the interface of joined
-// errors.
+// unwraps reports whether Unwrap is the only method of x. A type assertion to such an interface is allowed, because
+// package errors does not export the interface of joined errors.
 func unwraps(x *ast.InterfaceType) bool {
 	return len(x.Methods.List) == 1 && len(x.Methods.List[0].Names) == 1 && x.Methods.List[0].Names[0].Name == "Unwrap"
 }

@@ -43,7 +43,7 @@ type Cmd struct {
 	Dir    string    // working directory; "" means the machine's default
 	Stdin  io.Reader // nil means empty input
 	Stdout io.Writer // nil discards the output
-	Stderr io.Writer // nil discards the output; ExitError keeps the end of it in any case
+	Stderr io.Writer // nil discards the output; ExitError contains the last 4 KiB in any case
 
 	// Started is called with the process ID on this host. Other machines ignore it.
 	Started func(pid int)
@@ -89,8 +89,8 @@ type MachineCaps struct {
 	// container.
 	Outside Machine
 
-	// Alone reports whether no other user works on the machine, as in a container. If so, root may use any
-	// directory.
+	// Alone reports whether no other user works on the machine, as in a container. If so, root may use any directory,
+	// even one that another user could replace.
 	Alone bool
 
 	// Perishes reports whether all files that a run leaves on the machine disappear when the machine ends, however
@@ -110,17 +110,17 @@ type MachineCaps struct {
 
 	// Restart boots a second machine with the same command line and the same shares, and returns it when it is ready.
 	// The first machine keeps its mounts. Restart omits the disks of volumes, because two guests must not write to the
-	// same disk. If root is set, the machine switches to it, and the timeline ends with the first HTTP response of
-	// root.Run. root may be a copy of a volume's disk. The caller closes the machine.
+	// same disk. If root is set, the second machine switches to it, and the timeline ends with the first HTTP response
+	// of root.Run. root may be a copy of a volume's disk. The caller closes the second machine.
 	Restart func(ctx context.Context, root *Root) (Machine, error)
 
 	// BootFiles returns the files on this host that booting reads: kernel, initramfs, image. It is set if Restart
 	// is set.
 	BootFiles func() []string
 
-	// RunOnConsole is set for a unikernel: a machine without a shell and without accessible files, whose Run always
-	// fails. It boots the machine for one command and returns when the guest has ended. It returns *ExitError if
-	// the command ran and failed. With an error, it returns the output up to that point.
+	// RunOnConsole boots the machine for one command and returns when the guest has ended. It returns *ExitError if the
+	// command ran and failed. With an error, it also returns the output up to that point. It is set only for a
+	// unikernel: a machine without a shell and without accessible files, whose Run always fails.
 	RunOnConsole func(ctx context.Context, args []string) (ConsoleRun, error)
 
 	// Processes returns the processes on this host that serve the machine (QEMU, virtiofsd): process IDs by label,
@@ -136,16 +136,16 @@ type MachineCaps struct {
 	// the virtual machine monitor. disk is the ID of its Device.
 	DiskTimes func(ctx context.Context, disk string) (Passed, error)
 
-	// Weakens returns the strongest durability that an acknowledged flush at path can have. The image of the
-	// machine's disk may be in memory, or the virtual machine may ignore flushes. fs is the type of the file
-	// system. It is "" for a block device or if unknown.
+	// Weakens returns the strongest durability that an acknowledged flush at path can have. It is weaker than Durable
+	// if, for example, the image of the machine's disk is in memory, or the virtual machine ignores flushes. fs is the
+	// type of the file system at path. It is "" for a block device or if unknown.
 	Weakens func(path, fs string) Durability
 
-	// HostPath returns the path on this host that stores the data at a path of the machine (a container). It
-	// returns "" if the data is elsewhere or in memory.
+	// HostPath returns the path on this host of the data that a container stores at path. It returns "" if the data is
+	// elsewhere or in memory.
 	HostPath func(path string) string
 
-	// VolumeFacts contains the facts of the volumes that were created from Devices, by Device ID.
+	// VolumeFacts contains the facts of the volume behind each Device, such as a claim, by Device ID.
 	VolumeFacts map[string]map[FactKey]string
 
 	// Home is the directory for files if the plan does not name one. "" means /var/tmp.
@@ -227,7 +227,7 @@ type Device struct {
 	Claim *Claim
 }
 
-// A Claim is storage for a pod that the cluster provides.
+// A Claim is storage that the cluster provides for a pod.
 type Claim struct {
 	Class  string // storage class; "" means the cluster's default
 	Size   int64  // bytes
@@ -336,8 +336,8 @@ type Target struct {
 	Facts   map[FactKey]string // facts that were detected
 
 	// Together contains the targets at which the workload runs at the same time, if this target represents several.
-	// Machine and Place are then those of the first one, and Noise is other work that runs meanwhile. nil means a
-	// single target.
+	// Together is nil for a single target. Otherwise, Machine and Place are those of the first target in Together, and
+	// Noise is other work that runs meanwhile.
 	Together []*Target
 	Noise    *Noise
 
@@ -613,11 +613,12 @@ type Stage struct {
 	Missing string `json:"missing,omitempty"` // why End has no values, and what is needed to measure the end of the stage
 }
 
-// ValueStage names a value of the clock at the end of a stage: the time below it (StageBelow), and the number of
-// requests that it counted (StageRequests) and passed on (StageHanded).
+// ValueStage returns the name of a value of the clock named end, which is at the end of a stage. what selects the
+// value: the time that requests spent below the clock (StageBelow), the number of requests that it counted
+// (StageRequests), or the number that were passed on below it (StageHanded).
 func ValueStage(end, what string) ValueName { return "stage." + end + "." + what }
 
-// Values of the parameter what of ValueStage. See Passed.
+// Values of the parameter what of ValueStage, with their units. See Passed.
 const (
 	StageBelow    = "below"    // s
 	StageRequests = "requests" // 1

@@ -19,7 +19,7 @@ var (
 	inSource   = regexp.MustCompile("(?m)(?:^|[\\s\"'(`=]|\\.\\./)(docs/[\\w-]+(?:[/.][\\w-]+)*)")
 )
 
-// pages returns the Markdown pages by path, without code blocks.
+// pages returns the text of the Markdown pages without code blocks, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -98,7 +98,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Source files only mention pages that exist.
+// Source files only mention pages of the documentation that exist.
 func TestSourcesNamePages(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {

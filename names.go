@@ -1,9 +1,9 @@
 package iotax
 
-// The names of values and facts are the contract between the code that measures (workloads, probes, machines,
-// volumes), the code that evaluates (rules) and the code that displays (reports). A name that two packages use is
-// defined here and does not appear elsewhere as a literal. A name that only one package uses is not defined here.
-// Reports print such names like any other.
+// The names of values and facts are the contract between the code that measures (workloads, probes, machines, volumes),
+// the code that evaluates (rules) and the code that displays (reports). A name that two packages use is defined here
+// and does not appear elsewhere as a literal. A name that only one package uses is a literal in that package. Reports
+// print both kinds of names in the same way.
 
 // A ValueName is the name of a Value, a Series or a Histogram. Names of I/O values begin with the direction: read,
 // write, trim or mixed.
