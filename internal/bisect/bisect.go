@@ -23,7 +23,7 @@ type Answer string
 const (
 	Good   Answer = "good"   // as fast as the good version
 	Bad    Answer = "bad"    // slower
-	Unsure Answer = "unsure" // the maximum number of rounds was measured, or the step's budget was used up
+	Unsure Answer = "unsure" // undecided after the maximum number of rounds, or when the step's budget was used up
 	Failed Answer = "failed" // the version could not be built or measured
 )
 
@@ -76,7 +76,7 @@ func (e *BuildError) Unwrap() error { return e.Err }
 type Search struct {
 	Deps
 	State  *State
-	Margin float64 // smallest relevant slowdown, as a ratio
+	Margin float64 // smallest relevant slowdown, as a share: 0.05 means 5 %
 	Least  int     // minimum number of rounds of a step
 	Most   int     // maximum number of rounds of a step
 
@@ -87,7 +87,7 @@ type Search struct {
 type Result struct {
 	None   bool   // the slowdown of the bad version is smaller than the margin
 	Unsure bool   // the test could not decide whether the bad version is slower
-	First  string // the first version that was tested and is bad
+	First  string // the earliest of the tested versions that are bad
 	// Suspects are versions that could not be tested. One of them may be the first bad version instead of First.
 	Suspects []string
 }
@@ -113,7 +113,8 @@ func (s *Search) Run(ctx context.Context) (Result, error) {
 	}
 }
 
-// One tests a single version, after it has tested the bad version.
+// One tests version after it has tested the bad version. If the result for the bad version is not Bad, One does not
+// test version: the Answer is "", and Result.None or Result.Unsure is set.
 func (s *Search) One(ctx context.Context, version string) (Answer, Result, error) {
 	if r, err := s.begin(ctx); err != nil || r.None || r.Unsure {
 		return "", r, err
@@ -178,8 +179,10 @@ func (s *Search) step(version string) *Step {
 // steps returns the number of tests that identify one of n versions.
 func steps(n int) int { return int(math.Ceil(math.Log2(float64(n)))) }
 
-// share returns the error probability that the next step may use if n versions are left. It reserves a share for
-// extra steps after an unsure answer, so the sum over all steps never exceeds Alpha, however many there are.
+// share returns the error probability that the next step may use if n versions are left: the unused part of Alpha,
+// divided by the number of steps that are expected to remain plus two. The two additional shares are for extra steps
+// after unsure answers. Each step uses only a fraction of the unused part, so the sum over all steps never exceeds
+// Alpha.
 func (s *Search) share(n int) float64 {
 	rest := Alpha
 	for _, step := range s.State.Steps {
@@ -208,7 +211,7 @@ func (s *Search) ratios(ctx context.Context, runs []string) (all []float64, err 
 	return all, nil
 }
 
-// answer returns the answer for the log ratios d of a version, or "" if it needs more rounds.
+// answer returns the answer for the log ratios d of a version, or "" if more rounds are needed.
 func (s *Search) answer(step *Step, d []float64) (Answer, error) {
 	if len(d) < s.Least {
 		return "", nil
@@ -310,8 +313,8 @@ func (s *Search) measured(ctx context.Context, step *Step) (d []float64, err err
 	return d, nil
 }
 
-// Slowdown returns the ratio of the bad versions to the good one over all their rounds. The interval is NaN if no
-// version is bad.
+// Slowdown returns the speed of the bad versions relative to the good one, over all rounds of the bad versions. A ratio
+// below 1 is slower. The interval is NaN if no version is bad.
 func (s *Search) Slowdown(ctx context.Context) (stat.Effect, error) {
 	var all []float64
 	for _, step := range s.State.Steps {

@@ -32,8 +32,9 @@ func Check(p *plan.Plan) error {
 	return nil
 }
 
-// Twin returns the plan that measures the last target of p twice: with the good build as baseline good, and with the
-// build in dir as target version. It duplicates the machines if any of them contains Placeholder.
+// Twin returns a plan that measures the last target of p with both builds. The target named good uses the build in
+// goodDir and is the baseline. The target named version uses the build in dir. If the plan's machines contain
+// Placeholder, each build gets its own copy of all machines.
 func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan.Plan, error) {
 	text, err := p.YAML()
 	if err != nil {
@@ -85,7 +86,7 @@ func Twin(p *plan.Plan, k plan.Kinds, good, goodDir, version, dir string) (*plan
 		}
 	}
 	out.Name, out.Baseline, out.Targets = p.Name+": "+version+" against "+good, a.Name, append([]plan.Target{a, b}, base...)
-	out.Workloads = slices.Clone(p.Workloads) // commands are expanded for each target
+	out.Workloads = slices.Clone(p.Workloads) // keeps Placeholder, because commands are expanded for each target
 	out.Workloads[0].At = []string{a.Name, b.Name}
 	return out, out.Measure.Check()
 }

@@ -47,8 +47,8 @@ func RigOf(r *iotax.Run) Rig {
 			add("place.", t.Facts, placeFacts)
 			facts["machine"] = t.Machine
 			if t.Machine != "host" {
-				// The labels contain the settings of a guest's disk (cache, bus). The device option contains names of
-				// temporary files.
+				// The settings of a guest's disk, such as cache and bus, are taken from the labels. The facts
+				// "device.*" also contain them, but with names of temporary files.
 				for k, v := range t.Labels {
 					facts["label."+k] = v
 				}

@@ -36,7 +36,8 @@ func Brief() Options {
 	return o
 }
 
-// AA returns the plan of an A/A study of a target of p. It contains the target twice, each with its own files.
+// AA returns the plan of an A/A study of a target of p. The plan contains the target twice, each time with its own
+// files.
 func AA(p *plan.Plan, target string, o Options, k plan.Kinds) (*plan.Plan, error) {
 	a, ok := p.Target(target)
 	if !ok {

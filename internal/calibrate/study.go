@@ -67,8 +67,9 @@ func (s Study) Of(p *plan.Plan, mode Mode) func(context.Context, *iotax.Run) (*i
 	}
 }
 
-// Worth reports whether a run of p is calibrated by default: it is long enough, and its baseline is on this host. For a
-// baseline in a guest, the study would have to boot another guest, which takes time and disturbs the guests of the run.
+// Worth reports whether a run of p is calibrated by default. This requires that the run takes at least Worthwhile and
+// that its baseline is on this host. For a baseline in a guest, the study would have to boot another guest, which takes
+// time and disturbs the guests of the run.
 func Worth(p *plan.Plan) bool {
 	least, _, _ := schedule.Estimate(p, schedule.Costs{})
 	return least >= Worthwhile && p.Targets[0].On == plan.Host

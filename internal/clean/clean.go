@@ -31,7 +31,7 @@ import (
 // usual lists the directories in which iotax creates directories on any machine, whatever the plan.
 var usual = []string{"/tmp", "/var/tmp", "/mnt", "/run"}
 
-// A Search contains the places where runs may have left something.
+// A Search contains the places where runs may have left something behind.
 type Search struct {
 	plans    []planOf
 	places   []leftover.Place // this host is the first
@@ -60,7 +60,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 		}
 	}
 	opened := map[string]bool{}
-	var made []plan.Machine // machines of runs that may have left something
+	var made []plan.Machine // machines of unfinished runs
 	for _, x := range s.plans {
 		unfinished := x.run.Status != iotax.Done
 		named := x.plan.Directories()
@@ -91,7 +91,7 @@ func Open(ctx context.Context, url string, remote bool) *Search {
 			s.machines = append(s.machines, m)
 			s.places = append(s.places, leftover.Place{Machine: m, Dirs: dirs})
 		}
-		for _, dirs := range named { // on this host and on lab nodes, which share its files; guests and containers ended with their run
+		for _, dirs := range named { // here.Dirs also covers lab nodes, which share this host's files; guests and containers ended with their run
 			for _, d := range dirs {
 				if !slices.Contains(here.Dirs, *d) {
 					here.Dirs = append(here.Dirs, *d)
@@ -114,8 +114,9 @@ func (s *Search) Close(ctx context.Context) {
 	}
 }
 
-// All yields the leftovers one place at a time, so that the caller can remove them before All searches the next place.
-// Two places may lead to the same mount. If remote is true, it also yields those in clusters and buckets.
+// All yields the leftovers of one place at a time. The caller can remove them before All searches the next place, which
+// may lead to the same mount. If Open was called with remote set, All also yields the leftovers in clusters and
+// buckets.
 func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	return func(yield func([]leftover.Item, error) bool) {
 		for _, p := range s.places {
@@ -129,9 +130,9 @@ func (s *Search) All(ctx context.Context) iter.Seq2[[]leftover.Item, error] {
 	}
 }
 
-// read reads the plans of the saved runs. If the default store does not exist, it finds no plans. It returns an error if
-// a named store does not exist. It skips plans that it cannot parse, such as those of imported runs and of other versions
-// of iotax.
+// read reads the plans of the saved runs. If the default store does not exist, it finds no plans. If url names a store
+// that does not exist, it returns an error. It skips plans that it cannot parse, such as those of imported runs and of
+// other versions of iotax.
 func (s *Search) read(ctx context.Context, url string) error {
 	db, err := store.OpenExisting(ctx, url)
 	if err != nil {
@@ -253,5 +254,5 @@ func Leftovers(ctx context.Context, url string) (here, elsewhere string, err err
 			}
 		}
 	}
-	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // if the store cannot be read, both errors report it
+	return here, strings.Join(slices.Sorted(maps.Keys(names)), ", "), cmp.Or(errors.Join(s.Missed(), ferr), unread) // if the store cannot be read, s.Missed() and unread both report it
 }
