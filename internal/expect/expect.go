@@ -183,10 +183,10 @@ const (
 	Undecided Outcome = "undecided" // the interval contains the limit, or has no bounds
 )
 
-// Outcomes lists all outcomes in the order of importance to the reader.
+// Outcomes lists all outcomes, most important first.
 var Outcomes = []Outcome{Missed, Undecided, Met}
 
-// About reports whether the expectation applies to that target. baseline is the baseline of the workload.
+// About reports whether the expectation applies to target. baseline is the baseline of the workload.
 func (e Expectation) About(target, baseline string) bool {
 	return (e.Target == "" || e.Target == target) && !(e.OfBaseline && target == baseline)
 }
@@ -211,11 +211,14 @@ func (e Expectation) Outcome(i stat.Interval, unit string) Outcome {
 	return Undecided
 }
 
-// Interval returns the interval of the metric on a target: of the median over its rounds, or with OfBaseline of the
-// ratio to the baseline (0.8 is 80 %, even if lower values are better). For a quantile, both are widened by the
-// resolution of fio's histograms. A value is NaN if its trial is too short for the quantile. Interval then pools the
-// tails of several rounds; without tails, the interval has no bounds. The slices are paired by round: [0] is the
-// baseline, used only with OfBaseline, and [1] the target.
+// Interval returns the interval of the metric on a target. Without OfBaseline, this is the interval of the median over
+// the rounds. With OfBaseline, it is the interval of the ratio to the baseline (0.8 is 80 %, even if lower values are
+// better). values and tails contain one element for each round: [0] for the baseline, which is used only with
+// OfBaseline, and [1] for the target.
+//
+// For a quantile, Interval widens the interval by the resolution of fio's histograms. A value is NaN if its trial is
+// too short for the quantile. Interval then pools the tails of several rounds. Without tails, the interval has no
+// bounds.
 func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.Options) (i stat.Interval, err error) {
 	hidden := 0. // relative error of a quantile from histogram bins
 	_, q, quantile := iotax.Quantile(e.Metric)
@@ -239,7 +242,7 @@ func (e Expectation) Interval(values [2][]float64, tails [2][]stat.Tail, o stat.
 	if pooled {
 		d, err = stat.PairTails(tails, q, &o)
 		for k := range d {
-			d[k] = -d[k] // invert the ratio: target to baseline
+			d[k] = -d[k] // invert the ratio: target / baseline
 		}
 	} else {
 		o.Hidden = 2 * hidden

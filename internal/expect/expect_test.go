@@ -44,7 +44,7 @@ func TestParse(t *testing.T) {
 func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		limit, unit string
-		want        float64 // NaN if it must be rejected
+		want        float64 // NaN if Bound must return an error
 	}{
 		{"10ms", iotax.Seconds, .01}, {"1m30s", iotax.Seconds, 90}, {"10", iotax.Seconds, math.NaN()}, {"10MiB", iotax.Seconds, math.NaN()},
 		{"80%", iotax.Seconds, math.NaN()},

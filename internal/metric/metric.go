@@ -1,5 +1,5 @@
-// Package metric lists the values of a trial that targets are compared by, and derives values that follow from
-// others.
+// Package metric lists the values of a trial by which targets are compared, and derives values that follow from other
+// values.
 package metric
 
 import (
@@ -25,7 +25,8 @@ type Metric struct {
 // Quantiles are the latency quantiles that Derive adds if at least stat.MinBeyond observations are beyond them.
 var Quantiles = []string{"p50", "p90", "p95", "p99", "p99.9", "p99.99"}
 
-// Latency lists the metrics of a histogram of seconds.
+// Latency returns the metrics of the latency histogram name: the mean, the maximum and Quantiles, in seconds. of
+// describes the latency in their Doc.
 func Latency(name, of string) []Metric {
 	all := []Metric{{name + ".mean", iotax.Seconds, iotax.Down, "mean " + of}, {name + ".max", iotax.Seconds, iotax.Down, "longest " + of}}
 	for _, q := range Quantiles {
@@ -34,7 +35,7 @@ func Latency(name, of string) []Metric {
 	return all
 }
 
-// Stalls lists the stall metrics of a direction; see stat.StalledIn.
+// Stalls returns the stall metrics of an I/O direction; see stat.StalledIn.
 func Stalls(direction string) []Metric {
 	all := []Metric{{direction + ".stall.longest", iotax.Seconds, iotax.Down, "longest stall: of one I/O, or of seconds in which nearly all are slow"},
 		{direction + ".stall.period", iotax.Seconds, iotax.Up, "time from one stall to the next, if they recur evenly"}}
@@ -45,7 +46,8 @@ func Stalls(direction string) []Metric {
 	return all
 }
 
-// Of lists metrics that share a unit and the direction in which they improve. pairs alternates names and descriptions.
+// Of returns metrics that share a unit and the direction in which they improve. pairs alternates names and
+// descriptions.
 func Of(unit string, better iotax.Better, pairs ...string) (all []Metric) {
 	for i := 0; i < len(pairs); i += 2 {
 		all = append(all, Metric{pairs[i], unit, better, pairs[i+1]})
@@ -86,7 +88,7 @@ func Find(all []Metric, name string) (Metric, bool) {
 	if m, ok := find(all, name); ok {
 		return m, true
 	}
-	of, _, ok := iotax.Quantile("." + name) // "p99" has no metric before the dot
+	of, _, ok := iotax.Quantile("." + name) // "p99" becomes ".p99", a quantile without the name of a histogram
 	if !ok {
 		return Metric{}, false
 	}
@@ -151,8 +153,8 @@ func List(all []Metric) string {
 	return strings.Join(parts, ", ")
 }
 
-// Derive adds missing values of a new trial that follow from others: the quantiles of its histograms with enough
-// observations beyond them, the maximum, stalls, and the CPU cost of an I/O.
+// Derive adds values to a new trial if they are missing and follow from its other data: the quantiles of its histograms
+// with enough observations beyond them, the maximum, stalls, and the CPU cost of an I/O.
 func Derive(t *iotax.Trial) {
 	add := func(name, unit string, better iotax.Better, v float64) {
 		if _, there := t.Value(name); !there && v > 0 && !math.IsInf(v, 0) {
@@ -194,7 +196,8 @@ func Derive(t *iotax.Trial) {
 	perIO(iotax.ValueCPUClientPerIO, iotax.ValueCPUClient, t.Length)          // the generator reports the CPU time of the window
 }
 
-// deriveStalls adds the stalls in the intervals of a histogram. It adds a share even if it is 0.
+// deriveStalls adds the stalls in the intervals of a histogram. It omits a period of 0, but adds the other values even
+// if they are 0.
 func deriveStalls(t *iotax.Trial, name string) {
 	direction, of := strings.CutSuffix(name, ".latency")
 	var intervals []iotax.Interval

@@ -65,7 +65,7 @@ type Dot struct {
 type Change struct {
 	Before, After int // indexes into Dots
 	P             float64
-	Ratio         stat.Interval // oriented: above 1 is better
+	Ratio         stat.Interval // new level / old level, or its inverse if lower is better: above 1 is better
 	Verdict       stat.Verdict
 	differences   []compare.Difference
 }
@@ -259,7 +259,7 @@ func differ(work, newest string) string {
 	return without(work, newest) + "; the newest run has " + without(newest, work)
 }
 
-// Since returns the changes whose new level starts in one of the last dots. The parameter runs is their number.
+// Since returns the changes whose new level starts in one of the last dots. runs is the number of these dots.
 func (d *Trend) Since(runs int) (recent []Change) {
 	for _, c := range d.Changes {
 		if c.After >= len(d.Dots)-runs {
@@ -269,7 +269,7 @@ func (d *Trend) Since(runs int) (recent []Change) {
 	return recent
 }
 
-// before returns the part of a point's work that describes the target.
+// before returns the part of work that describes the target. work is the field of a point.
 func before(work string) string {
 	work, _, _ = strings.Cut(work, " against ")
 	return work
