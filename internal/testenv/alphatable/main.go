@@ -103,8 +103,8 @@ func levels(n, samples int, seed uint64) float64 {
 	return within[int(stat.DiagnosticAlpha*float64(samples))]
 }
 
-// firsts and lasts return the first and last rounds to simulate. Between two neighbours in a list, α′ changes by less
-// than one step.
+// firsts returns the rounds after which a simulated schedule has its first analysis, and lasts those after which it has
+// its last. Between two neighbours in a list, α′ changes by less than one step.
 func firsts() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 18, 20, 25, maxFirst} }
 
 func lasts() []int {
@@ -146,7 +146,7 @@ func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	for i := range open {
 		open[i] = i
 	}
-	// Descend from 0.05: most schedules are finished after a few steps and are removed.
+	// Start at 0.05 and descend: most schedules are finished after a few steps and are removed.
 	for step := 50; step > 0 && len(open) > 0; step -= 2 {
 		alpha := float64(step) / 1000
 		try := make([]plan, len(open))
@@ -173,7 +173,7 @@ func alphas(studies int, seed uint64) [maxFirst + 1][maxLooks + 1]float64 {
 	}
 	for first := 1; first <= maxFirst; first++ {
 		if !slices.Contains(firsts(), first) {
-			table[first] = table[first-1] // an earlier first analysis is the harder case
+			table[first] = table[first-1] // an earlier first analysis needs a smaller α′
 		}
 	}
 	return table
@@ -216,8 +216,8 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 						}
 						enough[n] = 0
 						if i.Bounded() {
-							// The interval is narrow enough for the first enough[n] noises, which are in ascending
-							// order.
+							// The interval is narrow enough for the first enough[n] elements of sigmas, which is in
+							// ascending order.
 							enough[n], _ = slices.BinarySearch(sigmas, 2/math.Log(i.Hi/i.Lo))
 						}
 						miss[n] = i.Bounded() && !i.Contains(1)
@@ -232,7 +232,7 @@ func coverage(ps []plan, alpha float64, studies int, seed uint64) []float64 {
 							if to <= from {
 								continue
 							}
-							if miss[n] { // for the noises sigmas[from:to], the study ends at this analysis
+							if miss[n] { // for sigmas[from:to], the study ends at this analysis
 								m[from]++
 								m[to]--
 							}

@@ -22,7 +22,7 @@ var (
 	pictures = flag.String("pictures", "", "write the pictures of the list into this directory: scripts/pictures does")
 )
 
-// This test takes the pictures in the docs. Without -list, it takes one picture of a built-in page.
+// TestPictures takes the pictures in the docs. Without -list, it takes one picture of a built-in page.
 func TestPictures(t *testing.T) {
 	dir, lines := *pictures, []byte(nil)
 	if *list == "" {

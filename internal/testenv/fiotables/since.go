@@ -75,7 +75,8 @@ var types = map[string]string{
 var block = regexp.MustCompile(`\.name\s*=\s*"([^"]+)",([^{}]*?)\.type\s*=\s*FIO_OPT_(\w+)([^{}]*)`)
 var aliased = regexp.MustCompile(`\.alias\s*=\s*"([^"]+)"`)
 
-// base is the oldest version in which versions looks for options that the installed build lacks.
+// base is the oldest version in which the function versions looks for forms, and for options that the installed build
+// lacks.
 const base = "3.33"
 
 // versions reads options.c and engines/*.c of each release tag in a clone of fio's repository. have contains the options of
@@ -125,7 +126,7 @@ func versions(repo string, have []option) tables {
 					if _, seen := since[name]; !seen && name != "" {
 						since[name] = v
 						if i == 0 {
-							since[name] = "" // it may be older
+							since[name] = "" // the option may be older
 						}
 					}
 				}

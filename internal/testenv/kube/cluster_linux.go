@@ -223,7 +223,7 @@ func (c *Cluster) Lead(t *testing.T, network, to string) (host string) {
 func (c *Cluster) within(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		// The thread returns to its namespace instead of ending: programs that it started may end with the thread.
+		// The thread returns to its namespace instead of ending, because programs that it started may end with it.
 		runtime.LockOSThread()
 		done <- func() error {
 			var spaces [2]int
@@ -325,7 +325,7 @@ func (c *Cluster) secrets(t *testing.T) {
 	c.client = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
 }
 
-// ConfigFor returns a kubeconfig for the user with the token. server may differ from the proxy.
+// ConfigFor returns a kubeconfig for the user with the token. server need not be the address of the proxy.
 func (c *Cluster) ConfigFor(server, token string) []byte {
 	return fmt.Appendf(nil, `apiVersion: v1
 kind: Config

@@ -12,8 +12,8 @@ import (
 	"iotax/stat"
 )
 
-// A CellSpec describes the trials of a cell. Their values vary around Values: with noise that all cells of a round
-// share, and with Noise.
+// A CellSpec describes the trials of a cell. Their values vary around Values. The deviation combines noise that all
+// cells of a round share with noise of size Noise.
 type CellSpec struct {
 	Target, Workload string
 	Values           map[string]float64 // by name, which also determines the unit

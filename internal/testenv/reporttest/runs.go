@@ -151,8 +151,8 @@ func Hundred() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Matrix is a run with the given number of workloads, and of targets besides the baseline. Their ratios are those that `of`
-// returns, times lognormal noise.
+// Matrix returns a run with one baseline and the given numbers of other targets and of workloads. `of` returns the
+// ratio of a target to the baseline. Lognormal noise with standard deviation sd multiplies each value.
 func Matrix(r *rand.Rand, targets, workloads, rounds int, sd float64, of func(target, workload int) float64) (*iotax.Run, []*iotax.Trial) {
 	run := &iotax.Run{ID: "r", Baseline: "t0", Targets: []iotax.TargetInfo{{Name: "t0"}}, Alpha: .05, Margin: .05}
 	var trials []*iotax.Trial

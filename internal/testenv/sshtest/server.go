@@ -25,7 +25,7 @@ import (
 type Server struct {
 	Shell       []string // login shell and its "-c"
 	Env         []string // nil means the environment of the test
-	SameGroup   bool     // do not start a session for each command, like Dropbear
+	SameGroup   bool     // commands run in the server's session, as with Dropbear
 	MaxSessions int32    // on one connection; 0 means no limit
 	Password    string   // "" accepts every client
 

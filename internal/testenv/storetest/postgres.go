@@ -32,7 +32,7 @@ type Server struct {
 	next atomic.Int64
 }
 
-// Guarded is a user of every Server that must log in with Password. Other users need no password.
+// Guarded is a database user on every Server. It must log in with Password. Other users need no password.
 const (
 	Guarded  = "guarded"
 	Password = "hunter2-in-the-clear"
@@ -69,7 +69,7 @@ func Start(settings ...string) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	// Without syncs, because test data need not survive a crash of the machine.
+	// Initialize without syncs, because test data need not survive a crash of the machine.
 	init := exec.Command(filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 	init.Dir, init.SysProcAttr, init.Stdout, init.Stderr = dir, attr, &s.out, &s.out
 	if err := init.Run(); err != nil {

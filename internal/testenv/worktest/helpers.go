@@ -158,7 +158,7 @@ func Made(t testing.TB, k support.Kind, spec plan.Spec) iotax.Workload {
 	return w
 }
 
-// Lodge creates a directory for support.Env.
+// Lodge creates a directory on m. Tests use it as the field Lodge of support.Env.
 func Lodge(ctx context.Context, m iotax.Machine, l support.Lodging) (string, func(context.Context) error, error) {
 	return volume.OwnDir(ctx, m, l.In, l.Need, l.Network, l.Create)
 }
