@@ -15,8 +15,8 @@ const answerTime = 5 * time.Second
 // bootClock returns the time since a machine booted.
 var bootClock = agent.New("read the clock", func(context.Context, struct{}) (time.Duration, error) { return sinceBoot() })
 
-// A reading bounds the offset of a machine's clock to this host's: machine = host + offset. Both clocks have arbitrary
-// origins.
+// A reading bounds the offset of a machine's clock from this host's clock (machine = host + offset). Both clocks have
+// arbitrary origins.
 type reading struct {
 	ok     bool
 	at     time.Time // host time at the middle of the reading, monotonic
@@ -24,8 +24,8 @@ type reading struct {
 	lo, hi float64   // s, bounds of the offset
 }
 
-// readClock reads the time of m until the offset is precise. The reading is not ok if the machine has no such clock or does
-// not answer.
+// readClock reads m's boot clock until the offset is precise enough. The reading is not ok if m has no boot clock or
+// does not answer.
 func readClock(ctx context.Context, m iotax.Machine) reading {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -65,8 +65,8 @@ func readClockOf(ask func() (time.Duration, error)) reading {
 	return read
 }
 
-// compare returns clock.ratio and clock.error between two readings. The ratio is 1 + the change of the offset over the elapsed time,
-// and its error is the uncertainty of the offsets over that time.
+// compare returns clock.ratio and clock.error between two readings. The ratio is 1 plus the change of the offset
+// divided by the elapsed time. The error is the uncertainty of the offsets divided by that time.
 func (a reading) compare(b reading) []iotax.Value {
 	passed := b.at.Sub(a.at).Seconds()
 	if !a.ok || !b.ok || passed <= 0 {

@@ -34,7 +34,7 @@ var readEnvironment = agent.New("read the environment", func(ctx context.Context
 	return environment(thisHost.environment(ctx)), context.Cause(ctx)
 })
 
-// environmentFiles maps the names that environment uses to the files with their data.
+// environmentFiles maps each key that environment reads to the file that contains its data.
 var environmentFiles = map[string]string{
 	"release":      "/etc/os-release",
 	"online":       "/sys/devices/system/cpu/online",
@@ -66,8 +66,8 @@ func (fs system) environment(ctx context.Context) map[string]string {
 	if g["release"] == "" {
 		g["release"] = fs.read("/usr/lib/os-release")
 	}
-	// On a large machine, cpuinfo has hundreds of kilobytes. Keep the first processor, and the lines that ARM adds at the
-	// end.
+	// On a large machine, cpuinfo is hundreds of kilobytes long. Keep only the first processor, and the lines that ARM
+	// adds at the end.
 	info := fs.read("/proc/cpuinfo")
 	first, rest, _ := strings.Cut(info, "\n\n")
 	for line := range strings.Lines(rest) {
@@ -244,8 +244,8 @@ func mitigations(vulnerabilities, cmdline string) string {
 	return strings.Join(parts, "; ")
 }
 
-// hypervisor returns what the machine runs on: "none", a name, "unknown" if the CPU reports a hypervisor that nothing
-// identifies, or "" if nothing is known.
+// hypervisor identifies the hypervisor of the machine. It returns "none", a name, "unknown" if the CPU reports a
+// hypervisor that cannot be identified, or "" if nothing is known.
 func hypervisor(g, cpu map[string]string, kernel string) string {
 	if strings.Contains(strings.ToLower(kernel), "microsoft") {
 		return "wsl"
@@ -262,7 +262,7 @@ func hypervisor(g, cpu map[string]string, kernel string) string {
 		{"Google Compute", "google"}, {"Virtual Machine", "microsoft"}, {"Xen", "xen"}, {"Parallels", "parallels"},
 		{"Apple Virtualization", "apple"}, {"OpenStack", "openstack"}, {"BHYVE", "bhyve"},
 	} {
-		// EC2's bare-metal instances have the same vendor. Their product ends in ".metal".
+		// EC2's bare-metal instances have the same vendor as its virtual machines, but their product ends in ".metal".
 		if strings.Contains(dmi, x.word) && !strings.HasSuffix(dmi, ".metal") {
 			return x.name
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// recorded parses a recording of what system.environment returned on a machine. Each text follows a line with @@ and the
-// text's name.
+// recorded parses a recorded result of system.environment. Each text follows a line that consists of @@ and the text's
+// name.
 func recorded(text string) map[string]string {
 	g := map[string]string{}
 	for _, part := range strings.Split(text, "@@")[1:] {

@@ -138,7 +138,7 @@ func (s *sampler) read() {
 	}
 }
 
-// rss returns the resident and the shared memory of a process (proc_pid_status(5)).
+// rss returns the resident and the shared memory of a process in bytes (proc_pid_status(5)).
 func (fs system) rss(pid int) (rss, shmem float64, ok bool) {
 	text, err := os.ReadFile(filepath.Join(fs.proc, strconv.Itoa(pid), "status"))
 	if err != nil {

@@ -256,8 +256,8 @@ func unmounted(fstab, p, mounted string) (point string) {
 	return point
 }
 
-// upper returns the mount of an overlay's upper directory. In a container, that directory is a path of the host that does
-// not exist here, so it seems to be on the overlay itself, and ok is false.
+// upper returns the mount of an overlay's upper directory. In a container, that directory is a path of the host that
+// does not exist here. It therefore seems to be on the overlay itself, and upper returns false.
 func upper(ms []Mount, overlay Mount) (Mount, bool) {
 	dir, _ := overlay.Option("upperdir")
 	if !path.IsAbs(dir) {

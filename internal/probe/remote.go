@@ -19,8 +19,8 @@ type counters struct {
 	DiskOK bool
 }
 
-// readCounters reads the counters of the CPUs. If device is not "", it also reads those of this block device, unless they
-// are disabled.
+// readCounters reads the counters of the CPUs. If device is not "", it also reads the counters of that block device,
+// unless they are disabled.
 var readCounters = agent.New("read counters", func(_ context.Context, device string) (counters, error) {
 	return thisHost.counters(device), nil
 })

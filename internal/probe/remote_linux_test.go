@@ -11,8 +11,8 @@ import (
 	"iotax"
 )
 
-// For a remote machine, the watch returns the counters of its own device and its steal time. It omits the rest of its CPU
-// time.
+// For a remote machine, the watch returns the counters of its own device and its steal time. It omits the machine's
+// other CPU times.
 func TestInside(t *testing.T) {
 	dir, device := loopMount(t, false)
 	facts, err := Place(t.Context(), there, dir)

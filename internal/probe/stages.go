@@ -138,10 +138,10 @@ type ServingTime struct {
 // Counting returns the block devices of this host whose counters include the I/O on path, or nil.
 func Counting(path string) []string { return thisHost.devices(path) }
 
-// Explain is Start for an explained trial. The fact stages then contains the stages of the trial's I/Os, and each clock that
-// can be read adds the values iotax.ValueStage. The clocks are counters that the kernels and QEMU keep anyway. They are read
-// once before and once after the trial, so the trial must not have a ramp. Servers of shares keep no counters, so Explain
-// measures their system calls during the trial.
+// Explain is Start for an explained trial. The fact "stages" then contains the stages of the trial's I/Os, and each
+// clock that can be read adds the values that iotax.ValueStage names. The clocks are counters that the kernels and QEMU
+// keep anyway. They are read once before and once after the trial, so the trial must not have a ramp. Servers of shares
+// keep no counters, so Explain measures their system calls during the trial.
 func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	w, err := k.Start(ctx, t)
 	if err != nil {
@@ -375,8 +375,8 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 	seen.Facts[iotax.FactStages] = string(text)
 }
 
-// ownShare returns the shares of the device's reads and writes that the trial itself requested, in bytes. An unknown share
-// is 1.
+// ownShare returns the shares, by bytes, of the device's reads, writes and other requests that the trial itself
+// requested. An unknown share is 1. The share of other requests is always unknown.
 func ownShare(values []iotax.Value) [3]float64 {
 	get := func(name string) (float64, bool) {
 		i := slices.IndexFunc(values, func(v iotax.Value) bool { return v.Name == name })

@@ -74,7 +74,7 @@ func TestNFSClocks(t *testing.T) {
 	}
 }
 
-// stagesOf returns the stages and values of a trial that calls do.
+// stagesOf returns the stages and values of a trial that calls `do`.
 func stagesOf(t *testing.T, target *iotax.Target, do func()) (stages []iotax.Stage, values map[string]float64) {
 	t.Helper()
 	return stagesBy(t, &Watcher{}, target, do)

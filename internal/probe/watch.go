@@ -72,10 +72,11 @@ type usage struct {
 	ioOK   bool
 }
 
-// A Watcher starts watches. It reads each machine's clock once per trial instead of twice: a trial that starts soon after
-// the previous one reuses its last reading (see recently). From the first watch until the context of that watch is done, the
-// Watcher also reports when iotax itself did not run. The value paused (s) and the fact paused cover the time from Start to
-// Stop. The fact paused.before covers the time since the previous watch. A Watcher must be used from one goroutine.
+// A Watcher starts watches. It reads each machine's clock once per trial instead of twice: a trial that starts soon
+// after the previous one reuses its last reading (see recently). From the first watch until the context of that watch
+// is done, the Watcher also reports when iotax itself did not run. The value "paused" (s) and the fact "paused" cover
+// the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A Watcher must be
+// used from one goroutine.
 type Watcher struct {
 	// Serving measures the threads of the processes that pids lists, until stop is called. If Serving is nil or fails, the
 	// stages of a server are unknown.
@@ -141,7 +142,7 @@ func start(ctx context.Context, t *iotax.Target, fs system, last map[string]read
 		} else {
 			w.clock = readClock(ctx, t.Machine)
 		}
-		if w.clock.ok { // otherwise it has no /proc, or does not answer
+		if w.clock.ok { // otherwise the machine has no boot clock, or does not answer
 			w.inside = inside(ctx, t)
 		}
 	}
@@ -396,8 +397,8 @@ func cpuSeconds(a, b map[int]usage) float64 {
 	for _, x := range a {
 		all -= x.own + x.waited
 	}
-	// If the parent of an ended process is not in the set, the time of the ended process is missing from b, so the sum is
-	// too small. The time of the others is a lower bound.
+	// If the parent of an ended process is not in the set, the time of the ended process is missing from b, so the sum
+	// is too small. The time of the remaining processes is a lower bound.
 	return max(all, still)
 }
 
@@ -446,11 +447,11 @@ func (fs system) resetPeak(pid int) {
 	_ = os.WriteFile(filepath.Join(fs.proc, strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
 }
 
-// devices returns the names of the block devices whose counters include the I/O on path: the partition or disk below its
-// file system, or path itself if it is a block device. For device mappers and RAIDs, it returns the top device, whose
-// counters exclude other volumes on the same disks. For a loop device, it returns the device below the loop device's file,
-// if there is one, because the loop device has a cache in between. The result is empty if the file system has no block
-// device, or if the device is unknown.
+// devices returns the names of the block devices whose counters include the I/O on path: the partition or disk below
+// its file system, or path itself if it is a block device. For device mappers and RAIDs, it returns the top device,
+// whose counters exclude other volumes on the same disks. For a loop device, it returns the device that stores the loop
+// device's file, if there is one, because a cache is between the two. The result is empty if the file system has no
+// block device, or if the device is unknown.
 func (fs system) devices(path string) []string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 // States of a thread.
 const (
 	waiting = iota // in a call that waits for requests or for other threads
-	busy           // outside of system calls, or in a call of neither other kind
+	busy           // outside of system calls, or in a call that is neither a wait nor on a file
 	inFile         // in a call on a file
 )
 
-// waits lists the calls in which a server waits. A server reads sockets, pipes and eventfds with read, and waits in
-// these calls. It reads files with pread.
+// waits lists the calls in which a server waits. It includes read and readv, because a server uses them on sockets,
+// pipes and eventfds. A server reads files with pread.
 var waits = []int{unix.SYS_READ, unix.SYS_READV, unix.SYS_PPOLL, unix.SYS_PSELECT6, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX,
 	unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM,
 	unix.SYS_RECVMSG, unix.SYS_RECVMMSG, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_RESTART_SYSCALL,
@@ -165,8 +165,8 @@ func sum(threads *ebpf.Map) (t Times, err error) {
 	return t, nil
 }
 
-// lookUp returns the instructions that both programs share. They end the program for other processes. They set R7 to
-// the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
+// lookUp returns the instructions that both programs share. They end the program if the process is not measured. They
+// set R7 to the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
 func lookUp(processes, threads int) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -256,7 +256,8 @@ func atEntry(processes, threads int) asm.Instructions {
 }
 
 // interrupted lists the results of a call that a signal interrupted and that is restarted: -EINTR, and the kernel's
-// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped in between still waits.
+// ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND and ERESTART_RESTARTBLOCK. A thread that is stopped before the restart
+// still counts as waiting.
 var interrupted = []int32{-int32(unix.EINTR), -512, -513, -514, -516}
 
 // atReturn returns the program for sys_exit(regs, result).
