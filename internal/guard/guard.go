@@ -85,7 +85,7 @@ type Node struct {
 // A Backing is a file that the kernel uses: behind a loop device, as swap, or as an export.
 type Backing struct {
 	User string // name of the loop device, otherwise ""
-	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, as for the host's files in a pod
+	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, for example for a file of the host seen from a pod
 	Path string
 }
 

@@ -50,7 +50,7 @@ func TestSignaturesUnreadable(t *testing.T) {
 	}
 }
 
-// Names that a tool has found take precedence.
+// Names that wipefs or blkid found are kept, and no further names are added.
 func TestSignaturesOfTools(t *testing.T) {
 	device := make([]byte, 24<<20)
 	copy(device[0x438:], "\x53\xef")
