@@ -104,7 +104,7 @@ func parseBoot(cmdline string) (Boot, error) {
 type Mark struct {
 	Name   string        // init, network, mount, root, pivot, ready, exit, failed
 	At     time.Duration // since the kernel started, on the guest's clock
-	Detail string        // the reason of failed, or the status of exit
+	Detail string        // for failed, the reason; for exit, the exit status
 }
 
 const markWord = "iotax-boot:"

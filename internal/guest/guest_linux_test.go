@@ -449,7 +449,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("the disk has %d bytes, %v", st.Size(), err)
 	}
 
-	// This host lacks a program that every guest needs.
+	// Simulate a host that lacks a program that every guest needs.
 	t.Setenv("PATH", "/nonexistent")
 	_, err = Tools(t.Context(), cache)
 	var ie *iotax.Error

@@ -26,7 +26,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// Lock the main goroutine of PID 1 to the main thread. Main depends on this.
+// init locks the main goroutine of PID 1 to the main thread. Main depends on this.
 func init() {
 	if os.Getpid() == 1 {
 		runtime.LockOSThread()

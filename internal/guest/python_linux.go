@@ -30,8 +30,8 @@ var notNeeded = []string{"test", "tests", "idlelib", "tkinter", "turtledemo", "e
 const pythonVersion = 1 // version of the tree's layout, part of the hash in the directory's name
 
 // Python makes a root file system with this host's Python, its library, a shell, and a small web application, in
-// cacheDir. It returns the directory. If the host's Python changes, it makes a new directory. Only the application is
-// specific to iotax. Any guest with a Python server contains the other files.
+// cacheDir. It returns the directory. If the host's Python changes, it makes a new directory. Only the web application
+// is specific to iotax. The other files are those that any Python server in a guest needs.
 func Python(ctx context.Context, cacheDir string) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make a root file system of this host's Python", Err: err, Hint: hint}
