@@ -6,7 +6,8 @@ import (
 	"iotax/internal/leftover/proctable"
 )
 
-// EndProcess ends a process. It is for the external tests; they are external because machine imports this package.
+// EndProcess ends a process. It is for the tests in package leftover_test, which are external because package machine
+// imports this package.
 func EndProcess(ctx context.Context, pid int, start uint64) error {
 	return proctable.End(ctx, pid, start, here.start)
 }

@@ -109,8 +109,8 @@ func Command(ctx context.Context, pid int) (line string, owner int) {
 	return line, -1
 }
 
-// End ends the process pid if its start time, as began returns it, is still start. It returns when the process has
-// ended, or with an error after about 12 seconds.
+// End ends the process pid while began reports that its start time is still start. It returns nil when that process has
+// ended, or an error after about 12 seconds.
 func End(ctx context.Context, pid int, start uint64, began func(pid int) (uint64, error)) error {
 	for n := range patience {
 		now, err := began(pid)
