@@ -70,7 +70,7 @@ func encode(e *gob.Encoder, b any) error {
 	return e.Encode(b)
 }
 
-// decode reads into the box that p points to.
+// decode reads a value into the box that p points to.
 func decode(d *gob.Decoder, p any) error {
 	if empty(reflect.TypeOf(p).Elem()) {
 		return nil
@@ -104,7 +104,8 @@ func (f Func[In, Out]) Alone(ctx context.Context, m iotax.Machine, in In) (out O
 	return out, err
 }
 
-// result calls the function `name` in session s. On error, it sets out to the zero value.
+// result calls the function `name` in session s and stores its result in *out. It uses m only in error messages. After
+// an error, *out may be incomplete.
 func result[In, Out any](ctx context.Context, s *Session, m iotax.Machine, name string, in In, from io.Reader, out *Out) error {
 	var r box[Out]
 	err := s.call(ctx, m, name, box[In]{in}, from, &r)
@@ -165,8 +166,8 @@ func hangs(ctx context.Context, name string, m iotax.Machine) error {
 // cancelTime limits how long a canceled call may take to end.
 const cancelTime = 10 * time.Second
 
-// call runs the agent's function `name`. in is a box, and out points to a box. If from is not nil, call sends its data after
-// in.
+// call runs the agent's function `name`. `in` is a box, and `out` points to one. If `from` is not nil, call sends its
+// data after `in`.
 func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any, from io.Reader, out any) error {
 	fail := func(err error) error {
 		return &iotax.Error{Op: "call " + name, On: "on " + m.String(), Err: err}
@@ -207,7 +208,7 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 		select {
 		case <-done:
 		case <-time.After(cancelTime):
-			_ = stream.SetReadDeadline(time.Now()) // after this, nothing writes to out
+			_ = stream.SetReadDeadline(time.Now()) // makes the decoder fail, so that it no longer writes to `out`
 			<-done
 			return hangs(ctx, name, m)
 		}
@@ -219,7 +220,7 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 		if unread != nil {
 			return fail(unread)
 		}
-	default: // from is still being read
+	default: // the goroutine still reads `from`
 	}
 	switch {
 	case lost != nil:
@@ -230,5 +231,5 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	return nil
 }
 
-// A reply precedes the result of a function on the connection. Err is nil if the function succeeded.
+// A reply answers a call or a Dial on its stream. Err is nil on success. The result of a function follows its reply.
 type reply struct{ Err *wireError }

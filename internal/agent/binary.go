@@ -20,7 +20,7 @@ func (b Binary) Facts(name string, facts map[string]string) {
 }
 
 // Identify finds a program on this system by name or path, and reads its version from --version. It returns an error if
-// the program does not start.
+// the program fails.
 func Identify(ctx context.Context, name string) (b Binary, err error) {
 	if b.Path, err = Tool(name); err != nil {
 		return b, err

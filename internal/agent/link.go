@@ -29,7 +29,8 @@ type Link struct {
 	// Log receives progress messages for the user; nil discards them. Set it before the first call.
 	Log func(format string, args ...any)
 
-	// Patience limits how long a machine may print nothing while the agent starts; 0 means one minute.
+	// Patience limits how long the agent may take to start; 0 means one minute. While iotax copies the agent, each write
+	// restarts the time.
 	Patience time.Duration
 
 	programs func() ([]program, error) // replaces carried if not nil
@@ -115,10 +116,11 @@ func System(ctx context.Context, m iotax.Machine) (system string, err error) {
 }
 
 // bootstrapScript starts an agent. Its arguments describe the programs that iotax can copy: SYSTEM:SHA256:SIZE, where
-// SYSTEM is the output of uname -s and uname -m, joined with a slash. The script first searches the cache directories
-// for the program of its system. If none contains the program, the script requests it on standard output and reads it
-// from standard input. The script writes the program to the first directory that belongs to this user, allows programs
-// to run, and has enough space. It then removes from that directory other copies that no iotax has started for a week.
+// SYSTEM is the output of uname -s and uname -m, joined with a slash. The script searches four directories, such as
+// ~/.cache/iotax, for the program of its system. If none contains the program, the script requests it on standard
+// output and reads it from standard input. The script writes the program to the first of these directories that
+// belongs to this user, allows programs to run, and has enough space. It then removes from that directory other
+// copies that no iotax has started for a week.
 const bootstrapScript = `
 mask=$(umask)
 umask 077
@@ -248,7 +250,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		<-ended
 		out.Close()
 	}
-	stop := context.AfterFunc(ctx, kill) // stop is called when the session is open
+	stop := context.AfterFunc(ctx, kill) // applies only until the session is open
 	limit := cmp.Or(l.Patience, answerTime)
 	silence := time.AfterFunc(limit, kill)
 	defer silence.Stop()
@@ -310,7 +312,7 @@ func (l *Link) bootstrap(ctx context.Context, m iotax.Machine) (*Session, error)
 		hash, wants := strings.CutPrefix(said, "copy ")
 		i := slices.IndexFunc(programs, func(p program) bool { return p.hash == hash })
 		if !wants || i < 0 {
-			select { // the script removes its partial copy
+			select { // let the script remove its partial copy
 			case <-ended:
 			case <-ctx.Done():
 			case <-time.After(endTime):

@@ -22,8 +22,8 @@ import (
 // errClosed is the cancellation cause of a call that the other end closed.
 var errClosed = errors.New("the other end closed the call")
 
-// endTime limits how long calls may take to end after the connection is lost. Commands are killed earlier: see Grace
-// and Patience in package internal/machine/internal/proc.
+// endTime limits how long an agent may take to end its calls and exit after its session has ended. Commands are killed
+// earlier: see Grace and Patience in package internal/machine/internal/proc.
 const endTime = 15 * time.Second
 
 // host is the machine passed to Main. It is nil if the program's main does not call Main. Such a program, for example a
@@ -80,12 +80,12 @@ func Main(m iotax.Machine) {
 }
 
 // EnclosedProgram is the path of the agent's program in a container that Enclose starts. It is the program of the
-// container's first process, so the container needs no copy. A small guest has no space for a copy.
+// container's first process, so no copy is needed. A small guest may have no space for one.
 const EnclosedProgram = "/proc/1/exe"
 
-// Enclose returns the command that starts a session in a container on Linux: in new mount, process, IPC and host-name
-// namespaces, with its own /tmp. root is the directory that becomes /, or "" for the current root. place is a directory that
-// stays visible in the container, even below /tmp. program is the path of the agent. The command needs root privileges.
+// Enclose returns the command that starts a session in a container on Linux: in new mount, PID, IPC and UTS namespaces,
+// with its own /tmp. root is the directory that becomes /, or "" for the current root. place is a directory that stays
+// visible in the container, even below /tmp. program is the path of the agent. The command needs root privileges.
 func Enclose(program, root, place string) []string {
 	return []string{program, "agent", "enclose", root, place}
 }

@@ -62,8 +62,9 @@ func resultOf(err error, m iotax.Machine) (r Result) {
 	return r
 }
 
-// config disables yamux's keep-alive, so that an agent uses no CPU while a trial runs. Machines that need keep-alive
-// messages call Session.KeepAlive. A stream may stay half closed for as long as its command runs.
+// config returns the yamux configuration of both ends. Keep-alive is off, so that an agent uses no CPU while a trial
+// runs. Machines that need keep-alive messages call Session.KeepAlive. A stream may stay half closed for as long as its
+// command runs.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive, c.StreamCloseTimeout, c.LogOutput = false, 0, io.Discard
@@ -85,7 +86,7 @@ func (d duplex) Close() error { return d.close() }
 // Send encodes v with gob and writes it to the stream.
 func Send(s *yamux.Stream, v any) error { return gob.NewEncoder(s).Encode(v) }
 
-// maxMessage is the maximum size, in bytes, of a message that this end reads.
+// maxMessage is the maximum size, in bytes, of a message that either end reads.
 const maxMessage = 64 << 20
 
 // Receive decodes a value that Send wrote.
@@ -110,8 +111,8 @@ type Refused struct{ Line string }
 
 func (r *Refused) Error() string { return "no iotax of this version answers: " + r.Line }
 
-// Meet reads the agent's first line from `in` and returns the session. The session calls closes when it ends. The error
-// is a *Refused if the first line is not that of an agent of this version.
+// Meet reads the agent's first line from `in` and returns the session. The session calls `closes` when it ends. The
+// error is a *Refused if the first line is not that of an agent of this version.
 func Meet(in io.Reader, out io.Writer, closes func() error) (*Session, error) {
 	from, ok := in.(*bufio.Reader)
 	if !ok {

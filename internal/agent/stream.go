@@ -103,7 +103,8 @@ func (s *source) Read(p []byte) (int, error) {
 	return 0, s.err
 }
 
-// finish waits in the background until the other end closes the call. The other end must send nothing more.
+// finish cancels the call when the other end closes it. It waits for this in the background. The other end must send
+// nothing more.
 func (s *source) finish() {
 	go func() {
 		_, _ = io.Copy(io.Discard, s.stream)
@@ -211,7 +212,7 @@ func dialed(ctx context.Context, stream *yamux.Stream) {
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	go func() {
 		_, _ = io.Copy(c, from)
-		_ = c.CloseWrite() // the other side reports how the connection ended
+		_ = c.CloseWrite() // after an error, the copy below ends too
 	}()
 	_, _ = io.Copy(stream, c)
 }

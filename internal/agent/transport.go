@@ -50,7 +50,7 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, conn.Kill)()
-	go func() { // ends when the caller closes its end
+	go func() { // ends when the caller closes its end of cmd.Stdin
 		_, _ = io.Copy(conn.Stdin, cmd.Stdin) // if this fails, Wait returns the reason
 		conn.Stdin.Close()
 	}()
@@ -93,8 +93,8 @@ func (s *Session) KeepAlive() error {
 	return nil
 }
 
-// Watch pings the agent at this interval. It ends the session after watchMisses intervals in a row without an answer. A
-// guest that is short of CPU answers late.
+// Watch pings the agent every watchEvery. It ends the session after watchMisses intervals in a row without an answer.
+// One miss is not enough, because a guest that is short of CPU answers late.
 const (
 	watchEvery  = 5 * time.Second
 	watchMisses = 4
