@@ -33,7 +33,7 @@ import (
 // Config selects a cluster, a context and a namespace.
 type Config struct {
 	File      string // kubeconfig; "" means KUBECONFIG, then ~/.kube/config, then the service account of this process's pod
-	Context   string // of that file; "" means the current one
+	Context   string // context in that file; "" means the current one
 	Namespace string // "" means the context's
 }
 
@@ -41,7 +41,7 @@ type Config struct {
 type Client struct {
 	Core      Core
 	REST      *rest.Config
-	Namespace string // of the configuration
+	Namespace string // namespace that the configuration selects
 	Server    string // address of the API server
 }
 
@@ -143,8 +143,8 @@ type unreachable struct{ error }
 
 func (unreachable) Is(target error) bool { return target == agent.ErrUnreachable }
 
-// noticeTime limits the wait for the cluster to report the end of a pod. The agent's session waits a little longer for
-// the reason.
+// noticeTime limits the wait for the cluster to report the end of a pod. It is shorter than the time that the agent's
+// session waits for the reason.
 const noticeTime = 3 * time.Second
 
 func noticed(ctx context.Context, gone func(context.Context) error) error {
@@ -162,7 +162,7 @@ func noticed(ctx context.Context, gone func(context.Context) error) error {
 	}
 }
 
-// executor uses WebSockets, and falls back to SPDY for old clusters and proxies.
+// executor returns an executor that uses WebSocket, and falls back to SPDY for old clusters and proxies.
 func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 	ws, err := remotecommand.NewWebSocketExecutor(c.REST, "GET", req.URL().String())
 	if err != nil {
@@ -177,7 +177,7 @@ func (c *Client) executor(req *rest.Request) (remotecommand.Executor, error) {
 	})
 }
 
-// Manifest is the file with the access rights that iotax needs.
+// Manifest is the path of the RBAC manifest with the rights that iotax needs.
 const Manifest = "packaging/kubernetes/rbac.yaml"
 
 // Refused wraps an error from the cluster in an iotax.Error with a hint that fits it.
@@ -241,7 +241,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 // An event is a warning that the cluster recorded.
 type event struct{ of, reason, message string } // of: the object, if it is not the queried object
 
-// withEvents appends the events to why. It omits messages that the text already contains.
+// withEvents appends the events to why. It skips an event if its message already appears in the result.
 func withEvents(why string, events []event) string {
 	told, said := why, ""
 	for _, e := range events {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Core is a client of the core API group. The library's clientsets link the objects of all groups, which would make
-// the iotax binary half as large again.
+// A Core is a client of the core API group. The clientsets of client-go link the types of all API groups, which would
+// make the iotax binary 50 % larger.
 type Core struct{ rest rest.Interface }
 
 var (

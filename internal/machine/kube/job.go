@@ -27,8 +27,8 @@ type Job struct {
 	Shards int
 	Flags  []string // further flags of `iotax run` in the pods
 
-	// Template is the user's pod template: image, claims, nodes, resources. Objects adds to its first container what the
-	// run needs.
+	// Template is the user's pod template: image, claims, nodes, resources. Objects adds the run's arguments, environment
+	// and mounts to its first container.
 	Template corev1.PodTemplateSpec
 
 	// Refusals are the exit statuses of iotax after which a retry is pointless.
@@ -42,7 +42,7 @@ const (
 	indexLabel  = "batch.kubernetes.io/job-completion-index"
 	nameLabel   = "batch.kubernetes.io/job-name"
 	attempts    = 2           // retries of a shard
-	graceTime   = time.Minute // for iotax to stop measuring and save when its pod is removed
+	graceTime   = time.Minute // time for iotax to stop and save its results when its pod is deleted
 	keptSeconds = 24 * 3600   // lifetime of a finished Job, so that its logs can be read
 )
 
@@ -66,7 +66,7 @@ func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *
 		c.Command = []string{"iotax"}
 	}
 	c.Args = append([]string{"run", path.Join(planDir, planFile), "--id", j.Run, "--shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", j.Shards), "--quiet"}, j.Flags...)
-	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // all users may be able to write to its volumes
+	c.Env = append(c.Env, corev1.EnvVar{Name: iotax.AloneVariable, Value: "1"}) // no other user works in the pod, although its volumes may be writable by all users
 	c.EnvFrom = append(c.EnvFrom, corev1.EnvFromSource{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: meta.Name}}})
 	if c.TerminationMessagePolicy == "" { // puts the log's last lines into the pod's status, where a user without the right to read logs can read them
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError

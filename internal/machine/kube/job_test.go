@@ -272,7 +272,7 @@ func TestLeftOfForeignJob(t *testing.T) {
 	if err != nil || len(items) != 4 {
 		t.Fatalf("%+v, %v", items, err)
 	}
-	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own last, because the fake lists all pods as pods of its Job
+	slices.SortFunc(items, func(a, b leftover.Item) int { return strings.Compare(a.Name, b.Name) }) // of-own must be last: the fake server lists all pods as pods of its Job
 	for _, i := range items {
 		if i.State == leftover.Alive {
 			continue

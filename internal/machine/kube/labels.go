@@ -66,8 +66,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 		}
 		names[p.Name] = true
 		remove, name := c.Remove, p.Name
-		// A Job would replace its pod, so it is removed with it. The Job must belong to the same run, because a pod can
-		// name any Job as its owner.
+		// A Job would replace a deleted pod, so remove the Job instead. The Job must belong to the same run, because a pod
+		// can name any Job as its owner.
 		if o := metav1.GetControllerOf(&p); o != nil && o.Kind == "Job" && labels[o.Name] == p.Annotations[annotation] {
 			remove, name = c.RemoveJob, o.Name
 			jobs[name] = true
@@ -101,8 +101,8 @@ func (c *Client) Left(ctx context.Context, ns string) (items []leftover.Item, er
 	return items, nil
 }
 
-// Around returns facts about a node that help to explain a result. Facts that this user may not read have the reason as
-// their value.
+// Around returns facts about a node that help to explain a result. If iotax cannot read the node, the value of
+// node.version is the reason.
 func (c *Client) Around(ctx context.Context, node string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

@@ -86,7 +86,8 @@ func (c *Client) get(ctx context.Context, ns, name string) (*corev1.Pod, error) 
 	return c.Core.Pods(ns).Get(ctx, name, metav1.GetOptions{})
 }
 
-// trouble returns why a pod does not run: late if that may change, fatal if it will not.
+// trouble returns why a pod does not run: late if it may still run, fatal if it cannot. For a running pod, late is ""
+// and fatal is nil.
 func trouble(p *corev1.Pod) (late string, fatal *iotax.Error) {
 	if p.DeletionTimestamp != nil {
 		return "", &iotax.Error{Err: errors.New("it is being deleted"), Hint: "find out who deletes it, then start again"}
@@ -194,7 +195,7 @@ func Began(s corev1.ContainerStatus) string { return s.ContainerID }
 
 // Remove deletes a pod and waits until it is gone.
 func (c *Client) Remove(ctx context.Context, ns, name string) error {
-	grace := int64(1) // its main process sleeps
+	grace := int64(1) // in seconds; the pod's main process only sleeps and has nothing to save
 	err := c.Core.Pods(ns).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &grace})
 	return gone(ctx, ns, name, "pod", "pod", err, func() error { _, err := c.get(ctx, ns, name); return err })
 }

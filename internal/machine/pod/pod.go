@@ -98,8 +98,8 @@ const AllNodes = "all"
 var Kind = kind.Of("k8s", "a Kubernetes pod: a running one, or one made for the run, with the claims of its targets",
 	Spec{Image: "busybox:stable", Pull: "missing", Patience: plan.Duration(2 * time.Minute)}, open)
 
-// Spread returns plan.Kind's Spread for plans that will run. It splits lists of nodes, and replaces `node: all` with
-// the cluster's nodes. given is the value of node for new pods whose spec names no node.
+// Spread returns a function for plan.Kind.Spread, for plans that will run. It splits lists of nodes, and replaces
+// `node: all` with the cluster's nodes. given is the value of node for new pods whose spec names no node.
 func Spread(given string) func(fields map[string]string) (key string, nodes []string, err error) {
 	return func(fields map[string]string) (string, []string, error) {
 		node := fields["node"]
@@ -131,7 +131,7 @@ func allNodes(c kube.Config) ([]string, error) {
 	return api.Nodes(context.Background())
 }
 
-// A pod is a machine that runs commands in a container of a pod.
+// A pod is a machine that runs commands in a container of a Kubernetes pod.
 type pod struct {
 	*remote.Machine
 	api       *kube.Client
@@ -208,7 +208,8 @@ func (p *pod) gone(ctx context.Context) error {
 	return p.api.Gone(ctx, p.ns, p.name, p.container, p.began)
 }
 
-// create makes the pod with ephemeral claims: Kubernetes creates and removes them with the pod, even if iotax cannot.
+// create makes the pod with ephemeral claims: Kubernetes creates and removes them with the pod, even if iotax has
+// crashed.
 func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	spec, err := s.pod(o)
 	if err != nil {
@@ -217,7 +218,7 @@ func (p *pod) create(ctx context.Context, s *Spec, o kind.Options) error {
 	p.ns, p.name = p.api.Namespace, made.Name()
 	meta := kube.Labelled(leftover.Current())
 	meta.Name = p.name
-	p.ours = true // even if the cluster's answer is lost
+	p.ours = true // set before the request, because the cluster's answer may be lost
 	if s.Job {
 		p.job = p.name
 		o.Logf("Kubernetes starts the job %s/%s of %s", p.ns, p.job, s.Image)
@@ -278,7 +279,7 @@ func (s *Spec) pod(o kind.Options) (corev1.PodSpec, error) {
 	return spec, nil
 }
 
-// resources returns equal requests and limits, so that the pod's share does not vary between trials.
+// resources returns equal requests and limits, so that the pod has the same resources in every trial.
 func resources(s *Spec) (r corev1.ResourceRequirements) {
 	list := corev1.ResourceList{}
 	if s.CPUs > 0 {
@@ -339,8 +340,8 @@ func cutExport(text string) (server, path string, ok bool) {
 	return strings.Trim(server, "[]"), "/" + path, ok
 }
 
-// inspect reads facts of the running pod from the cluster. Facts that this user may not read have the reason as their
-// value.
+// inspect reads facts of the running pod from the cluster. If iotax cannot read a fact, the value of the fact is the
+// reason.
 func (p *pod) inspect(ctx context.Context, s *Spec, found *corev1.Pod, o kind.Options) error {
 	c := found.Spec.Containers[0]
 	if s.Container != "" {
