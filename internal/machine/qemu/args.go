@@ -79,7 +79,7 @@ func (s Share) fill() Share {
 // Linux, sun_path has four bytes more.
 const maxSocket = 103
 
-// Validate checks the lengths of the socket paths. The plan has checked devices and numbers.
+// Validate checks the lengths of the socket paths. Devices and numbers were checked when the plan was read.
 func (c Config) Validate() error {
 	paths := []string{c.QMP, c.Port.Socket}
 	for _, s := range c.Shares {
@@ -257,7 +257,7 @@ func driveID(disk string) string { return "d-" + disk }
 
 // drive returns the options of the disk's drive for -drive and drive_add.
 func (d Disk) drive() string {
-	// QEMU's own snapshot=on would ignore flushes.
+	// An overlay file replaces QEMU's snapshot=on, which would ignore flushes.
 	file, format, lock := d.Path, d.Format, ",file.locking=off"
 	if d.Overlay != "" {
 		file, format, lock = d.Overlay, "qcow2", ",backing.driver="+d.Format+",backing.file.driver=file,backing.file.filename="+esc(d.Path)+",backing.file.locking=off"
@@ -303,7 +303,7 @@ func (d Disk) args() []string {
 	return a
 }
 
-// device returns the name of the device, or of its controller.
+// device returns the name of the disk's QEMU device. For virtio-scsi, it is the name of the controller.
 func (d Disk) device() string {
 	switch d.Bus {
 	case "virtio-scsi":
@@ -317,8 +317,8 @@ func (d Disk) device() string {
 // vqMapping is the property of virtio-blk that distributes its queues over I/O threads.
 const vqMapping = "iothread-vq-mapping"
 
-// mapped returns the device of a disk with IOThreads. QEMU accepts lists only in JSON, where numbers must not be
-// strings.
+// mapped returns the value of -device for a disk with IOThreads. QEMU accepts lists only in JSON, where numbers must
+// not be strings.
 func (d Disk) mapped() string {
 	type thread struct {
 		IOThread string `json:"iothread"`

@@ -16,7 +16,7 @@ import (
 )
 
 // probeDeadline limits the time to a guest's first console output. If the guest prints nothing within that time, the
-// accelerator counts as broken. With a working accelerator, the output takes 250 ms.
+// accelerator counts as broken. With a working accelerator, the first output appears after about 250 ms.
 const probeDeadline = 5 * time.Second
 
 // An Accelerator is the accelerator for guests on this host, and the reason for the choice.
@@ -30,8 +30,8 @@ type Accelerator struct {
 // whether a line of the console proves that the guest runs.
 //
 // It is not enough that /dev/kvm exists: inside a virtual machine it may be very slow or fail. So Probe boots the
-// guest and waits up to 5 s. It keeps the result in cacheDir for this QEMU and this guest kernel until the host
-// reboots.
+// guest and waits up to 5 s. It keeps the result in cacheDir for this QEMU and this guest kernel. On Linux, a reboot
+// of the host makes the result invalid.
 func Probe(ctx context.Context, boot Config, release, cacheDir, workDir string, alive func(line string) bool) (Accelerator, error) {
 	accel, why := mayAccelerate()
 	if accel == "" {

@@ -39,7 +39,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// end terminates the process group, and kills it if the process has not ended after patience.
+// end sends SIGTERM to the process group. It kills the group when the process has ended, or after patience.
 func (p *process) end(patience time.Duration) {
 	terminate(p.cmd)
 	select {

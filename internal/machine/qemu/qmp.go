@@ -44,8 +44,8 @@ type reply struct {
 	} `json:"QMP"`
 }
 
-// Dial connects to the control socket. It retries until QEMU has made the socket or ctx is done. If event is not nil,
-// one goroutine calls it for every event.
+// Dial connects to the control socket. It retries until QEMU has created the socket or ctx is done. If event is not
+// nil, one goroutine calls it for every event.
 func Dial(ctx context.Context, socket string, event func(Event)) (*Monitor, error) {
 	var conn net.Conn
 	for {
@@ -121,7 +121,8 @@ func (m *Monitor) read(r *bufio.Reader) {
 	m.conn.Close()
 }
 
-// Do runs one command with args as its arguments, and unmarshals the result into result. Both may be nil.
+// Do runs one command with args as its arguments, and unmarshals its return value into result. args and result may
+// be nil.
 func (m *Monitor) Do(ctx context.Context, command string, args, result any) error {
 	c := make(chan reply, 1)
 	m.mu.Lock()

@@ -247,7 +247,8 @@ func (v *VM) panicked() bool {
 
 const panicked = "the guest's kernel panicked"
 
-// lastWith returns the text after the last mark, to the end of its line, or "". It removes "not syncing: ".
+// lastWith returns the rest of the line after the last occurrence of mark, without "not syncing: ". It returns "" if
+// text does not contain mark.
 func lastWith(text, mark string) string {
 	i := strings.LastIndex(text, mark)
 	if i < 0 {
@@ -325,7 +326,8 @@ func (v *VM) Forward(ctx context.Context, guest int) (int, error) {
 	return v.forwarded(ctx, guest)
 }
 
-// Processes returns the process ids of QEMU and the virtio-fs daemons with their descendants.
+// Processes returns the process ids of QEMU and its descendants under "qemu", and those of the virtio-fs daemons and
+// their descendants under "virtiofsd".
 func (v *VM) Processes() map[string][]int {
 	all := map[string][]int{}
 	add := func(name string, p *process) {

@@ -42,8 +42,8 @@ func boot(ctx context.Context, s *Spec, o kind.Options, beside again) (iotax.Mac
 	return m, nil
 }
 
-// spawn starts QEMU, and returns when the init of a micro-guest is ready. If boots is nil, it finds or makes the files
-// to boot on this host.
+// spawn starts QEMU, and returns when the init of a micro-guest is ready. If boots is nil, it finds or makes the boot
+// files on this host.
 func spawn(ctx context.Context, s *Spec, o kind.Options, beside again, boots *Boots) (_ *booting, err error) {
 	name := o.Name
 	var pinned *pinning
@@ -284,7 +284,7 @@ func (b *booting) meetAgent(ctx context.Context) (iotax.Machine, error) {
 		return nil, b.failed(err, hint)
 	}
 	if b.spec.Image != "" {
-		// Work that continues after the SSH server has started would disturb the measurement.
+		// Boot jobs that continue after the SSH server has started would disturb the measurement.
 		if err := settle(ctx, conn); err != nil {
 			_ = conn.Close(ctx)
 			return nil, b.failed(b.vm.Fail(fmt.Errorf("it does not come to rest: %w", err)), "")

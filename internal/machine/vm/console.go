@@ -77,7 +77,7 @@ func (s *Spec) validateConsole() error {
 	return err
 }
 
-// A consoleGuest is booted for each command.
+// A consoleGuest is a guest without a shell. iotax boots it for each command.
 type consoleGuest struct {
 	name     string
 	config   qemu.Config // without the command
@@ -177,7 +177,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 // disks matches QEMU arguments that add storage to the guest.
 var disks = regexp.MustCompile(`^--?(drive|blockdev|hd[abcd]|sd|fsdev|virtfs)$|vhost-user-(blk|fs)|vfio`)
 
-// Weakens returns the durability of the image's overlay and the disks that args: adds.
+// Weakens returns the durability of the image's overlay and of the disks in the plan key "args".
 func (g *consoleGuest) Weakens(_, _ string) iotax.Durability { return g.storage }
 
 func (g *consoleGuest) String() string { return g.name }
@@ -262,7 +262,7 @@ type consoleReader struct {
 	p      consolePatterns
 	mu     sync.Mutex
 	out    bytes.Buffer
-	inside bool // begin was found, or the Console has no begin
+	inside bool // the begin line was found, or no pattern for it is set
 	ended  bool
 	booted bool
 	told   bool // the status line was found

@@ -33,7 +33,7 @@ type machine struct {
 }
 
 // Caps returns the capabilities of the connection and of QEMU. The target's files are removed with the guest, except
-// for those on shares, which this host removes.
+// for files on shares, which iotax removes on this host.
 func (g *machine) Caps() iotax.MachineCaps {
 	c := g.Machine.Caps()
 	c.Perishes, c.Facts, c.Weakens, c.Processes = true, g.facts, g.Weakens, g.Processes
@@ -42,8 +42,8 @@ func (g *machine) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Weakens returns the durability of disks that do not belong to a volume: an image's overlay, and the disks that args:
-// adds.
+// Weakens returns the durability of disks that do not belong to a volume: an image's overlay, and the disks in the
+// plan key "args".
 func (g *machine) Weakens(_, fs string) iotax.Durability {
 	if fs == "9p" || fs == "virtiofs" {
 		return iotax.Durable // the volume reports the durability of this host's directory

@@ -33,7 +33,7 @@ func (b *booting) image(ctx context.Context) error {
 	if err != nil {
 		return fail(err, "image: must be the path of a qcow2 or raw disk image on this host")
 	}
-	// The image does not change: writes go to an overlay, which is removed after this boot.
+	// The image does not change: writes go to an overlay, which iotax removes after the guest has ended.
 	file := filepath.Join(b.dir, "overlay.qcow2")
 	if hint, err := overlay(ctx, s.Image, format, file); err != nil {
 		return fail(err, hint)
@@ -86,8 +86,8 @@ func (b *booting) image(ctx context.Context) error {
 	return nil
 }
 
-// overlay makes file, a qcow2 overlay for writes to the image base. Another guest may use base at the same time. With
-// some errors, it returns a hint. QEMU's snapshot=on would ignore flushes.
+// overlay creates `file`, a qcow2 overlay for writes to the image `base`. It replaces QEMU's snapshot=on, which would
+// ignore flushes. Another guest may use `base` at the same time. hint may be "".
 func overlay(ctx context.Context, base, format, file string) (hint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

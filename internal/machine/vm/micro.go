@@ -138,7 +138,7 @@ func commandLine(accel string, boot guest.Boot) string {
 	return strings.Join(append(w, boot.CommandLine()...), " ")
 }
 
-// awaitAnswer waits until the program on the guest's root has answered an HTTP request.
+// awaitAnswer waits until the program in the guest's root file system has answered an HTTP request.
 func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 	port, err := b.vm.Forward(ctx, b.beside.root.Port)
 	if err != nil {

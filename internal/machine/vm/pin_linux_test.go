@@ -96,7 +96,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// auto takes the last CPUs. If no CPU would remain for the other processes, lastCPUs returns an error.
+// lastCPUs pins to the last CPUs. If no CPU would remain for the other processes, it returns an error.
 func TestPinAuto(t *testing.T) {
 	all, err := atStart()
 	if err != nil {

@@ -111,7 +111,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// dropsFlushes matches QEMU arguments with which QEMU acknowledges flushes without performing them.
+// dropsFlushes matches QEMU arguments that make QEMU acknowledge flushes without performing them.
 var dropsFlushes = regexp.MustCompile(`cache=unsafe|snapshot=on|no-flush"?[=:] *"?(on|true)`)
 
 // extraDurability returns the best durability that a flush can provide on the disks in args.

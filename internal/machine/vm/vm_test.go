@@ -182,7 +182,7 @@ func restart(t *testing.T, g *machine) {
 		m, err := g.Restart(ctx, nil)
 		done <- restarted{m, err}
 	}()
-	// Processes includes the second QEMU during its boot, and no longer after its end.
+	// Processes includes the second QEMU during its boot, but not after its end.
 	early := 0
 	var r restarted
 	for booting := true; booting; {
@@ -384,8 +384,8 @@ func TestQEMUDevices(t *testing.T) {
 }
 
 // A guest with its root on a disk can write to the root, load modules and run the tools. It sees a disk that was
-// plugged during the boot. Each boot writes the root again. After a power cut, the other disk still contains the
-// guest's files.
+// hot-plugged during the boot. iotax writes the root again before each boot. After a power cut, the other disk still
+// contains the guest's files.
 func TestQEMURoot(t *testing.T) {
 	long.Test(t)
 	const rootSize, dataSize = 256 << 20, 32 << 20
@@ -492,7 +492,7 @@ func TestQEMUBesideDisk(t *testing.T) {
 	}
 }
 
-// Weakens reports the durability of the file system and the QEMU options behind a guest's own disks.
+// Weakens takes into account the file system and the QEMU options of the guest's own disks.
 func TestQEMUWeakens(t *testing.T) {
 	memory, err := os.MkdirTemp("/dev/shm", "iotax-test-")
 	if err != nil {
