@@ -177,7 +177,7 @@ func open(ctx context.Context, engine string, s *Spec, o kind.Options) (_ iotax.
 	return b, nil
 }
 
-// resolve returns s with Container or Image in place of Ref. It asks the engine which of the two Ref names.
+// resolve returns s with Container or Image in place of Ref. It asks the engine whether a container has that name.
 func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, error) {
 	if s.Ref == "" {
 		return s, nil
@@ -195,7 +195,8 @@ func resolve(ctx context.Context, api *link, engine string, s *Spec) (*Spec, err
 	return &r, r.Validate()
 }
 
-// fetchImage pulls the image if the engine lacks it or s.Pull asks for it.
+// fetchImage pulls the image if s.Pull is "always" or the engine lacks the image. If s.Pull is "never" and the engine
+// lacks the image, it returns an error.
 func fetchImage(ctx context.Context, api *link, engine string, s *Spec, o kind.Options) error {
 	if s.Pull != "always" {
 		_, err := api.ImageInspect(ctx, s.Image)
@@ -411,8 +412,8 @@ func (b *box) HostPath(p string) string {
 	return ""
 }
 
-// Weakens returns the durability of the file system of this host that contains the file, if HostPath finds it: for
-// example, the upper directory of an overlay may be in memory.
+// Weakens returns the durability of the file system of this host that contains the file. For example, the upper
+// directory of an overlay may be in memory. If HostPath does not find the file, Weakens returns iotax.Durable.
 func (b *box) Weakens(path, _ string) iotax.Durability {
 	if on := b.HostPath(path); on != "" {
 		return probe.Durability(on)
@@ -458,8 +459,8 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 			return 0, b.why(ctx, cmp.Or(err, ierr))
 		}
 		if !in.Running {
-			// When a container ends, its first process and all others are killed (137), or the runtime can no longer enter it
-			// (126). Both look like exit codes of the program. The engine takes a moment to notice.
+			// When a container ends, its processes are killed (exit code 137), or the runtime can no longer enter the container
+			// (126). The program itself can also return these codes. The engine reports the end of a container with a delay.
 			for left := 10; (in.ExitCode == 128+9 || in.ExitCode == 126) && left > 0; left-- {
 				if gone := b.gone(ctx); gone != nil {
 					return 0, gone
@@ -479,7 +480,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 	}
 }
 
-// gone returns an error if the container ended or was restarted after it was opened.
+// gone returns an error if the container ended or was restarted after it was opened, or cannot be inspected.
 func (b *box) gone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTime)
 	defer cancel()

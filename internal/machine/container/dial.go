@@ -58,8 +58,8 @@ func behind(ctx context.Context, engine, where string) (iotax.Machine, []string,
 	return m, append(argv, "system", "dial-stdio"), err
 }
 
-// dialer returns a dial function. Each connection runs argv on m and ends when argv ends. A connection outlives the
-// context of the dial call: it lasts until the link is closed.
+// dialer returns a dial function. Each connection runs argv on m. It lasts until argv ends or the connection is
+// closed, even if the context of the dial call is canceled.
 func dialer(m iotax.Machine, argv []string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		ctx, end := context.WithCancel(context.Background())

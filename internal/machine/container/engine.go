@@ -17,9 +17,9 @@ import (
 	"iotax"
 )
 
-// dialEngine connects to the engine. It searches for the address in the same places as the engine's command line: the
-// host, DOCKER_HOST (or CONTAINER_HOST), the context, the usual sockets. local reports whether the address is a Unix
-// socket.
+// dialEngine connects to the engine. The address comes from the first of these that is set: the host of s, the
+// context of s, DOCKER_HOST (for Podman, CONTAINER_HOST first), Docker's current context. Otherwise it is the usual
+// socket. local reports whether the address is a Unix socket.
 func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local bool, err error) {
 	where, tls, err := engineAddress(engine, s)
 	if err != nil {
@@ -27,7 +27,7 @@ func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local boo
 	}
 	fail := func(err error) (*link, bool, error) {
 		shown := redacted(where)
-		if shown != where { // errors of the library contain the address
+		if shown != where { // errors of the library contain the address with its password
 			err = errors.New(strings.ReplaceAll(err.Error(), where, shown))
 		}
 		return nil, false, &iotax.Error{Op: "connect to " + engine, On: "at " + shown, Err: err, Hint: engineHint(engine, where)}
@@ -149,7 +149,8 @@ func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 	return dockerContext(dir, name)
 }
 
-// currentContext returns the context that `docker context use` selected.
+// currentContext returns the context that `docker context use` selected, or "" if none is selected. dir is Docker's
+// configuration directory.
 func currentContext(dir string) string {
 	var c struct {
 		CurrentContext string `json:"currentContext"`

@@ -49,7 +49,8 @@ type engineAt struct {
 	spec *Spec
 }
 
-// ask connects for a single request, because minutes may pass between finding and removing a leftover.
+// ask calls do with a connection that it closes afterwards. It does not keep the connection, because minutes may pass
+// between finding and removing a leftover.
 func (e engineAt) ask(ctx context.Context, do func(context.Context, *link) error) error {
 	api, _, err := dialEngine(ctx, e.name, e.spec)
 	if err != nil {

@@ -23,7 +23,7 @@ func (b *box) DeviceBytes() (read, written uint64, ok bool) {
 }
 
 // deviceBytes reads the counters of a control group below root. groups is the content of /proc/PID/cgroup (cgroups(7)).
-// It reads io.stat of version 2, or the throttling counters of version 1, which work with every I/O scheduler.
+// It reads io.stat of cgroup version 2, or the throttling counters of version 1, which work with every I/O scheduler.
 func deviceBytes(groups, root string) (read, written uint64, ok bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)

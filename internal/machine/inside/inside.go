@@ -40,7 +40,7 @@ var Kind = kind.Of("container", "a container on another machine, around the plac
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{Encloses: true} }
 
-// SetScalar fills the spec from `container: podman debian:12`.
+// SetScalar fills the spec from a value such as "podman debian:12".
 func (s *Spec) SetScalar(v string) error {
 	words := strings.Fields(v)
 	if n := len(words); n > 1 {
@@ -71,8 +71,8 @@ func (s *Spec) named() bool { return s.Engine != namespaces }
 // words returns the command line of the engine, with more appended.
 func (s *Spec) words(more ...string) []string { return append(strings.Fields(s.Engine), more...) }
 
-// sharesNetwork reports whether the container uses the network of its machine. Without an engine, it has no network
-// namespace.
+// sharesNetwork reports whether the container uses the network of its machine. A container without an engine has no
+// network namespace of its own.
 func (s *Spec) sharesNetwork() bool {
 	if !s.named() {
 		return true
@@ -118,8 +118,8 @@ func (c *container) Caps() iotax.MachineCaps {
 		caps.DeviceBytes = nil
 	}
 	caps.Local, caps.Outside, caps.Alone, caps.Agent, caps.Facts = false, c.on, true, own.Agent, c.facts
-	// iotax removes the place through the machine. Without an engine, all other files are also on the machine and do
-	// not disappear with the container.
+	// iotax removes the files of the target through the machine. Without an engine, all other files are also on the
+	// machine and do not disappear with the container.
 	caps.Perishes = c.remove != nil
 	caps.Started, caps.Boot, caps.Restart, caps.BootFiles, caps.RunOnConsole = time.Time{}, nil, nil, nil, nil
 	caps.Home, caps.HostPath = "", nil
