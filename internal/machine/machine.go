@@ -1,4 +1,4 @@
-// Package machine opens the machines on which commands run. Each kind of machine is a subpackage. Kinds lists all
+// Package machine opens the machines on which commands run. Each kind of machine has a subpackage. Kinds lists all
 // kinds, and each must pass the suite in machinetest.
 //
 // To add a kind, write a package with its Spec and its Kind, add the Kind to Kinds, and run the suite against it.

@@ -46,7 +46,7 @@ func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error)
 	ctx, kill := context.WithCancel(context.WithoutCancel(ctx))
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
-	context.AfterFunc(ctx, func() { // ends blocked reads and writes of the streams
+	context.AfterFunc(ctx, func() { // unblocks reads and writes of the streams
 		_ = stdin.CloseWithError(io.ErrClosedPipe)
 		stdout.Close()
 	})
@@ -69,8 +69,8 @@ func (e *Exec) Start(ctx context.Context, argv []string) (*agent.Running, error)
 }
 
 // Through returns a Run that uses a command of another machine, such as nsenter(1), docker exec or limactl shell.
-// prefix is the command line before the program's words. When the command fails, the Run calls `lost`, which returns
-// the reason if the target machine has ended, else nil. lost may be nil.
+// prefix is the part of the command line before args. When the command fails, the Run calls `lost`, which returns the
+// reason if the target machine has ended, else nil. lost may be nil.
 func Through(on iotax.Machine, prefix []string, lost func(context.Context) error) Run {
 	return func(ctx context.Context, args []string, s Streams) (int, error) {
 		err := on.Run(ctx, &iotax.Cmd{Args: slices.Concat(prefix, args), Stdin: s.In, Stdout: s.Out, Stderr: s.Err})

@@ -148,7 +148,7 @@ func (m *Machine) start(ctx context.Context) (*agent.Session, error) {
 	return s, err
 }
 
-// tidy ends the processes of the previous agent, and starts to query the identity of the current agent.
+// tidy ends the processes of the previous agent. It queries the identity of the current agent in the background.
 func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 	m.mu.Lock()
 	stale, asked := m.stale, m.asked == session
@@ -159,7 +159,7 @@ func (m *Machine) tidy(ctx context.Context, session *agent.Session) error {
 			id, err := agent.Identity.On(context.WithoutCancel(ctx), m, struct{}{})
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			if err == nil && m.last == session { // otherwise the session has ended, and its commands end with it or with the next session
+			if err == nil && m.last == session { // otherwise the id is unknown or belongs to an earlier session
 				m.identity = id
 			}
 		})
@@ -188,7 +188,7 @@ func (m *Machine) open(ctx context.Context) (*agent.Session, error) {
 	var line *agent.Refused
 	var exit *iotax.ExitError
 	switch {
-	case errors.As(e.Err, &inner): // an error from the transport, which never reached the machine
+	case errors.As(e.Err, &inner): // the transport's own error is more specific
 		return nil, inner
 	case m.Bound:
 		e.Hint = ""
@@ -280,7 +280,7 @@ func (m *Machine) Run(ctx context.Context, cmd *iotax.Cmd) error {
 			return fail(fmt.Errorf("it did not end within %v: %w", limit, context.Cause(ctx)), "look for it there")
 		}
 	}
-	select { // do not wait longer for a reader that blocks
+	select { // the caller's reader may block, so do not wait for longer than fedTime
 	case <-fed:
 	case <-time.After(fedTime):
 	}

@@ -17,8 +17,8 @@ import (
 	"iotax/internal/plan"
 )
 
-// A Machine is a machine for tests: it runs commands on this host, logs them, and fails, dies or delays as configured.
-// Set its fields before the first Run.
+// A Machine is a machine for tests: it runs commands on this host and logs them. It delays commands, fails or dies as
+// configured. Set its fields before the first Run.
 type Machine struct {
 	link agent.Link
 

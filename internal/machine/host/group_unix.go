@@ -17,8 +17,8 @@ import (
 
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// A group is the processes of one command: its process group, and as far as the system shows them, other processes
-// that have the tag in their environment or an ancestor in the group.
+// A group represents the processes of one command: its process group and, as far as the system shows them, other
+// processes that have the tag in their environment or an ancestor in the group.
 type group struct {
 	id   int
 	tag  string
@@ -52,7 +52,7 @@ func (g *group) end() string {
 		case age > proc.Grace+proc.Patience:
 			return describe(alive)
 		case age > proc.Grace:
-			// List the processes again, because a process may have forked.
+			// Kill in every round, because a process may have forked since the last one.
 			for _, p := range alive {
 				unix.Kill(p, unix.SIGKILL)
 			}

@@ -19,15 +19,15 @@ type Kind struct {
 	Open func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error)
 
 	// Check returns an error if a machine of spec on this host cannot use a device. Without Check, Open would fail, and
-	// with it all targets of the machine. If Check is nil, the kind accepts any device.
+	// so would all targets on the machine. If Check is nil, the kind accepts any device.
 	Check func(ctx context.Context, spec plan.Spec, d iotax.Device) error
 }
 
 // Options are the options for opening a machine.
 type Options struct {
-	Name     string                           // its name in the plan, or ""
+	Name     string                           // the machine's name in the plan, or ""
 	On       iotax.Machine                    // the machine that the new machine is on; nil means this host
-	Place    iotax.Place                      // place of the target on On, for a machine whose Traits have Encloses
+	Place    iotax.Place                      // place of the target on On, for a kind whose Traits.Encloses is true
 	Devices  []iotax.Device                   // devices that the volumes on the machine need when it starts
 	CacheDir string                           // directory that is kept between runs, for kernels and images
 	WorkDir  string                           // working directory of the run on this host; removed after the run
@@ -70,8 +70,7 @@ func (k Kind) WithCheck(check func(ctx context.Context, spec plan.Spec, d iotax.
 	return k
 }
 
-// WithoutDevices returns k with an Open that refuses disks and shares. It is for machines that are not started for the
-// run.
+// WithoutDevices returns k with an Open that refuses disks and shares. It is for kinds that cannot attach devices.
 func (k Kind) WithoutDevices() Kind {
 	open := k.Open
 	k.Open = func(ctx context.Context, spec plan.Spec, o Options) (iotax.Machine, error) {

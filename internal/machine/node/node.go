@@ -25,7 +25,7 @@ type Spec struct {
 	Rate lab.Rate `yaml:"rate" doc:"link rate of a lab made for the run, as in 384mbit; none does not shape the links"`
 }
 
-// SetScalar fills the spec from `node: node04`.
+// SetScalar sets the name of the node, as in `node: node04`.
 func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "tc", "nsenter"}} }

@@ -59,8 +59,8 @@ func (s *Spec) answers() (asks, []string, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	// Versions before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program in SSH_ASKPASS if DISPLAY is set and ssh has
-	// no terminal.
+	// Versions of OpenSSH before 8.4 ignore SSH_ASKPASS_REQUIRE. They run the program in SSH_ASKPASS if DISPLAY is set and
+	// ssh has no terminal.
 	env := []string{"SSH_ASKPASS=" + self, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=" + cmp.Or(os.Getenv("DISPLAY"), ":0"),
 		terminalVariable + "=" + terminal}
 	switch {

@@ -164,8 +164,8 @@ func (p *delayed) pass(to, from net.Conn, silent chan struct{}) {
 	}
 }
 
-// BenchmarkSSHDelayed measures one trial on a host with a round-trip time of 50 ms: preparing, running and evicting.
-// The agent is already on the host.
+// BenchmarkSSHDelayed measures one trial on a host with a round-trip time of 50 ms, from opening to closing the
+// machine. The agent is already on the host.
 func BenchmarkSSHDelayed(b *testing.B) {
 	server := &sshtest.Server{Shell: []string{"sh", "-c"}, MaxSessions: 10}
 	addr, key := server.Start(b)
@@ -185,7 +185,7 @@ func BenchmarkSSHDelayed(b *testing.B) {
 	}
 }
 
-// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes what it made.
+// OneTrial opens the machine, prepares a directory and a workload, runs a trial of 100 ms, and removes its files.
 // Package ssh_test sets it.
 var OneTrial func(t testing.TB, spec *Spec, home string)
 

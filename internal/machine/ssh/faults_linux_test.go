@@ -168,7 +168,7 @@ func TestSSHNoPlaceForTheAgent(t *testing.T) {
 	}
 }
 
-// iotax does not use a file at the agent's path that is another version of iotax.
+// If another version of iotax is at the agent's path, iotax does not use it.
 func TestSSHAgentOfAnotherVersion(t *testing.T) {
 	cache := t.TempDir()
 	srv := &sshtest.Server{Shell: []string{"sh", "-c"}, Env: append(os.Environ(), "XDG_CACHE_HOME="+cache)}

@@ -825,8 +825,8 @@ func TestSSHPassword(t *testing.T) {
 	works(t, spec)
 }
 
-// With StrictHostKeyChecking no, ssh connects to a host whose key differs from the known key. The host must not get the
-// password, with either of the two authentication methods.
+// With StrictHostKeyChecking=no, ssh connects to a host whose key differs from the known key. The host must not get the
+// password through the method password or keyboard-interactive.
 func TestSSHPasswordIsNotForImpostors(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	const secret = "open sesame"

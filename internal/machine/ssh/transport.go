@@ -88,7 +88,7 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {
 		set("ServerAliveInterval=5")
-		set("ServerAliveCountMax=12") // a busy host answers late while it receives fio (80 MiB)
+		set("ServerAliveCountMax=12") // a busy host answers late while it receives a large file
 	}
 	if t.settings["connecttimeout"] == "none" {
 		set("ConnectTimeout=10")
@@ -286,7 +286,8 @@ func (r *report) line(line string) {
 	}
 }
 
-// hints maps messages of ssh to hints. The first match applies.
+// hints maps messages of ssh to hints. The first match applies. If a hint ends with ": ", refused appends a command to
+// try.
 var hints = []struct {
 	text, hint  string
 	unreachable bool // the failure may be temporary

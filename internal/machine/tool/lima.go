@@ -36,7 +36,7 @@ type Lima struct {
 var LimaKind = kind.Of("lima", "a Lima instance (limactl): a running one, or one made for the run",
 	Lima{Template: "template://default"}, openLima).WithoutDevices()
 
-// SetScalar sets the name of the instance: `lima: default`.
+// SetScalar sets the name of the instance, as in `lima: default`.
 func (s *Lima) SetScalar(v string) error { s.Instance = v; return nil }
 
 // Traits lists the template as a file of the host unless limactl treats it as a URL or a name.
@@ -109,8 +109,8 @@ type limaMade struct {
 }
 
 // Weakens returns the durability of the host's file system that contains the disk. For a directory that this host
-// shares at the same path, it returns the durability of that directory. With Lima's settings on macOS, neither QEMU nor
-// Virtualization.framework makes the drive flush its cache.
+// shares at the same path, it returns the durability of that directory. On macOS, this is at most iotax.DriveCache:
+// with Lima's settings, neither QEMU nor Virtualization.framework makes the drive flush its cache.
 func (m *limaInstance) Weakens(path, fs string) iotax.Durability {
 	switch fs {
 	case "virtiofs", "9p", "fuse.sshfs":

@@ -36,7 +36,7 @@ type Tart struct {
 var TartKind = kind.Of("tart", "a Tart virtual machine on macOS, cloned for the run and deleted afterwards",
 	Tart{User: "admin"}, openTart).WithoutDevices()
 
-// SetScalar sets the image: `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.
+// SetScalar sets the image, as in `tart: ghcr.io/cirruslabs/macos-sonoma-base:latest`.
 func (s *Tart) SetScalar(v string) error { s.Image = v; return nil }
 
 func (s *Tart) Traits() plan.Traits {

@@ -72,7 +72,7 @@ func (t tool) look(ctx context.Context, name string, version ...string) (string,
 func (t tool) into(ctx context.Context, name string, log func(string, ...any), lost func(context.Context) error, prefix ...string) (*remote.Machine, error) {
 	through := remote.Through(host.Local(), slices.Concat([]string{t.program}, prefix, []string{"sh", "-c", far.Script}), lost)
 	run := func(ctx context.Context, args []string, s remote.Streams) (int, error) {
-		// Send the words over standard input, because the tools change some command lines.
+		// Send args over standard input, because the tools change some command lines.
 		s.In = io.MultiReader(strings.NewReader(far.Exec(args)), s.In)
 		return through(ctx, nil, s)
 	}

@@ -24,7 +24,7 @@ type WSL struct {
 // WSLKind defines the machine kind wsl.
 var WSLKind = kind.Of("wsl", "a distribution of the Windows Subsystem for Linux (wsl.exe)", WSL{}, openWSL).WithoutDevices()
 
-// SetScalar sets the name of the distribution: `wsl: Debian`.
+// SetScalar sets the name of the distribution, as in `wsl: Debian`.
 func (s *WSL) SetScalar(v string) error { s.Distribution = v; return nil }
 
 func (s *WSL) Traits() plan.Traits {

@@ -114,7 +114,7 @@ func (t *Tail) String() string {
 }
 
 // A Gate passes writes to a writer of the caller until Shut. Later output, from a process that outlived its command,
-// must not change a buffer that the caller reads by then.
+// must not change a buffer that the caller already reads.
 type Gate struct {
 	mu   *sync.Mutex
 	w    io.Writer
@@ -139,8 +139,7 @@ func (g *Gate) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Shut makes later writes return without effect. It waits at most one second for a Write of the caller's writer that
-// does not return.
+// Shut makes later writes return without effect. It waits at most one second for a Write in progress.
 func (g *Gate) Shut() {
 	done := make(chan struct{})
 	go func() {
