@@ -16,7 +16,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// The linker sets the release and the commit (see the Makefile).
+// release and builtFrom contain the release and the commit. The linker sets them (see the Makefile).
 var release, builtFrom string
 
 // commit returns the commit that this program was built from, as git abbreviates it, with +dirty for changed files. It

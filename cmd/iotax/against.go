@@ -13,14 +13,14 @@ import (
 	"iotax/internal/store"
 )
 
-// An earlierRun is a run whose targets run --against measures again.
+// An earlierRun is an earlier run whose targets `iotax run --against` measures again.
 type earlierRun struct {
 	run   *iotax.Run
 	pairs map[string]string // from the name of a target that is measured again to its name in the earlier run
 	said  []string
 }
 
-// against returns the plan that also measures the targets of an earlier run, with their earlier configuration.
+// against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration.
 func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string) (*plan.Plan, *earlierRun, error) {
 	r, err := db.Get(ctx, ref)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A machine that became slower between two runs makes a better configuration look worse. In a run against the earlier
-// one, both configurations are measured in the same rounds, and the report shows the gain.
+// A machine that became slower between two runs makes a better configuration look worse. With --against, one run
+// measures both configurations in the same rounds, and the report shows the gain.
 func TestAgainst(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

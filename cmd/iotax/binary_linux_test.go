@@ -97,7 +97,7 @@ measure: {trial: 300ms, ramp: 50ms, rounds: 1, cold: false}
 	}
 }
 
-// iotax refuses a binary that does not exist or is a different program, before it measures.
+// Before it measures, iotax refuses a binary that does not exist or that is a different program.
 func TestBinaryRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

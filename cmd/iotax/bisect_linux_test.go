@@ -16,9 +16,9 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// repository makes a git repository of n commits. The tool of a commit prints a time of 100 ms with 2 % noise, which
-// depends on the seed of the round and on the commit. The time is 8 % longer from index planted on. Commits whose index
-// is in broken do not build.
+// repository makes a git repository of n commits. The tool in a commit prints a time of 100 ms with 2 % noise. The
+// noise depends on the seed of the round and on the commit. From index planted on, the time is 8 % longer. Commits
+// whose index is in broken do not build.
 func (s *stage) repository(n, planted int, broken ...int) (commits []string) {
 	s.t.Helper()
 	repo := s.mkdir("repo")
@@ -127,7 +127,7 @@ measure: {cold: false, ramp: 0s}
 	s.iotax(search(7, 0, "--step")...).works(t, gitAbort, "the good version contains the bad one")
 }
 
-// bisect refuses a second search in a directory while the first one runs.
+// bisect refuses a second search in the same state directory while the first one runs.
 func TestBisectTwice(t *testing.T) {
 	s := newStage(t)
 	commits := s.repository(3, 1)

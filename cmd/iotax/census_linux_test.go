@@ -129,7 +129,7 @@ func (s *stage) census(r *running) (found census) {
 	return found
 }
 
-// loops returns the attached loop devices, with their files as the kernel reports them.
+// loops returns the attached loop devices by name, with the paths of their files as the kernel reports them.
 func loops() map[string]string {
 	found := map[string]string{}
 	backing, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -164,8 +164,8 @@ func init() {
 	}
 }
 
-// gone waits until the census of r is empty or 30 seconds have passed, and returns the rest. The wait is for watchdogs
-// on other machines, which check once a second. undo, which may be nil, is called before each census.
+// gone waits until the census of r is empty or 30 seconds have passed, and returns the last census. The wait is needed
+// for watchdogs on other machines, which check once a second. undo, which may be nil, is called before each census.
 func (s *stage) gone(r *running, undo func()) (left census) {
 	s.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -223,7 +223,7 @@ func TestCensus(t *testing.T) {
 	defer os.Remove(state)
 	sh(`mkdir -p "$1/a/iotax-1/m" "$1/tmp/deep/iotax-2" && truncate -s 1M "$1/a/iotax-1/image"`)
 	for _, at := range []string{s.path("a/iotax-1/m"), filepath.Join(shared, "m")} {
-		t.Cleanup(func() { exec.Command("umount", at).Run() }) // fails after a normal end, when it is unmounted already
+		t.Cleanup(func() { exec.Command("umount", at).Run() }) // fails if the test has already unmounted it
 		sh(`mkdir -p "` + at + `" && mount -t tmpfs none "` + at + `"`)
 	}
 	loop := sh(`losetup --show -f "$1/a/iotax-1/image"`)

@@ -77,8 +77,8 @@ func (s *stage) measured(plan string, flags ...string) result {
 	return r
 }
 
-// thrice calls try up to three times until it returns "". Other work on this machine may look like a planted fault for
-// a moment, or hide one.
+// thrice calls try up to three times until it returns "". Any other result of try describes what was unexpected. Other
+// work on this machine may look like a planted fault for a moment, or hide one.
 func thrice(t *testing.T, try func() (odd string)) {
 	t.Helper()
 	var odd string
@@ -209,7 +209,7 @@ measure: {trial: 5s, ramp: 0s, rounds: 2}
 	})
 }
 
-// The null engine is limited by the CPU. One I/O every millisecond is not.
+// A workload with the null engine is limited by the CPU. A workload with one I/O every millisecond is not.
 func TestFindsGeneratorBound(t *testing.T) {
 	s := newStage(t)
 	thrice(t, func() string {
@@ -243,7 +243,8 @@ measure: {trial: 1s, ramp: 100ms, rounds: 1}
 	}
 }
 
-// The guest's kernel assumes a wrong rate of its time stamp counter. The clean twins are the guests of all other tests.
+// The guest's kernel assumes a wrong rate of its time stamp counter. The guests of all other tests serve as clean
+// twins.
 func TestFindsWrongClock(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 // tooFew matches a failed gate that had too few rounds for a verdict.
 var tooFew = regexp.MustCompile(`failed: .*(few-trials|nothing could be compared)`)
 
-// TestWorkflowAsPrinted runs the steps and the plan of docs/how-to/ci.md as printed. Both branches are the same. Other
-// work on this machine must not make a measuring step fail.
+// TestWorkflowAsPrinted runs the steps and the plan of docs/how-to/ci.md as printed. The base and head branches are
+// identical. Other work on this machine must not make a measuring step fail.
 func TestWorkflowAsPrinted(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -88,7 +88,7 @@ func (a *app) clean(ctx context.Context, refs []string, yes, remote bool) error 
 	errs := []error{search.Missed()}
 	rows, foreign := []cleanItem{}, []string{}
 	left := 0
-	if len(unknown) > 0 { // the store may lack runs that left something behind
+	if len(unknown) > 0 { // the store may lack runs that left files or processes behind
 		failed := errs
 		for items, err := range search.All(ctx) {
 			failed = append(failed, err)

@@ -222,7 +222,7 @@ measure: {protocol: "fixed:500x300ms", ramp: 0s}
 	}
 }
 
-// read returns the content of a file of the stage.
+// read returns the content of a file in the stage's directory.
 func (s *stage) read(name string) string {
 	s.t.Helper()
 	b, err := os.ReadFile(s.path(name))
@@ -303,8 +303,8 @@ measure: {protocol: "fixed:100x1s", ramp: 0s}
 	}
 }
 
-// using returns the processes whose command lines name a file in dir. It also finds nginx, whose environment contains
-// no label.
+// using returns the processes whose command lines name a file in dir. Unlike a search for the label in environments, it
+// also finds nginx, whose environment does not contain the label.
 func using(t *testing.T, dir string) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

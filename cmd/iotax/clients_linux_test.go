@@ -92,7 +92,7 @@ func TestClientsTogether(t *testing.T) {
 	}
 	three := cells["together clients=3"]
 	sum := three["client.1.read.iops"] + three["client.2.read.iops"] + three["client.3.read.iops"]
-	if !(three["read.iops"] > 0) || math.Abs(sum/three["read.iops"]-1) > .5 { // medians of three trials
+	if !(three["read.iops"] > 0) || math.Abs(sum/three["read.iops"]-1) > .5 { // medians of three trials do not add up exactly
 		t.Errorf("three clients: %v", three)
 	}
 	if j, m := three["fairness.jain"], three["fairness.min-max"]; !(j > 1./3-1e-9 && j < 1+1e-9 && m > 0 && m <= 1) {
@@ -116,7 +116,7 @@ func TestClientsTogether(t *testing.T) {
 	}
 }
 
-// The fio server for a job that only reads refuses to write, whatever its client sends.
+// The fio server for a job that only reads refuses to write, whatever jobs its client sends.
 func TestServersOnlyRead(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -124,7 +124,7 @@ func TestServersOnlyRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A client that sends write jobs in place of the read jobs that it was given.
+	// This fio sends write jobs when iotax uses it as a client for read jobs.
 	s.mkdir("bin")
 	s.write("bin/fio", fmt.Sprintf(`#!/bin/sh
 case "$*" in *--client=*)
@@ -228,7 +228,7 @@ measure: {protocol: fixed:2x300ms, ramp: 100ms}
 	}
 	gone()
 
-	// The SSH connections are cut.
+	// Cut the SSH connections during a trial.
 	id += "-lost"
 	r := s.start(nil, run("--protocol", "fixed:1x3s")...)
 	for end := time.Now().Add(4 * time.Minute); len(over()) == 0; time.Sleep(20 * time.Millisecond) {

@@ -8,7 +8,7 @@ import (
 	"iotax/internal/plan"
 )
 
-// The plan of the suite cluster lists for each target the targets to compare it with, in order.
+// In the plan of the suite "cluster", each target lists the targets to compare it with, in the expected order.
 func TestClusterBaselines(t *testing.T) {
 	p, err := (&planFlags{scale: 1}).load([]string{"cluster"}, nil)
 	if err != nil {
@@ -18,7 +18,7 @@ func TestClusterBaselines(t *testing.T) {
 		t.Errorf("the baseline is %q", p.Baseline)
 	}
 	const disk, tcp4, tcp5 = "local disk", "tcp node04 to node01", "tcp node05 to node01"
-	want := map[string][]string{ // the verdict refers to the first; for the others the report only shows a ratio
+	want := map[string][]string{ // the verdict refers to the first target of each list; for the others, the report only shows a ratio
 		disk:                       nil,
 		tcp4:                       nil,
 		"tcp node03 to node01":     nil,

@@ -18,9 +18,9 @@ import (
 	"iotax/internal/suite"
 )
 
-// The suite cluster runs on machines over SSH, with only the lines below machines: changed. The nodes of a lab have an
-// sshd each, and iotax runs on one of them. It copies iotax, fio and the guest's kernel to the others. One more target
-// is a guest on a node without QEMU, and only that target is left out.
+// The suite "cluster" runs on machines over SSH. Only the section "machines" of its plan is changed. Each node of a lab
+// has an sshd, and iotax runs on one of the nodes. It copies iotax, fio and the guest's kernel to the others. An
+// additional target is a guest on a node without QEMU. Only this target is left out.
 func TestClusterOverSSH(t *testing.T) {
 	repeats(t, "TestClusterSuite")
 	needsRoot(t)

@@ -94,7 +94,7 @@ type opener struct {
 	db    *store.Store
 	stdin bool // standard input was read
 
-	metrics []string // metrics to compare; nil means the runs' own
+	metrics []string // metrics to compare; nil means the metrics of the runs
 }
 
 func (o *opener) close() {

@@ -161,7 +161,7 @@ measure: {protocol: "fixed:2x3s", ramp: 500ms, cold: false}
 }
 
 // iotax reads a block device that is passed to a container, and writes to it only if --destroy names it. It finds
-// signatures on the device even if the container has no tool for that.
+// signatures on the device even if the container has no tool that detects them.
 func deviceInContainer(t *testing.T, s *stage, name string, e *engine.Engine) {
 	device := s.bare("image")
 	s.write("device.yaml", fmt.Sprintf(`
@@ -269,7 +269,8 @@ func TestContainerFaults(t *testing.T) {
 	s.iotax("run", "dir:"+s.path("a"), "docker://x/tmp").refuses(t, 1, "connect to docker", "hint: log in there by hand", "docker system dial-stdio")
 	s.env["DOCKER_HOST"] = there + strings.TrimPrefix(e.Host, "unix://")
 
-	// The only connection breaks while fio measures. iotax reports it, and fio in the container ends.
+	// The SSH connection to the engine breaks while fio measures, and iotax cannot reconnect. iotax reports an error,
+	// and fio in the container ends.
 	r = s.start(nil, inVolume(s, e)...)
 	r.said("round 1/2")
 	id := e.CLIFirst(t, "ps", "-q")
@@ -306,7 +307,7 @@ func inVolume(s *stage, e *engine.Engine) []string {
 }
 
 // fioIn waits until the fio of inVolume runs in the container or, if want is false, has ended. It searches this host's
-// processes, because on a busy engine starting a command inside takes longer than a trial.
+// processes, because on a busy engine, starting a command in the container takes longer than a trial.
 func fioIn(t *testing.T, id string, want bool) {
 	t.Helper()
 	runs := func() bool {

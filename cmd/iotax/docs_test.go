@@ -88,7 +88,7 @@ var (
 	placeholder = regexp.MustCompile(`[A-Z]{2,}|…`)
 )
 
-// Commands in the docs that no test runs have valid arguments, and their plans are valid.
+// Commands in the docs that no other test runs have valid arguments, and their plans are valid.
 func TestDocumentedCommands(t *testing.T) {
 	checked := 0
 	for name, text := range userPages(t) {

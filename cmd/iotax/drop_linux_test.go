@@ -8,8 +8,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// A real run with drop: worst stops measuring a target once another one is significantly better, reports such targets,
-// and measures the others to the end.
+// With the setting "drop: worst", a real run stops measuring a target once another one is significantly better. It
+// reports the dropped targets, and measures the others to the end.
 func TestDropWorst(t *testing.T) {
 	long.Test(t)
 	s := newStage(t)

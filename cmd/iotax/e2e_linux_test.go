@@ -39,8 +39,8 @@ type stage struct {
 }
 
 // A test runs in parallel if it does not check measured values and does not depend on other processes of this machine.
-// Tests of clean and doctor depend on them, unless they examine a single run, engine or cluster. The tests that do not
-// run in parallel run first, one at a time.
+// Tests of clean and doctor depend on other processes, unless they examine a single run, engine or cluster. The tests
+// that do not run in parallel run first, one at a time.
 
 // repeats skips a test that repeats another one in a different environment, unless IOTAX_TEST_REPEATS is set.
 func repeats(t *testing.T, other string) {
@@ -120,8 +120,8 @@ func (s *stage) clean() {
 	}
 }
 
-// processes returns the processes with that name whose command line or working directory is on the stage, as "pid
-// command line directory".
+// processes returns the processes whose program name contains name and whose command line or working directory contains
+// the stage's directory, as "pid command line directory".
 func (s *stage) processes(name string) []string {
 	s.t.Helper()
 	var found []string
@@ -287,7 +287,7 @@ func (r result) works(t *testing.T, code int, want ...string) result {
 	return r
 }
 
-// refuses is like works, and also fails the test if the command measured.
+// refuses is like works, but also fails the test if the command measured, printed to standard output, or panicked.
 func (r result) refuses(t *testing.T, code int, want ...string) {
 	t.Helper()
 	r.works(t, code, want...)

@@ -41,7 +41,7 @@ measure: {rounds: 2, keep_going: true}
 	}
 }
 
-// A run that stops at its budget prints the command that completes it, and that command works.
+// A run that stops at its budget prints a command that completes it, and that command works.
 func TestBudgetIsFinished(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -62,13 +62,13 @@ measure: {trial: 1s, ramp: 0s, rounds: 2, budget: 3s}
 	}
 }
 
-// A run with a missed expectation exits with status 3. A run with an undecided one does so only with --strict. An
-// expectation that cannot be decided is refused before measuring.
+// A run with a missed expectation exits with status 3. A run with an undecided expectation exits with status 3 only
+// with --strict. An expectation that cannot be decided is refused before measuring.
 func TestExpectations(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	// The command prints its times, so that they do not depend on this machine. In mixed every second time is 400 ms, so
-	// that the interval of the median contains 200 ms.
+	// The commands print their times, so that the times do not depend on this machine. In the workload mixed, every
+	// second time is 400 ms and the others are 0, so that the interval of the median contains 200 ms.
 	s.write("plan.yaml", fmt.Sprintf(`
 targets: {one: {dir: a}, two: {dir: b}}
 workloads:

@@ -121,7 +121,7 @@ func (w *waiter) String() string {
 // told counts the trials in the output.
 func (w *waiter) told() int { return strings.Count(w.String(), "  round ") }
 
-// reaches waits for n trials. It returns false if the run ended before.
+// reaches waits for n trials. It returns false if the run ends first.
 func (w *waiter) reaches(n int, done chan error) bool {
 	for w.told() < n {
 		select {

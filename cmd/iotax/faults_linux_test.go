@@ -46,7 +46,7 @@ func remote(s *stage) []string {
 	return []string{"dir:a", fmt.Sprintf("ssh://127.0.0.1:%d%s", d.port, s.path("b"))}
 }
 
-// small are the flags for six short trials on two targets.
+// small contains the flags for six short trials: three rounds on two targets.
 var small = []string{"-w", "randrw-4k", "--size", "8MiB", "--trial", "200ms", "--ramp", "0s", "--rounds", "3"}
 
 // begun interrupts a run on two directories and returns the arguments that resume it.
@@ -193,7 +193,8 @@ func (r *running) told() (n int) {
 	return n
 }
 
-// whileMeasuring waits until the first fio measures and a random time longer, and then calls do.
+// whileMeasuring waits until the first fio measures, waits for up to another 200 ms, and returns the result of do. It
+// returns false if the run ends first.
 func whileMeasuring(s *stage, r *running, d *rand.Rand, do func() bool) bool {
 	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, p := range s.processes("fio") {
@@ -603,7 +604,7 @@ func (f fault) try(s *stage, d *rand.Rand) (o aftermath) {
 	case strings.HasSuffix(args[0], ".yaml"):
 		args = slices.Concat([]string{"--calibrate=no"}, args)
 	default:
-		args = slices.Concat([]string{"--calibrate=no"}, small, args) // last, because later flags win
+		args = slices.Concat([]string{"--calibrate=no"}, small, args) // args come last, because later flags win
 	}
 	r := s.start(nil, append([]string{"run", "-v"}, args...)...)
 	hit := f.inject(s, r, d)

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/terminal"
 )
 
-// Headings of the flags in help, in this order. Flags without a group come first.
+// Headings under which help lists the flags, in this order. Flags without a heading come first.
 const (
 	groupWhat       = "What"
 	groupHowLong    = "How long"
@@ -38,7 +38,7 @@ func group(c *cobra.Command, heading string, names ...string) {
 	}
 }
 
-// Groups of commands, in the order of the help.
+// commandGroups lists the command groups in the order in which help shows them.
 var commandGroups = []*cobra.Group{
 	{ID: "measure", Title: "Measure"},
 	{ID: "results", Title: "Results"},

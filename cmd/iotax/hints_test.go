@@ -60,7 +60,8 @@ func TestHintsCanBeFollowed(t *testing.T) {
 	}
 }
 
-// elsewhere are words in hints that are commands of other programs, or values.
+// elsewhere lists words in hints that look like options of fio or keys of plans, but are commands of other programs, or
+// values.
 var elsewhere = []string{"iotop", "caffeinate", "writeback"}
 
 // takesFlag reports whether a command of iotax accepts these flags.

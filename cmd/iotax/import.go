@@ -229,7 +229,7 @@ func (a *app) readInput(ctx context.Context, batch *ingest.Batch, src ingest.Sou
 		}
 		s := src
 		s.Name = path
-		// The directory that was given may be called "."
+		// The path may be relative to ".", which is not a folder name.
 		if dir, err := filepath.Abs(filepath.Dir(path)); err == nil {
 			s.Folder = filepath.Base(dir)
 		}
@@ -250,7 +250,8 @@ func addFile(batch *ingest.Batch, src ingest.Source) {
 	}
 }
 
-// printImport lists the recognised inputs, and the others with the reason. r is nil if no input was recognised.
+// printImport lists the recognised inputs, and the rejected inputs with the reason. r is nil if no input was
+// recognised.
 func (a *app) printImport(r *iotax.Run, trials []*iotax.Trial, rows []ingest.Row) error {
 	if a.json {
 		var brief []iotax.Trial

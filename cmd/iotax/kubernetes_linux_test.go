@@ -18,8 +18,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The tests' image for pods has the name of the default image, so that commands of the docs run unchanged. It contains
-// fio, and boxImage does not.
+// defaultPodImage is the tests' image for pods. It has the name of iotax's default image, so that commands of the docs
+// run unchanged. It contains fio, unlike boxImage.
 const defaultPodImage = "docker.io/library/busybox:stable"
 
 // podStage makes a stage and a cluster with three storage classes: local has prepared local volumes, fast creates

@@ -13,7 +13,7 @@ import (
 	"iotax/internal/volume"
 )
 
-// needs checks that this host has the programs that p needs here.
+// needs checks that this host has the programs that p runs on it.
 func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 	var tools []doctor.Tool
 	for _, name := range p.Tools(func(m plan.Machine) bool { return m.Kind == plan.Host || m.Kind == "node" }) {
@@ -37,7 +37,7 @@ func needs(ctx context.Context, p *plan.Plan) doctor.Check {
 	return c
 }
 
-// needsCheck reports whether p uses a machine that depends on that check of doctor.
+// needsCheck reports whether p uses a machine that needs the doctor check named check.
 func needsCheck(p *plan.Plan, check string) bool {
 	used := p.Used()
 	return slices.ContainsFunc(p.Machines, func(m plan.Machine) bool {

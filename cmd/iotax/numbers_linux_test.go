@@ -101,8 +101,8 @@ func residentSet(t *testing.T, pid int) int64 {
 	return (resident - shared) * int64(os.Getpagesize())
 }
 
-// BenchmarkStart measures the time from the start of the program to the first trial of a local target, without writing
-// the test file, which is the last step:
+// BenchmarkStart measures the time from the start of the program until it prepares the test file of a local target.
+// Writing the test file is the last step before the first trial. Run it with:
 //
 //	go test -run xxx -bench Start -benchtime 20x ./cmd/iotax
 func BenchmarkStart(b *testing.B) {

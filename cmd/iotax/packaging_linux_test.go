@@ -10,8 +10,8 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// The Dockerfile in packaging builds an image that can measure, with Docker and Podman. The base image has fio, because
-// the test cannot download packages.
+// Docker and Podman build the Dockerfile in packaging into an image that can measure. The base image of this test has
+// fio, because the test cannot download packages.
 func TestContainerImage(t *testing.T) {
 	long.Test(t)
 	root, err := filepath.Abs("../..")

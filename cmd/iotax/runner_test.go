@@ -30,7 +30,7 @@ func TestNoComparison(t *testing.T) {
 	}
 }
 
-// An interrupted run returns an error of its own, as text and as JSON.
+// For an interrupted run, finish returns an errInterrupted. printError prints it as text and as JSON.
 func TestInterruptedRun(t *testing.T) {
 	_, db := storeOf(t, map[string]iotax.Status{"a1": iotax.Interrupted}, leftover.Self())
 	r, err := db.Get(t.Context(), "a1")

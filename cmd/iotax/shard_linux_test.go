@@ -211,7 +211,8 @@ func diedElsewhere(t *testing.T, s *stage, url string, args func(more ...string)
 	}
 }
 
-// served fails unless `iotax serve` shows the run from the stage's store without showing the user name in its address.
+// served fails the test unless `iotax serve` shows the run from the stage's store, but not the user name in the store's
+// address.
 func served(t *testing.T, s *stage, id string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -237,7 +237,7 @@ func metricFlag(c *cobra.Command, to *[]string, use string) {
 	completeBy(c, "metric", completeMetrics)
 }
 
-// choose replaces the metrics that are judged with those of --metric.
+// choose replaces the judged metrics of p by those in --metric.
 func (pf *planFlags) choose(p *plan.Plan) error {
 	if len(pf.metrics) == 0 {
 		return nil
@@ -337,7 +337,7 @@ func choose(names, words []string) ([]string, error) {
 	return chosen, nil
 }
 
-// apply sets the measure of p from the flags that were given.
+// apply overrides the settings in p.Measure with the flags that were given.
 func (pf *planFlags) apply(p *plan.Plan) error {
 	m := &p.Measure
 	for _, set := range pf.overrides {

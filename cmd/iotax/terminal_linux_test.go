@@ -54,7 +54,7 @@ func TestProgressInTmux(t *testing.T) {
 		t.Skip("needs tmux")
 	}
 	dir := t.TempDir()
-	self, err := os.Executable() // the test binary acts as iotax under that name
+	self, err := os.Executable() // if its name is iotax, the test binary acts as iotax
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,9 +64,9 @@ func (l *limit) set(n int) {
 }
 
 // The kernel limits the reads of a device far below its speed, and changes the limit while fio measures: burst credit
-// that runs out, a volume that warms up, a neighbour that comes and goes. The right one of the rules about the course
-// of a trial must report each change. No rule may report a constant limit. The queue is deep enough to cover the time
-// that fio may wait for a CPU.
+// that runs out, a volume that warms up, a neighbour that comes and goes. For each change, exactly the matching one of
+// the rules about the course of a trial must report a finding. For a constant limit, none of them may. The queue is
+// deep enough to cover the time that fio may wait for a CPU.
 func TestFindsThrottledDisk(t *testing.T) {
 	long.Test(t)
 	const seconds = 12
@@ -104,7 +104,7 @@ measure: {trial: %ds, ramp: 0s, rounds: 1}
 			for range 3 { // on a busy machine fio may wait for seconds, which is a stall
 				l.set(c.rate(0))
 				r := s.start([]string{"sh", "-c", `echo $$ >"$0" && exec "$@"`, l.joined}, "run", "--calibrate=no", plan)
-				for _, pid := range r.awaitFio() { // with real-time priority, if that is allowed
+				for _, pid := range r.awaitFio() { // give fio real-time priority, if that is allowed
 					_ = unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 10}, 0)
 				}
 				tick := time.NewTicker(time.Second)

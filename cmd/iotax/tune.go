@@ -138,7 +138,7 @@ func (a *app) tune(ctx context.Context, fl *tuneFlags, args []string) error {
 			return err
 		}
 	}
-	same := *p // the same search may resume with another budget
+	same := *p // the budget may change, because the same search may resume with another one
 	same.Measure.Budget = 0
 	text, err := same.YAML()
 	if err != nil {

@@ -139,7 +139,8 @@ measure: {trial: 1s, ramp: 100ms}
 	}
 }
 
-// A target of the command line has a built-in list of options. The values that it names itself are the present ones.
+// tune has a built-in list of options for some kinds of targets on the command line. Values that a target names itself
+// are the present values of these options.
 func TestTuneWords(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
