@@ -47,9 +47,9 @@ type Levels struct {
 }
 
 // FindLevels searches for two levels in the logarithms of trial values. Examples are a disk with two states, or a
-// guest that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares,
-// as in two-means). The division counts if the groups are 5 % apart and if it explains more variance than in 99 of
-// 100 normal samples of the same size. A single outlier can be a level. FindLevels needs at least six values.
+// guest that is sometimes on the wrong NUMA node. It finds the best division of the sorted sample (least squares, as
+// in two-means). The division counts if the groups are at least 5 % apart and if it explains more variance than in 99
+// of 100 normal samples of the same size. A single outlier can be a level. FindLevels needs at least six values.
 //
 // A study that ends before the rarer level occurs has a wrong result with a narrow interval. No test inside the
 // study can detect that.

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Both tests raise a false alarm in about 1 % of sound studies, and detect the effects they are designed for.
+// Serial and FindLevels raise a false alarm in about 1 % of sound studies, and detect the effects that they are
+// designed for.
 func TestBetweenRounds(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(11, 4))
@@ -89,7 +90,8 @@ func TestSerialSmall(t *testing.T) {
 	}
 }
 
-// The result does not depend on the unit or the orientation. For levels, it does not depend on the order either.
+// The results of Serial and FindLevels do not depend on the unit or the orientation of the values. The result of
+// FindLevels does not depend on their order either.
 func TestBetweenProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d []float64

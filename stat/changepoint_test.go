@@ -26,7 +26,7 @@ func normalNoise(sd float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return sd * r.NormFloat64() }
 }
 
-// heavy returns noise in which every tenth value is an outlier, ten times as far away.
+// heavy returns noise in which about one in ten values has ten times the standard deviation of the others.
 func heavy(r *rand.Rand) float64 {
 	if r.IntN(10) == 0 {
 		return .2 * r.NormFloat64()
@@ -37,7 +37,7 @@ func heavy(r *rand.Rand) float64 {
 func skewed(r *rand.Rand) float64 { return .05 * r.ExpFloat64() }
 
 // Without a change, at most 1 % of sequences have a change point, for any noise. At a true rate of 1 %, the test
-// would fail once in 100,000 times.
+// would fail in one of 100,000 runs.
 func TestChangePointsFalseAlarms(t *testing.T) {
 	for name, noise := range map[string]func(*rand.Rand) float64{"normal": normalNoise(.03), "heavy": heavy, "skewed": skewed} {
 		for _, n := range []int{10, 25, 60} {

@@ -47,8 +47,8 @@ func VarianceComponents(trials [][]float64) (Components, error) {
 	}
 	c.Trials, c.Seconds = len(trials), 1/inverse
 	c.Lag1 = math.Min(math.Max(lag, 0), maxLag)
-	// Correlated seconds vary less about their mean. The expected sum of squares is n − inflation times their
-	// variance, instead of n − 1 times for independent seconds.
+	// Correlated seconds vary less about their mean. The expected sum of squares is (n − inflation) times their
+	// variance. For independent seconds, it would be (n − 1) times their variance.
 	n, inflation := c.Seconds, (1+c.Lag1)/(1-c.Lag1)
 	c.Within = within * inflation * (n - 1) / math.Max(n-inflation, n/4)
 	_, sd := meanSD(means)

@@ -30,7 +30,7 @@ func Merge(hs ...iotax.Histogram) iotax.Histogram {
 }
 
 // Add returns the sum of a and b. It may modify the bins of a, so the caller must not use a afterwards. Load
-// generators count on a fixed grid, so a usually contains most of the values in b.
+// generators use a fixed set of bins, so most of the values in b usually exist in a already.
 func Add(a, b iotax.Histogram) iotax.Histogram {
 	bins, sum := b.Bins, a.Bins
 	for i := 1; i < len(bins); i++ {

@@ -23,9 +23,9 @@ type Pairing struct {
 	kept    []kept
 }
 
-// kept is the data that a Pairing keeps of a trial.
+// kept contains the data of one trial that a Pairing keeps.
 type kept struct {
-	value  float64 // NaN if the trial only has the histogram
+	value  float64 // NaN if the trial has only the histogram
 	tail   *Tail   // for a quantile
 	round  int
 	target int32
@@ -38,7 +38,7 @@ type mark uint8
 const (
 	measured  mark = 1 << iota // the trial has the value
 	valid                      // the trial neither failed nor was discarded
-	condemned                  // the trial is valid, but has an error finding about the value
+	condemned                  // the trial is valid, but a finding of severity Invalid makes its value invalid
 	discarded
 )
 
@@ -88,7 +88,8 @@ func (p *Pairing) Pairs(baseline, target string) (base, other []float64, better 
 }
 
 // Sides returns the values of Pairs and the start of each pair. For a quantile it also returns the tails. If all
-// rounds have tails, there is one tail for each value.
+// rounds have tails, there is one tail for each value. values and tails have the baseline at index 0 and the target
+// at index 1.
 func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2][]Tail, starts []int, better iotax.Better) {
 	pairs, better := p.pairs(baseline, target)
 	for _, pair := range pairs {
@@ -103,8 +104,8 @@ func (p *Pairing) Sides(baseline, target string) (values [2][]float64, tails [2]
 	return values, tails, starts, better
 }
 
-// Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. It uses
-// QuantileRatio for a quantile of histograms, and Ratio otherwise.
+// Interval returns the interval of the ratio of the target to the baseline, and the number of valid rounds. It
+// computes the interval like QuantileRatio for a quantile of histograms, and like Ratio otherwise.
 func (p *Pairing) Interval(baseline, target string, o Options) (i Interval, rounds int, err error) {
 	d, rounds, err := p.logRatios(baseline, target, &o)
 	if err != nil {
@@ -128,7 +129,7 @@ func (p *Pairing) logRatios(baseline, target string, o *Options) (d []float64, r
 }
 
 // LogRatios returns the log ratios of a metric, from the values of the baseline and the target in the same rounds. If
-// the metric is a quantile and all rounds have tails, it uses the tails. It sets o.Hidden. o.Starts must contain the
+// the metric is a quantile and all rounds have tails, it uses the tails and sets o.Hidden. o.Starts must contain the
 // start of each round. If LogRatios pools rounds, it pools the rounds of each start and clears o.Starts.
 func LogRatios(values [2][]float64, tails [2][]Tail, quantile float64, better iotax.Better, o *Options) (d []float64, err error) {
 	if n := len(values[0]); quantile > 0 && n > 0 && len(tails[0]) == n && len(tails[1]) == n {

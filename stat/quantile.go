@@ -44,12 +44,12 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 //
 // If each trial has MinBeyond I/Os beyond the quantile, QuantileRatio uses one log ratio of quantiles per round, as
 // for any value (Estimate). If trials have fewer, it pools successive rounds into groups of equal size. It forms as
-// many groups as have MinBeyond I/Os beyond the quantile on both sides, but at least LeastTrials groups. Each group
-// contributes one log ratio of the quantiles of the merged histograms. These groups are the batches of queueing
-// simulation (Seila 1982, A batching approach to quantile estimation). They consist of whole rounds, so that I/Os
-// from the same trial never count as replicates. N is the number of groups. QuantileRatio returns a *TooFewBeyond
-// if all groups together have fewer than MinBeyond I/Os beyond the quantile. With fewer than LeastTrials rounds,
-// the result has an estimate and no bounds.
+// many groups as possible in which both sides have MinBeyond I/Os beyond the quantile, but at least LeastTrials
+// groups. Each group contributes one log ratio of the quantiles of the merged histograms. These groups are the
+// batches of queueing simulation (Seila 1982, A batching approach to quantile estimation). They consist of whole
+// rounds, so that I/Os from the same trial never count as replicates. N is the number of groups. QuantileRatio
+// returns a *TooFewBeyond if all groups together have fewer than MinBeyond I/Os beyond the quantile. With fewer than
+// LeastTrials rounds, the result has an estimate and no bounds.
 //
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
 // correlated in any way. The result is the ratio of the geometric means of the groups' quantiles. If trials differ

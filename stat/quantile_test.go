@@ -63,7 +63,7 @@ func TestQuantileRatio(t *testing.T) {
 		{.1, .8, 8, 1000, 8},      // the nearer tail is the lower one
 	} {
 		base, target := rounds(r, c.rounds, c.n, .5, .02, c.ratio)
-		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // so that a sound interval always contains the ratio
+		e, err := QuantileRatio(base, target, c.q, Options{Alpha: 1e-4}) // so small that a sound interval always contains the ratio
 		if err != nil || e.N != c.groups || !e.Contains(c.ratio) || math.Abs(math.Log(e.Estimate/c.ratio)) > .1 {
 			t.Errorf("%s of %d rounds of %d: %+v, %v", QuantileName(c.q), c.rounds, c.n, e, err)
 		}
@@ -110,7 +110,7 @@ func TestTooFewBeyond(t *testing.T) {
 	}{
 		{.999, 30, 2_000, TooFewBeyond{.999, 60, 100, 100. / 60}},
 		{.99, 6, 400, TooFewBeyond{.99, 24, 100, 100. / 24}},
-		{.99, 11, 1_000, TooFewBeyond{.99, 60, 100, 100. / 60}}, // six groups of eleven rounds: one group has only one round
+		{.99, 11, 1_000, TooFewBeyond{.99, 60, 100, 100. / 60}}, // eleven rounds in six groups: one group has only one round
 		{.99, 3, 1_000, TooFewBeyond{.99, 30, 100, 100. / 30}},
 		{.5, 8, 0, TooFewBeyond{.5, 0, 100, math.Inf(1)}},
 	} {

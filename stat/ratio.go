@@ -74,7 +74,7 @@ type Options struct {
 
 	// Starts contains the start in which each element of d was measured (iotax.Trial.StartIndex). If there are
 	// several starts, the interval also covers the variation between starts: the estimate is the mean of the starts'
-	// means, and the hull covers both intervals of these means and both intervals of the rounds. Some effects are
+	// means, and the hull covers the t and signed-rank intervals of these means and of the rounds. Some effects are
 	// random per start and last until the next one, such as the placement of a file. The rounds of one start then
 	// resemble each other more than rounds of different starts.
 	Starts []int
@@ -83,8 +83,8 @@ type Options struct {
 func (o Options) tooFew(n int) bool { return n < max(2, cmp.Or(o.Least, LeastTrials)) }
 
 // Pair returns the log ratios d_b = ln(target_b/baseline_b), negated if less is better, so that a positive d is an
-// improvement. The slices are paired by round. It returns an error that names the first value without a logarithm
-// (zero, negative, NaN or infinite).
+// improvement. The slices are paired by round. It returns an error if the lengths differ, or if a value has no
+// logarithm (zero, negative, NaN or infinite). The error names the first such value.
 func Pair(baseline, target []float64, better iotax.Better) ([]float64, error) {
 	if len(baseline) != len(target) {
 		return nil, fmt.Errorf("pair rounds: %d values of the baseline, %d of the target", len(baseline), len(target))
@@ -119,11 +119,11 @@ func logarithms(op, sample string, xs []float64) ([]float64, error) {
 	return out, nil
 }
 
-// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better. The
-// estimate is exp of the mean log ratio. The bounds are the hull of the paired t interval and the exact Wilcoxon
-// signed-rank interval at level 1−alpha. The hull has its level for normal noise and for symmetric noise. With
-// fewer than LeastTrials rounds, the result has an estimate without bounds. It is an error if there are no rounds,
-// if the lengths differ, or if a value has no logarithm. Effect describes the parts.
+// Ratio returns the ratio of target to baseline, paired by round and oriented so that higher is better. The estimate
+// is exp of the mean log ratio. The bounds are the hull of the paired t interval and the exact Wilcoxon signed-rank
+// interval at level 1−alpha. The hull has its level for normal noise and for symmetric noise. With fewer than
+// LeastTrials rounds, the result has an estimate without bounds. It is an error if there are no rounds, if the
+// lengths differ, or if a value has no logarithm. Effect describes both intervals.
 func Ratio(baseline, target []float64, better iotax.Better, alpha float64) (Interval, error) {
 	d, err := Pair(baseline, target, better)
 	if err != nil {

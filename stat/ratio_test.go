@@ -35,8 +35,8 @@ func TestSignedRankTable(t *testing.T) {
 	}
 }
 
-// The bounds are the k-th smallest and the k-th largest of all Walsh averages, although the function computes only a
-// few of them.
+// The bounds of signedRankInterval are the k-th smallest and the k-th largest of all Walsh averages, although it
+// computes only a few of them.
 func TestWalshBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.OneOf(rapid.IntRange(1, 45), rapid.SampledFrom([]int{128, 150, exactLimit + 1})).Draw(t, "n")
@@ -79,7 +79,7 @@ func TestWalshBounds(t *testing.T) {
 	})
 }
 
-// The approximation agrees with the exact distribution at the limit between them.
+// At exactLimit, the normal approximation in rankDepth continues the exact distribution without a jump.
 func TestRankDepthJoins(t *testing.T) {
 	for _, alpha := range []float64{.05, .032, .01} {
 		at, after := rankDepth(exactLimit, alpha), rankDepth(exactLimit+1, alpha)
@@ -285,8 +285,8 @@ func TestEffectProperties(t *testing.T) {
 	})
 }
 
-// EffectP and the hull agree for any number of rounds, with ties, and where the signed-rank interval cannot reach
-// its level. Swapping the sides inverts both.
+// EffectP agrees with the interval of Estimate for any number of rounds, with ties, and where the signed-rank
+// interval cannot reach its level. If baseline and target are swapped, 1/ratio has the p value that ratio had before.
 func TestEffectPAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d []float64

@@ -16,7 +16,7 @@ func TestJudge(t *testing.T) {
 		want   Verdict
 	}{
 		{.45, .50, Worse},
-		{.90, 1 / 1.05, Inconclusive}, // U must be below the margin, not on it
+		{.90, 1 / 1.05, Inconclusive}, // the upper bound must be below 1/(1+margin), not equal to it
 		{.90, .9523, Worse},
 		{1.06, 1.2, Better},
 		{1.05, 1.2, Inconclusive},
@@ -78,8 +78,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// For all bounds, α′ exists, is at most the value for a single look, and does not increase with more looks from the
-// same first round.
+// For all minimum and maximum numbers of rounds, α′ is above 0.01 and at most AlphaFixed.
 func TestAlpha(t *testing.T) {
 	if Alpha(5, 5) != AlphaFixed || Alpha(6, 30) != AlphaPerLook {
 		t.Errorf("alpha %v, %v", Alpha(5, 5), Alpha(6, 30))
@@ -166,8 +165,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A study that stops when the interval of a median excludes the limit is wrong at most once in twenty if the limit
-// is the true median. This depends only on the number of values above the limit, so the test computes the exact
+// A study that stops when the interval of a median excludes a limit is wrong at most once in twenty times if the
+// limit is the true median. This depends only on the number of values above the limit, so the test computes the exact
 // probability.
 func TestMedianDecided(t *testing.T) {
 	for _, bounds := range [][2]int{{6, 30}, {6, 8}, {6, 12}, {8, 18}, {6, 60}, {10, 1000}, {1, 9}, {12, 12}} {
@@ -197,8 +196,8 @@ func TestMedianDecided(t *testing.T) {
 	}
 }
 
-// A study that stops when the interval of a ratio excludes the limit is also wrong at most once in twenty. The rounds
-// of these simulated studies have a correlation that mirrored rounds can have.
+// A study that stops when the interval of a ratio excludes a limit is wrong at most once in twenty times if the limit
+// is the true ratio. The rounds of these simulated studies have a correlation that mirrored rounds can have.
 func TestRatioDecided(t *testing.T) {
 	const studies, mirrored = 20_000, .15
 	noise := rand.New(rand.NewPCG(3, 19))

@@ -108,7 +108,7 @@ func ThrottleStep(s iotax.Series) Step {
 	return st
 }
 
-// Stalls describes the intervals of a series without I/O.
+// Stalls describes the intervals without I/O in a series.
 type Stalls struct {
 	Count   int     // number of runs of consecutive intervals without I/O
 	Seconds float64 // total length

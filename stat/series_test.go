@@ -123,7 +123,7 @@ func TestThrottleStep(t *testing.T) {
 	}
 }
 
-// The flags are rare on steady noise and common on trials that are not steady.
+// ThrottleStep and MSER5 rarely report steady noise, and usually report trials that are not steady.
 func TestFlagRates(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	const trials = 500

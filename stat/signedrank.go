@@ -34,9 +34,9 @@ type rankKey struct {
 	alpha float64
 }
 
-// rankDepth returns the largest k with P(T⁺ ≤ k−1) ≤ alpha/2. The 1−alpha interval goes from the k-th smallest to
-// the k-th largest Walsh average. The whole range has a coverage of 1−2^(1−n). k is 0 if that is below 1−alpha, so
-// that no bounded interval has this level.
+// rankDepth returns the largest k with P(T⁺ ≤ k−1) ≤ alpha/2. The 1−alpha interval goes from the k-th smallest to the
+// k-th largest Walsh average. The whole range has a coverage of 1−2^(1−n). k is 0 if this coverage is below 1−alpha,
+// because no bounded interval then has the level.
 func rankDepth(n int, alpha float64) int {
 	if n > exactLimit {
 		m := float64(n)
@@ -87,7 +87,7 @@ func walshP(d []float64, mu float64) float64 {
 // (Lehmann, Nonparametrics, 4.2). If no bounded interval has the level, it returns the whole range and exact is
 // false.
 func signedRankInterval(d []float64, alpha float64) (lo, hi float64, exact bool) {
-	var small [32]float64 // on the stack, because the evaluation calls this a million times
+	var small [32]float64 // on the stack, because simulations call this a million times
 	s := append(small[:0], d...)
 	slices.Sort(s)
 	k := rankDepth(len(s), alpha)

@@ -41,9 +41,9 @@ const MaxSlowdown = 16
 const slowdownSizes = 64
 
 // Slowed tests a candidate by its log ratios to the reference. slow contains the log ratios of versions with the
-// slowdown, and fast contains the log ratios of versions without it. Both may be empty. The slowdown is at least
-// `least`, a ratio above 0 (0.05 is 5 %), and has the same size in all slow versions. The noise is assumed to be
-// normal with the same unknown σ in all rounds, with Jeffreys' prior 1/σ.
+// slowdown, and fast contains the log ratios of versions without it. slow and fast may be empty. The slowdown is at
+// least `least`, a ratio above 0 (0.05 is 5 %), and has the same size in all slow versions. The noise is assumed to
+// be normal with the same unknown σ in all rounds, with Jeffreys' prior 1/σ.
 //
 // Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is
 // computed (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α.

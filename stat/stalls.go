@@ -22,7 +22,7 @@ const (
 type Stalled struct {
 	Longest float64   // s: the longest latency, or the longest time in which nearly all I/Os were stalled
 	Period  float64   // s from one stall to the next if they recur regularly, or 0
-	Above   []float64 // share of the sum of all latencies that comes from I/Os longer than each of AboveBounds
+	Above   []float64 // for each bound in AboveBounds, the share of the sum of all latencies that comes from I/Os above the bound
 }
 
 // StalledIn finds stalls in the intervals of one histogram. The intervals must be in time order.

@@ -9,7 +9,7 @@ import (
 	"iotax"
 )
 
-// stalledAt returns n seconds with 1000 I/Os of 1 ms each, and a stalled I/O at each of the given times.
+// stalledAt returns n seconds with 1000 I/Os of 1 ms each, and an I/O of `length` seconds at each of the given times.
 func stalledAt(n int, length float64, at ...float64) []iotax.Interval {
 	var all []iotax.Interval
 	for k := range n {

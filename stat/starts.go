@@ -59,9 +59,9 @@ func groupByStart(d []float64, starts []int) (*byStart, error) {
 	return g, nil
 }
 
-// se returns the standard error of the mean of the starts' means. Its square is an unbiased estimate of the
-// variance of that mean under one-way random effects, for any number of rounds per start. It has k − 1 degrees of
-// freedom.
+// se returns the standard error of the mean of the starts' means. Its square is an unbiased estimate of the variance
+// of that mean under one-way random effects, for any number of rounds per start. With k starts, it has k − 1 degrees
+// of freedom.
 func (g *byStart) se() float64 { return g.sd / math.Sqrt(float64(len(g.mean))) }
 
 func (g *byStart) df() float64 { return float64(len(g.mean) - 1) }

@@ -38,7 +38,7 @@ func TestRankSumDepth(t *testing.T) {
 			t.Errorf("%d, %d: %d, swapped %d", c.m, c.n, a, b)
 		}
 	}
-	// At the end of the exact distribution, the normal approximation continues without a step.
+	// At the largest sample sizes with an exact distribution, the normal approximation is close to it.
 	m := 50
 	for rankSumWork(m, m) <= mostWork {
 		m++
@@ -119,7 +119,8 @@ func TestUnpaired(t *testing.T) {
 	}
 }
 
-// The p value and the interval agree, and swapping the samples inverts both.
+// ChangeP agrees with the interval of EstimateChange. Swapping the samples inverts the interval and keeps the p
+// value.
 func TestChangeAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -174,7 +175,7 @@ func TestKthDifference(t *testing.T) {
 	})
 }
 
-// A smoke test of the level, for normal and skewed samples with different spreads.
+// A smoke test of the coverage of EstimateChange, for normal and skewed samples of equal and unequal sizes.
 func TestChangeCovers(t *testing.T) {
 	const studies = 2000
 	r := rand.New(rand.NewPCG(3, 9))
