@@ -24,7 +24,7 @@ import (
 
 // Archive is the spec of `archive: extract`. The workload extracts a tar archive in the target's directory, or creates
 // one there. If no file is given, iotax generates an archive of the given shape, which is the same on every target and
-// in every run. The defaults have the shape of git's source tree.
+// in every run. By default, the shape is that of git's source tree.
 type Archive struct {
 	Do          string        `yaml:"do" enum:"extract,create" doc:"extract the archive, or create it from its files"`
 	File        string        `yaml:"file" doc:"a tar archive on this host (plain, gzip, xz or zstd); empty makes one"`

@@ -32,7 +32,7 @@ type content struct {
 	sum         string                // SHA-256 of the contents of all files, concatenated in the order of their names
 }
 
-// describeTar reads a whole archive and describes it.
+// describeTar reads the archive that `write` writes, in full, and describes it.
 func describeTar(ctx context.Context, write func(io.Writer) error) (*content, error) {
 	r, w := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { r.CloseWithError(context.Cause(ctx)) })
@@ -139,7 +139,7 @@ func readTar(r io.Reader) (*content, error) {
 	return c, nil
 }
 
-// unpacked returns a reader of the uncompressed archive.
+// unpacked returns a reader that decompresses gzip, xz or zstd, or r itself for any other data.
 func unpacked(r *bufio.Reader) (io.Reader, error) {
 	magic, _ := r.Peek(6)
 	switch {

@@ -84,7 +84,8 @@ func openBoot(w plan.Workload, s *Boot, e support.Env) (iotax.Workload, error) {
 	return b, s.Validate()
 }
 
-// Metrics returns the time of the whole boot, and the times of the mount, the root and the program if the plan has them.
+// Metrics returns the metric of the whole boot, and those of the mount, the change to the root and the start of the
+// program if the plan has them.
 func (b *boot) Metrics() []string {
 	if b.root != nil {
 		return []string{"duration", "mount.duration", "pivot.duration", "app.duration"}
@@ -116,7 +117,7 @@ func (b *boot) Space() int64 {
 	return sum
 }
 
-// Files returns the root, with which a read-only place is created.
+// Files returns the root, which iotax writes into a read-only place when it creates that place.
 func (b *boot) Files() []iotax.File {
 	if b.root == nil {
 		return nil
@@ -163,7 +164,7 @@ func (b *boot) Prepare(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// Stage freezes a disk that the second guest will mount too.
+// Stage freezes the file system of a disk that the second guest will also mount.
 func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error {
 	if b.root == nil {
 		return nil
@@ -285,7 +286,7 @@ func (b *boot) Cleanup(ctx context.Context, t *iotax.Target) error {
 	return err
 }
 
-// end ends the machine of a trial, and thaws the disk that it booted from.
+// end ends the machine of a trial, and thaws the file system that Stage froze.
 func (b *boot) end(ctx context.Context, t *iotax.Target) error {
 	m := b.booted
 	b.booted = nil

@@ -130,7 +130,8 @@ func TestBootSpec(t *testing.T) {
 	}
 }
 
-// A second guest finds a place by the mount of the first guest, the serial number of its disk, and the directory inside.
+// rootTree.on describes a place to a second guest by the first guest's mount, the serial number of its disk, and the
+// directory inside.
 func TestRootOn(t *testing.T) {
 	dir := t.TempDir()
 	r := &rootTree{from: dir, run: "/bin/app --port={port}", frozen: map[*iotax.Target]bool{}}
@@ -162,7 +163,7 @@ func TestRootOn(t *testing.T) {
 	}
 }
 
-// webApp answers one request.
+// webApp returns the spec of a web server that needs only busybox.
 func webApp() *command.App {
 	s := command.NewApp().(*command.App)
 	s.Run, s.Shell = `exec busybox nc -ll -p {port} -e sh -c 'read x; printf "HTTP/1.0 200 OK\r\n\r\nhello"'`, true

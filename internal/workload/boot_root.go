@@ -98,7 +98,7 @@ func (r *rootTree) on(t *iotax.Target) (*iotax.Root, error) {
 	return root, nil
 }
 
-// bring copies the tree to t's place. A read-only place was created with the tree.
+// bring copies the tree to t's place. A read-only place already contains the tree.
 func (r *rootTree) bring(ctx context.Context, t *iotax.Target) error {
 	f, err := r.file()
 	if err != nil || t.Place.ReadOnly {

@@ -29,7 +29,7 @@ type page struct {
 
 // A fetcher is one worker. Only its own goroutine uses it.
 type fetcher struct {
-	ctx      context.Context // of the run, because fortio passes workers a context that never ends
+	ctx      context.Context // context of fetch, because fortio passes workers a context that never ends
 	clients  []fhttp.Fetcher
 	pages    []page
 	next     int

@@ -104,8 +104,8 @@ func TestImage(t *testing.T) {
 		}
 		first, _ := out.Value("first.duration")
 		clone, _ := out.Value("second.duration")
-		// On a busy machine, a link may take longer than a twentieth of a second. Then it is not fast, and the finding must report
-		// it.
+		// On a busy machine, making the link may take more than a tenth of the time of the first volume. The finding
+		// must then report this.
 		if got := found(out, "clone-not-fast"); got != (clone.Value*fastClone > first.Value) || slow && !got {
 			t.Errorf("%s: first %v s, second %v s, finding %v", second, first.Value, clone.Value, got)
 		}
@@ -123,8 +123,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// mute serves 16 MiB and never answers a read. Each client needs its own server: nbdkit 1.32 may fail an assertion (connections.c:
-// sock >= 0) if a client is killed while it waits for answers.
+// mute returns an export of 16 MiB that does not answer reads. Each client needs its own server: nbdkit 1.32 may fail
+// an assertion (connections.c: sock >= 0) if a client is killed while it waits for answers.
 func mute(t *testing.T) *iotax.Target {
 	t.Helper()
 	socket, pid := t.TempDir()+"/s", t.TempDir()+"/pid"
@@ -174,7 +174,7 @@ func TestMaterialise(t *testing.T) {
 			t.Logf("no tmpfs can be mounted: %s", out)
 		}
 	}
-	// Directories that are never used: the root directory, even through a link, and a home directory.
+	// iotax never uses the root directory, even through a link, or a home directory.
 	root := t.TempDir() + "/link"
 	if err := os.Symlink("/", root); err != nil {
 		t.Fatal(err)
@@ -189,7 +189,7 @@ func TestMaterialise(t *testing.T) {
 	if err := spec("nbdcopy", false, "/tmp/..").Validate(); err == nil || !strings.Contains(err.Error(), "/ itself is never used") {
 		t.Errorf("got %v", err)
 	}
-	// If an export does not answer reads, the copy is aborted, and the server of the overlay is gone.
+	// If an export does not answer reads, iotax aborts the copy and ends the server of the overlay.
 	for _, lazy := range []bool{false, true} {
 		spec := spec("nbdcopy", lazy, path)
 		spec.Stall = plan.Duration(2 * time.Second)

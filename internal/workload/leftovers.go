@@ -12,8 +12,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// markStore writes the label of the run below its prefix in t's bucket, before anything else is written there. A bucket that was
-// created for the run needs no label, because it is removed with its store.
+// markStore writes the label of the run below the run's prefix in t's bucket, before anything else is written there. A
+// bucket that was created for the run needs no label, because it is removed with its store.
 func markStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	label := leftover.Current().String()
 	if label == "" || ownStore(t.Place) {

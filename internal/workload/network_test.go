@@ -7,7 +7,7 @@ import (
 	"iotax"
 )
 
-// Output of iperf3 3.12, shortened.
+// iperfJSON is shortened output of iperf3 3.12.
 const iperfJSON = `{"start":{"tcp_mss_default":1448},"intervals":[
 {"sum":{"start":0,"end":1.0,"bits_per_second":1e9,"omitted":true}},
 {"sum":{"start":0,"end":1.0,"bits_per_second":4e8,"omitted":false}},

@@ -210,7 +210,7 @@ func cleanStore(ctx context.Context, t *iotax.Target, env support.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if ownStore(t.Place) {
-		return nil // it is removed with its store
+		return nil // the bucket is removed with its store
 	}
 	_, _, err := askStore(ctx, t, env, object.OpClean, nil)
 	return err

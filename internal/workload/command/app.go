@@ -45,7 +45,7 @@ func (s *App) SetScalar(text string) error {
 	return nil
 }
 
-// command returns the spec for the parts that App shares with Command.
+// command returns a Command with the settings that App and Command have in common.
 func (s *App) command() *Command {
 	return &Command{Run: s.Run, Shell: s.Shell, Setup: s.Setup, Prepare: s.Prepare, Cleanup: s.Cleanup, Directory: s.Directory, Env: s.Env, Timeout: s.Timeout, Space: s.Space}
 }

@@ -68,7 +68,7 @@ func TestAppThatFails(t *testing.T) {
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(far{host.Local(), 0}, t.TempDir())); err == nil || !strings.Contains(err.Error(), "no way to its ports") {
 		t.Errorf("a machine without a way to its ports: %v", err)
 	}
-	// A container with its own network gets a different hint: the option that gives it another network.
+	// For a container with its own network, the hint contains the option that gives it another network.
 	var refused *iotax.Error
 	if _, err := worktest.Attempt(t, worktest.Made(t, AppKind, appOf("server {port}", nil)), worktest.Target(boxed{far{host.Local(), 0}}, t.TempDir())); !errors.As(err, &refused) || !strings.Contains(refused.Hint, "--network=host") {
 		t.Errorf("a container without a way to its ports: %v", err)

@@ -1,5 +1,5 @@
-// Package command contains the workloads that run a program: a command that is timed, and an app that is started until it is
-// ready.
+// Package command contains the workloads that run a program: a command, timed from its start to its end, and an app,
+// timed from its start until it is ready.
 package command
 
 import (
@@ -165,7 +165,7 @@ type command struct {
 	name      string
 	spec      *Command
 	env       support.Env
-	scratches map[*iotax.Target]*support.Scratch // of targets without a directory
+	scratches map[*iotax.Target]*support.Scratch // working directories of targets without a directory
 	extracts  []extract
 }
 

@@ -182,7 +182,7 @@ func TestRelativeProgramAtDevice(t *testing.T) {
 	}
 }
 
-// A command gets a device only if --destroy has named the device. The guard is called each time.
+// A command gets a device only if --destroy has named the device. The place's guard is called before each command.
 func TestCommandsAtDevices(t *testing.T) {
 	texts := map[string]func(*Command){
 		"run":     func(s *Command) { s.Run = "true {device}" },
@@ -245,7 +245,8 @@ func TestCommandTakesSecretFromEnvironment(t *testing.T) {
 	}
 }
 
-// A plan may contain settings that only resemble secrets, paths, and values that are too short to be hidden.
+// A plan may set variables whose names only resemble those of secrets, or whose values are paths, commands, or too
+// short to be hidden. It must not set other variables that are named like secrets.
 func TestCommandKeepsSettings(t *testing.T) {
 	s := commandOf("true")
 	s.Env = map[string]string{"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "100000000", "NUM_PASSES": "100000000", "SORT_KEY": "customer_id", "YCSB_KEYS": "100000000",

@@ -26,7 +26,7 @@ type unitOf struct {
 }
 
 // units contains the units that a command's output may have, by name. Rates have two spellings, because the name of a
-// group cannot contain a slash.
+// group in a regular expression cannot contain a slash.
 var units = func() map[string]unitOf {
 	all := map[string]unitOf{"count": {iotax.Count, 1, iotax.Neither}, "1": {iotax.Count, 1, iotax.Neither},
 		"ratio": {iotax.RatioUnit, 1, iotax.Neither}, "percent": {iotax.RatioUnit, 0.01, iotax.Neither}}

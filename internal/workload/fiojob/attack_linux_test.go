@@ -18,8 +18,8 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// swap waits in $1 until fio writes a test file of 68 KiB. By then, iotax has done its last check. Then it replaces
-// iotax's directory with another one, which contains links named $3… to the file $2.
+// swap is a shell script that waits in $1 until fio writes a test file of 68 KiB. By then, iotax has done its last
+// check. Then the script replaces iotax's directory with another one, which contains links named $3… to the file $2.
 const swap = `
 cd "$1" && victim=$2 && shift 2 && mkdir evil && for f; do ln -s "$victim" "evil/$f"; done
 echo ready

@@ -19,8 +19,8 @@ import (
 	"iotax/stat"
 )
 
-// A trial of a search runs fio in an open loop at a series of loads that stat.Search chooses. Each such trial has one
-// limit as its result. iotax treats this limit like any other value of a trial: in pairs, intervals, ratios,
+// With `find:`, each trial is a search. It runs fio in an open loop at a series of loads that stat.Search chooses, and
+// its result is one limit. iotax treats this limit like any other value of a trial: in pairs, intervals, ratios,
 // expectations and resumed runs.
 
 // Find is the value of the key `find:`.
@@ -194,7 +194,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 		}
 	}
 	out.Raw = out.Raw[:min(len(out.Raw), support.RawLimit)]
-	delete(out.Facts, iotax.FactLoadJob) // the trial is not a point of a curve
+	delete(out.Facts, iotax.FactLoadJob) // a search is not a point of a load curve
 	out.Facts[iotax.FactTried] = strings.Join(tried, "; ")
 	limit, noneMet, noneMissed := search.Limit()
 	switch {

@@ -39,7 +39,8 @@ func finding(t testing.TB, while string) *fioJob {
 	return w.(*fioJob)
 }
 
-// bucket serves reads of 4 KiB at the given rate. Its token bucket has room for the tokens of bucketTime.
+// bucket returns an export that serves `rate` reads of 4 KiB per second. Its token bucket has room for the tokens of
+// bucketTime.
 func bucket(t testing.TB, rate float64) *iotax.Target {
 	return export(t, "--filter=rate", "memory", "32M", fmt.Sprintf("rate=%.0f", rate*4096*8), fmt.Sprintf("burstiness=%v", bucketTime.Seconds()))
 }
@@ -106,7 +107,7 @@ const aside = .03
 
 const kneeLimit = 20 * time.Millisecond
 
-// kneeTrial returns a trial for these studies.
+// kneeTrial returns a trial for kneeStudy.
 func kneeTrial(t *iotax.Target, seed uint64) *iotax.Trial {
 	return &iotax.Trial{Target: t.Name, Length: 5 * time.Second, Ramp: time.Second, Seed: seed}
 }

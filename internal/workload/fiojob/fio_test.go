@@ -236,7 +236,7 @@ func TestFiles(t *testing.T) {
 	zw := gzip.NewWriter(&z)
 	_, _ = zw.Write(text)
 	_ = zw.Close()
-	// In fio's random words, three bits are always 0.
+	// fio's random data is slightly compressible, because three bits of each word are always 0.
 	if len(text) != 4<<20 || z.Len() < len(text)*95/100 {
 		t.Errorf("%d bytes, compressed %d", len(text), z.Len())
 	}
@@ -445,7 +445,7 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// The hint for --destroy contains the plan's name of the device, with its machine.
+// The hint for --destroy names the device as the plan does, with its machine.
 func TestDeviceIsOnlyRead(t *testing.T) {
 	w := open(t, "rw", "randwrite", "size", "1MiB")
 	for device, want := range map[string]string{"": "iotax run --destroy /dev/null", "guest:/dev/by-id/x": "iotax run --destroy guest:/dev/by-id/x", "a b:/dev/x": "iotax run --destroy 'a b:/dev/x'"} {
@@ -503,7 +503,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// Endless output fails the trial, and only a limited part of it is kept.
+// Output of more than outputLimit bytes fails the trial. Only a limited part of it is kept.
 func TestOutputLimit(t *testing.T) {
 	defer func(limit int) { outputLimit = limit }(outputLimit)
 	outputLimit = 1000
@@ -615,7 +615,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// All targets use the best engine that works on all of them, and a finding reports it.
+// All targets use the best engine that works on all of them, and a finding reports this choice.
 func TestSettle(t *testing.T) {
 	ctx := worktest.CtxFor(t)
 	here := worktest.Target(host.Local(), worktest.OnDisk(t))
@@ -650,7 +650,7 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Without a common engine, each target uses its own, and a finding reports it.
+	// Without a common engine, each target uses its own, and a finding reports the difference.
 	odd := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "odd", Without: []string{"io_uring", "posixaio", "psync"}}, worktest.OnDisk(t))
 	other := worktest.Target(&worktest.Elsewhere{Machine: host.Local(), Name: "other", Without: []string{"libaio", "posixaio", "psync"}}, worktest.OnDisk(t))
 	odd.Name, other.Name = "odd", "other"

@@ -19,12 +19,12 @@ import (
 )
 
 // The jobs of a workload can come from a job file or a command line instead of plan keys. Each job becomes a separate
-// workload, because iotax compares workloads. If fio would have run jobs at the same time, a finding reports it. With
-// `jointly: true`, such jobs form one workload.
+// workload, so that iotax compares the targets for each job. If fio would have run jobs at the same time, a finding
+// reports it. With `jointly: true`, such jobs form one workload.
 
-// Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one of each group of jobs that
-// run at the same time. The parts do not need the file: each contains its jobs as a command line, so a resolved plan lists
-// everything that is run.
+// Split makes one workload of each job of a job file or a command line. With `jointly`, it makes one workload of each
+// group of jobs that run at the same time. The parts do not need the file: each contains its jobs as a command line, so
+// a resolved plan lists everything that is run.
 func (f *Fio) Split(dir string) ([]plan.Part, error) {
 	if f.File == "" && f.Command == "" {
 		return []plan.Part{{Spec: f}}, nil
@@ -219,7 +219,7 @@ func (src *source) readFile(dir, name string, inherited []*fio.Section, sections
 	case errors.Is(err, os.ErrNotExist) && file == nil:
 		return fail(os.ErrNotExist, "the path counts from the folder of the plan, or of the command")
 	case errors.As(err, &je):
-		// fail adds the path of the job file itself.
+		// fail adds the path of the job file, so remove the path from the message.
 		return fail(errors.New(strings.ReplaceAll(err.Error(), filepath.ToSlash(src.file)+", ", "")), je.Hint)
 	case err != nil:
 		return fail(err, "")

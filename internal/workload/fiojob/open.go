@@ -84,7 +84,7 @@ func parseRate(s string) (float64, error) {
 	return rate, nil
 }
 
-// open reports whether the job is an open loop. openField returns the key that makes it one.
+// open reports whether the job is an open loop. openField returns the key that makes the job an open loop.
 func (f *Fio) open() bool { return f.Load != "" || f.Rate != "" || f.finds() }
 
 func (f *Fio) openField() string {
@@ -124,9 +124,10 @@ func (l line) sources() (jobs, each int) {
 	return jobs, each
 }
 
-// The arrivals at the beginning of the windows would be a burst that a target near its limit takes seconds to work off. So the
-// sources start at random times within one second, or within ten mean gaps of a source if that is longer, but at most within a
-// fifth of the window. The first arrivals then add at most a tenth to the load of that time.
+// Each source starts with one additional arrival. If all sources started at the same time, these arrivals would be a
+// burst that a target near its limit takes seconds to work off. So the sources start at random times within one second,
+// or within ten mean gaps of a source if that is longer, but at most within a fifth of the window. The first arrivals
+// then add at most a tenth to the load of that time.
 const (
 	leastEach = 50
 	startGaps = 10
@@ -249,7 +250,7 @@ func (l line) anonymous() []string {
 	return l.args()
 }
 
-// rateMetric returns the metric for the rate of an open loop in its direction.
+// rateMetric returns the metric of the rate at which an open loop reads or writes.
 func (j *fioJob) rateMetric() string {
 	for _, s := range j.settings {
 		if s.Key == "rw" && writes(s.Value) {

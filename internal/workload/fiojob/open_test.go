@@ -14,7 +14,7 @@ import (
 	"iotax/internal/workload/support"
 )
 
-// openLoop makes an open loop from options, as open makes a closed one.
+// openLoop makes an open loop from options, as open makes a closed loop.
 func openLoop(t *testing.T, load string, options ...string) (*fioJob, error) {
 	t.Helper()
 	spec := &Fio{Load: load}
@@ -193,9 +193,9 @@ func TestLoadIsJudged(t *testing.T) {
 		done, latency float64
 		want          string
 	}{
-		{995, 100e-6, ""},                              // 0.1 in flight of 10
-		{995, 1e-3, "arrivals-late"},                   // 1 in flight of 10
-		{900, 100e-6, "load-not-reached"},              // 0.09 in flight of 10
+		{995, 100e-6, ""},                              // 0.1 I/Os in flight, 10 sources
+		{995, 1e-3, "arrivals-late"},                   // 1 I/O in flight, 10 sources
+		{900, 100e-6, "load-not-reached"},              // 0.09 I/Os in flight, 10 sources
 		{900, 10e-3, "load-not-reached arrivals-late"}, // saturated
 	} {
 		if got := judge(c.done, c.latency); got != c.want {

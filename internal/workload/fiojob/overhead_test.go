@@ -15,8 +15,8 @@ import (
 	"iotax/stat"
 )
 
-// rates holds the results of one fio run: I/Os per second, and I/Os per second of fio's own CPU time. The second varies less if
-// other processes share the cores.
+// rates holds the results of one fio run: I/Os per second, and I/Os per second of fio's own CPU time. The second figure
+// varies less if other processes share the cores.
 type rates struct{ wall, cpu float64 }
 
 func measured(t testing.TB, raw []byte) rates {
@@ -99,8 +99,8 @@ func ratio(t testing.TB, hand, ours []rates, of func(rates) float64) stat.Interv
 	return r
 }
 
-// medianRatio returns the median of the pairs' ratios, with its order-statistic interval. Single runs on either side
-// may fall into two groups, as with a busy neighbour on the same core. In most pairs, both runs are then in the same
+// medianRatio returns the median of the pairs' ratios, with its order-statistic interval. Single runs may fall into two
+// groups, for example with and without a busy neighbour on the same core. In most pairs, both runs are then in the same
 // group, and the median reflects these pairs. A mean would mix the groups.
 func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	var q []float64
@@ -110,7 +110,8 @@ func medianRatio(hand, ours []rates, of func(rates) float64) stat.Interval {
 	return stat.Median(q)
 }
 
-// The limit is wide because the test is short and the machine may be busy. BenchmarkAgainstByHand measures the exact ratio.
+// The test accepts a wide range of ratios, because it is short and the machine may be busy. BenchmarkAgainstByHand
+// measures the exact ratio.
 func TestCostsNothing(t *testing.T) {
 	hand, ours := alternate(t, 6, 300*time.Millisecond, t.TempDir(), total, "size", "64MiB", "ioengine", "null", "iodepth", "4")
 	r := ratio(t, hand, ours, func(r rates) float64 { return r.cpu })

@@ -33,7 +33,7 @@ func (s *sharedState) survey(ctx context.Context, m iotax.Machine) (task.Survey,
 		return known.(task.Survey), nil
 	}
 	found, err := support.Survey(ctx, m)
-	if err == nil && found.Fio != "" { // fio may still be installed on a machine without it
+	if err == nil && found.Fio != "" { // do not cache a survey of a machine without fio, because fio may be installed later
 		s.surveys.Store(support.Identity(m), found)
 	}
 	return found, err

@@ -78,8 +78,8 @@ var barredEngines = map[string]bar{
 // memories lists the values of mem that keep fio's buffers in memory, not in a file.
 var memories = []string{"malloc", "shm", "shmhuge", "mmap", "mmaphuge", "mmapshared", "cudamalloc"}
 
-// refuse returns an error if a job must not have the option or its value. The value may still contain variables: unclear calls
-// refuse again when they are replaced.
+// refuse returns an error if a job must not have the option or its value. The value may still contain variables.
+// unclear calls refuse again after they have been replaced.
 func refuse(s fio.Setting) *plan.FieldError {
 	no := func(hint, format string, args ...any) *plan.FieldError {
 		return &plan.FieldError{Field: s.Key, Msg: fmt.Sprintf(format, args...), Hint: hint}

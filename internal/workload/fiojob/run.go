@@ -39,7 +39,7 @@ type fioJob struct {
 	sharedFile bool               // all processes of the job use one file
 	overridden []fio.Setting      // options of the job file that iotax sets itself
 	share      float64            // load of an open loop as a share of the slowest target's capacity; Pilot computes rate from it
-	capacities map[string]float64 // by target name, 1/s; the range of a search depends on it
+	capacities map[string]float64 // rate of a closed loop by target name, 1/s; determines the range of a search
 	rate       float64            // offered load of an open loop, 1/s; 0 means a closed loop
 	file       string             // the file that the job file names, or ""
 	beside     []part             // jobs that run at the same time

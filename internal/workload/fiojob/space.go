@@ -98,7 +98,8 @@ type claimKey struct {
 	device string
 }
 
-// claim records the files of a need at t. It returns the total number of bytes that are to be written to its room.
+// claim records the files of a need at t. It returns the total number of bytes that are still to be written to the
+// need's room.
 func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

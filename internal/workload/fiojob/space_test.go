@@ -64,7 +64,7 @@ func TestJobsShareTheSpace(t *testing.T) {
 	}
 }
 
-// If a workload is skipped on a target, other workloads can use its space.
+// If a workload is skipped on a target, other workloads can use the space that it would need.
 func TestLeftOutTakesNoSpace(t *testing.T) {
 	tiny := small(t)
 	in := func(name string) *iotax.Target {

@@ -36,8 +36,8 @@ type Env struct {
 	// them directly on this host. If Host is nil, the machine that uses a file always writes it.
 	Host iotax.Machine
 
-	// Lodge makes a directory for a workload on a machine, with the same guard and label as the directories of volumes.
-	// The caller must call undo, even after an error. undo removes the directory.
+	// Lodge makes a directory for a workload on a machine, with the same checks and marker file as the directories of
+	// volumes. The caller must call undo, even after an error. undo removes the directory.
 	Lodge func(ctx context.Context, m iotax.Machine, l Lodging) (path string, undo func(context.Context) error, err error)
 
 	// Python builds the root file system of a Python web server. It returns the directory and the command that starts the server.

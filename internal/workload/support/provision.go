@@ -103,7 +103,7 @@ var (
 func MakeBundle(program string) (*bundle, error) {
 	exe, err := exec.LookPath(program)
 	if sbin := "/usr/sbin/" + program; err != nil {
-		if _, serr := os.Stat(sbin); serr == nil { // the PATH of a normal user does not contain it
+		if _, serr := os.Stat(sbin); serr == nil { // the PATH of a normal user may not contain /usr/sbin
 			exe, err = sbin, nil
 		}
 	}
