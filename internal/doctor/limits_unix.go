@@ -4,7 +4,7 @@ package doctor
 
 import "golang.org/x/sys/unix"
 
-// lockedMemoryLimit returns the soft limit in bytes.
+// lockedMemoryLimit returns the soft limit of locked memory (RLIMIT_MEMLOCK) in bytes.
 func lockedMemoryLimit() (soft uint64, ok bool) {
 	var l unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l)

@@ -20,8 +20,8 @@ import (
 
 // A Build does the I/O of make, a compiler and ar. make reads the modification times of all files. For each source, the
 // compiler reads the source and its headers, which it searches for in each header directory, uses CPU time, and writes
-// an object. ar copies all objects to an archive. Then make reads the times again and finds that everything is up to
-// date.
+// an object. ar copies all objects to an archive. Then make reads the modification times again and finds that
+// everything is up to date.
 type Build struct {
 	Dir                              string // MakeSources creates it, replacing an old one
 	Sources, Headers, Includes, Jobs int    // Includes is the number per source

@@ -335,7 +335,7 @@ func (j *journal) verify(entry []byte) error {
 	return nil
 }
 
-// verify compares each key with its latest value.
+// verify checks that each key in the page file has its latest value.
 func (p *pages) verify(e Etcd, latest []uint64) error {
 	for k, n := range latest {
 		if n == 0 {

@@ -27,7 +27,7 @@ type Repository struct {
 	Cold  bool // drop the kernel's cache of names and attributes before status, if permitted
 }
 
-// GitSteps are the steps of DoGit in order: a name and a description.
+// GitSteps lists the steps of DoGit in order, each with its name and description.
 var GitSteps = [][2]string{
 	{"status", "find what was changed in the work tree"}, {"checkout", "go to a branch in which every fifth file differs"}, {"commit", "add and commit those files"},
 	{"gc", "pack the loose objects"}, {"clone", "clone the repository and write all its files"},
@@ -110,7 +110,7 @@ func (r Repository) folders(tree string) (all []string) {
 	return all
 }
 
-// gitDir creates .git without packs.
+// gitDir creates the directory `tree` with a .git directory that contains no packs.
 func gitDir(tree string) (err error) {
 	for _, d := range []string{"", ".git", ".git/objects", ".git/objects/pack", ".git/refs", ".git/refs/heads"} {
 		if err == nil {

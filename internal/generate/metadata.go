@@ -29,7 +29,7 @@ type Tree struct {
 	Cold                               bool // drop the kernel's cache of names and attributes before the first operation, if permitted
 }
 
-// Operations are the operations of Metadata in order: a name and a description.
+// Operations lists the operations of Metadata in order, each with its name and description.
 var Operations = [][2]string{
 	{"stat", "read the attributes of a file"}, {"missing", "look for a name that does not exist"}, {"readdir", "list the names of a directory"},
 	{"read", "open, read and close a file"}, {"chmod", "change the rights of a file"}, {"rename", "rename a file"}, {"symlink", "make a symbolic link"},
@@ -96,8 +96,8 @@ func (f filler) fill(buf []byte, file int) []byte {
 	return buf
 }
 
-// shares returns the numbers below n for each worker. Numbers of the same directory belong to the same worker. Each
-// worker's numbers are in ascending order if order is nil, otherwise in random order.
+// shares distributes the numbers below n among the workers. Numbers of the same directory belong to the same worker.
+// Each worker's numbers are in ascending order if order is nil, otherwise in random order.
 func (t Tree) shares(n int, order *rand.Rand) [][]int {
 	shares := make([][]int, t.Workers)
 	for i := range n {

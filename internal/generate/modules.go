@@ -24,7 +24,7 @@ type Modules struct {
 	Cold           bool // drop the kernel's cache of names and attributes before find, if permitted
 }
 
-// ModuleSteps are the steps of DoModules in order: a name and a description.
+// ModuleSteps lists the steps of DoModules in order, each with its name and description.
 var ModuleSteps = [][2]string{
 	{"find", "list all directories and read the attributes of every file"}, {"remove", "remove everything"}, {"install", "unpack all packages"},
 }

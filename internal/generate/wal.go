@@ -265,8 +265,8 @@ func (l *wal) next(number int64) (err error) {
 	return err
 }
 
-// checkpoint writes the changed pages in ascending order, spread over a duration, and calls fsync. After stop is
-// closed, it writes the rest without delays.
+// checkpoint writes the changed pages in ascending order, spread over the duration `over`, and calls fsync. After stop
+// is closed, it writes the rest without delays.
 func (l *wal) checkpoint(over time.Duration, stop <-chan struct{}) error {
 	begun := time.Now()
 	l.mu.Lock()

@@ -166,7 +166,7 @@ func shape(ctx context.Context, l *Lab) error {
 		return nil
 	}
 	// The burst must cover the data between two ticks of the kernel's clock, and several of the large packets that TCP
-	// offload creates. With 64 KiB, the receiver uses fifteen times as much CPU time.
+	// offload creates. With a burst of 64 KiB, the receiver uses fifteen times as much CPU time.
 	burst := max(256<<10, uint64(l.Rate)/8/200)
 	tbf := fmt.Sprintf("root tbf rate %dbit burst %d latency 50ms\n", uint64(l.Rate), burst)
 	var hub strings.Builder
@@ -185,7 +185,7 @@ func directories(ctx context.Context, l *Lab) error {
 		return err
 	}
 	if err := os.Mkdir(l.Dir, 0o700); err != nil {
-		return err // even if the directory exists: it may belong to another user
+		return err // an existing directory is also an error, because it may belong to another user
 	}
 	if err := os.WriteFile(filepath.Join(l.Dir, marker), []byte(l.Name+"\n"), 0o600); err != nil {
 		return err

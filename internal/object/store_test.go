@@ -212,8 +212,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A real server refuses a request that was signed by a clock years behind its own. In the bubble of synctest it is the year
-// 2000.
+// A real server refuses a request whose signature is dated years before the server's time. In a synctest bubble, the
+// clock starts in the year 2000.
 func TestSkewedClock(t *testing.T) {
 	e := serve(t, t.TempDir())
 	job := func(op string) Job {
@@ -383,7 +383,7 @@ func TestCostOfChecksums(t *testing.T) {
 	}
 }
 
-// The collector runs less often while requests are timed. The previous setting is restored, even if they fail.
+// The collector runs less often while requests are timed. The previous setting is restored, even if the requests fail.
 func TestCollectorWhileTimed(t *testing.T) {
 	percent := func() uint64 {
 		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
