@@ -211,8 +211,8 @@ func (b *Batch) Run(version string, now time.Time) (*iotax.Run, []*iotax.Trial, 
 	return run, trials, rows, nil
 }
 
-// Extend adds the inputs of b to run, an imported run that has the trials `have`. It returns the new trials and a row
-// for each part of the inputs. The error is ErrNothing if there are no new trials.
+// Extend adds the inputs of b to run, an imported run that has the trials `have`, and replaces the run's findings. It
+// returns the new trials and a row for each part of the inputs. The error is ErrNothing if there are no new trials.
 func (b *Batch) Extend(run *iotax.Run, have []*iotax.Trial, now time.Time) ([]*iotax.Trial, []Row, error) {
 	b.nameFolders()
 	b.attachLogs()
@@ -290,9 +290,9 @@ func (b *Batch) nameFolders() {
 // anonymous matches file names that contain only a generic word, a number, or both.
 var anonymous = regexp.MustCompile(`(?i)^(r|t|run|rep|test|trial|result|results|fio|out|output)?[-_. ]*\d*$`)
 
-// attachLogs attaches each log to a result in the same directory: the result whose options or workload contain the
-// log's prefix as a name, or otherwise the only result in the directory. The remaining logs with the same prefix become
-// one trial.
+// attachLogs attaches each log to a result in the same directory: the result whose write_*_log option or workload
+// equals the log's prefix, or otherwise the only result in the directory. The remaining logs with the same prefix
+// become one trial.
 func (b *Batch) attachLogs() {
 	for _, l := range b.logs {
 		i := b.ownerOf(l)

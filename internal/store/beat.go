@@ -9,7 +9,7 @@ import (
 )
 
 // A Pulse describes the processes that measure a run. It may be newer than the stored run, which changes only on
-// updates.
+// updates of the run.
 type Pulse struct {
 	Silent Silence
 	Open   map[int]string // the runner of each shard that has started but not ended, if several processes measure the run

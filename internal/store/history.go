@@ -180,8 +180,8 @@ func (s *Store) settled(ctx context.Context, tx *sql.Tx) (map[string]iotax.Statu
 	return out, err
 }
 
-// chosen returns the ids that q selects, in the given order, before Offset and Limit apply. Reading ten thousand ids
-// is faster than a second query that counts them.
+// chosen returns the ids that q selects, in the order that q requests, before Offset and Limit apply. order is the
+// ORDER BY clause of q. Reading ten thousand ids is faster than a second query that counts them.
 func chosen(ctx context.Context, tx *sql.Tx, q Query, order string, settled map[string]iotax.Status) (ids []string, err error) {
 	where, args := q.where(settled)
 	columns := "id" // the index contains the ids, so no rows are read
@@ -300,10 +300,11 @@ func marks(values []string) (string, []any) {
 	return b.String(), args
 }
 
-// A State identifies the progress of a run. It changes when the run gets a new trial, a new status or an end time.
+// A State identifies the progress of a run. It changes when the run gets a trial with a larger Seq, a new status or an
+// end time.
 type State struct {
 	Status iotax.Status
-	Last   int // Seq of the newest trial, or −1 if there are none
+	Last   int // largest Seq of a trial, or −1 if there are no trials
 	Ended  time.Time
 }
 

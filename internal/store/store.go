@@ -32,8 +32,8 @@ var ErrNotFound = errors.New("not found")
 // A Store contains runs. Its methods may be called from several goroutines, and several processes may open the same
 // store.
 //
-// Create, Update and Append continue after their context is done, so that Ctrl-C does not lose earlier results. They
-// return an error if the store stays locked.
+// Methods that write, except Beat, continue after their context is done, so that Ctrl-C does not lose earlier results.
+// They return an error if the store stays locked.
 type Store struct {
 	db  *sql.DB
 	drv driver
@@ -101,9 +101,9 @@ func openURL(ctx context.Context, url string, existing bool) (*Store, error) {
 	return s, nil
 }
 
-// Settle registers f, which is called for every run read with the status running. A process that is killed cannot
-// save the final status of its run, so f sets that status and adds a finding. The stored run does not change. Settle
-// must be called before the store is read.
+// Settle registers f, which is called for every run read with the status running. A process that is killed cannot save
+// the final status of its run. In that case, f sets the status and adds a finding. The stored run does not change.
+// Settle must be called before the store is read.
 func (s *Store) Settle(f func(*iotax.Run, Pulse)) { s.settle = f }
 
 // Default returns the path of the user's default store: iotax/iotax.db in the state directory of the XDG Base
