@@ -18,7 +18,7 @@ import (
 	"iotax/stat"
 )
 
-// Alpha is the maximum probability that the final chooses a finalist that is not within the margin of the best
+// Alpha is the maximum probability that a search reports Result.Sure although Best is not within the margin of the best
 // finalist.
 const Alpha = 0.05
 
@@ -286,8 +286,8 @@ func means(d [][]float64) (out []float64) {
 	return out
 }
 
-// needed returns the number of screening rounds that detect a gain of `margins` times the margin with probability 1 −
-// missed (Stein 1945).
+// needed returns the number of screening rounds, at most s.Most, that detect a gain of `margins` times the margin with
+// probability 1 − missed (Stein 1945).
 func (s *Search) needed(combos []Combo, d [][]float64, margins float64) int {
 	f, ok := fitted(combos, means(d), s.space.mains())
 	if !ok {
@@ -433,7 +433,7 @@ func (s *Search) refusals() string {
 	return strings.Join(all, ", ")
 }
 
-// looks returns the numbers of rounds at which the final has an interim analysis. Each ends a batch of rounds, and the
+// looks returns the numbers of rounds after which the final is analyzed. Each analysis ends a batch of rounds, and the
 // targets are opened again for the next batch.
 func (s *Search) looks() (all []int) {
 	for n := s.Least; n < s.Most; n += max(1, n/2) {
@@ -445,15 +445,16 @@ func (s *Search) looks() (all []int) {
 // A contest is the state of the final.
 type contest struct {
 	combos []Combo
-	d      [][]float64 // log ratios by round
+	d      [][]float64 // log ratios of each combination, by round
 	out    []bool      // refused
 	lost   []bool      // shown not to be the best
 	margin float64
 	alpha  float64 // significance level of one comparison
 }
 
-// final measures the finalists until one is shown to be within the margin of all others, and until no finalist with
-// fewer changes can still qualify. With drop, it stops measuring finalists that are shown not to be the best.
+// final measures the finalists until one is shown to be within the margin of all others and no finalist with fewer
+// changes can still qualify, but for at most s.Most rounds. With drop, it stops measuring finalists that are shown not
+// to be the best.
 func (s *Search) final(ctx context.Context, combos []Combo, drop bool) error {
 	n := len(combos)
 	// The best finalist is compared with each of the others in both directions. The test remains valid after any number of
@@ -516,7 +517,7 @@ func gain(d []float64) Gain {
 }
 
 // against compares finalist i with finalist j. worse reports that i is shown to be worse than j. near reports that i is
-// shown to be worse by less than the margin, or not worse.
+// shown not to be worse than j by the margin or more.
 func (c *contest) against(i, j int) (worse, near bool, err error) {
 	var diff []float64
 	for r := range min(len(c.d[i]), len(c.d[j])) {
