@@ -202,7 +202,8 @@ func (r *Report) series(trials map[Cell][]*Trial) (map[int][]iotax.Series, error
 	return out, nil
 }
 
-// Timelines returns the timeline of each workload that has a valid trial with a series of at least two intervals.
+// Timelines returns the timelines by workload. A workload without a series of at least two intervals in any valid trial
+// has a nil timeline.
 func (r *Report) Timelines(trials map[Cell][]*Trial) (map[string]*Timeline, error) {
 	chosen := toDraw(trials)
 	series, err := r.series(chosen)

@@ -32,7 +32,7 @@ const (
 	perDecade   = 8  // latency ranges per decade
 )
 
-// Heats returns the heat maps of each workload. If there are too many, it prefers those with the longest stalls.
+// Heats returns the heat maps by workload. If there are more than mostHeats, it omits those with the shortest stalls.
 func (r *Report) Heats(trials map[Cell][]*Trial) (map[string][]Heat, error) {
 	var chosen []*Heat
 	seqs := map[*Heat]int{}

@@ -68,7 +68,7 @@ type Section struct {
 	Unit     string // base unit of the values
 	Better   iotax.Better
 	Cold     bool
-	Open     string // load of an open loop, for example "open loop at 60 %, 12k/s offered"; "" for a closed loop
+	Open     string // load of an open loop, for example "open loop at 60 %, 12k IOPS offered"; "" for a closed loop
 	First    bool   // the metric is the workload's first, which is its most important one
 	Decides  bool   // the metric is the first, or the metrics were requested; other metrics are not assessed
 	Rows     []Row
@@ -81,8 +81,8 @@ type Section struct {
 type Row struct {
 	Target   string
 	Baseline bool
-	Value    stat.Interval // median over the valid trials, in the section's unit
-	Ratio    *stat.Effect  // ratio to Against, paired by round; higher is better; may be nil
+	Value    stat.Interval // median over the valid trials, or the quantile of their pooled I/Os; in the section's unit
+	Ratio    *stat.Effect  // ratio to Against, paired by round except for imported trials; higher is better; may be nil
 	Against  string        // the target that Ratio and Verdict are relative to: the baseline, unless the plan names another; "" if there is none
 	Shares   []Share       // ratios to other targets that the plan compares the row with
 	Verdict  stat.Verdict
@@ -154,7 +154,7 @@ type Protocol struct {
 	Trial, Ramp             time.Duration  // zero if trials differ
 	Seed                    uint64
 	Cold, Warm              bool // both are set if trials differ
-	Comparisons             int  // number of ratios with an interval
+	Comparisons             int  // number of ratios in Holm's adjustment
 	LeastRounds, MostRounds int  // minimum and maximum number of valid rounds over the workloads
 }
 

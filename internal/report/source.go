@@ -16,11 +16,11 @@ import (
 type Source interface {
 	// Trials yields every trial. Values, Histograms and Series may be missing.
 	Trials() iter.Seq2[*iotax.Trial, error]
-	// Measured yields every trial with Seq, Values and Histograms, in any order. They are valid only until the next
-	// step of the iteration.
+	// Measured yields every trial with Seq, Values and Histograms, in any order. The values and histograms are valid only
+	// until the next step of the iteration.
 	Measured() iter.Seq2[*iotax.Trial, error]
-	// Histograms yields the trials with the given Seq numbers, with Seq and Histograms. They are valid only until the
-	// next step of the iteration.
+	// Histograms yields the trials with the given Seq numbers, with Seq and Histograms. The histograms are valid only
+	// until the next step of the iteration.
 	Histograms(seqs []int) iter.Seq2[*iotax.Trial, error]
 	// Series yields the trials with the given Seq numbers, with Seq and Series.
 	Series(seqs []int) iter.Seq2[*iotax.Trial, error]
@@ -61,8 +61,8 @@ func (h Held) Series(seqs []int) iter.Seq2[*iotax.Trial, error] {
 
 func (h Held) Intervals(seqs []int) iter.Seq2[*iotax.Trial, error] { return h.Series(seqs) }
 
-// A Trial is the part of a trial that a report keeps in memory. It has no series, only the tails of histograms, and
-// its values are in a compact form. Use Value and All instead of the field Values, which is empty.
+// A Trial is the part of a trial that a report keeps in memory. It has no series, only the tails of histograms, and its
+// values are in a compact form. Use Value and All instead of the field Values, which may be empty.
 type Trial struct {
 	*iotax.Trial
 	shape *outline

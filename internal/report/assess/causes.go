@@ -34,7 +34,7 @@ type reason struct {
 	notes  []int
 }
 
-// causes returns the common causes of cells, and the numbers of the notes that support them.
+// causes returns the causes that all of the cells share, and the numbers of the notes that support them.
 func (a *assessing) causes(cells []assessed) ([]Cause, []int) {
 	var out []Cause
 	var notes []int

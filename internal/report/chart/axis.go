@@ -22,7 +22,8 @@ type Axis struct {
 	Ticks  []Tick
 }
 
-// Linear returns an axis that ranges from 0 to slightly above most.
+// Linear returns an axis that ranges from 0 to slightly above most. It returns a zero Axis unless most is positive and
+// finite.
 func Linear(label string, most float64, unit string) Axis {
 	a := Axis{Label: label, Hi: most * 1.06}
 	if !(most > 0) || math.IsInf(most, 0) {
@@ -35,7 +36,8 @@ func Linear(label string, most float64, unit string) Axis {
 	return a
 }
 
-// Log returns a logarithmic axis that ranges from slightly below lo to slightly above hi.
+// Log returns a logarithmic axis that ranges from slightly below lo to slightly above hi. It returns a zero Axis unless
+// lo is positive and hi is finite.
 func Log(label string, lo, hi float64, unit string) Axis {
 	a := Axis{Label: label, Lo: lo / 1.15, Hi: hi * 1.15, Log: true}
 	if !(lo > 0) || math.IsInf(hi, 0) {

@@ -116,7 +116,7 @@ func (c *Comparison) changeSentence(r *Change) string {
 		format.ContrastOf(r.Metric, r.Better, r.Unit).Interval(r.Judged(c.By).Interval))
 }
 
-// RunLine identifies a run by its id, name, start time and rounds.
+// RunLine identifies a run by its id, name, start time and rounds, and adds the status of a run that is not done.
 func RunLine(r *report.Report) string {
 	parts := []string{}
 	for _, s := range []string{r.Run.ID, r.Run.Name} {

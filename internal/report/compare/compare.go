@@ -89,7 +89,7 @@ type Change struct {
 	A        stat.Interval `json:"before"`   // median over the valid trials
 	B        stat.Interval `json:"value"`
 
-	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if a run has no values
+	Ratio *stat.Change `json:"ratio"`            // ratio of B to A; higher is better; nil if it cannot be computed
 	Loss  *stat.Change `json:"against_baseline"` // the same for the ratios to the baseline; nil without a common baseline
 
 	P        iotax.Number    `json:"p"`          // p value of the hypothesis that the change is within the margin; NaN if the change is not judged
@@ -120,8 +120,8 @@ func (c *Change) Judged(by By) *stat.Change {
 	return c.Ratio
 }
 
-// Of compares two runs. It matches their cells by target, metric, and work. If no workload does the same work, it
-// matches workloads by name.
+// Of compares two runs. It matches their cells by target, metric, and work. If no workload of B does the same work, it
+// matches the cell by the name of the workload.
 func Of(a, b *report.Report, o Options) *Comparison {
 	c := &Comparison{A: a, B: b, By: cmp.Or(o.By, ByValue), Margin: o.Margin, FailOn: o.FailOn, Letter: cmp.Or(o.Letter, "B"), Alpha: min(a.Alpha, b.Alpha)}
 	if c.Margin < 0 || math.IsNaN(c.Margin) {

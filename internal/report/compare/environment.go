@@ -13,7 +13,7 @@ import (
 	"iotax/internal/report/format"
 )
 
-// A Difference is a fact that differs between two runs. "" means that the run does not record the fact.
+// A Difference is a fact that differs between two runs. An A or B of "" means that the run does not record the fact.
 type Difference struct {
 	Where []string `json:"where"` // names of targets; empty for the host or the whole run
 	Key   string   `json:"key"`   // for example "kernel" or "queue.scheduler"

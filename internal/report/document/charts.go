@@ -104,8 +104,8 @@ func forest(title string, rows []chart.Row, margin, lo, hi float64, width float6
 		Ends: [2]string{"← worse", "better →"}, Heads: heads}
 }
 
-// Forest returns the plot of all ratios of a report, ordered within each workload from the largest loss to the
-// smallest. It returns nil if there are no ratios.
+// Forest returns the plot of all ratios of a report, ordered within each section from the largest loss to the smallest.
+// It returns nil if there are no ratios.
 func Forest(r *report.Report, width float64) *chart.Rows {
 	var rows []chart.Row
 	for _, s := range r.Sections {
@@ -133,7 +133,8 @@ func Forest(r *report.Report, width float64) *chart.Rows {
 	return forest("Ratio of each target to the baseline", rows, r.Margin, lo, hi, width)
 }
 
-// Picture returns the forest plot as a file for documents and slides, with title, date, baseline and warnings.
+// Picture returns the forest plot as a file for documents and slides, with title, date, baseline and the warning about
+// emulated guests.
 func Picture(r *report.Report) (chart.File, error) {
 	f := Forest(r, wideForest)
 	if f == nil {

@@ -39,7 +39,7 @@ func Folded(r *report.Report) block.Document {
 	return d
 }
 
-// first returns the answer, the warnings, and up to `most` expectations.
+// first returns the answer, the warnings, and about `most` expectations, or all expectations if most is 0.
 func first(r *report.Report, a assess.Assessment, most int) []block.Block {
 	out := []block.Block{block.Answer{Text: a.Answer()}}
 	if b := banner(r); b != nil {

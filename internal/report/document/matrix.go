@@ -21,7 +21,7 @@ const (
 	mostRows    = 12 // maximum number of rows; those with the largest losses remain
 	mostAcross  = 8  // maximum number of rows if targets are the columns, because their names take several lines
 	mostNotes   = 5
-	mostUnsure  = 2 // maximum number of noisy cells that get notes of their own; more such cells share one note. One more for a single target
+	mostUnsure  = 2 // if there are more cells too noisy to call, their notes omit the intervals; one more is allowed if only one target is compared
 )
 
 // matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
