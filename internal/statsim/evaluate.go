@@ -189,7 +189,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	res := &Result{Seed: o.Seed, Studies: o.Studies}
 	var jobs []func(*work)
 	var done []func()
-	// study adds jobs for n studies, in chunks that the workers share. It passes their tally to sum.
+	// study adds jobs for n studies, in chunks that the workers share. After the jobs, sum receives the tally of all
+	// n studies.
 	study := func(n int, run func(w *work, from, to int) tally, sum func(*tally)) {
 		parts := make([]tally, (n+chunk-1)/chunk)
 		for c := range parts {
@@ -282,14 +283,15 @@ func find[T any](what string, all []T, words []string, named func(T, string) boo
 	return out, nil
 }
 
-// seedOf returns the seed of a model's studies. All policies use it, so that they see the same noise.
+// seedOf returns the seed of a model's studies. It does not depend on the policy, so that all policies get the same
+// noise.
 func seedOf(seed uint64, m *Model) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(m.Name)) // never fails
 	return seed ^ h.Sum64()
 }
 
-// simulate runs studies from to to−1.
+// simulate runs the studies with the numbers from `from` to `to`−1.
 func (w *work) simulate(m *Model, p *Policy, seed uint64, from, to int) tally {
 	var t tally
 	study := func(i int, lnRho float64) outcome {

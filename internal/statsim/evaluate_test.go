@@ -22,7 +22,7 @@ func smoke(t *testing.T, o Options) *Result {
 	return r
 }
 
-// Coverage reaches the promised level, and the simulation detects rules that are known to be wrong.
+// Coverage reaches the promised level, and the simulation detects policies that are known to be wrong.
 func TestCoverage(t *testing.T) {
 	r := smoke(t, Options{Studies: 4000, Seed: 2, Flagged: 250,
 		Models:   []string{"M0 σ=2%", "M0 σ=5%", "M1 φ=0.7", "M2 τ=30s σ=15%", "M3 φ=0.6", "M4-shared", "M5-one-arm p=0.2", "M6"},

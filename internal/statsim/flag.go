@@ -28,7 +28,8 @@ var flagRun = &iotax.Run{Baseline: baseline, Margin: margin,
 	Targets:   []iotax.TargetInfo{{Name: baseline}, {Name: target}},
 	Workloads: []iotax.WorkloadInfo{{Name: workload, Metrics: []string{metric}}}}
 
-// flag runs studies from to to−1 second by second, with the checks on every trial and every run.
+// flag runs the studies with the numbers from `from` to `to`−1 second by second, with the checks on every trial and
+// every run.
 func (w *work) flag(m *Model, p *Policy, seed uint64, from, to int) tally {
 	t := tally{rules: counter{}}
 	w.keep = true

@@ -21,7 +21,8 @@ type shape struct {
 	alpha float64 // if above 0: Pareto distribution instead of modes
 }
 
-// A mode is a lognormal part of a shape.
+// A mode is a lognormal part of a shape: its share of the I/Os, and the mean and standard deviation of their log
+// latencies.
 type mode struct{ share, at, sd float64 }
 
 // above returns the share of I/Os whose log latency is above x. stalled is the share of I/Os in stalls. slower
@@ -103,9 +104,9 @@ var fioBins = func() (b struct{ edges, values [64 * 40]float64 }) {
 // studies, so that latencies occur at all positions within the bins.
 func (w *work) level() float64 { return math.Log(100e3) + math.Ln2*w.octave }
 
-// draw adds the histogram of a trial of an arm with the log rate v. The load is a closed loop, so a slower trial
-// does fewer I/Os. The number of I/Os in a bin has a Poisson distribution. I/Os far from the quantile are counted
-// in one bin below and one bin above.
+// draw adds the histogram of a trial of arm a whose log rate is v. The load is a closed loop, so a slower trial does
+// fewer I/Os. The number of I/Os in a bin has a Poisson distribution. I/Os far from the quantile are counted in one
+// bin below and one bin above.
 func (w *work) draw(a int, v float64) {
 	s, slower := w.m.shape(a), 0.0
 	ios := w.ios * math.Exp(v)
@@ -128,7 +129,7 @@ func (w *work) draw(a int, v float64) {
 	if len(hs) < cap(hs) {
 		bins = hs[:len(hs)+1][len(hs)].Bins[:0]
 	}
-	gap := w.r.ExpFloat64() // distance to the next I/O
+	gap := w.r.ExpFloat64() // distance to the next event of a Poisson process with rate 1
 	count := func(i int, mean float64) {
 		var n uint64
 		if mean >= 10 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The page matches the code: the test recomputes a cell of the page.
+// The page matches the code: the test recomputes some rows of its tables.
 func TestPage(t *testing.T) {
 	b, err := os.ReadFile("../../docs/dev/evaluation.md")
 	if err != nil {

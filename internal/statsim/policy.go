@@ -143,7 +143,7 @@ func Policies() []*Policy {
 // pair runs a round. It returns the log ratio, which arms have an invalid value, and whether the round counts. The
 // engine's function determines the order of the arms. If checked or w.keep is set, pair runs the checks.
 func (w *work) pair(round int, t Timing, checked bool) (d float64, bad [2]bool, ok bool) {
-	w.written = true // the other workload writes
+	w.written = true // assume that another workload wrote before the round
 	var v [2]float64
 	ok = true
 	for _, a := range schedule.Order(w.order, 2, round) {
@@ -248,7 +248,7 @@ func (w *work) setAside() (d []float64, ok bool) {
 	return d, true
 }
 
-// isLook is like stat.IsLook with a cache.
+// isLook is like stat.IsLook, but caches the looks of the last protocol.
 func (w *work) isLook(n int, p protocol) bool {
 	if w.looksOf != p {
 		w.looksOf, w.looks = p, stat.Looks(p.least, p.most)
@@ -290,7 +290,7 @@ func (w *work) five(interleaved bool) outcome {
 
 // welch returns Welch's t interval for the difference of mean logarithms, or NaN.
 func welch(base, target []float64) (lo, hi float64) {
-	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha, Least: 2}) // other policies use five trials
+	c, err := stat.EstimateChange(base, target, stat.Options{Alpha: alpha, Least: 2}) // five trials per arm are fewer than stat.LeastTrials
 	if err != nil {
 		return math.NaN(), math.NaN()
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Restarts reach the promised coverage, except for rare slow states of the target alone. The simulation detects that
-// rounds alone do not reach it.
+// With restarts, intervals reach the promised coverage, unless slow states are rare and affect only the target.
+// Intervals that ignore the starts do not, and the simulation shows this.
 func TestRestarts(t *testing.T) {
 	o := Options{Studies: 800, Seed: 3, Models: []string{"M0 σ=2%", "M3 φ=0.6", "M5-both", "M5-one-arm p=0.5 until", "M5-one-arm p=0.1 until"}}
 	rows, err := Restarts(t.Context(), o)

@@ -105,7 +105,7 @@ func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float6
 	return math.Log(sum / float64(n)), series
 }
 
-// begin simulates setup and ramp, and returns the part that is constant over the trial's window.
+// begin simulates setup and ramp, and returns the part of the log rate that is constant over the trial's window.
 func (g *rig) begin(a int, t Timing) float64 {
 	m := g.m
 	g.idle(t.Setup)
