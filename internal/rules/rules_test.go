@@ -278,7 +278,7 @@ func selected(e ast.Expr) string {
 	return ""
 }
 
-// literal reports whether n compares the rule of a finding with an id written as text.
+// literal reports whether n compares the rule of a finding with a string literal.
 func literal(n ast.Node) bool {
 	b, ok := n.(*ast.BinaryExpr)
 	if !ok || b.Op != token.EQL && b.Op != token.NEQ {

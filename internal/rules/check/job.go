@@ -7,7 +7,7 @@ import (
 	"iotax"
 )
 
-// comparedFacts must be equal on all targets, unless the plan varies them.
+// comparedFacts lists facts that must be equal on all targets, unless the plan varies them.
 var comparedFacts = []string{iotax.FactFio, iotax.FactIOEngine, iotax.FactDirect, iotax.FactIODepth, iotax.FactNumJobs, "bs", "rw", "size"}
 
 // RunValues names the values of trials that Run reads in addition to the workload's metrics.
@@ -36,7 +36,7 @@ func RunFacts(t *iotax.Trial) map[string]string {
 	return out
 }
 
-// limits are the fio options that limit the rate of a job.
+// limits lists the fio options that limit the rate of a job.
 var limits = []string{"--rate=", "--rate_iops=", "--thinktime="}
 
 // disklessEngines are fio engines that do not access storage (fio HOWTO, ioengine).

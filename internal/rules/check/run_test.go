@@ -124,12 +124,12 @@ var plantedRuns = []struct {
 		func(_ *iotax.Run, ts []*iotax.Trial) {
 			each(ts, "host disk", func(t *iotax.Trial) { set(t, "device.read.ios", get(t, "device.read.ios")*2) })
 		},
-		func(_ *iotax.Run, ts []*iotax.Trial) { // read-ahead: not the bytes of the workload
+		func(_ *iotax.Run, ts []*iotax.Trial) { // read-ahead: the device reads more bytes than the workload
 			each(ts, "guest", func(t *iotax.Trial) { set(t, "device.read.bytes", get(t, "device.read.bytes")*8) })
 		}},
 	{"guest-beats-host", "twice as fast", iotax.Warning,
 		func(_ *iotax.Run, ts []*iotax.Trial) { each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) }) },
-		func(r *iotax.Run, ts []*iotax.Trial) { // it is based on another disk
+		func(r *iotax.Run, ts []*iotax.Trial) { // the guest's disk is based on another disk
 			r.Targets[1].Facts["of"] = "fast disk"
 			each(ts, "guest", func(t *iotax.Trial) { scale(t, 3) })
 		}},

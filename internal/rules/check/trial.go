@@ -314,7 +314,7 @@ func (r reading) foreignOther(used, other string) []iotax.Finding {
 }
 
 // foreignSame compares the device's bytes in the workload's own direction with the bytes that the trial's own
-// processes requested. Both cover the time between the two readings of the device's counters.
+// processes requested. Both numbers cover the time between the two readings of the device's counters.
 func (r reading) foreignSame(d string) []iotax.Finding {
 	dev, ok := r.value("device." + d + ".bytes")
 	if !ok || !r.direct() || d == "write" && !r.writesAlone() {
@@ -389,7 +389,7 @@ func (r reading) window() []iotax.Finding {
 		fs = append(fs, rules.ShortWindow.Found(iotax.AboutTrial(r.t), "%s of %s", rules.Seconds(s), rules.Seconds(asked)))
 	}
 	// Writes are excluded: the time of the last flush belongs to the write rate.
-	_, counted := r.value(iotax.ValueOperations) // such work waits for requests in flight and counts them
+	_, counted := r.value(iotax.ValueOperations) // work that counts operations waits for requests in flight and includes them
 	if over := s/asked - 1; !counted && asked > 0 && over > drainNote && !r.did("write") && !r.did("trim") {
 		depth, known := r.asked()
 		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))

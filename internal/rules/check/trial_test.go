@@ -455,7 +455,7 @@ var planted = []struct {
 			set(t, "read.latency.completion.mean", 31*48e-6)
 			set(t, "cpu.client", 2)
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // submission of the null engine is all CPU time
+		func(t *iotax.Trial, _ *iotax.Target) { // the null engine uses the CPU during the whole submission
 			set(t, "read.latency.submission.mean", 48e-6)
 			set(t, "read.latency.completion.mean", 31*48e-6)
 			set(t, "cpu.client", 9)
@@ -627,7 +627,8 @@ func TestPoor(t *testing.T) {
 	}
 }
 
-// A pause between trials discards nothing. A pause in a failed trial is reported, because it may be the cause.
+// A pause between trials does not discard a trial. A pause in a failed trial is reported, because it may be the
+// cause.
 func TestPauseBesideATrial(t *testing.T) {
 	x, tgt := clean()
 	x.Facts[iotax.FactPausedBefore] = "iotax did not run for 2s, from 12:00:00 UTC on"

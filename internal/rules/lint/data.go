@@ -125,7 +125,7 @@ func sizeUnits(j *job, r *report) {
 
 var numbered = regexp.MustCompile(`(?i)\d+[kmgtp](?:ib|b)?\b`)
 
-// latencyOptions do not work without latency measurements.
+// latencyOptions lists options that do not work without latency measurements.
 var latencyOptions = []string{"write_lat_log", "write_hist_log", "lat_percentiles", "clat_percentiles", "slat_percentiles", "percentile_list", "latency_target", "max_latency", "log_hist_msec"}
 
 func gtodReduce(j *job, r *report) {

@@ -22,8 +22,8 @@ const argued = "testdata/fio-examples.tsv"
 // An argument explains why a finding is not a false alarm.
 type argument struct{ verdict, why string }
 
-// arguments parses the file of arguments. Its first line is the checksum of the examples, and the others are "file
-// TAB rule TAB verdict TAB why".
+// arguments parses the file of arguments. The line "# sha256 SUM" contains the checksum of the examples. Other lines
+// with # are comments. The remaining lines are "file TAB rule TAB verdict TAB why".
 func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 	t.Helper()
 	text, err := os.ReadFile(argued)
@@ -51,7 +51,7 @@ func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 }
 
 // TestFioExamples lints every example job of fio. The file of arguments must explain each finding.
-// docs/reference/fio-examples.md is generated from both.
+// docs/reference/fio-examples.md is generated from the findings and these explanations.
 func TestFioExamples(t *testing.T) {
 	var files []string
 	for _, dir := range exampleDirs {

@@ -129,7 +129,7 @@ func (j *job) duration(key string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-// mode returns the value of rw without a suffix ("read:8k"), or "" if it contains a variable.
+// mode returns the value of rw without a suffix such as ":8k", or "" if it contains a variable.
 func (j *job) mode() string {
 	s, ok := j.set["rw"]
 	if !ok {

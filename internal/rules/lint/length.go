@@ -16,7 +16,7 @@ var lengthRules = []rule{
 
 const (
 	quickLook = 5 * time.Second
-	// plausible is a rate in B/s that common storage reaches, such as a SATA drive.
+	// plausible is a throughput in B/s that common storage, such as a SATA SSD, reaches.
 	plausible = 500e6
 )
 

@@ -97,7 +97,7 @@ func (r *report) hint(format string, args ...any) {
 	r.hits[len(r.hits)-1].hint = fmt.Sprintf(format, args...)
 }
 
-// named is the number of jobs that a finding lists by name.
+// named is the maximum number of jobs that a finding lists by name.
 const named = 3
 
 // findings merges equal findings at the same position about several jobs, because an option in [global] is one

@@ -14,7 +14,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// planRules are about the differences between the targets of a plan.
+// planRules are about the targets of a plan.
 var planRules = []rule{
 	{Rule: rules.GuestDiskCache, plan: guestDiskCache},
 	{Rule: rules.MemoryTarget, job: memoryJob, plan: memoryTarget},
@@ -121,8 +121,8 @@ func Plan(p *plan.Plan, facts Facts) []Finding {
 	return sorted(out)
 }
 
-// toldByRuns are rules about plans that ForRun omits, because the trials or the report of a run show the same
-// mistakes through short-trial, depth-of-sync-engine and durability-differs.
+// toldByRuns lists the rules whose findings about a plan ForRun omits. The trials or the report of a run show the
+// same mistakes with the rules short-trial, depth-of-sync-engine and durability-differs.
 var toldByRuns = []string{rules.ShortRun.ID, rules.DepthOfSyncEngine.ID, rules.MemoryTarget.ID}
 
 // ForRun returns the findings about a plan that belong in the report of its run.

@@ -28,7 +28,8 @@ func Script(name, text string, facts Facts) ([]Finding, error) {
 // Scripted reports whether Script finds anything to lint in a text.
 func Scripted(text string) bool { return len(snippets(text)) > 0 }
 
-// A snippet is a part of a text that begins after a number of lines.
+// A snippet is a job file or a script in a longer text. after is the number of lines before it. job reports whether
+// it is a job file.
 type snippet struct {
 	text  string
 	after int
@@ -81,8 +82,7 @@ func snippets(text string) []snippet {
 // shells are the languages of fenced blocks that may contain shell commands.
 var shells = map[string]bool{"sh": true, "bash": true, "shell": true, "console": true, "zsh": true, "text": true, "shell-session": true, "terminal": true}
 
-// documents returns the job files in the here documents of a script. The script begins after the given number of
-// lines.
+// documents returns the job files in the here documents of a script. after is the number of lines before the script.
 func documents(text string, after int) []snippet {
 	var out []snippet
 	lines := strings.SplitAfter(text, "\n")
@@ -174,8 +174,7 @@ func (s snippet) lint(name string, facts Facts) ([]Finding, error) {
 	return out, nil
 }
 
-// moved adjusts findings from a part of a file that begins after the given number of lines, so that they refer to the
-// whole file.
+// moved adds lines, the number of lines before a part of a file, to the line numbers of findings about that part.
 func moved(found []Finding, file string, lines int) []Finding {
 	for i := range found {
 		if found[i].File == file && found[i].Line > 0 {

@@ -69,7 +69,7 @@ func TestCommandReadsJobFiles(t *testing.T) {
 	}
 }
 
-// The time for long texts grows linearly.
+// The time that Script takes grows linearly with the length of the text.
 func TestScriptOfManyLines(t *testing.T) {
 	for name, text := range map[string]string{
 		"fences":         strings.Repeat("```\n", 60000),
@@ -93,7 +93,7 @@ func TestScriptOfManyLines(t *testing.T) {
 	}
 }
 
-// fio --parse-only accepts all of these except a depth of 0.
+// fio --parse-only accepts all of these values except iodepth=0.
 func TestNumbersBelowOne(t *testing.T) {
 	for option, want := range map[string]string{"numjobs=0": "misread-value", "nrfiles=0": "misread-value", "iodepth=0": "bad-value"} {
 		found, err := Script("x", "fio --name=a --rw=read --size=64g --direct=1 --"+option+"\n", Facts{})

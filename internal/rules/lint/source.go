@@ -63,8 +63,8 @@ func Commands(name, text string, read func(name string) ([]byte, error), facts F
 	return found, err
 }
 
-// commands works like Commands, but the text may contain no command. The error is a *notScript if the text cannot be
-// parsed as a shell script.
+// commands works like Commands, but returns no finding for a text without a command. The error is a *notScript if the
+// text cannot be parsed as a shell script.
 func commands(name, text string, read func(name string) ([]byte, error), facts Facts) ([]Finding, error) {
 	t := texted{name: name, lines: map[string][]string{name: strings.Split(text, "\n")}, command: true}
 	cs, err := fio.ParseCommands(text)

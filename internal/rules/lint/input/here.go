@@ -73,7 +73,8 @@ func Plan(ctx context.Context, p *plan.Plan) []lint.Finding {
 }
 
 // holds describes the contents of a block device and its partitions: mounts, swap, RAID or LVM members, file systems
-// and partition tables. It only reads. It returns "" if it finds nothing or cannot examine the device.
+// and partition tables. It does not write to the device. It returns "" if it finds nothing or cannot examine the
+// device.
 func holds(ctx context.Context, device string) string {
 	if runtime.GOOS != "linux" {
 		return ""

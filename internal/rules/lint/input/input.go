@@ -1,5 +1,5 @@
-// Package input reads the arguments of `iotax lint`, detects their kind, and lints them: files, directories, commands
-// and results.
+// Package input reads the arguments of `iotax lint` (suites, files, directories and commands), detects their kind,
+// and lints them.
 package input
 
 import (
@@ -205,7 +205,7 @@ func (l *Reader) plan(name, text string) error {
 	return l.add(name, lint.Plan(p, l.Facts), nil)
 }
 
-// results lints the numbers of results, and their jobs as far as the results contain the options.
+// results lints the numbers in results, and the job options that the results contain.
 func (l *Reader) results(name, text string) error {
 	var batch ingest.Batch
 	if err := batch.Add(ingest.Source{Name: name}, strings.NewReader(text)); err != nil {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxExtents limits the time for a fragmented file.
+// maxExtents is the maximum number of extents to examine. It limits the time for a fragmented file.
 const maxExtents = 10_000
 
 // written returns the share of a file's size that is data. Holes do not count. Preallocated blocks do not count
