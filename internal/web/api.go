@@ -86,7 +86,7 @@ func (s *Server) apiRuns(w http.ResponseWriter, r *http.Request) error {
 	}{apiVersion, total, q.Offset, runs})
 }
 
-// apiRun returns the report of a run in the format of `iotax report --json`.
+// apiRun serves the report of a run in the format of `iotax report --json`.
 func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) error {
 	run, err := s.Store.Get(r.Context(), r.PathValue("id"))
 	if err != nil {

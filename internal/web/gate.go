@@ -25,7 +25,7 @@ type gate struct {
 	hosts   []string // lower case
 	cookie  string
 	key     []byte        // signs session cookies; a new one for each process
-	logins  chan struct{} // limits concurrent login attempts, so that guessing is slow
+	logins  chan struct{} // slots for delaying wrong tokens; their number limits the rate of guesses
 	foreign *http.CrossOriginProtection
 }
 
@@ -145,7 +145,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// slow waits as a penalty for a wrong token. Only a few requests wait at a time; the others queue.
+// slow delays the answer to a wrong token. Only a few requests wait for the delay at a time. The others queue.
 func (s *Server) slow(r *http.Request) {
 	select {
 	case s.gate.logins <- struct{}{}:

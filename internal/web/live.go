@@ -71,7 +71,7 @@ type liveView struct {
 	ID, Name, Status, Started string
 	Elapsed                   int // seconds since the start
 	Trials                    int
-	Left                      string // "at most 3m", or "" if unknown
+	Left                      string // "about 3m" or "at most 3m"; "" if unknown
 	Age                       int    // seconds since the last trial ended, or −1 if there are no trials
 	Silent                    bool
 	Lanes                     []laneView
@@ -99,7 +99,7 @@ type trialView struct {
 }
 
 // liveView computes the progress of a run. The remaining time is the mean duration of the trials so far times the
-// maximum number of remaining trials, as in the terminal's progress line.
+// maximum number of remaining trials, as in the terminal's progress line, but at most the rest of the budget.
 func (s *Server) liveView(run *iotax.Run, rep *report.Report) liveView {
 	now := s.now()
 	v := liveView{ID: run.ID, Name: format.Clean(run.Name), Status: string(run.Status), Trials: len(rep.Trials), Age: -1, Findings: run.Findings}
@@ -257,7 +257,7 @@ func (f *feeds) init(s *Server) {
 	f.end, f.close = context.WithCancel(context.Background())
 }
 
-// A feed polls a run and sends each new state of its page to the watchers.
+// A feed polls a run and sends each new state of the run's page to the watchers.
 type feed struct {
 	watchers map[chan message]bool
 	last     message
@@ -266,7 +266,7 @@ type feed struct {
 
 // A message is an event for the browser: new page content, or the end of the run.
 type message struct {
-	id    int // Seq of the newest trial
+	id    int // largest Seq of a trial
 	event string
 	data  []byte
 }

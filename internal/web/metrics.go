@@ -19,7 +19,7 @@ type scraped struct {
 	text []byte
 }
 
-// metrics returns the newest run of each name as OpenMetrics. It considers only the newest mostListed runs. It omits
+// metrics serves the newest run of each name as OpenMetrics. It considers only the newest mostListed runs. It omits
 // runs that are still running, failed, or were interrupted.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	all, _, err := s.Store.Find(r.Context(), store.Query{Limit: mostListed})

@@ -56,7 +56,7 @@ func WaterfallFoot(w report.Waterfall, counted string) string {
 	return s + "."
 }
 
-// Curve returns a table of latency by load. It has no rows if no I/O was done.
+// Curve returns a table of latency by load. It omits targets whose rate of completed I/Os is unknown.
 func Curve(c report.Curve) block.Table {
 	var job []string
 	for w := range strings.FieldsSeq(format.Clean(c.Job)) {

@@ -246,7 +246,7 @@ func (g grid) fit(width int) []int {
 	for n := len(ws); n >= g.least; n-- {
 		out, over := slices.Clone(ws[:n]), total-width
 		for over > 0 {
-			// Shrink the widest of the columns that may wrap, one character at a time, until they are equal.
+			// Shrink the widest of the columns that may wrap, one character at a time.
 			widest := -1
 			for _, i := range g.wraps {
 				if i < n && out[i] > least[i] && (widest < 0 || out[i] > out[widest]) {
