@@ -78,8 +78,8 @@ func decode(d *gob.Decoder, p any) error {
 	return d.Decode(p)
 }
 
-// On runs the function on m. An error from another machine still wraps the function's *iotax.Error, its
-// *iotax.ExitError, and its errors that are listed in sentinels.
+// On runs the function on m. An error from another machine wraps the same *iotax.Error, *iotax.ExitError and sentinels
+// as the error of the function.
 func (f Func[In, Out]) On(ctx context.Context, m iotax.Machine, in In) (out Out, err error) {
 	if ctx.Err() == nil && iotax.IsLocal(m) {
 		return f.here(ctx, m, in)
@@ -204,7 +204,7 @@ func (s *Session) call(ctx context.Context, m iotax.Machine, name string, in any
 	select {
 	case <-done:
 	case <-ctx.Done():
-		stream.Close() // cancels the context on the machine
+		stream.Close() // cancels the function's context on the machine
 		select {
 		case <-done:
 		case <-time.After(cancelTime):

@@ -94,7 +94,7 @@ func (s *Spec) Validate() error {
 	return nil
 }
 
-// Docker and Podman are the two kinds of machines. They differ only in the engine that they connect to.
+// Docker and Podman are the machine kinds of this package. They differ only in the engine that they connect to.
 var (
 	Docker = of("docker", "a Docker container: a running one, or one made from an image for the run")
 	Podman = of("podman", "a Podman container, over Podman's Docker-compatible socket (podman system service)")
@@ -450,7 +450,7 @@ func (b *box) exec(ctx context.Context, args []string, s remote.Streams) (int, e
 		}
 	case <-ctx.Done():
 		at.Close()
-		<-copied //nolint:errcheck // the cancellation is the cause
+		<-copied //nolint:errcheck // the caller gets the cause of the cancellation instead
 		return 0, context.Cause(ctx)
 	}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

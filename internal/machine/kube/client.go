@@ -34,7 +34,7 @@ import (
 type Config struct {
 	File      string // kubeconfig; "" means KUBECONFIG, then ~/.kube/config, then the service account of this process's pod
 	Context   string // context in that file; "" means the current one
-	Namespace string // "" means the context's
+	Namespace string // "" means the namespace of the context
 }
 
 // A Client is a connection to one cluster.
@@ -105,7 +105,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 		case wanted.Err() != nil:
 			return 0, nil
 		}
-		// The cluster takes a moment to notice the end of a pod.
+		// The cluster reports the end of a pod with a delay.
 		if why := noticed(wanted, gone); why != nil {
 			return 0, why
 		}
@@ -239,7 +239,7 @@ func (c *Client) Nodes(ctx context.Context) ([]string, error) {
 }
 
 // An event is a warning that the cluster recorded.
-type event struct{ of, reason, message string } // of: the object, if it is not the queried object
+type event struct{ of, reason, message string } // of: the object of the warning, if it is not the queried object
 
 // withEvents appends the events to why. It skips an event if its message already appears in the result.
 func withEvents(why string, events []event) string {

@@ -54,7 +54,7 @@ var noName = strings.NewReplacer("_", "-", ".", "-")
 // Objects returns the Job, and the ConfigMap and the Secret that hold its plan and the store's address.
 func (j Job) Objects(meta metav1.ObjectMeta) (*batchv1.Job, *corev1.ConfigMap, *corev1.Secret) {
 	meta.Name, meta.Labels = j.Name(), maps.Clone(meta.Labels)
-	meta.Labels[label] = "job" // not "machine", which iotax clean looks for: the cluster removes finished Jobs
+	meta.Labels[label] = "job" // not "machine", so that iotax clean does not find it: the cluster removes finished Jobs
 	pod := *j.Template.DeepCopy()
 	pod.Labels = merged(meta.Labels, pod.Labels)
 	pod.Annotations = merged(meta.Annotations, pod.Annotations)
@@ -246,8 +246,8 @@ func (c *Client) OfJob(ctx context.Context, ns, job string, limit time.Duration)
 
 // Progress is the state of a Job.
 type Progress struct {
-	Running, Done int  // shards
-	Failed        int  // pods, including those of shards that were retried
+	Running, Done int  // numbers of shards
+	Failed        int  // number of failed pods, including those of shards that were retried
 	Over          bool // the Job has ended
 	Lost          bool // the Job ended, and at least one shard failed
 	Why           string

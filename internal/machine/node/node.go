@@ -30,7 +30,7 @@ func (s *Spec) SetScalar(v string) error { s.Name = v; return nil }
 
 func (s *Spec) Traits() plan.Traits { return plan.Traits{Tools: []string{"ip", "tc", "nsenter"}} }
 
-// defaultRate is the link rate of the published study in bits per second: 43.8 MiB/s of payload.
+// defaultRate is the link rate of the published study in bits per second. Such a link carries 43.8 MiB/s of payload.
 const defaultRate = 384e6
 
 // Kind defines the machine kind node.
@@ -135,8 +135,8 @@ func (n *node) Caps() iotax.MachineCaps {
 	return c
 }
 
-// Run runs the command through nsenter(1). nsenter execs it, so the exit status, signals and process group are the
-// command's.
+// Run runs the command through nsenter(1). nsenter replaces itself with the command, so the exit status, signals and
+// process group are those of the command.
 func (n *node) Run(ctx context.Context, cmd *iotax.Cmd) error {
 	if cmd == nil || len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return host.Local().Run(ctx, cmd) // this host's Run returns the error

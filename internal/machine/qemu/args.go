@@ -356,10 +356,11 @@ func (s Share) args() []string {
 	return []string{"-chardev", "socket,id=s-" + s.ID + ",path=" + esc(s.Socket), "-device", device}
 }
 
-// Line returns the arguments of a device as one line, for reports.
+// Line returns the QEMU arguments for the disk as one line, for reports.
 func (d Disk) Line() string { return strings.Join(d.args(), " ") }
 
-// Line returns the arguments of a device as one line, for reports.
+// Line returns the QEMU arguments for the share as one line, for reports. The line contains only the file name of the
+// socket.
 func (s Share) Line() string {
 	s.Socket = filepath.Base(s.Socket)
 	return strings.Join(s.args(), " ")

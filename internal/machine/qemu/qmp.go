@@ -26,7 +26,7 @@ type Monitor struct {
 	event  func(Event)
 }
 
-// An Event is an event of QEMU.
+// An Event is a QMP event.
 type Event struct {
 	Name string          `json:"event"`
 	Data json.RawMessage `json:"data"`
@@ -163,7 +163,7 @@ func (m *Monitor) Do(ctx context.Context, command string, args, result any) erro
 	}
 }
 
-// Human runs a command of the human monitor. It is for functions that QMP lacks.
+// Human runs a command of the human monitor and returns its output. It is for functions that QMP lacks.
 func (m *Monitor) Human(ctx context.Context, line string) (string, error) {
 	var out string
 	err := m.Do(ctx, "human-monitor-command", map[string]string{"command-line": line}, &out)

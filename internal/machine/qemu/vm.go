@@ -71,7 +71,7 @@ func (c Config) Look() (string, error) {
 
 // Start checks c, starts the daemons of its shares and QEMU, plugs in the hot disks, and returns when QEMU answers. The
 // guest may still be booting. If line is not nil, one goroutine calls it for each line of the console. QEMU and the
-// daemons make the sockets in c, and Close removes them.
+// daemons create the sockets whose paths are in c, and Close removes them.
 //
 // On Linux, the kernel kills the guest when this process ends for any reason.
 func Start(ctx context.Context, c Config, line func(at time.Time, line string)) (_ *VM, err error) {

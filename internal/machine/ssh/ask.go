@@ -36,7 +36,7 @@ const (
 	terminalVariable = "IOTAX_ASKPASS_TERMINAL"
 )
 
-// windowsInput is the input of the Windows console.
+// windowsInput is the name of the console's input device on Windows.
 const windowsInput = "CONIN$"
 
 // answers returns who answers ssh, and the environment for ssh. ssh runs without a controlling terminal, so that only

@@ -83,7 +83,7 @@ func newTransport(ctx context.Context, s *Spec, log func(string, ...any)) (*tran
 			t.settings[key] = value
 		}
 	}
-	// The errors of iotax need the output of -v. The option overrides the user's LogLevel.
+	// iotax takes its error messages from the output of -v. The option overrides the user's LogLevel.
 	t.args = append([]string{"-v", "-T", "-x", "-o", "ClearAllForwardings=yes"}, t.args...)
 	set := func(option string) { t.args = append(t.args, "-o", option) }
 	if t.settings["serveraliveinterval"] == "0" || t.settings["serveralivecountmax"] == "0" {

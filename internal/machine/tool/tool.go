@@ -25,7 +25,7 @@ type tool struct {
 	env     []string
 }
 
-// programFile returns the pointer in a slice if the program is a path, for Traits.HostFiles.
+// programFile returns the Traits.HostFiles for program: the pointer if the program is a path, otherwise nil.
 func programFile(program *string) []*string {
 	if !plan.IsPath(*program) {
 		return nil
@@ -34,7 +34,7 @@ func programFile(program *string) []*string {
 }
 
 const (
-	toolQuick = time.Minute      // for a call that only prints or ends something
+	toolQuick = time.Minute      // for a call that lists, configures or stops machines
 	toolSlow  = 10 * time.Minute // for a call that starts or removes a machine
 	toolFetch = time.Hour        // for a call that may download an image
 )

@@ -165,7 +165,7 @@ func openConsole(ctx context.Context, s *Spec, o kind.Options) (_ iotax.Machine,
 		g.config.Accel, g.facts[iotax.FactAccelWhy] = a.Name, a.Why
 	}
 	g.facts[iotax.FactAccel] = g.config.Accel
-	// The path of the control socket must be short.
+	// The path of the control socket must be short, so the socket is below /tmp.
 	sockets, err := leftover.MkdirTemp("/tmp")
 	if err != nil {
 		return fail(err, "")

@@ -161,7 +161,7 @@ func (b *booting) awaitAnswer(ctx context.Context) (iotax.Phase, error) {
 			}
 		}
 	}()
-	// QEMU accepts connections before the guest listens, and then resets them.
+	// QEMU accepts connections before the guest listens, and then resets them. So each request uses a new connection.
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", port), nil)

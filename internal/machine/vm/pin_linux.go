@@ -20,8 +20,8 @@ type pinning struct {
 	pid              int // of the guest's QEMU
 }
 
-// pinned contains the pids of the pinned guests. moveRest does not move them. When the last of them is removed, undo
-// releases the CPUs.
+// pinned contains the pids of the pinned guests. moveRest does not move these processes. When undo removes the last
+// pid, it releases the CPUs.
 var pinned struct {
 	sync.Mutex
 	guests map[int]bool
@@ -100,7 +100,8 @@ func (p *pinning) undo() error {
 	return moveRest(&p.all)
 }
 
-// moveRest moves this process and its descendants, except the guests.
+// moveRest moves this process and its descendants, except the guests, to the CPUs in `to`. The caller must hold the
+// lock of pinned.
 func moveRest(to *unix.CPUSet) error {
 	errs := []error{moveThreads(os.Getpid(), to)}
 	for _, pid := range children(os.Getpid()) {

@@ -66,7 +66,7 @@ func check(ctx context.Context, spec plan.Spec, d iotax.Device) error {
 	return qemu.Check(ctx, spec.(*Spec).Binary, d)
 }
 
-// These are the time limits of a boot if boot_timeout is 0. The schema mentions both.
+// These are the time limits of a boot if boot_timeout is 0. The schema states both values.
 const (
 	microTimeout = time.Minute
 	imageTimeout = 5 * time.Minute
@@ -122,7 +122,7 @@ func extraDurability(args []string) iotax.Durability {
 	return iotax.Durable
 }
 
-// setImage applies --image. Its path is relative to the working directory, not to the plan.
+// setImage applies the flag --image. path is relative to the working directory, not to the plan file.
 func (s *Spec) setImage(path string) {
 	s.Image = path
 	if abs, err := filepath.Abs(path); err == nil && path != "" {
