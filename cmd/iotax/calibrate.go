@@ -80,7 +80,7 @@ For a disk or share of a guest, name the directory that holds it first.`,
 	return c
 }
 
-// study returns a calibration that measures with the functions of d and shows its progress.
+// study returns a calibrate.Study that measures with the functions of d and shows its progress.
 func study(d run.Deps, show *progress.Progress) calibrate.Study {
 	return calibrate.Study{Deps: d, Kinds: kinds.All(), Version: version(), Line: show.Line, Status: func(s string) {
 		if show.Live {

@@ -59,7 +59,7 @@ func TestCalibratesByItself(t *testing.T) {
 	}
 }
 
-// saved calls f with the store of storeVariable and its latest run.
+// saved calls f with the store that storeVariable names, and with the latest run in it.
 func (s *stage) saved(f func(*store.Store, *iotax.Run)) {
 	s.t.Helper()
 	db, err := store.Open(s.t.Context(), s.env[storeVariable])

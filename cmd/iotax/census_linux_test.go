@@ -60,7 +60,7 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// All directories of iotax on the stage, and directories elsewhere whose marker has the label.
+	// All directories of iotax in the stage's directory, and directories elsewhere whose marker has the label.
 	for _, dir := range []string{"a", "b", "tmp", "small"} {
 		filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && strings.HasPrefix(d.Name(), "iotax-") {
@@ -81,7 +81,8 @@ func (s *stage) census(r *running) (found census) {
 		}
 	}
 
-	// Mounts and loop devices in directories of iotax on the stage, and mounts below its directories elsewhere.
+	// Mounts and loop devices in iotax's directories below the stage's directory, and mounts below iotax's directories
+	// elsewhere.
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		s.t.Error(err)
@@ -144,7 +145,8 @@ func loops() map[string]string {
 // lost reports whether the file of a loop device was deleted.
 func lost(file string) bool { return file == "" || strings.HasSuffix(file, " (deleted)") }
 
-// After all tests, no loop device is left that a test, a container engine or a cluster attached.
+// init makes the package's tests fail if, after all of them, a loop device is left that a test, a container engine or a
+// cluster attached.
 func init() {
 	guard = func(tests func() int) int {
 		before := loops()
@@ -237,7 +239,7 @@ func TestCensus(t *testing.T) {
 	if got := s.census(r); fmt.Sprint(got.kinds()) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v: %q", got.kinds(), want, got)
 	}
-	// Without its state file, a lab's namespace counts for every run.
+	// A lab's namespace without a state file is in the census of every run.
 	if err := os.Remove(state); err != nil {
 		t.Error(err)
 	}

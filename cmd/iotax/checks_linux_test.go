@@ -61,7 +61,7 @@ func (s *stage) loop(name, dir string, size int) string {
 	return point
 }
 
-// private returns a directory on a block device without other users: a loop device in memory.
+// private returns a directory on a block device that no other process uses: a loop device whose file is in memory.
 func (s *stage) private() string {
 	s.t.Helper()
 	return s.loop("disk", s.mount("memory", "size=256m"), 200)
@@ -97,7 +97,7 @@ func first(s *stage) *iotax.Trial {
 	return trials[0]
 }
 
-// fio returns the processes of the measuring fio, including its jobs.
+// fio returns the processes of the fio that measures, including its jobs.
 func (s *stage) fio() (pids []int) {
 	s.t.Helper()
 	for _, p := range s.processes("fio") {

@@ -86,8 +86,8 @@ func TestCleanForeign(t *testing.T) {
 	}
 }
 
-// killsInATrial kills r soon after an fio has started. Before that, for some microseconds, a new directory has no
-// marker yet, and a new process has not yet executed fio.
+// killsInATrial kills r soon after an fio has started. It must not kill r earlier: for some microseconds, a new
+// directory has no marker yet, and a new process has not yet executed fio.
 func (s *stage) killsInATrial(r *running) {
 	s.t.Helper()
 	before := s.processes("fio")
@@ -160,7 +160,7 @@ func TestRunnerKilledOverSSH(t *testing.T) {
 	s.cleans("--remote").works(t, 0, "no leftovers found")
 }
 
-// ages removes overrun from the saved plan of the latest run, as if an older iotax had written it.
+// ages removes the key "overrun" from the saved plan of the latest run, as if an older iotax had written the plan.
 func (s *stage) ages() {
 	s.t.Helper()
 	s.saved(func(db *store.Store, r *iotax.Run) {

@@ -32,8 +32,7 @@ workloads:
 measure: {protocol: fixed:3x300ms, ramp: 100ms}
 `
 
-// Two nodes of a lab and this host run a job at the same time. One node also runs it next to a writer on the other
-// node.
+// Two nodes of a lab and this host run a job at the same time. One node also runs the job while the other node writes.
 func TestClientsTogether(t *testing.T) {
 	long.Test(t)
 	if os.Geteuid() != 0 {

@@ -223,8 +223,8 @@ measure: {protocol: "fixed:2x1s", ramp: 100ms, keep_going: true}
 	}
 }
 
-// The export below a guest dies during work in the guest. That trial fails at once, the other targets are measured, and
-// the guest ends.
+// The server of the NBD export that a guest uses as a disk dies while fio writes in the guest. That trial fails at
+// once, the other targets are measured, and the guest ends.
 func TestGuestExportDies(t *testing.T) {
 	long.Test(t)
 	needsRoot(t)

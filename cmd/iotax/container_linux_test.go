@@ -79,7 +79,7 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 			r := s.iotax("run", "plan.yaml", "--calibrate=no", "--details").works(t, 0, "overlay", "volume", "memory", "durability-differs", "copying fio")
 			run, trials := s.trials()
 			if blocked := strings.Contains(r.stdout, "blocked by the container's seccomp profile"); blocked != (name == "podman") {
-				// The seccomp profile of Podman blocks io_uring, and that of Docker from version 25 on.
+				// Podman's seccomp profile blocks io_uring. Docker's blocks it only from version 25 on.
 				t.Errorf("io_uring is told to be blocked: %v: %s", blocked, r)
 			}
 			seen := map[string]int{}
@@ -124,9 +124,9 @@ measure: {protocol: "fixed:2x300ms", ramp: 100ms}
 	}
 }
 
-// A container with a cgroup limit of 400 reads per second measures 400 IOPS. The kernel counts in slices of a tenth of
-// a second, so a trial may exceed the limit by the reads of one slice. A busy machine may keep fio below the limit, but
-// not in every trial: the queue is deep enough to wait for a CPU.
+// capped checks that a container with a cgroup limit of 400 reads per second measures 400 IOPS. The kernel counts in
+// slices of a tenth of a second, so a trial may exceed the limit by the reads of one slice. A busy machine may keep fio
+// below the limit, but not in every trial, because the queue is deep enough to cover the time that fio waits for a CPU.
 func capped(t *testing.T, s *stage, name string, e *engine.Engine, device string) {
 	const limit = 400
 	s.write("cap.yaml", fmt.Sprintf(`
@@ -160,8 +160,8 @@ measure: {protocol: "fixed:2x3s", ramp: 500ms, cold: false}
 	}
 }
 
-// iotax reads a block device that is passed to a container, and writes to it only if --destroy names it. It finds
-// signatures on the device even if the container has no tool that detects them.
+// deviceInContainer checks that iotax reads a block device that is passed to a container, and writes to it only if
+// --destroy names it. iotax must find signatures on the device even if the container has no tool that detects them.
 func deviceInContainer(t *testing.T, s *stage, name string, e *engine.Engine) {
 	device := s.bare("image")
 	s.write("device.yaml", fmt.Sprintf(`

@@ -662,8 +662,8 @@ type sshd struct {
 	hold    func() // refuses new connections
 }
 
-// sshd starts a server on the loopback interface. Its commands run with path as PATH and with a cache directory on the
-// stage.
+// sshd starts a server on the loopback interface. Its commands run with path as PATH and with a cache directory in the
+// stage's directory.
 func (s *stage) sshd(path string) *sshd { return s.sshdAt("127.0.0.1", path) }
 
 // sshdOverLink starts an sshd in a new network namespace that is reached over one link.

@@ -563,7 +563,8 @@ func tabulate(t *testing.T, all []fault, results []aftermath) {
 	}
 }
 
-// putTable replaces the rows of the same faults in the Markdown file doc, and appends new rows to its table.
+// putTable writes table into the table of the Markdown file doc. Rows of faults that are already in doc replace the old
+// rows. Other rows are appended.
 func putTable(t *testing.T, doc, table string) {
 	text, err := os.ReadFile(doc)
 	if err != nil {

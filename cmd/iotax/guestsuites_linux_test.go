@@ -78,7 +78,7 @@ func TestGuestSuites(t *testing.T) {
 	}
 }
 
-// The suite db starts the installed databases, measures them, and removes them. It reports databases that are not
+// The suite "db" starts the installed databases, measures them, and removes them. It reports databases that are not
 // installed.
 func TestServersOfSuite(t *testing.T) {
 	long.Test(t)

@@ -130,13 +130,13 @@ func TestManyTrials(t *testing.T) {
 	}
 }
 
-// BenchmarkReport100k runs `iotax report`, and other commands that read such a store, on 100,000 trials of real fio in
-// 100 cells. Each command is a new process, and the time includes its start:
+// BenchmarkReport100k runs `iotax report` and other commands on a store with 100,000 trials of real fio in 100 cells.
+// Each command is a new process, and the CPU time includes its start. Run it with:
 //
 //	go test -run xxx -bench Report100k -benchtime 3x ./cmd/iotax
 //
-// It fails if a report takes more than 2 s of CPU time or 330 MiB. IOTAX_MANY=FILE keeps the store in FILE and uses it
-// again.
+// It fails if a report takes more than 2 s of CPU time or 330 MiB of memory. With IOTAX_MANY=FILE, it keeps the store
+// in FILE, and uses FILE if it exists.
 func BenchmarkReport100k(b *testing.B) {
 	dir := b.TempDir()
 	exe := filepath.Join(dir, "program")

@@ -26,8 +26,8 @@ func TestSuitesParse(t *testing.T) {
 	}
 }
 
-// The suite randrw measures a device that may be overwritten and a directory: reads, writes and their sum, and
-// bandwidth in MB/s and MiB/s.
+// The suite "randrw" measures a device that may be overwritten and a directory. It reports reads, writes and their sum,
+// and bandwidth in MB/s and MiB/s.
 func TestRandrwOnDevice(t *testing.T) {
 	long.Test(t)
 	t.Parallel()

@@ -219,8 +219,8 @@ func (pf *planFlags) elsewhere(name string, src []byte, targets []string) (*plan
 	return at, pf.keep(at)
 }
 
-// kinds returns all kinds. The kind of pods makes a target for each node, and uses the nodes of --nodes for pods that
-// name no node.
+// kinds returns all kinds. For pods, it adds a function that makes a target for each node of a list. Pods whose spec
+// names no node use the nodes of --nodes.
 func (pf *planFlags) kinds() plan.Kinds {
 	ks := kinds.All()
 	for i := range ks.Machines {
@@ -390,7 +390,7 @@ func imaged() (names []string) {
 	return names
 }
 
-// boot sets --image in all machines that boot an image.
+// boot sets the image of all machines that boot an image to the value of --image.
 func (pf *planFlags) boot(p *plan.Plan) error {
 	if pf.image == "" {
 		return nil

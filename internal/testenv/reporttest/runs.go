@@ -344,8 +344,8 @@ func ALab() (figures []published.Figure, names iotax.Reference, caveat string) {
 			Values: map[string]string{"s3 / large object / upload.bandwidth": "minio / put / bw"}}, ""
 }
 
-// Quick is a run of the suite quick on a busy machine that emulates its guests: three layers under three workloads, in
-// trials of one second. A cache served one result, one is too noisy, and the budget was spent before the last round.
+// Quick is a run of the suite "quick" on a busy machine that emulates its guests: three layers under three workloads,
+// in trials of one second. A cache served one result, one is too noisy, and the budget was spent before the last round.
 func Quick() (*iotax.Run, []*iotax.Trial) {
 	ratios := map[string][3]float64{"host disk": {1, 1, 1}, "guest virtio-fs": {1 / 8., 1 / 11., .2}, "guest virtio-blk": {1 / 14., 1 / 21., .93}, "guest 9p": {1 / 33., 1 / 25., 1 / 5.6}}
 	names := []string{"host disk", "guest virtio-blk", "guest virtio-fs", "guest 9p"}
