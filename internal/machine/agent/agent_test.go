@@ -183,8 +183,8 @@ func TestEndsWithTheConnection(t *testing.T) {
 	_ = m.Close(context.Background())
 }
 
-// More commands can run at the same time than an SSH server allows sessions, even if one caller does not read its
-// output.
+// More commands can run at the same time than an SSH server allows sessions per connection, even if one caller does
+// not read the output of its command.
 func TestManyCommands(t *testing.T) {
 	m := mustOpen(t, server(t, "cat", "yes", "true"), "iotax")
 	defer end(t, m)

@@ -126,8 +126,8 @@ func TestExecEndless(t *testing.T) {
 	}
 }
 
-// If the container ends, the errors of the running command and of the next command contain that reason, once and as the
-// only reason.
+// If the container ends, the running command and the next command fail. Each error contains this reason once, and no
+// other reason.
 func TestExecGone(t *testing.T) {
 	t.Parallel()
 	c := newChannel(t)

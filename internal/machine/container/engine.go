@@ -17,9 +17,9 @@ import (
 	"iotax"
 )
 
-// dialEngine connects to the engine. The address comes from the first of these that is set: the host of s, the
-// context of s, DOCKER_HOST (for Podman, CONTAINER_HOST first), Docker's current context. Otherwise it is the usual
-// socket. local reports whether the address is a Unix socket.
+// dialEngine connects to the engine. The address is the host of s if it is set. Otherwise Docker's address comes
+// from the context of s, DOCKER_HOST or the current context, and Podman's address from CONTAINER_HOST or
+// DOCKER_HOST. The default is the usual socket. local reports whether the address is a Unix socket.
 func dialEngine(ctx context.Context, engine string, s *Spec) (_ *link, local bool, err error) {
 	where, tls, err := engineAddress(engine, s)
 	if err != nil {

@@ -75,8 +75,8 @@ contexts: [{name: c, context: {cluster: three, user: u, namespace: third}}]
 	}
 }
 
-// Without the cluster role that allows reading nodes and volumes, the facts record why they are missing, and no call
-// fails.
+// Without the cluster role that allows reading nodes and volumes, the values of the facts are the reason, and no
+// call fails.
 func TestFactsWithoutTheClusterRole(t *testing.T) {
 	ctx := t.Context()
 	c, a := cluster(t)

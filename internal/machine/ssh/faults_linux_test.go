@@ -43,7 +43,7 @@ func begin(t *testing.T, m iotax.Machine, stdin io.Reader) (ids []int, ended cha
 	return []int{sh, sleep}, ended
 }
 
-// gone waits up to 10 s until the processes have exited.
+// gone waits up to 10 s for the processes to exit.
 func gone(t *testing.T, ids ...int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {

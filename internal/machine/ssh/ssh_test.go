@@ -407,7 +407,8 @@ func TestSSHFewSessions(t *testing.T) {
 	}
 }
 
-// More commands can run at the same time than one connection has sessions. No command ends to make room for another.
+// More commands can run at the same time than an SSH server allows sessions per connection. No command ends to make
+// room for another.
 func TestSSHManyAtOnce(t *testing.T) {
 	t.Parallel()
 	m := works(t, startSSHDWithSpec(t)) // ten sessions per connection, the default of sshd

@@ -223,7 +223,8 @@ func TestLeftInstances(t *testing.T) {
 	if err := items[2].Remove(t.Context()); err == nil || !strings.Contains(err.Error(), "made-") {
 		t.Errorf("the notes went before the instances: %v", err)
 	}
-	// The caller has another environment, and the directory of the instances is missing for a while.
+	// Remove works with other values of LIMA_HOME, TART_HOME and PATH. It fails while the directory of the instances is
+	// missing.
 	t.Setenv("LIMA_HOME", t.TempDir())
 	t.Setenv("TART_HOME", t.TempDir())
 	t.Setenv("PATH", "/usr/bin:/bin")

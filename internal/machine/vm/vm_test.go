@@ -535,7 +535,7 @@ func TestQEMUWeakens(t *testing.T) {
 	}
 }
 
-// gonePids waits up to 10 s until the processes have exited.
+// gonePids waits up to 10 s for the processes to exit.
 func gonePids(t *testing.T, pids []int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
