@@ -226,7 +226,7 @@ func mitigations(vulnerabilities, cmdline string) string {
 		switch {
 		case strings.HasPrefix(state, "Not affected"):
 			by["not affected"] = append(by["not affected"], name)
-		case strings.HasPrefix(state, "Mitigation"), strings.Contains(state, "Mitigation:"): // some start with "KVM:"
+		case strings.HasPrefix(state, "Mitigation"), strings.Contains(state, "Mitigation:"): // some states start with "KVM:"
 			by["mitigated"] = append(by["mitigated"], name)
 		case strings.Contains(state, "Vulnerable"):
 			by["vulnerable"] = append(by["vulnerable"], name)

@@ -31,7 +31,7 @@ const listCost = 0.002
 // that start during the trial, such as a guest that the trial boots.
 type sampler struct {
 	fs        system
-	processes func() map[string][]int // called in the sampler's goroutine
+	processes func() map[string][]int // called by sample, then in the sampler's goroutine
 	labels    map[string][]int        // last result of processes
 	first     map[string][]int        // first result of processes
 	begun     time.Time
@@ -108,7 +108,7 @@ func (s *sampler) read() {
 			found = true
 			if now, ok := s.fs.cpuTime(pid); ok {
 				used[pid] = now
-				busy += max(0, now-s.used[pid]) // s.used is 0 for a new process, so all its CPU time counts
+				busy += max(0, now-s.used[pid]) // s.used[pid] is 0 for a new process, so all its CPU time counts
 			}
 			own += rss - min(rss, shmem)
 			common = max(common, min(rss, shmem))
@@ -156,8 +156,8 @@ func (fs system) cpuTime(pid int) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	// The name is in parentheses and may contain any character. The state follows it; the times are 11 and 12 fields after
-	// the state.
+	// The name is in parentheses and may contain any character. The state follows the name. The times are 11 and 12
+	// fields after the state.
 	f := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(f) < 13 {
 		return 0, false
@@ -186,8 +186,8 @@ func (s *sampler) rollup() {
 	}
 }
 
-// rollup sums the unique and the proportional set sizes of processes, in bytes. ok is false if one of them has ended or cannot be
-// read.
+// rollup sums the unique and the proportional set sizes of processes, in bytes. ok is false if one of the processes has
+// ended or cannot be read.
 func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) {
 	for _, pids := range processes {
 		for _, pid := range pids {
@@ -205,8 +205,9 @@ func (fs system) rollup(processes map[string][]int) (uss, pss float64, ok bool) 
 	return uss, pss, true
 }
 
-// end stops the sampling. It adds to seen the peaks as values, the series, and the interval and the cost of the samples as
-// facts. It adds nothing if no process serves the target, or if the memory cannot be read.
+// end stops the sampling. It adds the peaks to seen as values, the samples as series, the interval of the samples as a
+// fact, and their cost as a fact and a value. It adds nothing if no process serves the target, or if the memory cannot
+// be read.
 func (s *sampler) end(seen *iotax.Seen) {
 	close(s.stop)
 	<-s.done

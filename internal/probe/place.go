@@ -22,7 +22,7 @@ type Mount struct {
 	Point   string
 	Type    string // type of the file system
 	Source  string
-	Options []string // those of the mount point, then additional ones of the file system
+	Options []string // options of the mount point, then further options of the file system
 }
 
 // ParseMounts parses a mountinfo. It skips lines that it cannot parse.

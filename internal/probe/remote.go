@@ -44,8 +44,8 @@ func (fs system) counters(device string) (c counters) {
 	return c
 }
 
-// inside returns the counters of the target's own machine. They are empty if the machine has none (not Linux) or does not
-// answer.
+// inside returns the counters of the target's own machine. They are empty if the machine has no such counters (it does
+// not run Linux) or does not answer.
 func inside(ctx context.Context, t *iotax.Target) snapshot {
 	s := snapshot{disks: map[string]diskStat{}}
 	device := t.Place.Facts[iotax.FactDeviceName]
@@ -65,8 +65,8 @@ func inside(ctx context.Context, t *iotax.Target) snapshot {
 	return s
 }
 
-// insideValues returns the reliable values of the target's own machine. The CPU time of a guest is not reliable, because it
-// includes time that its virtual CPUs did not get. Its steal time is a lower bound.
+// insideValues returns the reliable values of the target's own machine. The CPU time of a guest is not reliable,
+// because it includes time that its virtual CPUs did not get. The guest's steal time is a lower bound.
 func insideValues(a, b snapshot) []iotax.Value {
 	var values []iotax.Value
 	for _, v := range difference(a, b) {

@@ -130,7 +130,7 @@ type stages struct {
 
 // A ServingTime contains sums over the threads of a server (see package serving).
 type ServingTime struct {
-	Busy  float64 // s in calls on files and outside of calls, excluding calls that wait
+	Busy  float64 // s in which the threads did not wait, including Calls
 	Calls float64 // s in calls on files
 	Count float64 // number of calls on files
 }

@@ -66,8 +66,8 @@ type diskStat struct {
 type usage struct {
 	own    float64 // s of CPU, including ended threads
 	waited float64 // s of CPU time of its children that ended and were waited for
-	peak   uint64  // B, peak resident
-	shmem  uint64  // B, currently shared with other processes
+	peak   uint64  // B, peak of the resident memory
+	shmem  uint64  // B, resident shared memory
 	io     ioBytes
 	ioOK   bool
 }
@@ -94,26 +94,30 @@ const recently = 5 * time.Second
 
 // Start begins to observe, during a trial on t:
 //
-//   - the I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes (B), device.read.ios,
-//     device.write.ios, device.flushes (1) and device.busy (share of the time with I/O in progress, of the busiest device),
-//   - the part of this I/O that the trial itself requested: own.read.bytes and own.write.bytes (B), from the commands that iotax
-//     runs here or from the processes that serve a guest; not for targets that work together,
-//   - the same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of the device
-//     that stores the place there, and cpu.machine.steal (share of the CPU time of that machine),
-//   - the CPU time of this host, as shares of that of all CPUs: cpu.host.busy (all except idle time and waits for I/O),
-//     cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal,
-//   - for the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B), the peak of their
-//     resident memory since Start, with shared memory counted once,
-//   - for the same processes, also by their label (cpu.host.qemu): cpu.host, in CPU seconds per second, and the series with this
-//     name, sampled every 100 ms with a resolution of 10 ms, the kernel's tick; memory.host.peak, the peak of the resident memory,
-//     sampled at the same interval, and its series memory.host.rss; memory.host.uss and memory.host.pss, the largest unique and
-//     proportional set sizes, sampled so that reading them costs at most half a percent of a core; watch.cost, the cost of the
-//     sampling as a share of a core,
-//   - for a machine that is not this host, its clock: clock.ratio is the time that passed on the machine over that on this host,
-//     from Start to Stop. clock.error is the bound of the ratio's error, from the round trips of the readings.
+//   - The I/O of the block devices under t.Place.Backing: device.read.bytes, device.write.bytes (B), device.read.ios,
+//     device.write.ios, device.flushes (1) and device.busy. The last is the share of the time in which the busiest device
+//     had I/O in progress.
+//   - The part of this I/O that the trial itself requested: own.read.bytes and own.write.bytes (B). It comes from the
+//     commands that iotax runs here or from the processes that serve a guest. It is unknown for targets that work together.
+//   - The same counters on the target's own machine, if that is not this host: machine.device.read.bytes and so on, of the
+//     device that stores the place there, and cpu.machine.steal, a share of the CPU time of that machine.
+//   - The CPU time of this host, as shares of the time of all its CPUs: cpu.host.busy (all except idle time and waits for
+//     I/O), cpu.host.user, cpu.host.system, cpu.host.iowait, cpu.host.steal.
+//   - For the processes that serve the target (Target.Processes): cpu.serving (s), and memory.serving (B). The latter is the
+//     peak of their resident memory since Start, with shared memory counted once.
+//   - For the same processes: cpu.host, in CPU seconds per second, also by label (cpu.host.qemu), and the series cpu.host.
+//     The series is sampled every 100 ms, with the resolution of the kernel's tick, 10 ms.
+//   - For the same processes: memory.host.peak, the peak of the resident memory, also by label, and the series
+//     memory.host.rss. Both are sampled every 100 ms.
+//   - For the same processes: memory.host.uss and memory.host.pss, the largest unique and proportional set sizes. They are
+//     sampled so that reading them costs at most half a percent of a core. watch.cost is the cost of the sampling as a share
+//     of a core.
+//   - For a machine that is not this host, its clock: clock.ratio is the time that passed on the machine from Start to Stop,
+//     divided by the time that passed on this host. clock.error bounds the error of the ratio. It follows from the round
+//     trips of the readings.
 //
-// Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails only if ctx
-// is done.
+// Start omits counters of this host for a machine that does not run on it, and counters that it cannot read. It fails only
+// if ctx is done.
 func (k *Watcher) Start(ctx context.Context, t *iotax.Target) (*Watch, error) {
 	if k.last == nil {
 		k.last = map[string]reading{}
@@ -505,7 +509,7 @@ func (fs system) carriers(ms []Mount, path string, depth int) []string {
 	return nil
 }
 
-// byNode returns the kernel's name of the device with the node path, or "" if it is unknown.
+// byNode returns the kernel's name of the device whose node is path, or "" if it is unknown.
 func (fs system) byNode(path string) string {
 	name := strings.ReplaceAll(strings.TrimPrefix(path, "/dev/"), "/", "!")
 	if _, err := os.Stat(filepath.Join(fs.sys, "class/block", name)); err != nil {
@@ -533,7 +537,7 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 // nvmeHead matches the name of an NVMe namespace, which may have several paths.
 var nvmeHead = regexp.MustCompile(`^nvme([0-9]+)n([0-9]+)$`)
 
-// counting returns the devices that count the I/O of name, which is disk or a partition of it.
+// counting returns the devices that count the I/O of the device `name`, which is disk itself or a partition of disk.
 func (fs system) counting(name, disk string) []string {
 	// If queue/iostats is 0, the counters do not change.
 	if fs.notCounting(disk) {

@@ -93,7 +93,7 @@ func TestCPUSeconds(t *testing.T) {
 }
 
 func TestResident(t *testing.T) {
-	// QEMU shares 1000 of guest memory with a file server that has touched 600 of it.
+	// QEMU shares 1000 bytes of guest memory with a file server that has touched 600 of them.
 	if got := resident(map[int]usage{1: {peak: 1200, shmem: 1000}, 2: {peak: 650, shmem: 600}}); got != 1250 {
 		t.Errorf("resident = %v, want 1250", got)
 	}
