@@ -37,7 +37,7 @@ func TestRunKeepsTheCalibrationOfItsRig(t *testing.T) {
 	}
 }
 
-// Correlated rounds widen the interval, so the run needs more of them.
+// Correlated rounds widen the interval, so the run needs more rounds.
 func TestAutocorrelationAsksForMoreRounds(t *testing.T) {
 	rounds := func(phi float64) int {
 		w := newWorld()

@@ -21,7 +21,7 @@ type load struct {
 	wanted  int             // number of the plan's targets on which it should be measured
 	space   int64           // bytes that it writes to each place
 	files   []iotax.File    // files that it reads, if it can name them in advance
-	job     string          // iotax.FactJob for trials that do not set their own
+	job     string          // value of iotax.FactJob for trials that do not set this fact
 }
 
 // check returns an error if the workload cannot run on t. If t combines several targets, the workload must be able

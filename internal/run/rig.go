@@ -39,7 +39,7 @@ type rig struct {
 
 type undoStep struct {
 	what string
-	in   iotax.Machine // machine that do acts on; nil for this host
+	in   iotax.Machine // machine on which `do` acts; nil for this host
 	do   func(context.Context) error
 }
 
@@ -112,7 +112,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 	return c, fresh, l.ready(ctx, fresh)
 }
 
-// onClose registers do, which undoes the step that the caller begins next.
+// onClose registers `do`, which undoes the step that the caller begins next.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	if !perishes(in) {
 		in = iotax.Outside(in)

@@ -16,7 +16,7 @@ import (
 	"iotax/internal/testenv/long"
 )
 
-// peakMiB returns the largest resident set of this process since resetPeak, in MiB.
+// peakMiB returns the largest resident set of this process since resetPeak was called, in MiB.
 func peakMiB(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")

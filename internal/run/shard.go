@@ -92,7 +92,7 @@ func (s Shard) localSeq(seq int) int {
 	return seq / s.Count
 }
 
-// Own returns the trials that the shard has measured.
+// Own returns the elements of trials that the shard has measured.
 func (s Shard) Own(trials []*iotax.Trial) []*iotax.Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t *iotax.Trial) bool { return s.Divided() && t.Seq%s.Count != s.Index })
 }

@@ -95,8 +95,8 @@ func TestEstimateFromRuns(t *testing.T) {
 	if least, most, _ := schedule.Estimate(p, c); least != most || most < r.End.Sub(start)*3/4 || most > r.End.Sub(start)*5/4 {
 		t.Errorf("estimated at %v, it took %v: %+v", most, r.End.Sub(start), c)
 	}
-	// Setup does not include the pause before a resume or a calibration. Opening a trial's own machine counts for
-	// that trial.
+	// The setup time includes neither a calibration nor the pause before a resume. Opening a trial's own machine counts
+	// for that trial.
 	moved := *r
 	moved.Start = r.Start.Add(-time.Hour)
 	trials, err := saved.Trials(ctx, db, "r")
@@ -152,8 +152,9 @@ func TestEstimateFromRuns(t *testing.T) {
 	}
 }
 
-// The estimate includes a boot, a layout and a preparation for each trial on a machine of its own, the pilot of an
-// open loop, and the files of each member of a combined target. It leaves out machines without a target.
+// For each trial on a machine of its own, the estimate includes a boot, the writing of the test files and a
+// preparation. It also includes the pilot of an open loop, and the files of each member of a combined target. It leaves
+// out machines without a target.
 func TestAssumedCosts(t *testing.T) {
 	costs := func(machines, targets, workload string) schedule.Costs {
 		t.Helper()

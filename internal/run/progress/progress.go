@@ -37,7 +37,7 @@ type Progress struct {
 	size  func() (columns, rows int) // of the terminal, which may be resized; 0 rows if unknown
 	board board
 	shown []string      // lines of the board on the terminal
-	stop  chan struct{} // closed to end tick
+	stop  chan struct{} // closed to end the goroutine of tick
 }
 
 // New returns a Progress that writes to out. live reports whether out is a terminal. columns is the width to assume if
@@ -177,8 +177,8 @@ func (p *Progress) tick(stop chan struct{}) {
 	}
 }
 
-// draw clears the board, prints above, and prints the board below it if board is true. It uses a single write to
-// avoid flicker.
+// draw clears the board and prints `above`. If board is true, it prints the board below that text. It uses a single
+// write to avoid flicker.
 func (p *Progress) draw(above string, board bool) {
 	var b strings.Builder
 	columns, rows := p.size()
