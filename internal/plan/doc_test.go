@@ -49,7 +49,7 @@ func TestMachinePages(t *testing.T) {
 				t.Errorf("the page of %s has no row %s of 20 characters or more", name, row)
 			}
 		}
-		if !strings.Contains(string(text), "```yaml\n") { // TestPlansOfPages reads it
+		if !strings.Contains(string(text), "```yaml\n") { // TestPlansOfPages parses this plan
 			t.Errorf("the page of %s shows no plan", name)
 		}
 	}
@@ -184,7 +184,7 @@ func sameAgain(t *testing.T, name string, p *plan.Plan) {
 	}
 }
 
-// URLs of buckets, NBD exports and NFS exports are targets. The hints for other URLs suggest such a URL.
+// URLs of buckets, NBD exports and NFS exports are targets. The hint for an unsupported URL suggests a supported form.
 func TestURLsAreTargets(t *testing.T) {
 	for word, kind := range map[string]string{"http://host:9000/bucket": "bucket", "https://host/bucket": "bucket", "nbd://host:10809/x": "nbd", "nfs://host/x": "nfs", "nfs://[::1]:2050/x": "nfs", "nfs:host:/x": "nfs"} {
 		p, err := plan.FromWords([]string{word}, nil, plan.Defaults(), realKinds())

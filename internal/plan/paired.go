@@ -115,8 +115,8 @@ type pairing struct {
 	was      map[string]string // name of a twin → its name in old
 }
 
-// pairs maps each target of b.now to its counterpart in b.old, by name or by order. It returns notes on the
-// rest.
+// pairs maps each target of b.now to its counterpart in b.old, by name or by order. It returns a note for each target
+// without a counterpart.
 func (b *pairing) pairs() (all map[string]Target, notes []string) {
 	all = map[string]Target{}
 	var news, olds []string

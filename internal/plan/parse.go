@@ -195,7 +195,7 @@ func (b *builder) top(root *syntax.Node, key string) *syntax.Node {
 	return &syntax.Node{Src: root.Src, Line: root.Line, Col: root.Col, Width: root.Width}
 }
 
-// word checks that the value of e is one word.
+// word reports whether the value of e is one word. If it is not, word adds an error.
 func (b *builder) word(e syntax.Pair) bool {
 	if e.Val.Kind != syntax.ScalarNode {
 		b.Fail(syntax.OrKey(e.Val, e.Key), "write "+e.Key.Text+": and a word", "%s takes a word, not %s", e.Key.Text, e.Val.What())

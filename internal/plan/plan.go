@@ -1,10 +1,10 @@
-// Package plan builds a Plan from a plan file or from command-line words. A Plan lists the targets and
-// workloads to compare, and contains the settings of the measurement. The package contains the grammar. The
-// kinds of machines, volumes and workloads come from the packages that list them (see Kinds).
+// Package plan builds a Plan from a plan file or from command-line words. A Plan lists the targets and workloads to
+// compare, and contains the settings of the measurement. The package defines the grammar of plans. The kinds of
+// machines, volumes and workloads come from the packages that list them (see Kinds).
 //
-// Each of these packages imports only the ones before it. plan/syntax parses text and units and formats
-// errors. plan/bind fills the specs of kinds. plan builds the Plan. plan/schedule computes the order and
-// duration of its trials, and plan/schema the JSON Schema of plan files.
+// Each of the following packages imports only the ones before it. plan/syntax parses text and units and formats errors.
+// plan/bind fills the specs of kinds. plan builds the Plan. plan/schedule computes the order and duration of its
+// trials, and plan/schema the JSON Schema of plan files.
 package plan
 
 import (
@@ -140,7 +140,7 @@ func Defaults() Measure {
 type Kinds struct {
 	Machines, Volumes, Workloads []Kind
 
-	// Allowed report layouts and published data sets. Empty allows any name.
+	// Layouts and Published list the allowed report layouts and published data sets. An empty list allows any name.
 	Layouts, Published []string
 }
 

@@ -157,7 +157,8 @@ func (b *builder) knownFigure(n *syntax.Node) {
 	b.knownWorkload(&at)
 }
 
-// names checks that the value is a name or a list of names. what is the noun for error messages.
+// names reports whether the value is a name or a list of names. If it is not, names adds an error. what is the noun for
+// the error.
 func (b *builder) names(e syntax.Pair, what string) bool {
 	for _, n := range e.Val.Listed() {
 		if n.Kind != syntax.ScalarNode {

@@ -272,8 +272,8 @@ func checkWords(spec Spec) error {
 	return nil
 }
 
-// Explain reports an error of a spec. The error points to the node value if it is not nil. Otherwise it points to the
-// field of mapping that err names, or else to the node itself.
+// Explain reports an error of a spec. The error points to `value` if that is not nil. Otherwise it points to the field
+// of mapping that err names, or else to `itself`.
 func (b *Binder) Explain(v *Variant, itself, value, mapping *syntax.Node, err error) {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
@@ -363,7 +363,7 @@ func (b *Binder) option(v *Variant, o *Options, what string, names []string, key
 	b.Fail(key, e.Hint, "unknown key %s of %s", syntax.Quote(key.Text), what)
 }
 
-// Value sets one field.
+// Value sets dst, which is the field f of a spec, to the value in val.
 func (b *Binder) Value(v *Variant, dst reflect.Value, f Field, key, val *syntax.Node) {
 	if val.Kind == syntax.NullNode {
 		b.Fail(key, "give it one, or leave the key out", "%s has no value", f.Name)
@@ -414,7 +414,7 @@ func (b *Binder) Value(v *Variant, dst reflect.Value, f Field, key, val *syntax.
 	}
 }
 
-// Strings fills a map[string]string.
+// Strings fills dst, a map[string]string, from the mapping in val.
 func (b *Binder) Strings(dst reflect.Value, f Field, val *syntax.Node) {
 	if val.Kind != syntax.MappingNode {
 		b.Fail(val, fmt.Sprintf("write %s: {NAME: value}", f.Name), "%s takes a mapping, not %s", f.Name, val.What())

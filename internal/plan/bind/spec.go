@@ -155,7 +155,7 @@ type Snippet struct {
 // Served names the machines that serve a volume, and their keys in the plan.
 type Served struct {
 	Key, Machine string   // "" means the target's own machine
-	PeersKey     string   // key of Peers
+	PeersKey     string   // key under which the plan lists Peers
 	Peers        []string // other machines, for example those with replicas
 }
 
@@ -169,8 +169,7 @@ type Gather struct {
 	SetAt       func(targets []string)       // may be nil if Doing is ""
 }
 
-// Options describes the keys that a spec accepts in addition to its fields: a fio job accepts every fio
-// option.
+// Options describes the keys that a spec accepts in addition to its fields, such as fio's options in a fio job.
 type Options struct {
 	Names func() []string               // returns all keys, for suggestions and the schema
 	Set   func(key, value string) error // rejects unknown keys and values

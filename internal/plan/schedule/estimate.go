@@ -140,7 +140,7 @@ func Slots(p *plan.Plan, n int) []Slot {
 			s := Slot{Round: round, Workload: w.Name, Seed: RoundSeed(p.Measure.Seed, w.Name, round)}
 			at := targetsOf(p, &p.Workloads[i])
 			if len(at) == 0 {
-				continue // it only runs as noise
+				continue // the workload only runs as noise
 			}
 			for _, k := range Order(p.Measure.Seed+uint64(i), len(at), round) {
 				s.Targets = append(s.Targets, at[k])

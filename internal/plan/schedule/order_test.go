@@ -41,7 +41,7 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// The orders must not change, because a resumed run must use the same ones.
+// The orders must not change between versions, because a resumed run must use the same orders.
 func TestOrderStays(t *testing.T) {
 	got := fmt.Sprint(Order(1, 4, 0), Order(1, 4, 1), Order(1, 4, 2), Order(2, 4, 0), RoundSeed(1, "4k", 0), RoundSeed(1, "4k", 1))
 	const want = "[1 2 0 3] [3 0 2 1] [1 2 3 0] [1 0 2 3] 3771040614390754 7026190997630644"

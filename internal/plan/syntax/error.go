@@ -172,7 +172,8 @@ func Excerpt(line string, column, width, most int) (text, carets string) {
 // Nearest returns the candidate that word probably means, or "". Of equally near candidates it returns the
 // first.
 func Nearest(word string, candidates []string) string {
-	// The time of distance is proportional to the product of the lengths. No known key is longer than 64 bytes.
+	// The time that distance takes is proportional to the product of the two lengths. No known key is longer than 64
+	// bytes.
 	if word == "" || len(word) > 64 {
 		return ""
 	}
