@@ -301,7 +301,7 @@ func (w *walk) visit(as Relation, dir string) error {
 	return nil
 }
 
-// loopBacking identifies the backing file of the loop device with the sysfs directory dir. It queries the kernel,
+// loopBacking identifies the backing file of the loop device whose sysfs directory is dir. It queries the kernel,
 // because path may no longer exist, or may lead to another file.
 func (s system) loopBacking(dir, path string) Backing {
 	name := filepath.Base(dir)

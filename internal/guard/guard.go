@@ -85,11 +85,11 @@ type Node struct {
 // A Backing is a file that the kernel uses: behind a loop device, as swap, or as an export.
 type Backing struct {
 	User string // name of the loop device, otherwise ""
-	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, for example for a file of the host seen from a pod
+	ID   string // major:minor:inode; for a block device "b" and major:minor; "" if unknown, as for a host's file in a pod
 	Path string
 }
 
-// same reports whether both are the same file. If one ID is unknown, it compares paths.
+// same reports whether both are the same file. If either ID is unknown, it compares the paths.
 func (a Backing) same(b Backing) bool {
 	if a.ID == "" || b.ID == "" {
 		return a.Path == b.Path

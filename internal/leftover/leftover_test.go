@@ -82,7 +82,7 @@ func runner(t *testing.T, dir string) (cmd *exec.Cmd, made, child string) {
 	return cmd, made, child
 }
 
-// runs reports whether a process runs, independently of both systems of this package.
+// runs reports whether a process runs. It works on all operating systems.
 func runs(t *testing.T, pid string) bool {
 	t.Helper()
 	n, err := strconv.Atoi(pid)

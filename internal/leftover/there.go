@@ -117,7 +117,7 @@ func processes(ctx context.Context) (found []remnant, err error) {
 	for _, p := range all {
 		start, err := here.start(p.PID)
 		if err != nil {
-			continue // it has ended, or End could not identify it later
+			continue // the process has ended, or End could not identify it later
 		}
 		detail := strings.ReplaceAll(p.Command, "\n", " ")
 		found = append(found, remnant{Kind: process, Name: strconv.Itoa(p.PID), Detail: detail[:min(200, len(detail))], Start: start,

@@ -26,7 +26,7 @@ func Source(name string) ([]byte, bool) {
 	return src, err == nil
 }
 
-// Doc returns the first comment line of a suite, which describes what it measures.
+// Doc returns the first comment line of a suite, which describes what the suite measures.
 func Doc(name string) string {
 	src, _ := Source(name)
 	line, _, _ := strings.Cut(string(src), "\n")

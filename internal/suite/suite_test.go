@@ -7,7 +7,7 @@ import (
 	"iotax/internal/suite"
 )
 
-// The first line of every suite describes what it measures, and is short enough for a list.
+// The first line of every suite describes what the suite measures, and is short enough for a list.
 func TestDocs(t *testing.T) {
 	names := suite.Names()
 	if len(names) < 4 {
