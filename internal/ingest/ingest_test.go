@@ -176,7 +176,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// The logs of a real run are attached to its result. Without the result, they become a trial with the same values.
+// The logs of a real run are attached to its result. Without the result, they become a trial with similar values.
 func TestLogsOfARealRun(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command("fio", "--name=a", "--rw=randread", "--bs=4k", "--size=64m", "--ioengine=null", "--numjobs=2", "--rate_iops=1000", "--runtime=3s", "--time_based", "--group_reporting",

@@ -19,8 +19,8 @@ type Explanation struct {
 	Targets  []Explained `json:"targets"` // the baseline first
 }
 
-// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application.
-// The time of its flushes is included. Times are means over the rounds, so Stages and Rest add up to Total.
+// Explained is one target in an Explanation. All times are in seconds per read, write or trim of the application. The
+// time of the application's flushes is included. Times are means over the rounds, so Stages and Rest add up to Total.
 //
 // The time of a stage is the difference between two clocks. A clock sums the time of all requests at or below its
 // layer. The sum divided by the number of the application's I/Os is the time per I/O only if each I/O waits for its

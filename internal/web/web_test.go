@@ -748,8 +748,8 @@ func TestWatchersAreCounted(t *testing.T) {
 	}
 }
 
-// The first page of a store with 10,000 runs must load within 200 ms. The test takes the best of several attempts,
-// because the machine may be busy.
+// Each page of a store with 10,000 runs must load within 200 ms. The test takes the best of several attempts, because
+// the machine may be busy.
 func TestTenThousandRuns(t *testing.T) {
 	db, path := open(t)
 	h := history{name: "seed", runs: 1, rounds: 2, seed: 1}

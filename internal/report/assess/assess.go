@@ -64,7 +64,7 @@ type Figure struct {
 	Ratio    *stat.Interval `json:"ratio,omitempty"`   // nil if there is no ratio
 }
 
-// A Cause explains a number. A check or explained trials support it.
+// A Cause is the explanation of a number, based on a check or on explained trials.
 type Cause struct {
 	Rule string `json:"rule"` // the check's rule, for example "blocking-submit" or "line-rate"
 	Text string `json:"text"` // as in the sentence

@@ -212,8 +212,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Compare forty cells without any change, at a margin of 0. Without Holm's adjustment, about two would be called
-// worse or better.
+// TestCompareHolm compares twenty cells without any change, at a margin of 0. Without Holm's adjustment, about one
+// would be called worse or better.
 func TestCompareHolm(t *testing.T) {
 	false1, alone := 0, 0
 	const studies = 100
