@@ -52,8 +52,8 @@ func prepareMount(ctx context.Context, sp *MountSpec, e Env) (_ iotax.Volume, er
 		return nil, err
 	}
 	m.path = dir + "/bind-" + e.ID
-	// The container's user may have a different uid than this process. Mode 0777 is safe: the parent directory is
-	// private.
+	// The container's user may have a different uid than this process. Mode 0777 is safe, because the parent directory
+	// is private.
 	if err := newHostDir(&m.made, "make bind mount", m.path, 0o777); err != nil {
 		return nil, errors.Join(err, m.made.run(ctx))
 	}

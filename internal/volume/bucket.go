@@ -114,7 +114,7 @@ func (s *BucketSpec) query(prefix string) url.Values {
 	return q
 }
 
-// existing returns the s3:// address of an existing bucket. It adds parameters to q.
+// existing returns the s3:// address of an existing bucket. It adds query parameters to q.
 func (s *BucketSpec) existing(q url.Values) (string, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {

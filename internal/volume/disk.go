@@ -114,7 +114,7 @@ func diskSize(need int64) int64 {
 type disk struct {
 	life
 	spec  DiskSpec
-	id    string // serial
+	id    string // serial number
 	image string
 	size  int64
 }

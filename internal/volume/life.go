@@ -45,7 +45,7 @@ func (l *life) dirOn(ctx context.Context, m iotax.Machine, point string) (iotax.
 	return l.dirIn(ctx, m, &dir{want: point, need: l.env.Need})
 }
 
-// dirIn makes the directory of d on m.
+// dirIn makes the directory of d on m, and pushes its removal.
 func (l *life) dirIn(ctx context.Context, m iotax.Machine, d *dir) (iotax.Place, error) {
 	l.attached.push(func(ctx context.Context) error {
 		if l.server != nil && !l.server.alive() {

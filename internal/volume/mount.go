@@ -117,8 +117,8 @@ func (l *life) rootDir(ctx context.Context, m iotax.Machine, base string) (strin
 	return o.Path, err
 }
 
-// mountPoint returns the mount point for a file system of the run on m, and its source name. On this host, the mount
-// point is in the run's directory. On other machines, it is in a directory with the run's label.
+// mountPoint returns the mount point and the source name for a file system of the run on m. On this host, the mount
+// point is in the run's directory. On other machines, it is in a new directory that contains the run's label.
 func (l *life) mountPoint(ctx context.Context, m iotax.Machine) (point, source string, err error) {
 	id := l.env.ID
 	if iotax.IsLocal(m) && l.env.WorkDir != "" {

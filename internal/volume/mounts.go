@@ -8,8 +8,8 @@ import (
 	"iotax/internal/probe"
 )
 
-// ownDurability returns the durability of path on m's own storage. It is the weakest durability of fs (zero if
-// unknown), of the operating system `system` (named as in uname), and of m's disk.
+// ownDurability returns the durability of path on m's own storage. It is the weakest durability of fs (the zero value
+// if unknown), of the operating system `system` (named as in uname), and of m's disk.
 func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) iotax.Durability {
 	d := iotax.Weakest(fs.Durability(), probe.SystemDurability(system))
 	if weakens := m.Caps().Weakens; weakens != nil && !networked(fs) {
@@ -21,11 +21,11 @@ func ownDurability(m iotax.Machine, path string, fs probe.Mount, system string) 
 // localFUSE lists FUSE file systems whose data is on disks of this machine or its host. Pass-through file systems are
 // in the list, although the storage below them is unknown.
 var localFUSE = []string{
-	"fuse2fs", "ext2", "ext4", "exfat", "exfat-fuse", "ntfs", "ntfs-3g", "lowntfs-3g", "apfs", "apfs-fuse", "zfs", "zfs-fuse", "bcachefs", "dislocker", "ltfs", // disks
-	"fuse-overlayfs", "overlayfs", "mergerfs", "mhddfs", "shfs", "unionfs", "unionfs-fuse", "bindfs", "lxcfs", "catfs", // other directories
-	"gocryptfs", "encfs", "cryfs", "cryfs@cryfs", "securefs", // other directories, encrypted
-	"squashfuse", "snapfuse", "archivemount", "ratarmount", // files
-	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // directories of the host
+	"fuse2fs", "ext2", "ext4", "exfat", "exfat-fuse", "ntfs", "ntfs-3g", "lowntfs-3g", "apfs", "apfs-fuse", "zfs", "zfs-fuse", "bcachefs", "dislocker", "ltfs", // on disks
+	"fuse-overlayfs", "overlayfs", "mergerfs", "mhddfs", "shfs", "unionfs", "unionfs-fuse", "bindfs", "lxcfs", "catfs", // in other directories
+	"gocryptfs", "encfs", "cryfs", "cryfs@cryfs", "securefs", // in other directories, encrypted
+	"squashfuse", "snapfuse", "archivemount", "ratarmount", // in files
+	"grpcfuse", "osxfs", "vmhgfs-fuse", "virtiofs", // in directories of the host
 }
 
 // lastingInodes reports whether a directory keeps its device and inode numbers while it exists. FUSE, network file
@@ -38,9 +38,9 @@ func lastingInodes(m probe.Mount) bool {
 	return false
 }
 
-// networked reports whether another machine serves the file system. A FUSE type (fuse.KIND) that is not in localFUSE
-// counts as networked, because most new FUSE file systems are. FUSE without a type (fuse, fuseblk) does not count as
-// networked.
+// networked reports whether another machine serves the file system. A FUSE file system whose subtype (fuse.SUBTYPE) is
+// not in localFUSE counts as networked, because most new FUSE file systems are. FUSE without a subtype (fuse, fuseblk)
+// does not count as networked.
 func networked(m probe.Mount) bool {
 	switch m.Type {
 	case "nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "afpfs", "webdav", "ceph", "lustre", "glusterfs", "gpfs", "beegfs", "pvfs2", "orangefs", "gfs2", "ocfs2", "davfs", "davfs2", "coda":

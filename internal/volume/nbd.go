@@ -108,7 +108,7 @@ func prepareNBD(_ context.Context, s *NBDSpec, e Env) (iotax.Volume, error) {
 
 func newNBD(s *NBDSpec, e Env) *nbd { return &nbd{life{env: e, serves: "the export"}, *s} }
 
-// An nbd is an export over NBD.
+// An nbd is a volume that is exported over NBD.
 type nbd struct {
 	life
 	spec NBDSpec

@@ -278,7 +278,7 @@ func (n *nfs) serveAt(ctx context.Context, dir string) error {
 	return nil
 }
 
-// grave matches the lines of the server's log that contain the reason for its end.
+// grave matches the severe lines of the server's log. They contain the reason why the server ended.
 var grave = regexp.MustCompile(`:(CRIT|MAJ|FATAL) :`)
 
 // refused adds the last severe lines of the server's log to err, the error of its start. It returns a *portTaken if

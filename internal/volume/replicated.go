@@ -17,7 +17,7 @@ import (
 // QEMU's block driver quorum writes to all copies and reads from one. The file system is mounted on the store's
 // machine. A write returns when all machines have stored the block, so each copy uses part of the link's bandwidth.
 type replicated struct {
-	life  // its server is qemu-storage-daemon
+	life  // life.server is qemu-storage-daemon
 	parts []*nbd
 }
 

@@ -115,7 +115,7 @@ type share struct {
 	life
 	spec ShareSpec
 	tag  string
-	path string // on the host
+	path string // shared directory on the host
 }
 
 // prepareShare makes the directory on the host.

@@ -41,7 +41,7 @@ type survey struct {
 
 var surveyDir = agent.New("volume.survey", surveyHere)
 
-// kernel holds the paths and functions that read this system's state. Tests replace them.
+// kernel contains the paths and functions through which iotax reads the state of this system. Tests replace them.
 var kernel = struct {
 	mountinfo, block, system string
 	usage                    func(ctx context.Context, dir string) (size, free int64)
