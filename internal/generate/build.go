@@ -24,7 +24,7 @@ import (
 // everything is up to date.
 type Build struct {
 	Dir                              string // MakeSources creates it, replacing an old one
-	Sources, Headers, Includes, Jobs int    // Includes is the number per source
+	Sources, Headers, Includes, Jobs int    // Includes is the number of headers that each source includes
 	Compile                          time.Duration
 	Seed                             uint64
 	Cold                             bool // drop the kernel's cache of names and attributes first, if permitted

@@ -41,8 +41,8 @@ const (
 
 func (e Etcd) value() int { return e.Entry - 252 }
 
-// Space returns the maximum size of the files in bytes, rounded up to MiB: the segments, one more that is allocated, and
-// four times the values, because bbolt copies the pages that it changes.
+// Space returns an upper bound for the size of all files in bytes, rounded up to MiB. It counts two segments more than
+// are kept. It counts four times the size of the keys' entries, because bbolt copies the pages that it changes.
 func (e Etcd) Space() int64 {
 	const mib = 1 << 20
 	return ((segments+2)*segmentSize + 4*int64(e.Keys)*int64(e.Entry) + 17*mib - 1) / mib * mib

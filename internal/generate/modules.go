@@ -44,7 +44,7 @@ type pack struct {
 	bytes int64
 }
 
-// A packed file is one file of a package. Its number determines its content.
+// A packed describes one file of a package. Its number determines its content.
 type packed struct {
 	path         string
 	number, size int

@@ -138,7 +138,7 @@ type wal struct {
 	mu sync.Mutex
 
 	// The log. Positions are in bytes from the start of the log.
-	waiting    []byte     // records since the last write began, preceded by its last partial page
+	waiting    []byte     // records since the last write began, preceded by the last partial page of that write
 	spare      []byte     // buffer that becomes waiting at the next write
 	start, end int64      // positions of waiting; start is a multiple of walPage
 	durable    int64      // the log is durable up to this position

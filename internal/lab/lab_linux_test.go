@@ -20,7 +20,7 @@ import (
 	"iotax"
 )
 
-// up creates a lab with a unique name, and removes the lab when the test ends.
+// up creates a lab, and removes it when the test ends. If c has no name, the lab gets a unique name.
 func up(t *testing.T, c Config) *Lab {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -25,7 +25,7 @@ type Job struct {
 // Operations of a Job.
 const (
 	OpLook    = "look"    // check that the bucket exists and can be used, and whether it keeps versions
-	OpMark    = "mark"    // write the label of the run under the prefix, so that its leftovers can be found
+	OpMark    = "mark"    // write the label of the run under the prefix, so that the run's leftovers can be found
 	OpBatch   = "batch"   // upload, download and remove a batch
 	OpClean   = "clean"   // remove every object and unfinished upload under the prefix
 	OpPutFile = "putfile" // upload File as Object

@@ -135,7 +135,7 @@ func (a *archive) contents(ctx context.Context) (*content, error) {
 	return a.content, nil
 }
 
-// Look reads the archive.
+// Look returns an error if the archive cannot be read or generated.
 func (a *archive) Look(ctx context.Context, _ iotax.Machine) error {
 	_, err := a.contents(ctx)
 	return err

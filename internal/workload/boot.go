@@ -172,7 +172,7 @@ func (b *boot) Stage(ctx context.Context, t *iotax.Target, _ *iotax.Trial) error
 	return b.root.freeze(ctx, t)
 }
 
-// Run boots the machine. Unstage ends it.
+// Run boots a second instance of t's machine. Unstage ends that instance.
 func (b *boot) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error {
 	restart := t.Machine.Caps().Restart
 	if restart == nil {

@@ -23,10 +23,11 @@ import (
 // pythonRoot is the value of `root:` for the root file system that iotax builds.
 const pythonRoot = "python"
 
-// rootPort is the port of the program that runs on a root. It is fixed, because each guest has its own network.
+// rootPort is the port of the program that runs on a root. It can be the same in all guests, because each guest has its
+// own network.
 const rootPort = 8000
 
-// A rootTree is a root file system that is copied to targets, and from which a second guest boots there.
+// A rootTree is a root file system that iotax copies to targets. On each target, a second guest boots from the copy.
 type rootTree struct {
 	from   string // pythonRoot, or a directory of this host
 	run    string

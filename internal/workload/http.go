@@ -206,7 +206,8 @@ func (h *httpLoad) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) e
 		out.Facts["nginx"] = s.version
 	}
 	if out.Ramp > 0 {
-		// Cancel requests that are in flight at the end of the ramp: a slow server could take longer for them than a trial.
+		// Cancel requests that are in flight at the end of the ramp, because a slow server could take longer to answer
+		// them than a trial lasts.
 		ramp, cancel := context.WithTimeout(ctx, out.Ramp)
 		_, err := fetch(ramp, urls, h.spec.Workers, h.spec.Rate, out.Ramp)
 		cancel()

@@ -237,7 +237,7 @@ func (w *imagePath) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) 
 	return nil
 }
 
-// fastClone is the minimum speedup of a second volume that shares data with the first.
+// fastClone is the minimum speedup of the second volume over the first that counts as a fast clone.
 const fastClone = 10
 
 // judge adds a finding if the second volume was not fastClone times as fast as the first.

@@ -249,7 +249,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	return nil
 }
 
-// hook runs one of the commands that are not timed.
+// hook runs `text`, one of the commands that are not timed, unless it is empty. `what` describes the command in errors.
 func (c *command) hook(ctx context.Context, t *iotax.Target, what, text string, seed uint64) error {
 	if text == "" {
 		return nil

@@ -154,7 +154,7 @@ func (j *fioJob) find(ctx context.Context, t *iotax.Target, out *iotax.Trial) er
 	direction, _, _ := strings.Cut(j.rateMetric(), ".")
 	var tried, found []string
 	var ios, bytes float64
-	late, lateAt := 1., 0. // lowest share of late arrivals at a load that failed only because of them
+	late, lateAt := 1., 0. // lowest share of late arrivals among the loads that failed only because of late arrivals, and the load with this share
 	for i := range stat.SearchSteps {
 		step := &iotax.Trial{Target: out.Target, Workload: out.Workload, Seed: out.Seed + uint64(i), Length: window, Ramp: out.Ramp / stat.SearchSteps, Cold: out.Cold}
 		rated := *j

@@ -9,9 +9,9 @@ import (
 	"iotax/internal/plan"
 )
 
-// A fio job must stay in its target, but fio accepts job files that write files anywhere, run commands or load libraries. iotax
-// refuses such options before it starts fio for the first time. The lists cover fio 3.33 to 3.42. iotax also refuses options that
-// it does not know, because it cannot judge them.
+// A fio job must stay in its target, but fio accepts job files that write files anywhere, run commands or load
+// libraries. iotax refuses such options before it starts fio for the first time. The lists cover fio 3.33 to 3.42.
+// iotax also refuses unknown options, because they may have the same effects.
 
 // A bar is the reason why iotax refuses something, with a hint.
 type bar struct{ why, hint string }

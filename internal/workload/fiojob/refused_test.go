@@ -126,9 +126,9 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	}
 }
 
-// Each option of fio that iotax knows either passes or is refused with a hint. No accepted name is a prefix of an
-// option that reaches beyond the target, because a fio that lacks the shorter option would read it as an abbreviation
-// of the longer one.
+// Each option in fio.OptionNames either passes or is refused with a hint. No accepted name is a prefix of an option
+// that reaches beyond the target, because a fio that lacks the shorter option would read it as an abbreviation of the
+// longer one.
 func TestEveryOptionIsDecided(t *testing.T) {
 	passes := func(name string) bool {
 		_, ours := decided[fio.Canonical(name)]

@@ -122,7 +122,7 @@ func (s *sharedState) claim(t *iotax.Target, n need) (sum int64) {
 	return sum
 }
 
-// settle removes the claims for files that are written, or will not be written.
+// settle removes the claims for files that have been written or will not be written.
 func (s *sharedState) settle(t *iotax.Target, files map[string]int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -100,7 +100,7 @@ func sizes(f Files) (map[string]int64, error) {
 type Room struct {
 	Device     string // identifies the file system; "" if unknown
 	Size, Free int64  // bytes; Free is -1 if unknown
-	Allocated  int64  // space that the given file uses on the disk, bytes; -1 for a directory
+	Allocated  int64  // space that the file given to Behind uses on the disk, bytes; -1 for a directory
 }
 
 func roomOf(dir string) Room {

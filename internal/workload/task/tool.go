@@ -160,8 +160,8 @@ func installFio(ctx context.Context, _ struct{}) (struct{}, error) {
 	return struct{}{}, err
 }
 
-// A Temp describes a temporary directory. The label names the run, so that iotax finds the directory if the run could not remove
-// it.
+// A Temp describes a temporary directory. The label identifies the run, so that iotax finds the directory if the run
+// could not remove it.
 type Temp struct{ Prefix, Label string }
 
 func tempDir(_ context.Context, t Temp) (string, error) {

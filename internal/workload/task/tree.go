@@ -20,7 +20,7 @@ type Tree struct {
 }
 
 var (
-	// ReadTree reads all files of a directory.
+	// ReadTree reads all files of a directory and returns its Tree.
 	ReadTree = agent.New("read tree", readTree)
 	// Empty creates empty directories. It first removes existing files and directories with these names.
 	Empty = quick("empty directories", func(f Files) (nothing, error) {
