@@ -332,7 +332,7 @@ type Target struct {
 	Machine Machine
 	Place   Place
 	Device  string             // the plan's block device in the form that run --destroy takes; "" means none
-	Labels  map[string]string  // values that vary in the plan
+	Labels  map[string]string  // values of the plan's axes for this target, by axis
 	Facts   map[FactKey]string // facts that were detected
 
 	// Together contains the targets at which the workload runs at the same time, if this target represents several.

@@ -88,7 +88,7 @@ func (s *stage) census(r *running) (found census) {
 		s.t.Error(err)
 	}
 	for line := range strings.Lines(string(mounts)) {
-		words := strings.Fields(line) // the fifth is the mount point
+		words := strings.Fields(line) // the fifth field is the mount point
 		in := func(dir string) bool { return len(words) > 4 && strings.HasPrefix(words[4], dir) }
 		if strings.Contains(line, s.dir+"/") && strings.Contains(line, "/iotax-") || slices.ContainsFunc(own, in) {
 			add("mount", strings.TrimSpace(line))

@@ -31,7 +31,7 @@ func (s *stage) objectStore() (address, keys string) {
 	}
 	address = l.Addr().String()
 	l.Close()
-	dir := s.t.TempDir() // files below the stage would count as left behind
+	dir := s.t.TempDir() // files in the stage's directory would count as left behind
 	if err := os.Mkdir(dir+"/bench", 0o700); err != nil {
 		s.t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestEmptyWords(t *testing.T) {
 // rm lists the runs that it would remove. Without a terminal it needs --yes. It never removes a run that still runs.
 func TestRemovalIsMeant(t *testing.T) {
 	died := leftover.Self()
-	died.Start++ // another process with this id
+	died.Start++ // an earlier process with the same process id
 	far := leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
 	for _, c := range []struct {
 		what   string
@@ -109,7 +109,7 @@ func TestRemovalIsMeant(t *testing.T) {
 // database is damaged.
 func TestRemoveStuck(t *testing.T) {
 	died := leftover.Self()
-	died.Start++ // another process with this id
+	died.Start++ // an earlier process with the same process id
 	far := leftover.Runner{PID: 7, Start: 1, Boot: "b", Host: "elsewhere.invalid"}
 	path, db := storeOf(t, map[string]iotax.Status{"seed": iotax.Running, "environment": iotax.Running}, died)
 	for id, part := range map[string]iotax.Run{

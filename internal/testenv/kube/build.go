@@ -19,8 +19,8 @@ import (
 // Version is the Kubernetes version to build.
 const Version = "v1.34.4"
 
-// The module from which Kubernetes is built: the requirements of the release, each k8s.io module at its published version,
-// and the checksums of all modules.
+// modFile, sumFile and mainFile are the files of the module from which Kubernetes is built: the requirements of the
+// release with each k8s.io module at its published version, the checksums of all modules, and the program.
 var (
 	//go:embed hyper/go.mod.txt
 	modFile []byte

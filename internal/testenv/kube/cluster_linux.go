@@ -42,7 +42,7 @@ type Cluster struct {
 	Proxy  *Proxy // between this machine and the cluster
 	Dir    string // directory of all its state; the nodes see it under the same path
 
-	dir        string // directory of the programs
+	dir        string // directory of the Kubernetes programs
 	nodes      []node
 	imageFiles []string
 	init       *exec.Cmd

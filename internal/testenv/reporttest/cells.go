@@ -83,7 +83,7 @@ func Against(run *iotax.Run, target string, names ...string) {
 	}
 }
 
-// Warn returns a warning of the rule that is not about a particular cell.
+// Warn returns a finding of the rule r with severity Warning and an empty subject.
 func Warn(r rules.Rule) iotax.Finding {
 	return r.As(iotax.Warning).Found(iotax.Subject{}, "seen")
 }

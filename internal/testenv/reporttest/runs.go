@@ -37,8 +37,9 @@ func Mounts() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// Later is the fixture a week later: with another kernel and governor, a slower virtio-blk, a target that no longer starts,
-// one with other durability, a new one, and a job with a larger block size under an old name.
+// Later is the fixture a week later, to be compared with EarlierRun. The kernel and the CPU governor have changed, and
+// virtio-blk is slower. One target no longer starts, one has different durability, and one is new. One job has a
+// smaller block size under the same name.
 func Later() (*iotax.Run, []*iotax.Trial) {
 	run, trials := Fixture()
 	run.ID, run.Start, run.Status, run.Findings = "20260321-081500-m4q1", run.Start.Add(7*24*time.Hour), iotax.Done, nil
@@ -200,7 +201,7 @@ func Layered() (*iotax.Run, []*iotax.Trial) {
 	return run, trials
 }
 
-// LaidOut is the run of fixture, with sections and a layout.
+// LaidOut returns the run of fixture with sections and the table layout named layout.
 func LaidOut(layout string, fixture func() (*iotax.Run, []*iotax.Trial)) (*iotax.Run, []*iotax.Trial) {
 	run, trials := fixture()
 	run.Presentation = &iotax.Presentation{Layout: layout}

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package sshtest is an SSH server in the process of a test. It simulates servers that are hard to set up with a real
-// sshd: with other login shells, few sessions, no process groups, or passwords.
+// Package sshtest provides an SSH server that runs in the process of a test. It simulates servers that are hard to set
+// up with a real sshd: servers with other login shells, few sessions, no process groups, or passwords.
 package sshtest
 
 import (
