@@ -50,7 +50,7 @@ type JobError struct {
 	Msg    string
 	Hint   string // "" if there is none
 
-	Accepted bool // fio accepts the line, but interprets it differently
+	Accepted bool // fio accepts the line, but probably not with the intended meaning
 }
 
 func (e *JobError) Error() string {
@@ -112,7 +112,7 @@ type jobParser struct {
 	size     int // bytes read
 }
 
-// nested reports whether the current file is included.
+// nested reports whether another file includes the current file.
 func (p *jobParser) nested() bool { return len(p.open) > 1 }
 
 func (p *jobParser) file(name, text string) *JobFile {

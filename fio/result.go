@@ -1,5 +1,5 @@
-// Package fio reads and writes the files of fio 2.x to 3.4x: results, logs, job files and command lines. Values are
-// in base units. The package does no I/O of its own.
+// Package fio parses and formats results, logs, job files and command lines of fio 2.x to 3.4x. Values are in base
+// units. The package opens no files and starts no processes.
 package fio
 
 import (
@@ -17,7 +17,7 @@ import (
 	"iotax"
 )
 
-// Kind is a format of fio's results.
+// Kind is the format of a Part or a Result.
 type Kind string
 
 // The kinds that Read recognizes.

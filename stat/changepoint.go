@@ -9,8 +9,8 @@ import (
 // LeastSegment is the minimum number of values between two change points. A single deviating run is an outlier.
 const LeastSegment = 3
 
-// MostPoints is the number of most recent values that ChangePoints uses. Its run time grows with the square of that
-// number.
+// MostPoints is the maximum number of values that ChangePoints uses. It uses the most recent ones. Its run time grows
+// with the square of the number of values.
 const MostPoints = 500
 
 // permutations is the number of permutations for a p value. The resolution of the p value is therefore 0.002.

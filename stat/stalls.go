@@ -14,7 +14,7 @@ const (
 	stallTimes  = 10   // minimum latency of a stall, in multiples of the median latency
 	browned     = 0.9  // if this share of the I/Os and of the time of an interval is slow, the whole interval is a stall
 	brownBound  = 0.1  // s; minimum latency of the slow I/Os in such an interval
-	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in interval lengths, which differ slightly
+	nearby      = 1.05 // maximum distance of a periodic stall from its expected time, in median interval lengths; above 1 because the lengths vary slightly
 	chanceStall = 0.05 // maximum probability that stalls at random times look periodic
 )
 

@@ -62,8 +62,8 @@ type Row struct {
 	Regret         float64  `json:"regret,omitempty"` // Rounds/Oracle, for policies with rounds
 	MissedBelow    float64  `json:"missed_below"`     // share of intervals below the true ratio
 	MissedAbove    float64  `json:"missed_above"`
-	FalseDifferent float64  `json:"false_different"` // share of verdicts worse or better if the ratio is 1
-	FalseEqual     float64  `json:"false_equal"`     // share of verdicts inside the margin if the ratio is 1/(1+margin)
+	FalseDifferent float64  `json:"false_different"` // share of the verdicts "worse" and "better" if the true ratio is 1
+	FalseEqual     float64  `json:"false_equal"`     // share of the verdicts inside the margin if the true ratio is 1/(1+margin)
 	Unranked       float64  `json:"unranked"`        // share of studies without a verdict due to a check
 	Discards       float64  `json:"discards"`        // mean number of discarded rounds
 	Looks          []Look   `json:"looks,omitempty"`

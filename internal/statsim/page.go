@@ -44,12 +44,12 @@ type page struct {
 	Preconditioning, Calibration, Jitter float64
 }
 
-// A summary contains the rows that keep or miss the promise, with counts.
+// A summary contains the rows of one kind, and counts the rows that have a promise and keep it.
 type summary struct {
 	Of                string // name of the rows
 	Rows, Short       []*Row // all rows, and rows without a promise whose coverage is too low
 	Promised, Met     int
-	Low, Wrong, Equal *Row // the worst rows with a promise
+	Low, Wrong, Equal *Row // the rows with a promise that have the lowest Lo, the highest FalseDifferent and the highest FalseEqual
 }
 
 func (s *summary) add(x *Row) {

@@ -416,9 +416,9 @@ func quotient(m, v, df [2]float64) (lo, hi float64) {
 	return est - h, est + h
 }
 
-// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs forks of ten iterations. From the second fork on,
-// it computes a hierarchical percentile bootstrap of the mean. It stops if the 95 % interval is within 3 % of the
-// mean, or after five forks. The interval of the ratio also comes from the bootstrap.
+// rciw follows Laaber, Würsten, Gall & Leitner (FSE'20). It runs forks of ten iterations. From the second fork on, it
+// computes a hierarchical percentile bootstrap of the mean. It stops when the width of the 95 % interval is at most 3
+// % of the mean, or after five forks. The interval of the ratio also comes from the bootstrap.
 func (w *work) rciw() outcome {
 	const forks, draws, limit = 5, 100, 0.03
 	var o outcome

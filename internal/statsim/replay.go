@@ -25,7 +25,8 @@ const leastRecorded = 12
 const leastSeconds = 3
 
 // Record returns the trials of a target and the baseline under a workload. It uses the same rounds as the report
-// (stat.Pairs). The metric must have a series.
+// (stat.Pairs), except rounds with fewer than leastSeconds seconds. It returns an error if fewer than leastRecorded
+// rounds remain. The metric must have a series.
 func Record(trials []*iotax.Trial, workload, metric, baseline, target string) (*Recording, error) {
 	r := &Recording{Workload: workload, Metric: metric, Target: target}
 	type pair [2]*iotax.Trial

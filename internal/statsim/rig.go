@@ -72,8 +72,8 @@ func (g *rig) trial(a int, t Timing) float64 {
 }
 
 // seconds is like trial, but simulates each second. It fills series with the rates, relative to the undisturbed
-// baseline, and returns the logarithm of their mean. The seconds also vary around the trial's mean by jitter, which
-// does not change that mean.
+// baseline, and returns the logarithm of their mean. The logarithms of the rates also vary with the standard
+// deviation jitter. This variation does not change their mean.
 func (g *rig) seconds(a int, t Timing, jitter float64, series []float64) (float64, []float64) {
 	level := g.begin(a, t)
 	n := int(math.Round(t.Length))

@@ -361,7 +361,7 @@ func (s *study) plausible() []iotax.Finding {
 	return fs
 }
 
-// standsOnBaseline reports whether the target is a guest's disk or share in the baseline's directory.
+// standsOnBaseline reports whether the target is a guest's disk or share that is based on the baseline.
 func (s *study) standsOnBaseline(target string) bool {
 	f := s.info(target).Facts
 	if f[iotax.FactDiskBus] == "" && f[iotax.FactShareType] == "" {
