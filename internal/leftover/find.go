@@ -13,7 +13,8 @@ import (
 	"iotax"
 )
 
-// An Item is a resource that carries the label of a run.
+// An Item is a resource that carries the label of a run. If its State is Foreign, it is a directory of another user
+// that only has the name of such a resource, and Label is empty.
 type Item struct {
 	Kind    string // "process", "mount", "loop device", "NBD device", "directory", or the kind of another finder
 	Name    string // process id, device, path
@@ -115,7 +116,7 @@ func Left(items []Item) []Item {
 	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return i.State != Dead })
 }
 
-// Remove removes i if its runner is dead. If the runner is alive or its state is unknown, Remove returns an error.
+// Remove removes i if its runner is dead. Otherwise it returns an error.
 func (i Item) Remove(ctx context.Context) error {
 	fail := func(err error, hint string) error {
 		return &iotax.Error{Op: "remove " + i.Kind, On: i.Name + " on " + i.Machine, Err: err, Hint: hint}

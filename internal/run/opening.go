@@ -69,7 +69,7 @@ func (r *rig) tell() {
 
 // open opens all targets and prepares every cell. A target that cannot be opened is recorded in run.Targets with its
 // error. Without keepGoing, open returns the first such error, so that the user learns of it before measuring starts.
-// With keepGoing, it returns errors only if the baseline failed or fewer than two targets remain.
+// With keepGoing, it returns such errors only if the baseline failed or fewer than two targets remain.
 func (r *rig) open(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	if err := r.makeLoads(); err != nil {
 		return err
@@ -316,8 +316,8 @@ func (r *rig) below(t plan.Target) (all []iotax.Volume) {
 	return all
 }
 
-// machine opens the machine called name. It first prepares every volume on that machine, because a guest must be
-// started with the devices of its volumes.
+// machine opens the machine called name. It first prepares the volumes on that machine that may have devices, because a
+// guest must be started with the devices of its volumes.
 func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	if o := r.rigOf(name); o != r {
 		return o.machine(ctx, name)

@@ -112,7 +112,7 @@ func (r *rig) renew(ctx context.Context, l *load, t *iotax.Target) (*rig, *iotax
 	return c, fresh, l.ready(ctx, fresh)
 }
 
-// onClose registers `do`, which undoes the step that the caller begins next.
+// onClose registers `do`, which close calls to undo a step. in is the machine on which `do` acts, or nil for this host.
 func (r *rig) onClose(what string, in iotax.Machine, do func(context.Context) error) {
 	if !perishes(in) {
 		in = iotax.Outside(in)

@@ -60,7 +60,7 @@ type lane struct {
 	round    int                    // index of the next round within the shard
 	inRound  map[string]bool        // targets with a trial in the current round
 	measured bool                   // this process has measured a trial
-	times    map[string]stat.Timing // successful trials of this process, by target; excludes trials before a resume
+	times    map[string]stat.Timing // durations of the successful trials of this process, by target
 	ran      int                    // complete rounds, including invalid ones
 	valid    int                    // number of valid rounds of the target that has the fewest
 	widest   stat.Interval          // of the ratios of all targets and deciding metrics; without bounds if a ratio has no interval yet
@@ -80,8 +80,8 @@ type laneState int
 
 const (
 	laneOpen  laneState = iota
-	laneDone            // precise enough, or all rounds of the protocol are done
-	laneShort           // stopped before that
+	laneDone            // reached its goal: precise enough, decided, or all rounds of a fixed protocol done
+	laneShort           // stopped before it reached its goal
 )
 
 func newEngine(run *iotax.Run, p *plan.Plan, d Deps, r *rig, o Options, from time.Time) *engine {

@@ -32,8 +32,8 @@ type Deps struct {
 	CheckDevice func(ctx context.Context, m plan.Machine, d iotax.Device) error
 	// Prepare creates the serving side of a target's volume.
 	Prepare func(ctx context.Context, t plan.Target, e volume.Env) (iotax.Volume, error)
-	// Enclose starts machine m on another machine (plan.Traits.Encloses) and makes place p of that machine available
-	// in it. target is the name of the target that uses m. Only plans with such a machine need Enclose.
+	// Enclose starts machine m on another machine (plan.Traits.Encloses) and makes place p of that machine available in
+	// m. target is the name of the target that uses m. Only plans with such a machine need Enclose.
 	Enclose func(ctx context.Context, m plan.Machine, target string, on iotax.Machine, p iotax.Place) (iotax.Machine, error)
 	// Workload creates the workload of an entry of the plan.
 	Workload func(w plan.Workload) (iotax.Workload, error)

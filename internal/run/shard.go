@@ -157,7 +157,7 @@ func (s Shard) facts(r *iotax.Run) map[string]string {
 
 // Merge combines the runs of the shards into one. parts are in the order of the shards, and count is the number of
 // shards expected. The result has the status Running until all shards have ended. Merge joins facts that differ. It
-// adds a finding to a target that only some shards could open.
+// adds a finding to a target that only some shards could open, or whose durability differs between shards.
 func Merge(parts []*iotax.Run, count int) *iotax.Run {
 	out := *parts[0]
 	out.Findings, out.Targets, out.Calibration = nil, nil, nil
