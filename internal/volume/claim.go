@@ -91,8 +91,8 @@ func (c *claim) Caps() iotax.VolumeCaps {
 	return iotax.VolumeCaps{Devices: []iotax.Device{{ID: c.tag, Claim: &iotax.Claim{Class: c.spec.Class, Size: c.size, Device: c.spec.Device(), NFS: c.spec.NFS, Name: c.spec.Name}}}}
 }
 
-// Attach makes a directory on the claim's file system, or checks the raw device. The device may contain another user's
-// data, so the same checks apply as for a `device:` target.
+// Attach makes a directory on the file system that is mounted in the pod, or checks the raw device. The device may
+// contain another user's data, so the same checks apply as for a `device:` target.
 func (c *claim) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	// An existing claim may contain another user's files. Its directory gets the same checks as a directory that the
 	// plan names.

@@ -122,8 +122,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A device whose main signature was erased is still refused if it contains other traces of a file system. The command
-// in the hint erases these traces. Random data that a run has written contains no traces.
+// A device whose main signature was erased is still refused if it contains other traces of a file system or of LVM. The
+// command in the hint erases these traces. Random data that a run has written contains no traces.
 func TestGuardTraces(t *testing.T) {
 	const lose = `dd if=/dev/zero of="$1" bs=1M count=%s conv=fsync 2>/dev/null`
 	for _, c := range []struct {
