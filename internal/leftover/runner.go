@@ -78,9 +78,9 @@ const (
 	Foreign State = "foreign" // another user made the item, so its marker does not count
 )
 
-// State looks r up among the processes of this host. Different hosts may have the same name (debian, localhost), and a
-// container may have the name and the boot id of its host. A runner that may belong to another installation or
-// namespace is Unknown, because it may be alive.
+// State returns the state of r, according to the processes of this host. Different hosts may have the same name
+// (debian, localhost), and a container may have the name and the boot id of its host. A runner that may belong to
+// another installation or namespace is Unknown, because it may be alive.
 func (r Runner) State() State {
 	s, _ := r.look()
 	return s

@@ -223,8 +223,8 @@ func loops(found map[string]string) (all []remnant) {
 	return all
 }
 
-// NBDFile is the file in a marked directory that records an attached kernel NBD device: the device, the id of the process
-// that attached it, as the kernel shows it, and the boot id.
+// NBDFile is the name of a file in a marked directory. The file records an attached kernel NBD device: the device, the
+// id that the kernel shows for the process that attached it, and the boot id.
 const NBDFile = "nbd"
 
 var nbdDevice = regexp.MustCompile(`^/dev/nbd[0-9]+$`)

@@ -155,9 +155,9 @@ func within(ctx context.Context, limit time.Duration, do func(context.Context) e
 	return err
 }
 
-// close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that a step that
-// hangs does not use up the time of the others. If a machine that ends with the run has failed, or its disk or share
-// has, a failed clean-up inside it is not an error.
+// close undoes all steps in reverse order, even after errors. Each step has its own deadline, so that a step that hangs
+// does not use up the time of the others. If a machine that ends with the run has failed, or its disk or its share has
+// failed, a failed clean-up inside that machine is not an error.
 func (r *rig) close(ctx context.Context) error {
 	errs := []error{r.closeRenewed(ctx)} // after an error before the first trial, these rigs are still open, and they use what the steps below remove
 	gone, asked := map[iotax.Machine]bool{}, map[iotax.Machine]bool{}

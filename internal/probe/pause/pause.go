@@ -129,8 +129,8 @@ func between(a, b reading) (p Pause, ok bool) {
 	return Pause{}, false
 }
 
-// Take returns the pauses that ended since the last call, including one that has just ended: if the next tick is late, Take
-// waits for it, because it may detect a pause.
+// Take returns the pauses that ended since the last call. If the next tick is late, it may detect a pause that has just
+// ended, so Take waits for this tick.
 func (w *Watcher) Take() []Pause {
 	w.mu.Lock()
 	defer w.mu.Unlock()

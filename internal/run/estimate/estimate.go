@@ -26,8 +26,9 @@ import (
 	"iotax/stat"
 )
 
-// An assumption contains the times assumed for a kind of machine until a run of the same plan has been measured: to
-// boot, to attach a place, to prepare a workload, and as the overhead of each trial.
+// An assumption contains the times assumed for a kind of machine until a run of the same plan has been measured. boot
+// is the time to boot the machine, place to attach a place, prepare to prepare a workload, and around is the overhead
+// of each trial.
 type assumption struct{ boot, place, prepare, around time.Duration }
 
 var (
@@ -194,8 +195,8 @@ func took(c *schedule.Costs, p, q *plan.Plan, r *iotax.Run, trials []*iotax.Tria
 	return true
 }
 
-// A work contains what an estimate needs about a workload: the bytes that it writes to a place, and a key that is the
-// same for workloads that share a pilot, or "" without a pilot.
+// A work contains what an estimate needs about a workload. space is the number of bytes that the workload writes to a
+// place. pilot is equal for workloads that share a pilot, and "" for a workload without one.
 type work struct {
 	space int64
 	pilot string

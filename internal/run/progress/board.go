@@ -15,9 +15,9 @@ import (
 	"iotax/internal/terminal"
 )
 
-// A board contains the lines that a terminal shows while a run measures: the current round and workload in one line,
-// or, if verbose, a line for each unfinished workload and one for the current trial. It only formats text. Progress
-// writes it to the screen.
+// A board contains the lines that a terminal shows while a run measures. If verbose, it has a line for each unfinished
+// workload and one for the current trial. Otherwise, it shows the current round and workload in one line. A board only
+// formats text. Progress writes the text to the screen.
 type board struct {
 	rows    []*boardRow
 	status  string // shown in place of the current trial: "preparing …"

@@ -184,7 +184,7 @@ func (p *Progress) draw(above string, board bool) {
 	columns, rows := p.size()
 	if len(p.shown) > 0 {
 		// Clear line by line from the bottom. If the board starts at the top of the screen, tmux treats "clear to the
-		// end" as a finished screen and adds it to its history, every second.
+		// end" as the end of a screen, and adds that screen to its history every second.
 		b.WriteString("\r\x1b[2K")
 		b.WriteString(strings.Repeat("\x1b[1A\x1b[2K", height(p.shown, columns)-1))
 		p.shown = nil
