@@ -114,7 +114,7 @@ type Source string
 const (
 	Exact         Source = ""                    // as counted
 	Rounded       Source = "rounded by fio"      // IOs from this source are unknown (0)
-	FromBlockSize Source = "IOs × block size"    // exact: text prints both
+	FromBlockSize Source = "IOs × block size"    // exact, because text output contains both factors
 	FromRate      Source = "bandwidth × runtime" // exact to 1 KiB/s
 	FromBytes     Source = "bytes ÷ block size"  // exact if all blocks had the size that the rate implies
 )
@@ -237,7 +237,7 @@ func (j *Job) latencies() []*Latency {
 	return ls
 }
 
-// complete derives missing fields from the others. It works the same for all formats.
+// complete derives missing fields from the others, for results in any format.
 func (r *Result) complete() {
 	for i := range r.Jobs {
 		j := &r.Jobs[i]

@@ -20,9 +20,10 @@ func (e *MisreadError) Error() string {
 	return fmt.Sprintf("fio reads %q as %s: %s", e.Value, e.As, e.Why)
 }
 
-// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, the units
-// k, kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With
-// 1000, the two are exchanged. A number may be hexadecimal (0x1000). A value in parentheses is arithmetic.
+// ParseSize reads a number of bytes as fio does. kbBase is fio's option kb_base. With the default, 1024, the units k,
+// kB, Ki, m, MB, Mi… are powers of 1024, and KiB, MiB… are powers of 1000, the reverse of the standard. With 1000, k,
+// kB, Ki… are powers of 1000, and KiB, MiB… are powers of 1024. A number may be hexadecimal (0x1000). A value in
+// parentheses is arithmetic.
 //
 // If fio misreads the value (it reads 1.5g as one byte and 4x as four), ParseSize returns fio's number and a
 // *MisreadError.
@@ -132,7 +133,7 @@ func ParseTime(s string, unit time.Duration) (time.Duration, error) {
 			why = "it does not support fractions"
 		}
 	default:
-		// fio accepts words that begin with these units, such as "usecs".
+		// fio accepts words that begin with us or ms, such as "usecs".
 		switch u, why = time.Microsecond, fmt.Sprintf("it has no unit %q", s[i:]); name[:min(2, len(name))] {
 		case "us":
 			why = ""

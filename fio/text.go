@@ -29,7 +29,7 @@ import (
 //
 // It ignores all other lines, such as prompts, progress, prose and Markdown. Lines may be in quoted-printable
 // encoding, as in mail. A report ends where the next one begins. The reports of one process (status-interval) have
-// the same names and PIDs.
+// the same job names and PIDs.
 type textReader struct {
 	done []textReport
 

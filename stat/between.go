@@ -51,8 +51,8 @@ type Levels struct {
 // in two-means). The division counts if the groups are at least 5 % apart and if it explains more variance than in 99
 // of 100 normal samples of the same size. A single outlier can be a level. FindLevels needs at least six values.
 //
-// A study that ends before the rarer level occurs has a wrong result with a narrow interval. No test inside the
-// study can detect that.
+// If a study ends before the rarer level occurs, its result is wrong and its interval is narrow. No test of the
+// study's own data can detect this.
 func FindLevels(logs []float64) Levels {
 	l := Levels{Low: math.NaN(), High: math.NaN(), Share: math.NaN(), Within: math.NaN()}
 	n := len(logs)

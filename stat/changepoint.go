@@ -34,9 +34,9 @@ type ChangePoint struct {
 // It divides a segment where the energy distance between the values before and after is largest (exponent 1, weighted
 // by nm/(n+m)). The values after may end before the segment does, so that a later change does not reduce the
 // distance. The division counts if at most 1 % of the permutations of the segment have an equal or larger distance.
-// ChangePoints then examines both sides. It assumes only that noise has a random order. Without a change, the
-// probability of even one change point is at most 1 %, for any length and distribution. It is higher if runs are
-// similar to their neighbours (an aging disk, a warming room).
+// ChangePoints then examines both sides of the division. It assumes only that noise has a random order. Without a
+// change, the probability of even one change point is at most 1 %, for any length and distribution. It is higher if
+// runs are similar to their neighbours (an aging disk, a warming room).
 //
 // Fewer than ten values cannot show a change at this level. ChangePoints returns nil if a value is not finite. All
 // calls use the same permutations.

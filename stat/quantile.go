@@ -54,7 +54,7 @@ func QuantileName(q float64) string { return "p" + strconv.FormatFloat(100*q, 'g
 // QuantileRatio makes no assumption about the shape of the latency distribution. Within a trial, latencies may be
 // correlated in any way. The result is the ratio of the geometric means of the groups' quantiles. If trials differ
 // much (in their state, or in the number of stalls), it is not the ratio of the quantiles of all I/Os together,
-// unless both sides differ in the same way.
+// unless the trials of both sides differ in the same way.
 //
 // A quantile is interpolated within its bin as for grouped data, if the bin is a small part of the tail beyond it.
 // The uncertainty within the bins widens the interval on both ends (see logQuantile).
@@ -86,8 +86,8 @@ func TailOf(bins []iotax.Bin, q float64) (t Tail) {
 	return t
 }
 
-// Alone reports whether the trial has MinBeyond I/Os beyond the quantile. If this is true for both sides in all
-// rounds, Bins are not needed.
+// Alone reports whether the trial has MinBeyond I/Os beyond the quantile. If this is true for the baseline and the
+// target in all rounds, Bins are not needed.
 func (t *Tail) Alone(q float64) bool { return beyond(t.N, q) >= MinBeyond }
 
 // Pool sets t.Bins to a copy of the bins that can affect the quantile of several trials together. least is the

@@ -353,7 +353,7 @@ func adaptive(d []float64) (Interval, bool) {
 	return i, done
 }
 
-// peeking is a bad stop rule: it stops at any round as soon as a difference appears.
+// peeking is an invalid stop rule: from the third round on, it stops as soon as the interval excludes 1.
 func peeking(d []float64) (Interval, bool) {
 	if len(d) < 3 {
 		return Interval{}, false

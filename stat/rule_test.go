@@ -171,7 +171,7 @@ func TestNext(t *testing.T) {
 func TestMedianDecided(t *testing.T) {
 	for _, bounds := range [][2]int{{6, 30}, {6, 8}, {6, 12}, {8, 18}, {6, 60}, {10, 1000}, {1, 9}, {12, 12}} {
 		looks, alpha := Looks(bounds[0], bounds[1]), AlphaDecided(bounds[0], bounds[1])
-		above, wrong := map[int]float64{0: 1}, 0. // probability of each number of values above, without a decision so far
+		above, wrong := map[int]float64{0: 1}, 0. // probability of each number of values above the limit, if the study has not stopped
 		for n := 1; n <= looks[len(looks)-1]; n++ {
 			next := map[int]float64{}
 			for k, p := range above {

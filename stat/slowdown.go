@@ -45,9 +45,9 @@ const slowdownSizes = 64
 // least `least`, a ratio above 0 (0.05 is 5 %), and has the same size in all slow versions. The noise is assumed to
 // be normal with the same unknown σ in all rounds, with Jeffreys' prior 1/σ.
 //
-// Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is
-// computed (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α.
-// TestSlowed and internal/bisect verify both by simulation.
+// Without a slowdown, the probability that Odds ever reaches ln(1/α) is at most about α, however often it is computed
+// (Ville's inequality). With a slowdown, the probability that Most ever falls to ln α is at most about α. TestSlowed
+// and internal/bisect verify both probabilities by simulation.
 func Slowed(candidate, fast, slow Sample, least float64) (Slowdown, error) {
 	if !(least > 0 && least < MaxSlowdown-1) {
 		return Slowdown{}, errors.New("weigh a slowdown: the least slowdown must be above 0 and below 16-fold")

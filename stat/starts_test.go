@@ -22,8 +22,8 @@ func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, s
 	return d, starts
 }
 
-// The interval covers the variation between starts, which an interval from the rounds alone does not. This is also
-// true if starts have different numbers of rounds.
+// The interval covers the variation between starts, which an interval that ignores the starts does not cover. This is
+// also true if starts have different numbers of rounds.
 func TestStartsCoverage(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(23, 1))

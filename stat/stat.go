@@ -215,8 +215,8 @@ func sum(xs []float64) float64 {
 
 func mean(xs []float64) float64 { return sum(xs) / float64(len(xs)) }
 
-// meanSD returns the mean and the sample standard deviation (n−1). It makes two passes, because log ratios of a
-// quiet setup differ only in their last digits.
+// meanSD returns the mean and the sample standard deviation (n−1). It makes two passes, because log ratios with
+// little noise differ only in their last digits.
 func meanSD(xs []float64) (m, sd float64) {
 	m = mean(xs)
 	if len(xs) < 2 {

@@ -70,7 +70,7 @@ type Row struct {
 	Flags          *Flagged `json:"flags,omitempty"` // results of the checks; only for iotax's policies
 }
 
-// A Look contains the results of the studies that ended at this look.
+// A Look contains the results of the studies that ended after the same number of rounds.
 type Look struct {
 	Rounds   int     `json:"rounds"`
 	Share    float64 `json:"share"`

@@ -144,7 +144,7 @@ func (r *Row) Unflagged() bool {
 		slices.ContainsFunc([]string{"M3", "M5-one-arm", "M7"}, func(f string) bool { return strings.HasPrefix(r.Model, f) })
 }
 
-// Look returns the studies that ended after n rounds, or nil if there are almost none.
+// Look returns the studies that ended after n rounds, or nil if they are fewer than 0.05 % of the studies.
 func (r *Row) Look(n int) *Look {
 	i := slices.IndexFunc(r.Looks, func(l Look) bool { return l.Rounds == n })
 	if i < 0 || r.Looks[i].Share < .0005 {

@@ -29,8 +29,8 @@ type Restarted struct {
 	Alone     float64 `json:"alone"`      // coverage of the interval from the same rounds if starts are ignored
 }
 
-// restarted returns the models for Restarts: models in which a start has a random effect, and quiet models. In
-// models with "until the next start", an arm stays fast or slow for the whole start.
+// restarted returns the models for Restarts: models in which a start has a random effect, and some in which it has no
+// effect. In models with "until the next start", an arm stays fast or slow for the whole start.
 func restarted() (ms []*Model) {
 	for _, m := range Models() {
 		switch {
@@ -53,7 +53,7 @@ func (g *rig) restart() {
 }
 
 // divided runs a study whose rounds are divided between starts, like the engine. It returns the engine's interval,
-// and the interval from the rounds alone.
+// and the interval from the same rounds that ignores the starts.
 func (w *work) divided(starts int) (both, alone stat.Interval) {
 	w.d, w.bad = w.d[:0], w.bad[:0]
 	var of []int

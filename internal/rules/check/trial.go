@@ -158,7 +158,7 @@ func (r reading) clock() *iotax.Finding {
 		return nil
 	}
 	off := math.Abs(ratio - 1)
-	bound, _ := r.value(iotax.ValueClockError) // error of the ratio, from the delay of the two readings
+	bound, _ := r.value(iotax.ValueClockError) // maximum error of the ratio, caused by the delay of the clock readings
 	var f iotax.Finding
 	switch {
 	case off > clockWild+bound || ratio <= 0:
@@ -287,7 +287,8 @@ func (r reading) foreign() []iotax.Finding {
 
 // foreignOther searches for operations in the direction that the workload does not use. It excludes operations of the
 // trial's own processes (a loaded program, a log). If their account is incomplete and caches were dropped, reads
-// during writes prove nothing, because programs of the host and the guest may be read from the device again.
+// during writes are not evidence of another process, because programs of the host and the guest may be read from the
+// device again.
 func (r reading) foreignOther(used, other string) []iotax.Finding {
 	if _, whole := r.account(used); used == "write" && r.t.Cold && !whole {
 		return nil

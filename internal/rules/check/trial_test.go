@@ -101,8 +101,8 @@ func ids(fs []iotax.Finding) []string {
 	return out
 }
 
-// planted contains, for each rule about trials, a fault that breaks the rule and a similar change that breaks
-// nothing.
+// planted contains, for each rule about trials, a fault that breaks the rule and a similar change that does not break
+// any rule.
 var planted = []struct {
 	rule     string
 	name     string
@@ -182,7 +182,7 @@ var planted = []struct {
 			set(t, "device.read.bytes", get(t, "read.bytes")/2)
 			set(t, "own.read.bytes", get(t, "read.bytes")/3)
 		},
-		func(t *iotax.Trial, _ *iotax.Target) { // the device read everything: the account alone proves nothing
+		func(t *iotax.Trial, _ *iotax.Target) { // the device read everything, and the account alone is not evidence of a cache
 			set(t, "own.read.bytes", get(t, "read.bytes")/3)
 		}},
 	{"cache-served", "by an engine that reads", iotax.Invalid,
