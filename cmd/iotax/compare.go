@@ -104,7 +104,7 @@ func (o *opener) close() {
 }
 
 // run returns the report of the run that ref names. "-" is standard input. A ref that contains a path separator or ends
-// in .json is a file. Other refs are looked up in the store first.
+// in .json is a file. Any other ref names a run in the store or, if the store does not contain the run, a file.
 func (o *opener) run(ref string) (*report.Report, error) {
 	if ref == "-" || strings.ContainsRune(ref, os.PathSeparator) || strings.HasSuffix(ref, ".json") {
 		return o.file(ref)

@@ -413,8 +413,8 @@ func (pf *planFlags) boot(p *plan.Plan) error {
 	return nil
 }
 
-// shrink multiplies sizes, the length of trials and the budget by --scale. It does not make a trial shorter than one
-// second. --trial overrides the length.
+// shrink multiplies sizes, the lengths of trials and ramps, and the budget by --scale. It does not reduce a trial below
+// one second, a ramp below 100 ms, or a budget below leastBudget. --trial overrides the length of trials.
 func (pf *planFlags) shrink(p *plan.Plan) error {
 	if !(pf.scale > 0 && pf.scale <= 1000) {
 		return fmt.Errorf("--scale: %g is out of range\n  hint: write a factor above 0, as in 0.1", pf.scale)

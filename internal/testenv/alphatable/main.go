@@ -1,17 +1,17 @@
 // Command alphatable computes the simulated constants of package stat and writes them as JSON. Run it with go generate
 // ./stat. It takes some minutes. The result is checked in with its seed.
 //
-// A schedule is the set of rounds after which a study makes an interim analysis. Its α′ is the largest α, in steps of
-// 0.002, at which a study covers the true ratio with a probability of 95 %, at the worst ratio of noise to precision.
-// The study has normal log ratios and stops at the first analysis whose interval is narrow enough. The interval is
-// stat.Hull itself. All schedules share one pass over the same noise.
+// A schedule is the set of rounds after which a study makes an interim analysis. The α′ of a schedule is the largest α,
+// in steps of 0.002, at which a study covers the true ratio with a probability of at least 95 %, even at the worst
+// ratio of noise to precision. The study has normal log ratios and stops at the first analysis whose interval is narrow
+// enough. The interval is stat.Hull itself. All schedules share one pass over the same noise.
 //
 // The log ratios are not quite independent. Rounds run in pairs of mirrored order, A B B A, so noise that the arms
-// share correlates the two log ratios of a pair. For noise whose correlation decays as e^(−t/τ), and for short trials
-// that are a time s apart, this correlation is u(1−u)/2 with u = e^(−s/τ), which is at most 1/8. If the measured
-// windows fill most of the time, it is at most 0.2, and noise that lasts about as long as a trial reaches this (a test
-// of statsim verifies it). Trials also have independent noise, which lowers the correlation. The table is computed for
-// 0.15.
+// share correlates the two log ratios of a pair. Suppose that the correlation of the noise decays as e^(−t/τ), and that
+// the trials are short and a time s apart. With u = e^(−s/τ), the log ratios then have the correlation u(1−u)/2, which
+// is at most 1/8. If the measured windows fill most of the time, the correlation is at most 0.2. Noise that lasts about
+// as long as a trial causes such a correlation, as a test of statsim verifies. Trials also have independent noise,
+// which lowers the correlation. The table is computed for 0.15.
 package main
 
 import (
