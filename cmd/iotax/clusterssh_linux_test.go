@@ -18,9 +18,9 @@ import (
 	"iotax/internal/suite"
 )
 
-// The suite "cluster" runs on machines over SSH. Only the section "machines" of its plan is changed. Each node of a lab
-// has an sshd, and iotax runs on one of the nodes. It copies iotax, fio and the guest's kernel to the others. An
-// additional target is a guest on a node without QEMU. Only this target is left out.
+// The suite "cluster" runs on machines over SSH. Its plan is unchanged except for the machines and one additional
+// target: a guest on a node without QEMU. Only this target is left out. Each node of a lab has an sshd, and iotax runs
+// on one of the nodes. It copies itself, fio and the guest's kernel to the nodes that lack them.
 func TestClusterOverSSH(t *testing.T) {
 	repeats(t, "TestClusterSuite")
 	needsRoot(t)
