@@ -13,8 +13,8 @@ import (
 	"iotax/internal/testenv/machinetest"
 )
 
-// A device that a crashed run attached is detached. A device that another process has attached in the meantime is not
-// detached. Only a note in a directory that only root can create can cause a device to be detached.
+// Removing a leftover detaches the device that a crashed run attached, unless another process has attached it in the
+// meantime. A note is trusted only in a directory that only root can create.
 func TestNBDDevices(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to bind a directory over /sys/block")
@@ -40,14 +40,14 @@ func TestNBDDevices(t *testing.T) {
 		write(fmt.Sprintf("%s/nbd%d/pid", sys, i), pid+"\n")
 	}
 	l := Label{Run: "run-" + filepath.Base(dir), Runner: Self()}
-	l.Runner.Start++ // dead
+	l.Runner.Start++ // no process has this start time, so the runner counts as dead
 	planted := t.TempDir()
 	for base, note := range map[string]string{
 		"/run/iotax-t0-" + l.Run: "/dev/nbd0 77 " + string(boot),
 		"/run/iotax-t1-" + l.Run: "/dev/nbd1 77 " + string(boot), // attached by another process in the meantime
 		"/run/iotax-t2-" + l.Run: "/dev/nbd2 77 another-boot\n",
 		planted + "/iotax-t3":    "/dev/nbd3 77 " + string(boot),
-		"/run/iotax-t4-" + l.Run: "/dev/nbd4 77 " + string(boot), // busy
+		"/run/iotax-t4-" + l.Run: "/dev/nbd4 77 " + string(boot), // nbd-client cannot detach it
 	} {
 		t.Cleanup(func() { os.RemoveAll(base) })
 		write(base+"/"+Marker, l.String()+"\n")

@@ -31,7 +31,7 @@ func TestMachinePages(t *testing.T) {
 	}
 	pages := []string{"windows"}
 	for _, k := range machine.Kinds() {
-		if k.Name != "fake" { // for tests
+		if k.Name != "fake" { // the kind fake exists only for tests
 			pages = append(pages, k.Name)
 		}
 	}
@@ -152,7 +152,7 @@ func TestDocs(t *testing.T) {
 	if seen["yaml"] < 6 || seen["yaml wrong"] != 1 || seen["text"] != 1 || seen["words"] != 1 {
 		t.Errorf("blocks %v", seen)
 	}
-	// The table of defaults.
+	// The table of defaults matches plan.Defaults.
 	m := plan.Defaults()
 	for key, want := range map[string]string{
 		"precision": m.Precision.String(), "margin": m.Margin.String(), "trial": m.Trial.String(), "ramp": m.Ramp.String(), "settle": m.Settle.String(), "overrun": m.Overrun.String(),

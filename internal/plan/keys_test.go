@@ -129,7 +129,7 @@ func keysPage(t *testing.T) string {
 		for _, e := range entry.sub("properties") {
 			if key := part(e.Value.(yaml.MapSlice)); key.get("$ref") == nil {
 				fmt.Fprintf(&b, "| `%v` | | | %s |\n", e.Key, key.text("description"))
-			} else if e.Key != "fake" { // for tests
+			} else if e.Key != "fake" { // the kind fake exists only for tests
 				kinds = append(kinds, fmt.Sprint(e.Key))
 			}
 		}

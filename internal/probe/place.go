@@ -209,7 +209,8 @@ func (fs system) place(p string) (map[string]string, error) {
 	}
 	if !strings.HasPrefix(mount.Device, "0:") {
 		fs.device(facts, fs.byNumber(mount.Device))
-	} else if source, err := filepath.EvalSymlinks(mount.Source); err == nil && filepath.IsAbs(source) { // btrfs
+	} else if source, err := filepath.EvalSymlinks(mount.Source); err == nil && filepath.IsAbs(source) {
+		// The device number is anonymous, as on btrfs. Use the source instead.
 		if st, err := os.Stat(source); err == nil && isBlock(st) {
 			fs.device(facts, fs.byNode(source))
 		}

@@ -45,7 +45,7 @@ func TestInside(t *testing.T) {
 	if len(v) != 8 {
 		t.Errorf("values %v", seen.Values)
 	}
-	// A place without a block device, and a machine that does not answer.
+	// Without a block device, only the CPU counters are read. A machine that does not answer has no counters.
 	if s := inside(t.Context(), &iotax.Target{Machine: there}); len(s.disks) != 0 || !s.cpuOK {
 		t.Errorf("%+v", s)
 	}

@@ -54,7 +54,7 @@ func TestDifference(t *testing.T) {
 	if got := difference(zero, zero); got != nil {
 		t.Errorf("from a device that does not count: %v", got)
 	}
-	if got := difference(a, a); len(got) != 0 { // no time passed: no shares, and no division by zero
+	if got := difference(a, a); len(got) != 0 { // no time has passed, so there are no shares and no division by zero
 		t.Errorf("no time: %v", got)
 	}
 	// The I/O that the trial itself requested. There are no values if a process has ended, because its I/O no longer counts.

@@ -87,7 +87,8 @@ func TestTimeLeftOfCompleters(t *testing.T) {
 	if _, err := Run(context.Background(), p, d, Options{ID: "r"}); err != nil {
 		t.Fatal(err)
 	}
-	// Two rounds of three trials of each workload. The eighth event is the end of the first round of pieces.
+	// The run has two rounds, each with three trials of each workload. The eighth event is the end of the first round
+	// of pieces.
 	if want := 2*3*time.Second + 2*3*5*time.Second; left[0] != want {
 		t.Errorf("before the first trial %v are left, want %v", left[0], want)
 	}

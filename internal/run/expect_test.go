@@ -127,7 +127,7 @@ func TestExpectedQuantile(t *testing.T) {
 	for _, c := range []struct {
 		rate float64
 		text string
-		want string // of the error
+		want string // part of the error; "" if the run has no error
 	}{
 		{1e4, "w: read.latency.p99.9 < 1s", ""},
 		{1e4, "w: read.latency.p99.9 < 1ns", ""},

@@ -73,7 +73,7 @@ func TestRenew(t *testing.T) {
 			closed, up = closed+1, false
 		}
 	}
-	// One instance for the checks, and one for each trial.
+	// The guest is opened once for the checks, and once for each trial.
 	if want := 1 + 2*guests; opened != want || closed != want || up {
 		t.Errorf("%d guests were opened and %d closed, want %d:\n%s", opened, closed, want, strings.Join(w.log, "\n"))
 	}

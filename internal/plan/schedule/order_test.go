@@ -161,7 +161,7 @@ func TestEstimate(t *testing.T) {
 	// of 20 min, a sixth round of one workload fits after five rounds of all.
 	for budget, want := range map[time.Duration]struct {
 		rounds      int
-		least, most float64 // s
+		least, most float64 // in seconds
 	}{0: {30, 1288, 6040}, 20 * time.Minute: {5, 1156, 1156}, 3 * time.Minute: {1, 298, 298}} {
 		p := samplePlan(4, 3, m)
 		p.Measure.Budget = syntax.Duration(budget)

@@ -80,7 +80,7 @@ func Read(file string, text []byte, c *Collector) *Node {
 		}
 		docs++
 		if docs == 2 {
-			tk := d.Start // nil after "..."
+			tk := d.Start // nil if the document follows the marker "..."
 			if m, ok := d.Body.(*ast.MappingNode); ok && tk == nil && len(m.Values) > 0 {
 				tk = m.Values[0].Key.GetToken()
 			}
@@ -473,7 +473,7 @@ func (r *resolver) mapping(n *Node, values []*ast.MappingValueNode, depth int) {
 }
 
 func (r *resolver) key(k ast.Node, depth int) *Node {
-	if mk, ok := k.(*ast.MappingKeyNode); ok { // "? key"
+	if mk, ok := k.(*ast.MappingKeyNode); ok { // an explicit key: "? key"
 		if mk.Value == nil {
 			r.c.Fail(at(r.src, mk.GetToken()), "", "this key is empty")
 			return nil

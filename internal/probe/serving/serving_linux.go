@@ -40,7 +40,7 @@ const (
 // A thread is the value for a thread in the kernel's map. Since is the start of the current state in ns of CLOCK_MONOTONIC.
 type thread struct {
 	Since, State       uint64
-	Busy, Calls, Count uint64 // ns, ns, 1
+	Busy, Calls, Count uint64 // Busy and Calls in ns
 }
 
 // Offsets of the fields of a thread, and its size.
