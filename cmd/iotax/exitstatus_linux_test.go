@@ -8,8 +8,8 @@ import (
 	"iotax"
 )
 
-// A run that made a report exits with 0 unless nothing could be compared. With --strict, it exits with 0 only if it
-// measured the full plan.
+// Without expectations, a run that made a report exits with 0 unless nothing could be compared. With --strict, it exits
+// with 0 only if it measured the full plan.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
