@@ -26,7 +26,7 @@ type system struct{ proc, sys string }
 
 var kernel = system{proc: "/proc", sys: "/sys"}
 
-// busyTries limits how often inspect checks a device that a process has open: udev opens a new device briefly.
+// busyTries limits how often inspect checks a device that a process has open, because udev briefly opens a new device.
 const busyTries = 4
 
 func inspect(ctx context.Context, q Query) (*Facts, error) { return kernel.inspect(ctx, q) }

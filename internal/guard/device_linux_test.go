@@ -154,7 +154,7 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// An incomplete /proc or /sys is an error: otherwise the device would seem unused.
+// An incomplete /proc or /sys is an error, because the device would otherwise seem unused.
 func TestFactsUnseen(t *testing.T) {
 	dev, number, _ := loop(t, 24<<20)
 	for _, c := range []struct {
@@ -183,7 +183,7 @@ func TestFactsUnseen(t *testing.T) {
 	}
 }
 
-// A loop device on a device that /sys does not show is an error.
+// It is an error if /sys does not show the device below a loop device.
 func TestSlaveUnseen(t *testing.T) {
 	dev, _, _ := loop(t, 8<<20)
 	s := fake(t, map[string]string{"sys/devices/sdx/dev": "8:240", "sys/devices/sdx/loop/backing_file": dev + "\n"})

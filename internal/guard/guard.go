@@ -46,14 +46,14 @@ type Facts struct {
 	Model  string
 
 	ReadOnly  bool
-	Exclusive bool // another holder has it open with O_EXCL
+	Exclusive bool // another holder has the device open with O_EXCL
 
 	Nodes   []Node    // the device itself first
 	Files   []Backing // backing files of the loop devices in Nodes
 	Loops   []Backing // backing files of all loop devices of the machine
 	Swaps   []Backing
 	Exports []Backing // files and devices that the kernel exports through NVMe-oF and LIO
-	Btrfs   []string  // names of the members of mounted btrfs
+	Btrfs   []string  // names of the members of mounted btrfs file systems
 	Mounts  []Mount   // mounts in all mount namespaces
 	Open    []Open    // block devices and backing files that are open
 	Own     int       // id of the process that collected the facts
@@ -69,9 +69,9 @@ type Relation string
 const (
 	Self      Relation = "self"
 	Partition Relation = "partition"
-	Holder    Relation = "holder" // built on the device: LVM, RAID, multipath
-	Slave     Relation = "slave"  // the device is built on it
-	Whole     Relation = "whole"  // the disk that contains the partition
+	Holder    Relation = "holder" // built on the queried device, such as LVM, RAID or multipath
+	Slave     Relation = "slave"  // the queried device is built on this one
+	Whole     Relation = "whole"  // the disk that contains the queried partition
 )
 
 // A Node is a block device in /sys.
@@ -89,7 +89,7 @@ type Backing struct {
 	Path string
 }
 
-// same reports whether both are the same file. If either ID is unknown, it compares the paths.
+// same reports whether a and b are the same file. If either ID is unknown, it compares the paths.
 func (a Backing) same(b Backing) bool {
 	if a.ID == "" || b.ID == "" {
 		return a.Path == b.Path

@@ -19,8 +19,8 @@ const (
 	prefix  = 24
 )
 
-// PythonApp is the command that starts the web application in the root file system that Python makes. {port} is a
-// placeholder for its port.
+// PythonApp is the command that starts the web application in the root file system that the function Python makes.
+// {port} is a placeholder for the application's port.
 const PythonApp = "/usr/bin/python3 /srv/webapp.py {port}"
 
 // AgentPort is the name of the virtio serial port on which init serves the agent.

@@ -1,5 +1,5 @@
 // Package guest builds and runs the built-in micro-guest: a minimal Linux system that runs a workload in a virtual
-// machine. It is made from files of this host.
+// machine. The guest is made from files of this host.
 //
 // A guest has three parts, each a file in the cache directory:
 //

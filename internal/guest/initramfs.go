@@ -59,7 +59,7 @@ func Initramfs(ctx context.Context, cacheDir string, k *Kernel, binary string) (
 	path := filepath.Join(dir, fmt.Sprintf("initramfs-%x.cpio", sum[:8]))
 	if exists(path) {
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // prune uses the time of the last use
+		_ = os.Chtimes(path, now, now) // prune reads this as the time of the last use
 		return path, nil
 	}
 	tree, err := openModules(k.Modules)

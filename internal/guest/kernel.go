@@ -66,7 +66,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 	}
 	bare := *failed
 	bare.Hint = ""
-	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint to fetch a kernel
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // without the hint of missing, which is to fetch a kernel
 }
 
 // FindKernel returns the kernel for guests: the running kernel, if it is readable and has the needed modules, else the
@@ -416,7 +416,7 @@ func keep(name string) bool {
 	return false
 }
 
-// unpackDeb unpacks the files for which keep returns true from a package into root.
+// unpackDeb unpacks a package into root. It skips files for which keep returns false.
 func unpackDeb(ctx context.Context, deb, root string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()

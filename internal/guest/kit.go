@@ -33,7 +33,7 @@ var (
 		paths := make([]string, len(sums))
 		for i, sum := range sums {
 			now := time.Now()
-			if path := carriedFile(sum); os.Chtimes(path, now, now) == nil { // prune uses the time of the last use
+			if path := carriedFile(sum); os.Chtimes(path, now, now) == nil { // prune reads this as the time of the last use
 				paths[i] = path
 			}
 		}

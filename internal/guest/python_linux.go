@@ -85,7 +85,7 @@ func Python(ctx context.Context, cacheDir string) (string, error) {
 	if err := os.Chmod(tmp, 0o755); err != nil {
 		return fail(err, "")
 	}
-	if err := os.Rename(tmp, root); err != nil && !exists(root) { // another process may have made it first
+	if err := os.Rename(tmp, root); err != nil && !exists(root) { // another process may have made root first
 		return fail(err, "")
 	}
 	return root, nil
@@ -143,8 +143,8 @@ func pythonFiles(binary, lib, tag string) (files []toolFile, err error) {
 	return files, nil
 }
 
-// pythonRest adds the other files, and restores the modification times: Python compares the modification time of a
-// module with the time in its .pyc file.
+// pythonRest adds the other files and restores the modification times, because Python compares the modification time of
+// a module with the time in its .pyc file.
 func pythonRest(root string, files []toolFile) error {
 	for _, d := range []string{"dev", "proc", "sys", "run", "tmp", "root", "etc", "srv", "usr/lib", "usr/lib64", "usr/bin"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o755); err != nil {

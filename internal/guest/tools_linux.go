@@ -119,9 +119,9 @@ func Tools(ctx context.Context, cacheDir string) (string, error) {
 	return image, nil
 }
 
-// RootDisk makes a root file system of size bytes for a guest, in cacheDir, and returns its path. It is a copy of the
-// tools disk with a journal and free space. A guest with Boot.OnDisk uses a copy of it as its root. RootDisk needs
-// tune2fs and resize2fs but no privileges.
+// RootDisk makes a disk of size bytes with a root file system for a guest, in cacheDir, and returns its path. The disk
+// is a copy of the tools disk with a journal and free space. A guest with Boot.OnDisk uses a copy of the root disk as
+// its root. RootDisk needs tune2fs and resize2fs but no privileges.
 func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, error) {
 	fail := func(err error, hint string) (string, error) {
 		return "", &iotax.Error{Op: "make the guest's root disk", Err: err, Hint: hint}
@@ -147,7 +147,7 @@ func RootDisk(ctx context.Context, cacheDir, tools string, size int64) (string, 
 	path := filepath.Join(dir, fmt.Sprintf("root-%x.ext4", key[:8]))
 	if exists(path) {
 		now := time.Now()
-		_ = os.Chtimes(path, now, now) // prune uses the time of the last use
+		_ = os.Chtimes(path, now, now) // prune reads this as the time of the last use
 		return path, nil
 	}
 	tmp := filepath.Join(dir, fmt.Sprintf(".%s-%d", filepath.Base(path), os.Getpid()))
@@ -223,7 +223,7 @@ func isELF(path string) bool {
 	return err == nil && string(b) == "\x7fELF"
 }
 
-// withLibraries adds the libraries of the programs at the paths where the loader searches for them.
+// withLibraries adds the libraries that the programs need, at the paths where the loader searches for them.
 func withLibraries(found []toolFile) ([]toolFile, error) {
 	var names []string
 	for _, f := range found {

@@ -39,8 +39,8 @@ func bzRelease(image []byte) (string, error) {
 	return f[0], nil
 }
 
-// extractVmlinux returns the compressed ELF kernel in a bzImage, decompressed. Booting it skips the kernel's own
-// decompressor. Under emulation, the decompressor takes longer than the rest of the boot.
+// extractVmlinux decompresses the ELF kernel in a bzImage and returns it. A guest that boots the result skips the
+// kernel's own decompressor. Under emulation, the decompressor takes longer than the rest of the boot.
 func extractVmlinux(image []byte) ([]byte, error) {
 	if _, err := bzRelease(image); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func extractVmlinux(image []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last four bytes are the decompressed size.
+	// The last four bytes of the payload are the decompressed size.
 	size := binary.LittleEndian.Uint32(payload[len(payload)-4:])
 	var out bytes.Buffer
 	out.Grow(int(min(int64(size), 16*int64(len(payload))))) // limit the memory if the size is wrong

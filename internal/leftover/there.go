@@ -141,7 +141,7 @@ func marked(dirs []string) (found []remnant) {
 		if err != nil {
 			continue
 		}
-		names, _ := fs.Glob(root.FS(), "iotax-*") // the pattern has no errors
+		names, _ := fs.Glob(root.FS(), "iotax-*") // the pattern is valid
 		for _, name := range names {
 			r := remnant{Kind: directory, Name: filepath.ToSlash(filepath.Join(dir, name))}
 			info, err := root.Lstat(name)

@@ -251,9 +251,9 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 	return s
 }
 
-// servers returns a function that lists the processes on this host that serve a share: QEMU for 9p, otherwise the processes
-// other than QEMU. It returns nil if there are none. It also returns nil for sshfs, because sftp-server uses the same system
-// call to wait for requests and to read files.
+// servers returns a function that lists the processes on this host that serve a share: QEMU for 9p, otherwise the
+// processes other than QEMU. It returns nil if no process serves the share. It also returns nil for sshfs, because
+// sftp-server uses the same system call to wait for requests and to read files.
 func servers(t *iotax.Target) func() []int {
 	pids := func() (all []int) {
 		for label, pids := range t.Processes() {
