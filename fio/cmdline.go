@@ -97,14 +97,15 @@ func (w word) fail(hint, format string, args ...any) error {
 }
 
 var (
-	// The name of a container image that runs fio.
+	// fioImage matches the name of a container image that runs fio.
 	fioImage = regexp.MustCompile(`^fio:[\w.-]+$`)
 	fioName  = regexp.MustCompile(`^fio(-[0-9.]+)?(\.exe)?$`)
-	// "user@host:~$ ", "[root@host ~]# ", "$ " or "# " before a command that starts with a known program.
+	// prompt matches "user@host:~$ ", "[root@host ~]# ", "$ " or "# " before a command that starts with a known
+	// program.
 	prompt = regexp.MustCompile(`(?m)^[ \t]*(?:[^\n'"=;|&]*[$#%>] +)(?:[A-Za-z_]\w*=\S* +)*(?:sudo|doas|time|env|nice|ionice|numactl|taskset|[\w./-]*fio)[ \t]`)
-	// A backslash followed by blanks at the end of a line does not continue the line.
+	// loose matches a backslash followed by blanks at the end of a line. Such a backslash does not continue the line.
 	loose = regexp.MustCompile(`\\[ \t]+\r?(?:\n|$)`)
-	// Typographic characters that word processors substitute for -- and for quotes.
+	// typeset matches typographic characters that word processors substitute for -- and for quotes.
 	typeset = regexp.MustCompile(`[\x{2010}-\x{2015}\x{2212}]|[\x{2018}-\x{201f}\x{2032}\x{2033}]`)
 )
 
@@ -500,7 +501,7 @@ func failed(text *lines, at *syntax.Word, err error) error {
 	return w.fail("", "%v", err)
 }
 
-// place returns an empty word with the place of at.
+// place returns a word that has the position of at and no text.
 func place(text *lines, at *syntax.Word) (w word) {
 	w.line, w.column = text.at(min(int(at.Pos().Offset()), len(text.text)))
 	return w

@@ -188,7 +188,7 @@ func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 		rise   = 1.2  // maximum ratio of the rate in the first step to level
 	)
 	steps := (s.Seconds - last) / step
-	done := s.Value * steps // steps of I/O at this rate
+	done := s.Value * steps // the rate if all of this I/O was done in one step
 	switch whole := math.Round(steps); {
 	case steps < late:
 		return last, s.Seconds, s.Value

@@ -30,7 +30,7 @@ type optionTables struct {
 var tables = sync.OnceValue(func() *optionTables {
 	t := &optionTables{byName: map[string]Option{}}
 	if err := json.Unmarshal(tablesJSON, t); err != nil {
-		panic(err) // embedded
+		panic(err) // cannot happen: the JSON is embedded
 	}
 	for _, o := range slices.Concat(t.Options, hidden, t.Elsewhere) {
 		for _, n := range []string{o.Name, o.Alias} {

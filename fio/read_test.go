@@ -124,8 +124,8 @@ func compareForms(t *testing.T, kind Kind, got, want *Result) {
 		case strings.Contains(v.Name, "latency") && kind == KindTerse:
 			margin = 1e-6 // whole microseconds
 		case strings.Contains(v.Name, "latency"):
-			// Text prints two decimals for numbers of at least 2 (standard deviations: one). fio rounds percentiles
-			// up.
+			// Text output has two decimals. The margin assumes numbers of at least 2, or at least 1 for standard
+			// deviations. fio rounds percentiles up.
 			margin = max(1e-9, v.Value*0.0026)
 			if strings.HasSuffix(v.Name, ".sd") {
 				margin = max(1e-9, v.Value*0.0051)

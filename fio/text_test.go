@@ -81,7 +81,7 @@ func TestText2Rounding(t *testing.T) {
 	}{
 		{"read : io=2047.2MB, bw=34931KB/s, iops=8732, runt= 60014msec", 34931 * 1024 * 60.014, FromRate, 8732},
 		{"  write: io=512.00KB, bw=8533B/s, iops=2, runt= 61440msec", 8533 * 61.44, FromRate, 2},
-		{"  read : io=1PB, bw=18000MB/s, iops=4400, runt=60000msec", 60 * 18000 << 20, FromRate, 4400}, // old versions of fio skip T
+		{"  read : io=1PB, bw=18000MB/s, iops=4400, runt=60000msec", 60 * 18000 << 20, FromRate, 4400}, // old versions of fio have no unit T
 		{"  read: IOPS=8910, BW=34.8MiB/s (36.5MB/s)(2088MiB/60001msec)", 2088 << 20, Rounded, 8910},
 		{"  read: IOPS=37.6k, BW=147MiB/s (154MB/s)(8812MiB/60001msec)", 8812 << 20, Rounded, 37600},
 		{"  read: IOPS=1234k, BW=4.71GiB/s (5.05GB/s)(282GiB/60001msec)", 4.71 * (1 << 30) * 60.001, FromRate, 1234000},
@@ -158,7 +158,7 @@ func TestBlog(t *testing.T) {
 		near(t, name, value(t, r, name), want, 1e-12)
 	}
 	absent(t, r, "sync.latency.p50") // only 17 flushes
-	absent(t, r, "cpu.client")       // text does not contain the runtime of four jobs
+	absent(t, r, "cpu.client")       // text output does not contain the sum of the runtimes of four jobs
 	again := parts[1].Result
 	if again.Err() == nil || !strings.Contains(again.Err().Error(), "input/output error") || value(t, again, "iops") != 1000 {
 		t.Errorf("%v %v", again.Err(), again.Values())
@@ -192,7 +192,7 @@ func TestTextKBBase(t *testing.T) {
 	}
 }
 
-// From a quoted group summary without the jobs, only the bandwidth is known.
+// If a group summary is quoted without its jobs, the bandwidth is known, but not the IOPS.
 func TestSummaryAlone(t *testing.T) {
 	for line, want := range map[string]float64{
 		"   READ: bw=34.8MiB/s (36.5MB/s), 34.8MiB/s-34.8MiB/s (36.5MB/s-36.5MB/s), io=2088MiB (2189MB), run=60001-60011msec": 2088 << 20 / 60.011,
