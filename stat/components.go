@@ -62,11 +62,11 @@ const maxLag = 0.95
 var errLength = errors.New("trial length: the bounds are not 0 < least ≤ most")
 
 // TrialLength returns the trial length that gives the narrowest interval for a given total time: √(setup ·
-// Within/Between), in seconds if the values are per second. setup is the time, in the same unit, that a trial takes
-// in addition to its window (start, ramp, settling) (Kalibera & Jones, ISMM'13, 6.2; earlier as the optimal
-// allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than their
-// seconds explain, a longer trial is always better, and the result is most. The result is between least and most. It
-// is an error if setup or the bounds are invalid.
+// Within/Between), in seconds if there is one value per second. setup is the time, in the same unit, that a trial
+// takes for start, ramp and settling in addition to its window (Kalibera & Jones, ISMM'13, 6.2; earlier as the
+// optimal allocation of two-stage samples, Cochran, Sampling Techniques, 10.6). If trials differ by no more than
+// their seconds explain, a longer trial is always better, and the result is most. The result is between least and
+// most. It is an error if setup or the bounds are invalid.
 func TrialLength(c Components, setup, least, most float64) (float64, error) {
 	if !(least > 0 && least <= most) {
 		return math.NaN(), errLength

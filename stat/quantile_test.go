@@ -57,7 +57,7 @@ func TestQuantileRatio(t *testing.T) {
 		{.5, .62, 6, 2000, 6},
 		{.99, .5, 6, 10_000, 6},
 		{.99, 1.05, 12, 5_000, 6}, // two rounds per group
-		{.99, .9, 13, 5_000, 6},   // and one group with three rounds
+		{.99, .9, 13, 5_000, 6},   // two rounds per group, and one group with three rounds
 		{.9, 2, 30, 1000, 30},     // exactly 100 I/Os beyond
 		{.999, .8, 30, 20_000, 6}, // five rounds per group
 		{.1, .8, 8, 1000, 8},      // the nearer tail is the lower one

@@ -382,7 +382,7 @@ func TestCoverage(t *testing.T) {
 			}
 		}
 	}
-	// The simulation can fail: it detects a rule that is known to be wrong.
+	// The simulation detects a stop rule that is known to be wrong.
 	if c := coverage(1, .05, peeking); c.Hi > .90 {
 		t.Errorf("peeking covers %.4f [%.4f, %.4f]: the simulation sees nothing", c.Estimate, c.Lo, c.Hi)
 	}

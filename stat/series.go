@@ -6,7 +6,8 @@ import (
 	"iotax"
 )
 
-// Limits from SNIA's Solid State Storage Performance Test Specification 2.0.2, and for other checks.
+// The Steady constants are from SNIA's Solid State Storage Performance Test Specification 2.0.2. The Step constants
+// are for ThrottleStep.
 const (
 	SteadyRange   = 0.20 // range of the sub-window means divided by their mean
 	SteadySlope   = 0.10 // rise or fall of the best-fit line divided by the mean

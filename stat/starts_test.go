@@ -97,7 +97,7 @@ func TestStartsP(t *testing.T) {
 			p := EffectP(d, ratio, o)
 			for _, by := range []float64{.98, 1.02} {
 				if o.Alpha = p * by; p > .5 || p == 0 {
-					continue // narrow t and rank intervals need not overlap, and ratios between them have no p value
+					continue // at such an alpha, the t and rank intervals may not overlap, and the hull also contains the ratios between them
 				}
 				i, err := Hull(d, o)
 				if err != nil {
@@ -162,7 +162,7 @@ func TestStartsPooled(t *testing.T) {
 	}
 }
 
-// Rounds are divided evenly between starts. The last start gets the extra rounds.
+// The planned rounds are divided evenly between starts. Rounds beyond the planned number belong to the last start.
 func TestStartOf(t *testing.T) {
 	got := ""
 	for n := range 9 {

@@ -22,7 +22,7 @@ var tables = sync.OnceValue(func() (t struct {
 	Levels [][2]float64
 }) {
 	if err := json.Unmarshal(tablesJSON, &t); err != nil {
-		panic(err) // embedded
+		panic(err) // cannot happen: the JSON is embedded
 	}
 	return t
 })

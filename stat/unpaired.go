@@ -237,7 +237,7 @@ func rankSumWork(m, n int) float64 {
 	return float64(m+n) * float64(min(m, n)) * float64(m) * float64(n)
 }
 
-var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle
+var rankSums memo[[2]int, []float64] // P(U ≤ u), up to the middle of the distribution
 
 // rankSumTail returns P(U ≤ u) for samples of m and n values without ties, and the two-sided p value of u.
 func rankSumTail(m, n, u int) (cum, p float64) {

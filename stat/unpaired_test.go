@@ -67,7 +67,8 @@ func TestRankSumTies(t *testing.T) {
 	}
 }
 
-// The data of Student's sleep study as two groups of ten: 1.58 [−0.2055, 3.3655] on 17.776 degrees of freedom.
+// The data of Student's sleep study as two groups of ten: the difference is 1.58 [−0.2055, 3.3655] with 17.776
+// degrees of freedom.
 func TestUnpairedT(t *testing.T) {
 	a := []float64{.7, -1.6, -.2, -1.2, -.1, 3.4, 3.7, .8, 0, 2.0}
 	b := []float64{1.9, .8, 1.1, .1, -.1, 4.4, 5.5, 1.6, 4.6, 3.4}

@@ -7,7 +7,7 @@ const (
 	Worse        Verdict = "worse"                 // by more than the margin
 	Better       Verdict = "better"                // by more than the margin
 	Equivalent   Verdict = "equivalent"            // inside the margin
-	BelowMargin  Verdict = "differs, below margin" // inside the margin, but not equal
+	BelowMargin  Verdict = "differs, below margin" // inside the margin, but the interval excludes 1
 	Inconclusive Verdict = "inconclusive"          // the interval crosses the margin, or there is no interval
 
 	// The following verdicts do not come from an interval.

@@ -23,7 +23,7 @@ func TestRestarts(t *testing.T) {
 		if r.Starts == 1 && r.Coverage != r.Alone {
 			t.Errorf("%s, one start: coverage %v, rounds alone %v", r.Model, r.Coverage, r.Alone)
 		}
-		if r.Coverage < r.Alone-.01 { // the centre may move, but coverage must not drop
+		if r.Coverage < r.Alone-.01 { // the centre of the interval may move, but coverage must not drop
 			t.Errorf("%s, %d starts: coverage %v, rounds alone %v", r.Model, r.Starts, r.Coverage, r.Alone)
 		}
 		rare := strings.HasPrefix(r.Model, "M5-one-arm p=0.1")

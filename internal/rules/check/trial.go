@@ -396,7 +396,7 @@ func (r reading) window() []iotax.Finding {
 		fs = append(fs, rules.DrainCounted.Without("iodepth", known && depth <= 1).Found(iotax.AboutTrial(r.t), "the IOPS are %.2g %% low: it took %s instead of %s", 100*over/(1+over), rules.Seconds(s), rules.Seconds(asked)))
 	}
 	if asked > 0 {
-		s = asked // all trials of a plan then have the same evidence
+		s = asked // so that all trials of a plan have the same evidence
 	}
 	if n, ok := r.value(iotax.ValueOperations); ok && n > 0 && asked == 0 {
 		return fs // work without a fixed length has no window

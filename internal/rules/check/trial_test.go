@@ -54,7 +54,7 @@ func single(t *iotax.Trial, tgt *iotax.Target, disk string, took float64) {
 	set(t, "read.latency.completion.mean", took*9/10)
 }
 
-// written changes a trial of reads to one of writes.
+// written changes a read trial to a write trial.
 func written(t *iotax.Trial) {
 	for i := range t.Values {
 		n := &t.Values[i].Name
@@ -502,8 +502,7 @@ func untouched(t *iotax.Trial) {
 // buffered makes the job use the guest's page cache.
 func buffered(t *iotax.Trial) { t.Facts[iotax.FactDirect] = "0" }
 
-// beside changes a trial of reads to one of writes, in which the device writes 10 % more than the trial's own
-// processes.
+// beside changes a read trial to a write trial in which the device writes 10 % more than the trial's own processes.
 func beside(t *iotax.Trial, command string) {
 	written(t)
 	t.Facts[iotax.FactCommand] = command

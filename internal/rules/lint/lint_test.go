@@ -324,7 +324,7 @@ var cases = []struct {
 	{"misread-value", "[a]\nfilename=a.1.5", "", nil},
 	{"misread-value", "[a]\nrandom_distribution=zipf:1.2", "", nil},
 
-	{"not-a-job", "[a]\nrw=read\n[b\nrw=write", "warning", nil}, // fio calls the job b
+	{"not-a-job", "[a]\nrw=read\n[b\nrw=write", "warning", nil}, // fio drops the b, so the job has no name
 	{"not-a-job", "[a]\nrw=read\n[\nrw=write", "error", nil},
 	{"not-a-job", "[a]\n; rw=read [b", "", nil},
 }

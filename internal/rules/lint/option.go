@@ -80,7 +80,7 @@ func unknownOption(j *job, r *report) {
 			slip := slipped(s.key, near)
 			later := fio.Option{Since: lastListed}
 			switch {
-			case !own && !slip: // another project's engine may have this option
+			case !own && !slip: // an engine that is not part of fio may have this option
 				continue
 			case slip || r.facts.Options != nil || later.NewerThan(r.facts.Version) || r.facts.Version == "fio-"+lastListed:
 				r.at(j, s, "fio has no option %s", s.key)
