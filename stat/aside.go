@@ -6,7 +6,8 @@ import "iotax"
 // trials: the result contains discarded copies. An invalid value must not be averaged. Its cause, for example a cache
 // that served one trial, does not affect the other trials of the cell. If more than MaxDiscarded of a cell's trials
 // have such findings, SetAside keeps them, and the findings invalidate the whole cell. Failed and already discarded
-// trials do not count. The engine uses SetAside to count rounds, and the report uses it to select pairs.
+// trials do not count. The report uses SetAside to select pairs. The engine uses a Pairing with the field SetAside,
+// which applies the same rule, to count rounds.
 //
 // The decision depends only on the validity of the trials, never on the ratio.
 func SetAside(trials []*iotax.Trial) []*iotax.Trial {
