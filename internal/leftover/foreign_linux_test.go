@@ -110,7 +110,7 @@ func TestForgedMarkers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, l := t.TempDir(), dead(t)
 			made := dir + "/iotax-forged"
-			victimDir := dir + "/root" + made // the path of the program contains that of the directory
+			victimDir := dir + "/root" + made // the path of the program contains the path of the directory
 			if err := os.MkdirAll(victimDir, 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -338,7 +338,7 @@ func (b *builder) extra(p *parts, e syntax.Pair) bool {
 	return len(b.Errs) == before
 }
 
-// variants expands a written entry into at most room entries.
+// variants expands a written entry into at most `room` entries.
 func (b *builder) variants(p parts, name *syntax.Node, room int) []*entry {
 	var out []*entry
 	vars := b.Bind(p.kind, p.kindKey, p.val, room)

@@ -89,7 +89,7 @@ type Workload struct {
 	Section string   // heading in the report
 	Pos     Pos
 
-	// Assumed is the Kind.Assumed of its kind.
+	// Assumed is the field Assumed of the workload's Kind.
 	Assumed time.Duration
 
 	fresh  Spec
@@ -209,8 +209,8 @@ func (p *Plan) Directories() map[string][]*string {
 	return all
 }
 
-// servedBy returns the name of the machine that serves the target's volume. It is the target's machine unless
-// the plan names another.
+// servedBy returns the name of the machine that serves the target's volume. It is the target's machine unless the plan
+// names another machine.
 func (t Target) servedBy() string {
 	if s := t.Traits().Served; s != nil && s.Machine != "" {
 		return s.Machine

@@ -203,7 +203,7 @@ func (p *Plan) present(top *syntax.Node) {
 	top.Put("layers", layers)
 	top.Put("layout", syntax.WordNode(p.Layout))
 	if p.Reference != nil {
-		var e bind.Encoder // its fields are strings, so this cannot fail
+		var e bind.Encoder // cannot fail, because the fields of Reference are strings and maps of strings
 		top.Put("reference", e.Fields(reflect.ValueOf(*p.Reference), reflect.ValueOf(Reference{})))
 	}
 }

@@ -233,7 +233,7 @@ func (fs system) byNumber(number string) string {
 	if real, err := filepath.EvalSymlinks(filepath.Join(fs.sys, "dev/block", number)); err == nil {
 		return filepath.Base(real)
 	}
-	// Podman hides that directory from its containers.
+	// Podman hides /sys/dev/block from its containers.
 	all, _ := filepath.Glob(filepath.Join(fs.sys, "class/block/*/dev"))
 	for _, dev := range all {
 		if strings.TrimSpace(fs.read(dev)) == number {

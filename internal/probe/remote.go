@@ -49,7 +49,7 @@ func (fs system) counters(device string) (c counters) {
 func inside(ctx context.Context, t *iotax.Target) snapshot {
 	s := snapshot{disks: map[string]diskStat{}}
 	device := t.Place.Facts[iotax.FactDeviceName]
-	if t.Place.Facts[iotax.FactFilesystem] == "btrfs" { // btrfs may use more devices than this one
+	if t.Place.Facts[iotax.FactFilesystem] == "btrfs" { // btrfs may use several devices
 		device = ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)

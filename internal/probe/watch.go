@@ -320,7 +320,8 @@ func difference(a, b snapshot) []iotax.Value {
 	known, knowFlushes := len(a.disks) > 0, true
 	for d, x := range a.disks {
 		y, ok := b.disks[d]
-		// If the counters show no I/O since boot, not even from the mount, the driver does not count I/O.
+		// If the counters show no I/O since boot, not even that of mounting the file system, the driver does not count
+		// I/O.
 		if !ok || y.ReadIOs+y.WriteIOs == 0 || y.ReadIOs < x.ReadIOs || y.WriteIOs < x.WriteIOs || y.ReadSectors < x.ReadSectors || y.WriteSectors < x.WriteSectors {
 			known = false
 			break

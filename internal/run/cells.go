@@ -144,7 +144,7 @@ func (r *rig) worksAt(l *load, name string) bool {
 	return false
 }
 
-// prepareCells settles, checks and prepares every workload on every target.
+// prepareCells calls Settle for every workload that has it, and checks and prepares every workload on every target.
 func (r *rig) prepareCells(ctx context.Context, run *iotax.Run, keepGoing bool) error {
 	for _, l := range r.loads {
 		if settle := l.w.Caps().Settle; settle != nil {

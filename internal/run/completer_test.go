@@ -88,7 +88,7 @@ func TestTimeLeftOfCompleters(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The run has two rounds, each with three trials of each workload. The eighth event is the end of the first round
-	// of pieces.
+	// of the workload "piece".
 	if want := 2*3*time.Second + 2*3*5*time.Second; left[0] != want {
 		t.Errorf("before the first trial %v are left, want %v", left[0], want)
 	}

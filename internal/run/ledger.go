@@ -15,7 +15,7 @@ type ledger struct {
 	reviewValues []string // names of the values kept in addition to the metrics
 	reviewFacts  func(t *iotax.Trial) map[string]string
 	entries      []entry
-	numbers      []float64                    // of all entries
+	numbers      []float64                    // values of all entries
 	alike        map[[2]string][]*iotax.Trial // by cell: the parts that trials share, with all values set to 0
 	facts        []map[string]string          // without duplicates: most cells have the same facts
 }

@@ -18,7 +18,7 @@ import (
 type openMachine struct {
 	m    iotax.Machine
 	err  error
-	busy bool // it is being opened; opening it again would be a cycle
+	busy bool // the machine is being opened, so opening it again would be a cycle
 }
 
 // An opened is the result of opening a target.
@@ -347,7 +347,7 @@ func (r *rig) start(ctx context.Context, name string) (iotax.Machine, error) {
 			continue
 		}
 		if t.Traits().Served != nil {
-			continue // it has no device, and its server may run on this machine
+			continue // a served volume has no device, and its server may run on this machine
 		}
 		vol, err := r.prepare(ctx, t)
 		if err != nil {

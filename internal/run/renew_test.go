@@ -30,7 +30,7 @@ func (b *booted) Caps() iotax.MachineCaps {
 }
 
 // A machine with EachTrial, and the places on it, are opened and closed for each trial. The machines and places that
-// it uses stay open.
+// this machine uses stay open.
 func TestRenew(t *testing.T) {
 	w := newWorld()
 	p := guestPlan("w")

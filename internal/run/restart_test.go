@@ -94,7 +94,7 @@ func TestRestartsWithDiscards(t *testing.T) {
 func TestRestartsResume(t *testing.T) {
 	for _, c := range []struct {
 		interruptAt, opened int
-		first               string // start of the second process's first trial
+		first               string // number of the start in which the second process runs its first trial
 	}{
 		{5, 3, "1"},         // in the middle of the first start
 		{2*2*3 + 1, 2, "2"}, // before the first trial of the second start

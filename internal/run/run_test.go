@@ -471,7 +471,7 @@ func TestResumeMeasuresAgainWhatFailed(t *testing.T) {
 		}
 		return 1000, nil
 	}
-	for _, rounds := range []int{2, 6} { // with too few failures to give the target up, and with enough
+	for _, rounds := range []int{2, 6} { // too few failures for the run to give the target up, and enough
 		w.saved, dead = nil, true
 		p := guestPlan("w")
 		p.Measure.Rounds = plan.Rounds{Min: rounds, Max: rounds}

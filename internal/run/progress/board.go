@@ -86,7 +86,7 @@ func (b *board) take(e run.Event, now time.Time) {
 }
 
 // speeds returns the IOPS and bandwidth of a trial, each summed over reads and writes. If the trial failed, was
-// discarded or has neither, iops is its outcome.
+// discarded or has neither value, iops describes its outcome.
 func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 	if t.Err != "" {
 		return "failed", ""

@@ -27,7 +27,7 @@ const (
 	Verbose       // a line for each workload on a terminal, otherwise a line for each trial
 )
 
-// A Progress shows the events of a run. On a terminal it overwrites a board; otherwise it prints lines. Its methods may
+// A Progress shows the events of a run. On a terminal it overwrites a board. Otherwise it prints lines. Its methods may
 // be called concurrently.
 type Progress struct {
 	mu    sync.Mutex
