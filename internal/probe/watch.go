@@ -530,7 +530,7 @@ func (fs system) under(ms []Mount, name string, depth int) []string {
 		if below := fs.carriers(ms, strings.TrimSuffix(string(backing), "\n"), depth+1); len(below) > 0 {
 			return below
 		}
-		// The file is in memory, or no device below it counts, so use the loop device.
+		// The file is in memory, or no device below it counts I/O. Use the loop device.
 	}
 	return fs.counting(name, disk)
 }
