@@ -41,7 +41,7 @@ func matrix(r *report.Report, a assess.Assessment) []block.Block {
 		if c.r.Verdict == stat.Worse {
 			f := 1 / c.r.Ratio.Estimate
 			m.longest = math.Max(m.longest, f)
-			worst[c.r.Target], worst["/"+c.s.Workload] = math.Max(worst[c.r.Target], f), math.Max(worst["/"+c.s.Workload], f)
+			worst[c.r.Target], worst["/"+c.work()] = math.Max(worst[c.r.Target], f), math.Max(worst["/"+c.work()], f)
 		}
 		m.plain = m.plain || c.r.Ratio != nil && format.ContrastOf(c.s.Metric, c.s.Better, c.s.Unit).Worse != "slower"
 		m.compared = m.compared || c.r.Ratio != nil

@@ -74,6 +74,16 @@ func TestManyAndFew(t *testing.T) {
 	if !strings.Contains(strings.Join(strings.Fields(s), " "), "12 more with smaller") || !strings.Contains(s, "Random read, ") {
 		t.Error(s)
 	}
+	// The rows that are cut have the smallest losses, also if the metric is a latency.
+	var cells []reporttest.CellSpec
+	for w := range 12 {
+		for i, latency := range []float64{1, float64(30 - 2*w)} {
+			cells = append(cells, reporttest.CellSpec{Target: []string{"disk", "share"}[i], Workload: fmt.Sprintf("work %02d", w), Values: map[string]float64{"read.latency.mean": latency}})
+		}
+	}
+	if s := shortText(t, report.New(reporttest.RunOf(6, nil, cells...)), 80); !strings.Contains(s, "\n  00 ") || strings.Contains(s, "\n  11 ") {
+		t.Error(s)
+	}
 	run, trials := reporttest.RunOf(3, reporttest.ReadMetrics, reporttest.Reads("disk", 10000, nil), reporttest.Reads("share", 5000, nil))
 	if s := shortText(t, report.New(run, trials), 80); !strings.Contains(s, "(2.0× slower) ¹") || !strings.Contains(s, "¹ Too few for a verdict: 3 rounds of 6.") {
 		t.Error(s)
