@@ -81,7 +81,7 @@ func (b *builder) share(s *Section, r *Row, name string) (Share, bool) {
 		if b.Invalid(base) {
 			return Share{}, false
 		}
-		i, err := RatioOf(base.Dots, r.Dots, s.Better, stat.Options{Alpha: b.Alpha})
+		i, err := RatioOf(base.Dots, r.Dots, s.Better, b.Options())
 		return Share{name, s.Workload, s.Metric, i}, err == nil
 	}
 	// The other target does different work. Compare the same metric of both targets, or the row's bandwidth with the

@@ -117,7 +117,9 @@ func (b *builder) measure(e expect.Expectation, base, target string) Expected {
 		}
 	}
 	var err error
-	x.Value, err = e.Interval(values, tails, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation(), Starts: startsOf(pairs)})
+	o := b.Options()
+	o.Starts = startsOf(pairs)
+	x.Value, err = e.Interval(values, tails, o)
 	short := len(tails[1]) < x.rounds && slices.ContainsFunc(slices.Concat(values[0], values[1]), math.IsNaN)
 	switch {
 	case x.rounds == 0:

@@ -174,7 +174,7 @@ func (b *builder) explain(w iotax.WorkloadInfo, target iotax.TargetInfo) (Explai
 	first := own[rounds[0]]
 	rounds = slices.DeleteFunc(rounds, func(r int) bool { return !slices.Equal(own[r].names, first.names) })
 	e.Rounds, e.Missing = len(rounds), first.missing
-	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
+	o := b.Options()
 	mean := func(rounds []int, of func(round int) float64) stat.Interval {
 		o := o
 		var xs []float64
@@ -292,7 +292,7 @@ func (b *builder) speed(w iotax.WorkloadInfo, target string) stat.Interval {
 	for _, t := range b.explained[w.Name] {
 		add(t, "explained")
 	}
-	i, _, err := p.Interval("plain", "explained", stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	i, _, err := p.Interval("plain", "explained", b.Options())
 	if err != nil {
 		return none()
 	}

@@ -75,11 +75,13 @@ func (b *builder) waterfall(s *Section, chain []string) (Waterfall, bool) {
 		return w, false
 	}
 	w.Start = rows[0].Value
+	o := b.Options()
+	o.Starts = starts
 	hop := func(from, to int) (Hop, error) {
 		h := Hop{From: rows[from].Target, To: rows[to].Target, Value: rows[to].Value}
 		d, err := stat.Pair(values[from], values[to], s.Better)
 		if err == nil {
-			h.Ratio, err = stat.Hull(d, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation(), Starts: starts})
+			h.Ratio, err = stat.Hull(d, o)
 		}
 		h.Verdict = b.hopVerdict(h, rows[from], rows[to])
 		h.Notes = slices.Compact(slices.Sorted(slices.Values(slices.Concat(rows[from].Notes, rows[to].Notes))))

@@ -281,7 +281,7 @@ func (b *referrer) ratio(base, dots []Dot, better iotax.Better) *stat.Interval {
 		}
 		return &c.Interval
 	}
-	i, err := RatioOf(base, dots, better, stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()})
+	i, err := RatioOf(base, dots, better, b.Options())
 	if err != nil {
 		return nil
 	}

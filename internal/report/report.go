@@ -508,6 +508,11 @@ func (r *Row) Values() []float64 {
 	return xs
 }
 
+// Options returns the options of the intervals from paired rounds of the run.
+func (r *Report) Options() stat.Options {
+	return stat.Options{Alpha: r.Alpha, Autocorrelation: r.Run.Calibration.Autocorrelation()}
+}
+
 // compare computes r's ratio and a preliminary verdict.
 func (b *builder) compare(s *Section, r *Row) {
 	base := b.reference(s, r)
@@ -515,7 +520,7 @@ func (b *builder) compare(s *Section, r *Row) {
 		b.unrelated(s, r)
 		return
 	}
-	o := stat.Options{Alpha: b.Alpha, Autocorrelation: b.Run.Calibration.Autocorrelation()}
+	o := b.Options()
 	ratio := func(discarded bool) (*stat.Effect, func(float64) float64, error) {
 		if b.Run.Imported() {
 			return b.change(base, r, s.Better)

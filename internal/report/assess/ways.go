@@ -41,7 +41,9 @@ func (a *assessing) ways(kind, metric, fact string) map[string][]way {
 
 // of returns the ratio of x to y, paired by round, with an interval at confidence level 1 − alpha.
 func (a *assessing) of(x, y way, alpha float64) (stat.Interval, bool) {
-	i, err := report.RatioOf(y.r.Dots, x.r.Dots, x.s.Better, stat.Options{Alpha: alpha})
+	o := a.Options()
+	o.Alpha = alpha
+	i, err := report.RatioOf(y.r.Dots, x.r.Dots, x.s.Better, o)
 	return i, err == nil
 }
 
