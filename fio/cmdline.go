@@ -112,7 +112,7 @@ var (
 func isFio(s string) bool { return fioName.MatchString(path.Base(s)) }
 
 // wrappers lists programs that run the rest of their command line on this machine.
-var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer"}
+var wrappers = []string{"sudo", "doas", "env", "nice", "ionice", "chrt", "taskset", "numactl", "stdbuf", "nohup", "exec", "command", "time", "timeout", "setsid", "unbuffer", "cgexec", "perf", "strace", "systemd-run", "xargs"}
 
 // lines is a text with an index of the line and column of every markStep-th byte, for fast lookups.
 type lines struct {
@@ -300,9 +300,8 @@ func runsFio(args []*syntax.Word) bool {
 	return false
 }
 
-// remote lists programs that run the rest of their command line elsewhere, such as in a container or on another
-// machine. It also contains local programs, such as strace, that only ParseCommands accepts before fio.
-var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "systemd-run", "cgexec", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl", "strace", "perf", "xargs"}
+// remote lists programs that run the rest of their command line elsewhere, such as in a container or on another machine.
+var remote = []string{"docker", "podman", "nerdctl", "crictl", "kubectl", "oc", "microk8s", "k3s", "ssh", "chroot", "nsenter", "ip", "lxc", "incus", "singularity", "apptainer", "srun", "pdsh", "wsl"}
 
 // others lists programs and subcommands that may have "fio" as an argument but do not run it, for example as the name
 // of a package or as a search pattern.

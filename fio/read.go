@@ -106,13 +106,12 @@ func ReadFrom(r io.Reader, name string) ([]Part, error) {
 
 // A scanner finds results in an input that arrives in pieces.
 type scanner struct {
-	text   textReader
-	parts  []Part
-	notes  []string // fio's own messages since the last document
-	base   int      // input offset of the next byte
-	line   int      // line of the next byte, from 0
-	head   []byte
-	anyDoc bool // a JSON document was found, from fio or from another program
+	text  textReader
+	parts []Part
+	notes []string // fio's own messages since the last document
+	base  int      // input offset of the next byte
+	line  int      // line of the next byte, from 0
+	head  []byte
 }
 
 // lookahead is the number of bytes at the start of an object that decide whether it is a fio document.
@@ -168,7 +167,6 @@ func (s *scanner) skip(text []byte) {
 }
 
 func (s *scanner) add(d document) {
-	s.anyDoc = true
 	if d.result.Version == "" && len(d.result.Jobs) == 0 && d.err == nil {
 		return // another program's JSON with a "timestamp"
 	}

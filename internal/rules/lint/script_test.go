@@ -56,9 +56,13 @@ func TestCommandReadsJobFiles(t *testing.T) {
 		}
 		return []byte("[a]\nrw=randread\nrandrepeat=0\nsize=64g\niodepth=8\n[b]\nrw=raed\n"), nil
 	}
-	fs, err := Commands("command", "fio --ioengine=libaio --section=a j.fio", read, here)
-	if err != nil || len(about(fs, "libaio-buffered")) != 1 || fs[0].Line != 1 {
-		t.Errorf("%+v, %v", fs, err)
+	var fs []Finding
+	var err error
+	for _, prefix := range []string{"", "strace -f "} {
+		fs, err = Commands("command", prefix+"fio --ioengine=libaio --section=a j.fio", read, here)
+		if err != nil || len(about(fs, "libaio-buffered")) != 1 || fs[0].Line != 1 {
+			t.Errorf("%s: %+v, %v", prefix, fs, err)
+		}
 	}
 	if bad := about(fs, "bad-value"); len(bad) != 1 || bad[0].File != "j.fio" || bad[0].Line != 7 {
 		t.Errorf("%+v", bad)
