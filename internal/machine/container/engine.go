@@ -107,6 +107,9 @@ func engineAddress(engine string, s *Spec) (where, tls string, err error) {
 		}
 		return s.Host, "", nil
 	}
+	if engine == "podman" && s.Context != "" {
+		return "", "", &iotax.Error{Op: "connect to " + engine, On: s.Context, Err: errors.New("only Docker has contexts"), Hint: "write host: with a URI that podman system connection list prints"}
+	}
 	if s.Context == "" {
 		vars := []string{"DOCKER_HOST"}
 		if engine == "podman" {

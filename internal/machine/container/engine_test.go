@@ -74,6 +74,7 @@ func TestEngineAddress(t *testing.T) {
 		{name: "DOCKER_HOST of Podman", engine: "podman", env: vars{"DOCKER_HOST": "tcp://d:1"}, where: "tcp://d:1"},
 		{name: "CONTAINER_HOST before it", engine: "podman", env: vars{"CONTAINER_HOST": "tcp://p:1", "DOCKER_HOST": "tcp://d:1"}, where: "tcp://p:1"},
 		{name: "host: of Podman", engine: "podman", spec: Spec{Host: "unix:///p.sock"}, env: vars{"CONTAINER_HOST": "tcp://p:1"}, where: "unix:///p.sock"},
+		{name: "context: of Podman", engine: "podman", spec: Spec{Context: "near"}, fails: "only Docker has contexts"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, v := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"} {
