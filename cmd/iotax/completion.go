@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -87,24 +89,21 @@ func completeWorkloads(_ *cobra.Command, _ []string, word string) ([]cobra.Compl
 	return out, cobra.ShellCompDirectiveDefault | cobra.ShellCompDirectiveNoSpace
 }
 
-// completeMetrics completes the metrics of all kinds of workloads.
+// completeMetrics completes the metrics of all kinds of workloads, and the metrics that trials of any workload can have.
 func completeMetrics(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	lead := word[:strings.LastIndexByte(word, ',')+1]
-	var out []cobra.Completion
-	for _, m := range allMetrics() {
-		out = append(out, cobra.CompletionWithDesc(lead+m.Name, m.Doc))
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-}
-
-// allMetrics returns the metrics of all kinds of workloads, and the metrics that trials of any workload can have.
-func allMetrics() (all []metric.Metric) {
+	all := slices.Clone(metric.Observed)
 	for _, k := range kinds.All().Workloads {
 		if of := k.New().Traits().Metrics; of != nil {
 			all = append(all, of()...)
 		}
 	}
-	return append(all, metric.Observed...)
+	slices.SortStableFunc(all, func(x, y metric.Metric) int { return cmp.Compare(x.Name, y.Name) })
+	lead := word[:strings.LastIndexByte(word, ',')+1]
+	var out []cobra.Completion
+	for _, m := range slices.CompactFunc(all, func(x, y metric.Metric) bool { return x.Name == y.Name }) {
+		out = append(out, cobra.CompletionWithDesc(lead+m.Name, m.Doc))
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 const maxCompletedRuns = 50
