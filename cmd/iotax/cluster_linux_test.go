@@ -30,7 +30,7 @@ func TestClusterSuite(t *testing.T) {
 		return all
 	}
 	before := made()
-	r := s.iotax("run", "cluster", "--scale", "0.1", "--protocol", "fixed:3x1s", "--calibrate", "no", "--details")
+	r := s.iotax("run", "cluster", "--scale", "0.1", "--protocol", "fixed:1x1s", "--calibrate", "no", "--details")
 	if r.code != exitOK {
 		t.Fatal(r)
 	}
@@ -100,7 +100,7 @@ func TestClusterSuite(t *testing.T) {
 	// No transfer exceeds the line rate. A slow test shows that this machine is busy. fio then cannot fill the line, so
 	// the lower bounds are relaxed.
 	const line = 384e6 / 8
-	full, copies, once := .5, .3, .7
+	full, copies, once := .5, .1, .7
 	if r.took > 2*time.Minute {
 		t.Logf("it took %v: the machine is too busy to fill a line", r.took)
 		full, copies, once = .02, .01, 10

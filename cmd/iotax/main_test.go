@@ -82,6 +82,7 @@ func cacheHome() string {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: setup, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 		"leftovers": leftovers,
 		"png":       isPicture,

@@ -12,6 +12,7 @@ import (
 // interval must contain the ratio.
 func TestKnownRatioComesBack(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	s := newStage(t)
 	plan := s.write("oracle.yaml", `
 baseline: fast

@@ -20,7 +20,7 @@ func TestContainerImage(t *testing.T) {
 	}
 	// Use a directory outside of the source tree, because the tree may contain a user's packages.
 	context := t.TempDir()
-	if out, err := exec.Command("make", "-C", root, "package-program", "BIN="+context+"/bin").CombinedOutput(); err != nil {
+	if out, err := exec.Command("make", "-C", root, "package-program", "SYSTEMS=linux/amd64", "BIN="+context+"/bin").CombinedOutput(); err != nil {
 		t.Fatalf("make package-program: %v: %s", err, out)
 	}
 	if out, err := exec.Command("cp", root+"/.dockerignore", context).CombinedOutput(); err != nil {
