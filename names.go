@@ -142,6 +142,8 @@ const (
 	FactDiskSerial          FactKey = "disk.serial"
 	FactDiskSize            FactKey = "disk.size"   // B
 	FactShareType           FactKey = "share.type"  // virtiofs, 9p, nfs, sshfs
+	FactNBD                 FactKey = "nbd"         // server of an export
+	FactNBDAIO              FactKey = "nbd.aio"     // of qemu-nbd: threads, native, io_uring
 	FactHostDirect          FactKey = "host.direct" // "no" if the page cache of the host serves a share
 	FactClaimType           FactKey = "claim.type"
 	FactClaimServer         FactKey = "claim.server"

@@ -88,14 +88,14 @@ func (a *app) doctorOptions(work string) doctor.Options {
 			return a.Name + ": " + a.Why, err
 		},
 		Serving: func(context.Context) (string, error) {
-			stop, err := serving.Start(func() []int { return []int{os.Getpid()} })
+			stop, err := serving.Start(func() []int { return []int{os.Getpid()} }, serving.SFTP) // also reads memory
 			if err != nil {
-				return "", &iotax.Error{Op: "run --explain", On: "shares", Err: err, Hint: "run as root, or with CAP_BPF and CAP_PERFMON; else the stages of virtiofsd, 9p and NFS servers are not known"}
+				return "", &iotax.Error{Op: "run --explain", On: "servers", Err: err, Hint: "run as root, or with CAP_BPF and CAP_PERFMON; else the stages of virtiofsd and of 9p, NFS, NBD and SFTP servers are not known"}
 			}
 			if _, err := stop(); err != nil {
 				return "", err
 			}
-			return "eBPF programs can measure virtiofsd, 9p and NFS servers", nil
+			return "eBPF programs can measure virtiofsd and 9p, NFS, NBD and SFTP servers", nil
 		},
 		Virtiofsd: func(ctx context.Context) (string, error) {
 			v, err := qemu.FindVirtiofsd(ctx, "")

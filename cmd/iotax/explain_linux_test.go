@@ -151,38 +151,45 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 	s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan)).holds(t, "network and wake-up", "NFS server")
 }
 
-// virtiofsd gets hardly any CPU, or its reads are delayed above the device. The difference is in virtiofsd, or in the host's file system.
+// virtiofsd gets hardly any CPU, or the reads of a file server are delayed above the device. The difference is in virtiofsd, or in
+// the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
 	t.Parallel()
-	for stage, plant := range map[string]func(s *stage, dir string) (procs string){
-		"virtiofsd":        func(s *stage, _ string) string { return s.starved() },
-		"host file system": func(s *stage, dir string) string { l := s.limited(dir); l.set(20); return l.joined },
+	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
+	reads := func(s *stage, dir string) (procs string) { l := s.limited(dir); l.set(5); return l.joined }
+	for _, x := range []struct {
+		server, kind, stage string
+		plant               func(s *stage, dir string) (procs string)
+	}{
+		{"virtiofsd", "share: {of: here, type: virtiofs}", "virtiofsd", cpu},
+		{"virtiofsd", "share: {of: here, type: virtiofs}", "host file system", reads},
+		{"sftp-server", "sshfs: {of: here}", "host file system", reads},
 	} {
-		t.Run(strings.ReplaceAll(stage, " ", "-"), func(t *testing.T) {
+		t.Run(x.server+"/"+strings.ReplaceAll(x.stage, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
 			dir := s.private()
-			procs := plant(s, dir)
+			procs := x.plant(s, dir)
 			r := s.start(nil, "run", "--explain", "--json", "--calibrate=no", "-v", s.write("plan.yaml", fmt.Sprintf(`
 machines: {guest: {qemu: {memory: 512MiB, cpus: 1}}}
 targets:
   here: {dir: %s}
-  share: {on: guest, share: {of: here, type: virtiofs}}
+  share: {on: guest, %s}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 64MiB}}}
-measure: {protocol: "fixed:5x2s", ramp: 200ms}
-`, dir)))
+measure: {protocol: "fixed:4x1s", ramp: 200ms}
+`, dir, x.kind)))
 			r.afterTrials(4) // the first round: the file is written
-			pids := s.running("virtiofsd")
+			pids := s.running(x.server)
 			for _, pid := range pids {
 				if err := os.WriteFile(procs, []byte(strconv.Itoa(pid)), 0); err != nil {
 					t.Error(err)
 				}
 			}
 			if len(pids) == 0 {
-				t.Error("no virtiofsd runs")
+				t.Errorf("no %s runs", x.server)
 			}
-			s.explained(r.wait()).holds(t, stage)
+			s.explained(r.wait()).holds(t, x.stage)
 		})
 	}
 }
@@ -226,5 +233,29 @@ func TestExplainsNothing(t *testing.T) {
 	}
 	if r := s.iotax("run", "--explain", "--json", "--calibrate=no", "--trial=300ms", "--ramp=0s", "--rounds=2", "dir:a", "dir:b", "-w", "command:true"); r.code != exitOK || strings.Contains(r.stdout, `"stages"`) {
 		t.Error(r)
+	}
+}
+
+// nbdkit waits 20 ms before each read. The difference is in the server, not in the client, the file system or the device.
+func TestExplainsSlowExport(t *testing.T) {
+	long.Test(t)
+	t.Parallel()
+	needsRoot(t)
+	s := newStage(t)
+	slow := s.write("slow", "#!/bin/sh\n[ \"$1\" = --version ] && exec nbdkit --version\nexec nbdkit --filter=delay \"$@\" rdelay=20ms\n")
+	if err := os.Chmod(slow, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	plan := s.write("plan.yaml", fmt.Sprintf(`
+targets:
+  export: {nbd: {server: nbdkit, path: %[1]s, size: 16MiB}}
+  slow:   {nbd: {server: nbdkit, path: %[1]s, size: 16MiB, binary: %[2]s}}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 16MiB}}}
+measure: {protocol: "fixed:6x400ms", ramp: 100ms}
+`, s.private(), slow))
+	x := s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan))
+	x.holds(t, "nbdkit")
+	if e := x.Targets[1]; len(e.Missing) > 0 || !(e.Difference.Estimate > .018) {
+		t.Errorf("%+v", e)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -59,7 +60,7 @@ const (
 	clockClient  = "nfs-client" // requests of the NFS client
 	clockServer  = "nfs-server" // requests of the NFS client, from transmission to reply
 	clockQEMU    = "qemu"       // requests at the disk, as QEMU counts them
-	clockServing = "serving"    // threads of the serving process that are not waiting
+	clockServing = "serving"    // requests at the serving process, or its threads that are not waiting
 	clockCalls   = "calls"      // threads of the serving process that are in a system call on a file
 	clockDevice  = "device"     // block layer of the machine that has the device
 )
@@ -123,17 +124,14 @@ type stages struct {
 	disk  string               // argument of DiskTimes, or ""
 	begin map[string]*passages // by clock
 
-	serving func() []int // processes whose threads are measured, or nil
-	stop    func() (ServingTime, error)
-	kept    func() bool // prevents the call of stop when the context ends
+	serving  func() []int // processes that are measured, or nil
+	protocol string
+	stop     func() (ServingTime, error)
+	kept     func() bool // prevents the call of stop when the context ends
 }
 
-// A ServingTime contains sums over the threads of a server (see package serving).
-type ServingTime struct {
-	Busy  float64 // s in which the threads did not wait, including Calls
-	Calls float64 // s in calls on files
-	Count float64 // number of calls on files
-}
+// A ServingTime is a serving.Times. The agent does not contain that package, because it is large.
+type ServingTime struct{ Busy, Requests, Calls, Count float64 }
 
 // Counting returns the block devices of this host whose counters include the I/O on path, or nil.
 func Counting(path string) []string { return thisHost.devices(path) }
@@ -153,7 +151,7 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 		err := errors.New("the server’s system calls are not measured")
 		var stop func() (ServingTime, error)
 		if k.Serving != nil {
-			stop, err = k.Serving(s.serving)
+			stop, err = k.Serving(s.serving, s.protocol)
 		}
 		s.lacks(clockServing, err)
 		s.lacks(clockCalls, err)
@@ -205,6 +203,24 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 		add("network and wake-up", clockServing, "")
 		add("NFS server", clockCalls, "")
 		add("host file system", clockDevice, device)
+	case facts[iotax.FactNBD] != "":
+		if t.Place.Kind == iotax.PlaceDevice {
+			s.query.Device = path.Base(t.Place.Path)
+			add(at+"above the block layer", clockBlock, "")
+		}
+		if s.serving = servers(t); s.serving == nil {
+			add("client and network", clockServing, "iotax measures a server only if it has started it on this host")
+			add("NBD server and what is below it", "", "")
+			return s
+		}
+		s.protocol = "nbd"
+		calls := ""
+		if aio := facts[iotax.FactNBDAIO]; aio != "" && aio != "threads" {
+			calls = "with aio: " + aio + ", qemu-nbd does not wait for its I/O in system calls on the file; aio: threads would show it"
+		}
+		add("client and network", clockServing, "")
+		add(facts[iotax.FactNBD], clockCalls, calls)
+		add("host file system", clockDevice, device)
 	case share != "":
 		add(at+"file system", "fuse", "Linux keeps no times of the requests of "+share+"; tracing them in the guest would show the end of this stage")
 		switch s.serving = servers(t); {
@@ -212,6 +228,11 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 			add("queue, server and its file system", clockDevice, device)
 		case share == "9p": // QEMU's threads also do other work
 			add("queue, wake-up and QEMU’s 9p server", clockCalls, "")
+			add("host file system", clockDevice, device)
+		case share == "sshfs":
+			s.protocol = "sftp"
+			add("SSH connection and wake-up", clockServing, "")
+			add("sftp-server", clockCalls, "")
 			add("host file system", clockDevice, device)
 		default:
 			add("queue and wake-up", clockServing, "")
@@ -251,9 +272,8 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 	return s
 }
 
-// servers returns a function that lists the processes on this host that serve a share: QEMU for 9p, otherwise the
-// processes other than QEMU. It returns nil if no process serves the share. It also returns nil for sshfs, because
-// sftp-server uses the same system call to wait for requests and to read files.
+// servers returns a function that lists the processes on this host that serve a place: QEMU for 9p, otherwise the processes
+// other than QEMU. It returns nil if there are none.
 func servers(t *iotax.Target) func() []int {
 	pids := func() (all []int) {
 		for label, pids := range t.Processes() {
@@ -263,7 +283,7 @@ func servers(t *iotax.Target) func() []int {
 		}
 		return all
 	}
-	if t.Place.Facts[iotax.FactShareType] == "sshfs" || len(pids()) == 0 {
+	if len(pids()) == 0 {
 		return nil
 	}
 	return pids
@@ -345,6 +365,9 @@ func (w *Watch) stageValues(ctx context.Context, seen *iotax.Seen) {
 		s.lacks(clockCalls, err)
 		if err == nil {
 			add(iotax.ValueStage(clockServing, iotax.StageBelow), t.Busy, iotax.Seconds)
+			if t.Requests > 0 {
+				add(iotax.ValueStage(clockServing, iotax.StageRequests), t.Requests, iotax.Count)
+			}
 			add(iotax.ValueStage(clockCalls, iotax.StageBelow), t.Calls, iotax.Seconds)
 			add(iotax.ValueStage(clockCalls, iotax.StageRequests), t.Count, iotax.Count)
 		}

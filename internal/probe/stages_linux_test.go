@@ -178,10 +178,10 @@ func TestStagesOfGuests(t *testing.T) {
 	}
 }
 
-// The server of a share is measured if that is permitted.
+// The server of a place is measured if that is permitted.
 func TestStagesOfServers(t *testing.T) {
-	at := func(share string, labels ...string) *iotax.Target {
-		return &iotax.Target{Machine: guest{there, nil}, Place: iotax.Place{Path: "/x", Backing: "/", Facts: map[string]string{iotax.FactShareType: share}},
+	with := func(facts map[string]string, labels ...string) *iotax.Target {
+		return &iotax.Target{Machine: guest{there, nil}, Place: iotax.Place{Path: "/x", Backing: "/", Facts: facts},
 			Serving: []func() map[string][]int{func() map[string][]int {
 				all := map[string][]int{}
 				for i, l := range labels {
@@ -190,34 +190,55 @@ func TestStagesOfServers(t *testing.T) {
 				return all
 			}}}
 	}
+	at := func(share string, labels ...string) *iotax.Target {
+		return with(map[string]string{iotax.FactShareType: share}, labels...)
+	}
+	export := func(aio string, labels ...string) *iotax.Target {
+		return with(map[string]string{iotax.FactNBD: "qemu-nbd", iotax.FactNBDAIO: aio}, labels...)
+	}
+	attached := export("threads", "qemu-nbd")
+	attached.Place.Kind, attached.Place.Path = iotax.PlaceDevice, "/dev/nbd7"
 	var measured []int
+	var protocol string
 	stops := 0
-	k := &Watcher{Serving: func(pids func() []int) (func() (ServingTime, error), error) {
-		measured = pids()
-		return func() (ServingTime, error) { stops++; return ServingTime{2, 1.5, 300}, nil }, nil
+	k := &Watcher{Serving: func(pids func() []int, by string) (func() (ServingTime, error), error) {
+		measured, protocol = pids(), by
+		return func() (ServingTime, error) { stops++; return ServingTime{2, 200, 1.5, 300}, nil }, nil
 	}}
 	for _, x := range []struct {
-		target *iotax.Target
-		want   string
-		pids   int
+		target   *iotax.Target
+		want     string
+		pids     int
+		protocol string
 	}{
-		{at("virtiofs", "virtiofsd"), "guest file system > fuse | queue and wake-up > serving | virtiofsd > calls | host file system > device | device > ", 1},
-		{at("virtiofs", "virtiofsd", "qemu"), "guest file system > fuse | queue and wake-up > serving | virtiofsd > calls | host file system > device | device > ", 1},
-		{at("9p", "qemu"), "guest file system > fuse | queue, wake-up and QEMU’s 9p server > calls | host file system > device | device > ", 1},
-		{at("nfs", "qemu", "ganesha"), "guest above the NFS client > nfs-client | NFS client > nfs-server | network and wake-up > serving | NFS server > calls | host file system > device | device > ", 1},
-		{at("sshfs", "sftp-server"), "guest file system > fuse | queue, server and its file system > device | device > ", 0},
+		{at("virtiofs", "virtiofsd"), "guest file system > fuse | queue and wake-up > serving | virtiofsd > calls | host file system > device | device > ", 1, ""},
+		{at("virtiofs", "virtiofsd", "qemu"), "guest file system > fuse | queue and wake-up > serving | virtiofsd > calls | host file system > device | device > ", 1, ""},
+		{at("9p", "qemu"), "guest file system > fuse | queue, wake-up and QEMU’s 9p server > calls | host file system > device | device > ", 1, ""},
+		{at("nfs", "qemu", "ganesha"), "guest above the NFS client > nfs-client | NFS client > nfs-server | network and wake-up > serving | NFS server > calls | host file system > device | device > ", 1, ""},
+		{at("sshfs", "sftp-server"), "guest file system > fuse | SSH connection and wake-up > serving | sftp-server > calls | host file system > device | device > ", 1, "sftp"},
+		{export("threads", "qemu-nbd", "qemu"), "client and network > serving | qemu-nbd > calls | host file system > device | device > ", 1, "nbd"},
+		{attached, "guest above the block layer > block | client and network > serving | qemu-nbd > calls | host file system > device | device > ", 1, "nbd"},
+		{export("native"), "client and network > serving | NBD server and what is below it > ", 0, ""},
 	} {
-		measured = nil
+		measured, protocol = nil, ""
 		stages, v := stagesBy(t, k, x.target, func() {})
-		if names(stages) != x.want || len(measured) != x.pids {
-			t.Errorf("%s, want %s; %v", names(stages), x.want, measured)
+		if names(stages) != x.want || len(measured) != x.pids || protocol != x.protocol {
+			t.Errorf("%s, want %s; %v by %q", names(stages), x.want, measured, protocol)
 		}
-		if x.pids > 0 && (v[iotax.ValueStage(clockServing, iotax.StageBelow)] != 2 || v[iotax.ValueStage(clockCalls, iotax.StageBelow)] != 1.5 || v[iotax.ValueStage(clockCalls, iotax.StageRequests)] != 300) {
+		if x.pids > 0 && (v[iotax.ValueStage(clockServing, iotax.StageBelow)] != 2 || v[iotax.ValueStage(clockCalls, iotax.StageBelow)] != 1.5 || v[iotax.ValueStage(clockCalls, iotax.StageRequests)] != 300 || v[iotax.ValueStage(clockServing, iotax.StageRequests)] != 200) {
 			t.Errorf("%v", v)
 		}
 	}
-	for _, k := range []*Watcher{{}, {Serving: func(func() []int) (func() (ServingTime, error), error) { return nil, errors.New("not permitted") }},
-		{Serving: func(func() []int) (func() (ServingTime, error), error) {
+	if stages, _ := stagesBy(t, k, export("native", "qemu-nbd"), func() {}); !strings.Contains(stages[1].Missing, "aio: threads would show it") {
+		t.Errorf("%+v", stages)
+	}
+	if stages, _ := stagesBy(t, k, export(""), func() {}); stages[0].Missing == "" {
+		t.Errorf("%+v", stages)
+	}
+	for _, k := range []*Watcher{{}, {Serving: func(func() []int, string) (func() (ServingTime, error), error) {
+		return nil, errors.New("not permitted")
+	}},
+		{Serving: func(func() []int, string) (func() (ServingTime, error), error) {
 			return func() (ServingTime, error) { return ServingTime{}, errors.New("not permitted") }, nil
 		}}} {
 		stages, v := stagesBy(t, k, at("virtiofs", "virtiofsd"), func() {})

@@ -78,9 +78,9 @@ type usage struct {
 // the time from Start to Stop. The fact "paused.before" covers the time since the previous watch. A Watcher must be
 // used from one goroutine.
 type Watcher struct {
-	// Serving measures the threads of the processes that pids lists, until stop is called. If Serving is nil or fails, the
-	// stages of a server are unknown.
-	Serving func(pids func() []int) (stop func() (ServingTime, error), err error)
+	// Serving measures the processes that pids lists, until stop is called. protocol is a serving.Protocol. If Serving is nil
+	// or fails, the stages of a server are unknown.
+	Serving func(pids func() []int, protocol string) (stop func() (ServingTime, error), err error)
 
 	last   map[string]reading // by machine name
 	pauses pauses

@@ -144,7 +144,7 @@ func prepareDisk(ctx context.Context, s *DiskSpec, e Env) (_ iotax.Volume, err e
 		return prepareSealed(ctx, s, e)
 	}
 	d := &disk{life: life{env: e}, spec: *s, id: "iotax-" + e.ID, size: int64(s.Size)}
-	if e.Of.Kind == iotax.PlaceURL && e.Of.Facts["nbd"] != "" {
+	if e.Of.Kind == iotax.PlaceURL && e.Of.Facts[iotax.FactNBD] != "" {
 		if err := d.onExport(); err != nil {
 			return nil, err
 		}

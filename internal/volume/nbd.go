@@ -121,7 +121,7 @@ const defaultExport = 1 << 30
 func (n *nbd) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) {
 	var none iotax.Place
 	if n.spec.URL != "" {
-		p := iotax.Place{Kind: iotax.PlaceURL, Path: n.spec.URL, ReadOnly: true, Durability: iotax.Durable, Facts: map[string]string{"nbd": "an export that existed"}}
+		p := iotax.Place{Kind: iotax.PlaceURL, Path: n.spec.URL, ReadOnly: true, Durability: iotax.Durable, Facts: map[string]string{iotax.FactNBD: "an export that existed"}}
 		return n.use(ctx, m, p)
 	}
 	pkg := map[string]string{"qemu-nbd": "qemu-utils", "nbdkit": "nbdkit"}[n.spec.Server]
@@ -181,12 +181,12 @@ const maxSocket = 107
 // export starts the server and returns the place of the export for m.
 func (n *nbd) export(ctx context.Context, m iotax.Machine, dir, image string) (iotax.Place, error) {
 	s, op := n.spec, "export over NBD"
-	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{"nbd": s.Server, "nbd.cache": s.Cache, "nbd.format": s.Format}}
+	p := iotax.Place{Kind: iotax.PlaceURL, Facts: map[string]string{iotax.FactNBD: s.Server, "nbd.cache": s.Cache, "nbd.format": s.Format}}
 	fail := func(err error, hint string) (iotax.Place, error) {
 		return iotax.Place{}, &iotax.Error{Op: op, On: fmt.Sprintf("%s on %v", image, n.env.Server), Err: err, Hint: hint}
 	}
 	if s.Server == "qemu-nbd" {
-		p.Facts["nbd.aio"] = s.AIO
+		p.Facts[iotax.FactNBDAIO] = s.AIO
 	} else if s.Threads > 0 {
 		p.Facts["nbd.threads"] = strconv.Itoa(s.Threads)
 	}

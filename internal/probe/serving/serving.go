@@ -1,11 +1,25 @@
-// Package serving measures how long the threads of a server are busy, and how long they are in system calls on files.
+// Package serving measures how long a server has requests, and how long its threads are in system calls on files.
 // Small eBPF programs sum the times in the kernel, so no events can be lost.
 package serving
 
-// Times contains sums over the threads of the processes, in seconds. Busy and Calls exclude the time in which a thread waits
-// for requests or for another thread.
+// A Protocol is the way in which a server gets its requests.
+type Protocol string
+
+const (
+	// Threads measures any server by its threads. A thread that does not wait has a request.
+	Threads Protocol = ""
+	// SFTP measures the threads of sftp-server, which reads and writes files with the calls that it also uses for requests
+	// and replies. Those are on its standard input and output.
+	SFTP Protocol = "sftp"
+	// NBD measures each request of a server of network block devices from its receipt until the server begins to send the
+	// reply, even if no thread works on it.
+	NBD Protocol = "nbd"
+)
+
+// Times contains sums over the requests or the threads of the processes.
 type Times struct {
-	Busy  float64 // on a CPU, ready to run, or in a call that is neither a wait nor on a file
-	Calls float64 // in calls on files: reads, writes, flushes
-	Count float64 // number of calls on files
+	Busy     float64 // s with a request; for Threads and SFTP, excluding the time in which a thread waits for another thread
+	Requests float64 // number of requests; 0 if they are not counted
+	Calls    float64 // s of threads in calls on files: reads, writes, flushes
+	Count    float64 // number of calls on files
 }

@@ -53,8 +53,9 @@ const (
 	threadSize
 )
 
-// Start measures the processes that pids lists, until stop is called. It needs root, or CAP_BPF and CAP_PERFMON.
-func Start(pids func() []int) (stop func() (Times, error), err error) {
+// Start measures the processes that pids lists, until stop is called. For NBD, it must start while the server has no request.
+// It needs root, or CAP_BPF and CAP_PERFMON.
+func Start(pids func() []int, by Protocol) (stop func() (Times, error), err error) {
 	const op = "measure a server by its system calls"
 	var undo []func() error
 	closeAll := func() {
@@ -69,16 +70,29 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 		}
 	}()
 	_ = rlimit.RemoveMemlock() // kernels before 5.11 count maps as locked memory; if this fails, creating the maps fails too
-	processes, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_pids", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: mostProcesses})
+	table := func(name string, kind ebpf.MapType, key, value, entries uint32) (*ebpf.Map, error) {
+		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_" + name, Type: kind, KeySize: key, ValueSize: value, MaxEntries: entries})
+		if err == nil {
+			undo = append(undo, m.Close)
+		}
+		return m, err
+	}
+	processes, err := table("pids", ebpf.Hash, 4, 4, mostProcesses)
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, processes.Close)
-	threads, err := ebpf.NewMap(&ebpf.MapSpec{Name: "iotax_threads", Type: ebpf.Hash, KeySize: 8, ValueSize: threadSize, MaxEntries: mostThreads})
+	threads, err := table("threads", ebpf.Hash, 8, threadSize, mostThreads)
 	if err != nil {
 		return nil, err
 	}
-	undo = append(undo, threads.Close)
+	programs := []program{{"sys_enter", atEntry(processes.FD(), threads.FD(), by)}, {"sys_exit", atReturn(processes.FD(), threads.FD())}}
+	var tallies *ebpf.Map
+	if by == NBD {
+		if tallies, err = table("requests", ebpf.Array, 4, tallySize, 1); err != nil {
+			return nil, err
+		}
+		programs = append(programs, program{"sys_enter", atReply(processes.FD(), tallies.FD())}, program{"sys_exit", atRequest(processes.FD(), tallies.FD())})
+	}
 	add := func() error {
 		for _, pid := range pids() {
 			if err := processes.Put(uint32(pid), uint32(1)); err != nil {
@@ -90,13 +104,13 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 	if err := add(); err != nil {
 		return nil, err
 	}
-	for name, code := range map[string]asm.Instructions{"sys_enter": atEntry(processes.FD(), threads.FD()), "sys_exit": atReturn(processes.FD(), threads.FD())} {
-		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "iotax_" + name, Type: ebpf.RawTracepoint, License: "Apache-2.0", Instructions: code})
+	for _, x := range programs {
+		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "iotax_" + x.at, Type: ebpf.RawTracepoint, License: license, Instructions: x.code})
 		if err != nil {
 			return nil, err
 		}
 		undo = append(undo, p.Close)
-		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p})
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: x.at, Program: p})
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +137,7 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 		defer closeAll()
 		close(end)
 		if err = <-ended; err == nil {
-			t, err = sum(threads)
+			t, err = sum(threads, tallies)
 		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", op, err)
@@ -132,8 +146,9 @@ func Start(pids func() []int) (stop func() (Times, error), err error) {
 	}, nil
 }
 
-// sum adds up the threads. The current state of each thread counts until now.
-func sum(threads *ebpf.Map) (t Times, err error) {
+// sum adds up the threads. The current state of each thread counts until now. If there are tallies, Busy is the time of the
+// requests instead.
+func sum(threads, tallies *ebpf.Map) (t Times, err error) {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return t, err
@@ -152,7 +167,7 @@ func sum(threads *ebpf.Map) (t Times, err error) {
 		case inFile:
 			c += d
 		}
-		t.Busy, t.Calls, t.Count = t.Busy+b/1e9, t.Calls+c/1e9, t.Count+float64(x.Count)
+		t.Busy, t.Calls, t.Count = t.Busy+(b+c)/1e9, t.Calls+c/1e9, t.Count+float64(x.Count)
 	}
 	switch {
 	case all.Err() != nil:
@@ -161,13 +176,43 @@ func sum(threads *ebpf.Map) (t Times, err error) {
 		return t, errors.New("it made no system call")
 	case n >= mostThreads:
 		return t, fmt.Errorf("it has more than %d threads", mostThreads)
+	case tallies != nil:
+		t.Busy, t.Requests, err = requests(tallies, uint64(now.Nano()))
 	}
-	return t, nil
+	return t, err
 }
 
-// lookUp returns the instructions that both programs share. They end the program if the process is not measured. They
-// set R7 to the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
-func lookUp(processes, threads int) asm.Instructions {
+// license of the programs. The kernel lets only programs with a license that is compatible with the GPL read memory.
+const license = "Dual BSD/GPL"
+
+// A program runs at a raw tracepoint.
+type program struct {
+	at   string
+	code asm.Instructions
+}
+
+// first gives the first instruction a name, to which other instructions can jump.
+func first(code asm.Instructions, name string) asm.Instructions {
+	code[0] = code[0].WithSymbol(name)
+	return code
+}
+
+// load returns the instructions that set R7 to the 8 bytes at an address. They end the program if those cannot be read.
+func load(read asm.BuiltinFunc, address asm.Register, offset int32) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R3, address),
+		asm.Add.Imm(asm.R3, offset),
+		asm.Mov.Reg(asm.R1, asm.RFP),
+		asm.Add.Imm(asm.R1, -8),
+		asm.Mov.Imm(asm.R2, 8),
+		read.Call(),
+		asm.JNE.Imm(asm.R0, 0, "out"),
+		asm.LoadMem(asm.R7, asm.RFP, -8, asm.DWord),
+	}
+}
+
+// ofProcess returns the instructions that end the program if the process is not measured. They set R7 to the thread's key.
+func ofProcess(processes int) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.Mov.Reg(asm.R7, asm.R0),
@@ -178,6 +223,13 @@ func lookUp(processes, threads int) asm.Instructions {
 		asm.Add.Imm(asm.R2, -4),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "out"),
+	}
+}
+
+// lookUp returns the instructions that both programs of threads share. They end the program if the process is not measured.
+// They set R7 to the thread's key, R8 to the time, and R0 to the thread's value or 0. They preserve R9.
+func lookUp(processes, threads int) asm.Instructions {
+	return append(ofProcess(processes),
 		asm.FnKtimeGetNs.Call(),
 		asm.Mov.Reg(asm.R8, asm.R0),
 		asm.StoreMem(asm.RFP, -16, asm.R7, asm.DWord),
@@ -185,7 +237,7 @@ func lookUp(processes, threads int) asm.Instructions {
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, -16),
 		asm.FnMapLookupElem.Call(),
-	}
+	)
 }
 
 // create returns the instructions that create the value of a new thread, in state R9, and end the program.
@@ -236,21 +288,28 @@ func account() asm.Instructions {
 }
 
 // atEntry returns the program for sys_enter(regs, number).
-func atEntry(processes, threads int) asm.Instructions {
+func atEntry(processes, threads int, by Protocol) asm.Instructions {
 	code := asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 8, asm.DWord)}
+	if by == SFTP {
+		code = append(code, asm.JEq.Imm(asm.R6, unix.SYS_READ, "descriptor"), asm.JEq.Imm(asm.R6, unix.SYS_WRITE, "descriptor"))
+	}
 	for _, nr := range fileCalls {
 		code = append(code, asm.JEq.Imm(asm.R6, int32(nr), "is-file"))
 	}
 	for _, nr := range slices.Concat(waits, olderWaits) {
 		code = append(code, asm.JEq.Imm(asm.R6, int32(nr), "is-wait"))
 	}
+	code = append(code, asm.Mov.Imm(asm.R9, busy), asm.Ja.Label("known"))
+	if by == SFTP { // a read or a write is on a file, unless its descriptor is a standard one
+		code = append(code, asm.LoadMem(asm.R8, asm.R1, 0, asm.DWord).WithSymbol("descriptor")) // registers
+		code = append(code, load(asm.FnProbeReadKernel, asm.R8, atFirst)...)
+		code = append(code, asm.JGT.Imm(asm.R7, 2, "is-file"), asm.JEq.Imm(asm.R6, unix.SYS_READ, "is-wait"),
+			asm.Mov.Imm(asm.R9, busy), asm.Ja.Label("known"))
+	}
 	code = append(code,
-		asm.Mov.Imm(asm.R9, busy), asm.Ja.Label("known"),
 		asm.Mov.Imm(asm.R9, inFile).WithSymbol("is-file"), asm.Ja.Label("known"),
 		asm.Mov.Imm(asm.R9, waiting).WithSymbol("is-wait"))
-	common := lookUp(processes, threads)
-	common[0] = common[0].WithSymbol("known")
-	code = append(code, common...)
+	code = append(code, first(lookUp(processes, threads), "known")...)
 	code = append(code, asm.JEq.Imm(asm.R0, 0, "create"))
 	return append(append(code, account()...), create(threads)...)
 }
@@ -267,9 +326,7 @@ func atReturn(processes, threads int) asm.Instructions {
 		code = append(code, asm.JEq.Imm(asm.R6, result, "known"))
 	}
 	code = append(code, asm.Mov.Imm(asm.R9, busy))
-	common := lookUp(processes, threads)
-	common[0] = common[0].WithSymbol("known")
-	code = append(code, common...)
+	code = append(code, first(lookUp(processes, threads), "known")...)
 	code = append(code, asm.JEq.Imm(asm.R0, 0, "create"))
 	return append(append(code, account()...), create(threads)...)
 }

@@ -1,7 +1,9 @@
 package serving
 
 import (
+	"bytes"
 	"encoding/json"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +14,7 @@ import (
 )
 
 // begin starts the command and then measures its process.
-func begin(t *testing.T, cmd *exec.Cmd) (stop func() (Times, error)) {
+func begin(t *testing.T, cmd *exec.Cmd, by Protocol) (stop func() (Times, error)) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to load eBPF programs")
@@ -20,13 +22,34 @@ func begin(t *testing.T, cmd *exec.Cmd) (stop func() (Times, error)) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop, err := Start(func() []int { return []int{cmd.Process.Pid} })
+	stop, err := Start(func() []int { return []int{cmd.Process.Pid} }, by)
 	if err != nil {
 		cmd.Process.Kill()
 		cmd.Wait()
 		t.Fatal(err)
 	}
 	return stop
+}
+
+// measured returns the number of I/Os in fio's output, and the sum of their latencies in s.
+func measured(t *testing.T, out []byte) (ios, sum float64) {
+	t.Helper()
+	type direction struct {
+		TotalIOs float64                `json:"total_ios"`
+		Clat     struct{ Mean float64 } `json:"clat_ns"`
+	}
+	var r struct {
+		Jobs []struct{ Read, Write direction }
+	}
+	if err := json.Unmarshal(out, &r); err != nil || len(r.Jobs) == 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, job := range r.Jobs {
+		for _, d := range []direction{job.Read, job.Write} {
+			ios, sum = ios+d.TotalIOs, sum+d.TotalIOs*d.Clat.Mean/1e9
+		}
+	}
+	return ios, sum
 }
 
 // The time and the number of calls on files agree with those that fio measures itself.
@@ -37,7 +60,7 @@ func TestCalls(t *testing.T) {
 	cmd := exec.Command("fio", "--name=x", "--thread", "--startdelay=1", "--filename="+filepath.Join(dir, "x"), "--size=16m", "--rw=randrw", "--bs=4k", "--ioengine=psync", "--direct=1",
 		"--time_based", "--runtime=2", "--output-format=json")
 	cmd.Stdout = &out
-	stop := begin(t, cmd)
+	stop := begin(t, cmd, Threads)
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err, out.String())
 	}
@@ -45,22 +68,85 @@ func TestCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type direction struct {
-		TotalIOs float64                `json:"total_ios"`
-		Clat     struct{ Mean float64 } `json:"clat_ns"`
-	}
-	var r struct {
-		Jobs []struct{ Read, Write direction }
-	}
-	if err := json.Unmarshal([]byte(out.String()), &r); err != nil || len(r.Jobs) == 0 {
-		t.Fatal(err, out.String())
-	}
-	job := r.Jobs[0]
-	n := job.Read.TotalIOs + job.Write.TotalIOs
-	want := (job.Read.TotalIOs*job.Read.Clat.Mean + job.Write.TotalIOs*job.Write.Clat.Mean) / 1e9
+	n, want := measured(t, []byte(out.String()))
 	t.Logf("%.3f s in %.0f calls; fio has %.3f s in %.0f I/Os; busy %.3f s", got.Calls, got.Count, want, n, got.Busy)
-	if share := got.Calls / want; share < .8 || share > 1.05 || got.Count < n || got.Count > 1.2*n+100 || got.Busy > 2 {
+	if share := got.Calls / want; share < .8 || share > 1.05 || got.Count < n || got.Count > 1.2*n+100 || got.Busy < got.Calls {
 		t.Error("they differ")
+	}
+}
+
+// Each NBD request counts once, from its receipt to its reply, also while no thread of the server works on it, and with
+// several clients and requests at the same time.
+func TestNBD(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "nbd-") // on a disk; short, because paths of sockets are limited
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	image := filepath.Join(dir, "image")
+	if err := os.WriteFile(image, make([]byte, 8<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{ // both take at least 5 ms for a read
+		{"nbdkit", "--foreground", "--filter=delay", "file", image, "rdelay=5ms", "--unix"},
+		{"qemu-nbd", "--persistent", "--shared=8", "--object=throttle-group,id=g,x-iops-total=200", "--image-opts",
+			"driver=throttle,throttle-group=g,file.driver=file,file.aio=native,file.cache.direct=on,file.filename=" + image, "--socket"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			socket := filepath.Join(dir, args[0])
+			server := exec.Command(args[0], append(args[1:], socket)...)
+			stop := begin(t, server, NBD)
+			defer func() { server.Process.Kill(); server.Wait() }()
+			for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				if c, err := net.Dial("unix", socket); err == nil {
+					c.Close()
+					break
+				} else if time.Now().After(end) {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.Command("fio", "--name=x", "--ioengine=nbd", "--uri=nbd+unix:///?socket="+socket, "--rw=randread", "--bs=4k", "--iodepth=4", "--numjobs=2", "--thread",
+				"--size=8m", "--time_based", "--runtime=1", "--output-format=json").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := stop()
+			if err != nil {
+				t.Fatal(err)
+			}
+			ios, total := measured(t, out[bytes.IndexByte(out, '{'):]) // fio reports the connection first
+			t.Logf("%.3f s in %.0f requests; fio has %.3f s in %.0f I/Os; %.3f s in %.0f calls", got.Busy, got.Requests, total, ios, got.Calls, got.Count)
+			if got.Requests != ios || got.Busy < .005*ios || got.Busy > 1.05*total {
+				t.Error("they differ")
+			}
+		})
+	}
+}
+
+// The reads and writes of sftp-server's files are calls on files. Those of its standard input and output are not.
+func TestSFTP(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(file, make([]byte, 4<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The dynamic linker makes a few calls of each kind.
+	for _, x := range []struct {
+		by       Protocol
+		command  string
+		from, to float64
+	}{
+		{SFTP, "sleep .5; exec cksum " + file, 64, 4096},
+		{SFTP, "sleep .5; exec dd status=none bs=4k if=" + file + " of=/dev/null", 0, 16}, // dd makes them its standard input and output
+		{Threads, "sleep .5; exec cksum " + file, 0, 16},
+	} {
+		cmd := exec.Command("sh", "-c", x.command)
+		stop := begin(t, cmd, x.by)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := stop(); err != nil || got.Count < x.from || got.Count > x.to || got.Calls > got.Busy {
+			t.Errorf("%q, %s: %+v, %v", x.by, x.command, got, err)
+		}
 	}
 }
 
@@ -79,7 +165,7 @@ func TestStates(t *testing.T) {
 		{"exec sleep 9", 0, .1},
 	} {
 		cmd := exec.Command("sh", "-c", x.command)
-		stop := begin(t, cmd)
+		stop := begin(t, cmd, Threads)
 		begun := time.Now()
 		time.Sleep(500 * time.Millisecond)
 		if x.to < .2 { // a process that is stopped while it waits is not busy either
@@ -115,7 +201,7 @@ func TestLateProcess(t *testing.T) {
 		default:
 		}
 		return known
-	})
+	}, Threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +215,7 @@ func TestLateProcess(t *testing.T) {
 	if got, err := stop(); err != nil || got.Busy < .2 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	stop, err = Start(func() []int { return []int{1 << 22} })
+	stop, err = Start(func() []int { return []int{1 << 22} }, Threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +229,7 @@ func BenchmarkOverhead(b *testing.B) {
 	for _, of := range []string{"none", "other", "self"} {
 		b.Run(of, func(b *testing.B) {
 			if pid := map[string]int{"other": 1, "self": os.Getpid()}[of]; pid > 0 {
-				stop, err := Start(func() []int { return []int{pid} })
+				stop, err := Start(func() []int { return []int{pid} }, Threads)
 				if err != nil {
 					b.Skip(err)
 				}

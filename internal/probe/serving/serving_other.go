@@ -5,6 +5,6 @@ package serving
 import "errors"
 
 // Start returns an error, because this system is not supported.
-func Start(func() []int) (stop func() (Times, error), err error) {
+func Start(func() []int, Protocol) (stop func() (Times, error), err error) {
 	return nil, errors.New("measuring a server needs Linux")
 }

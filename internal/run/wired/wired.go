@@ -30,14 +30,14 @@ import (
 func Deps(db *store.Store, work string, destroy Destroy, show *progress.Progress, verbose bool) run.Deps {
 	cache := iotax.CacheDir()
 	here := host.Local()
-	watcher := probe.Watcher{Serving: func(pids func() []int) (func() (probe.ServingTime, error), error) {
-		stop, err := serving.Start(pids)
+	watcher := probe.Watcher{Serving: func(pids func() []int, protocol string) (func() (probe.ServingTime, error), error) {
+		stop, err := serving.Start(pids, serving.Protocol(protocol))
 		if err != nil {
 			return nil, err
 		}
 		return func() (probe.ServingTime, error) {
 			t, err := stop()
-			return probe.ServingTime{Busy: t.Busy + t.Calls, Calls: t.Calls, Count: t.Count}, err
+			return probe.ServingTime(t), err
 		}, nil
 	}}
 	settle := sync.OnceFunc(func() {
