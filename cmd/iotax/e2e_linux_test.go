@@ -658,6 +658,7 @@ type sshd struct {
 	port    int
 	host    string // public host key
 	key     string // path of a private key that it accepts
+	pid     int
 	stop    func() // ends the listener, but not existing connections
 	hold    func() // refuses new connections
 }
@@ -743,6 +744,7 @@ SetEnv SHLVL=1 PATH=%[3]s XDG_CACHE_HOME=%[4]s
 		if err := cmd.Start(); err != nil {
 			s.t.Fatal(err)
 		}
+		d.pid = cmd.Process.Pid
 		d.stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
 		s.t.Cleanup(d.stop)
 		d.hold = func() { cmd.Process.Signal(syscall.SIGSTOP) }

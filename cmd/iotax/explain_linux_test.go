@@ -25,6 +25,7 @@ type explanation struct {
 		Stages                   []struct {
 			Name             string
 			Time, Difference struct{ Estimate, Lo, Hi float64 }
+			Requests         float64
 		}
 		Rest    struct{ Estimate float64 }
 		Missing []struct{ Stage, Why string }
@@ -159,12 +160,12 @@ func TestExplainsSlowServer(t *testing.T) {
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
 	reads := func(s *stage, dir string) (procs string) { l := s.limited(dir); l.set(5); return l.joined }
 	for _, x := range []struct {
-		server, kind, stage string
-		plant               func(s *stage, dir string) (procs string)
+		server, kind, rounds, stage string
+		plant                       func(s *stage, dir string) (procs string)
 	}{
-		{"virtiofsd", "share: {of: here, type: virtiofs}", "virtiofsd", cpu},
-		{"virtiofsd", "share: {of: here, type: virtiofs}", "host file system", reads},
-		{"sftp-server", "sshfs: {of: here}", "host file system", reads},
+		{"virtiofsd", "share: {of: here, type: virtiofs}", "5x2s", "virtiofsd", cpu},
+		{"virtiofsd", "share: {of: here, type: virtiofs}", "5x2s", "host file system", reads},
+		{"sftp-server", "sshfs: {of: here}", "4x1s", "host file system", reads},
 	} {
 		t.Run(x.server+"/"+strings.ReplaceAll(x.stage, " ", "-"), func(t *testing.T) {
 			t.Parallel()
@@ -177,8 +178,8 @@ targets:
   here: {dir: %s}
   share: {on: guest, %s}
 workloads: {read: {fio: {rw: randread, bs: 4k, size: 64MiB}}}
-measure: {protocol: "fixed:4x1s", ramp: 200ms}
-`, dir, x.kind)))
+measure: {protocol: "fixed:%s", ramp: 200ms}
+`, dir, x.kind, x.rounds)))
 			r.afterTrials(4) // the first round: the file is written
 			pids := s.running(x.server)
 			for _, pid := range pids {
@@ -257,5 +258,38 @@ measure: {protocol: "fixed:6x400ms", ramp: 100ms}
 	x.holds(t, "nbdkit")
 	if e := x.Targets[1]; len(e.Missing) > 0 || !(e.Difference.Estimate > .018) {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Reads of the machine over SSH are limited above the device. A container on this host, and a machine over SSH, have the
+// stages of this kernel. All I/Os reach the right device, and the difference is above it.
+func TestExplainsOtherMachines(t *testing.T) {
+	long.Test(t)
+	t.Parallel()
+	s := newStage(t)
+	dir := s.private()
+	limit := s.limited(dir)
+	limit.set(20)
+	d := s.sshd(os.Getenv("PATH"))
+	s.knows(d)
+	if err := os.WriteFile(limit.joined, []byte(strconv.Itoa(d.pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	x := s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", s.write("plan.yaml", fmt.Sprintf(`
+machines:
+  box: {container: {engine: namespaces}}
+  far: {ssh: {host: 127.0.0.1, port: %d}}
+targets:
+  here: {dir: %[2]s}
+  far:  {on: far, dir: %[2]s}
+  box:  {on: box, dir: %[2]s}
+workloads: {read: {fio: {rw: randread, bs: 4k, size: 16MiB}}}
+measure: {protocol: "fixed:4x500ms", ramp: 100ms}
+`, d.port, dir))))
+	x.holds(t, "above the block layer")
+	for _, e := range x.Targets {
+		if n := len(e.Stages); n != 2 || e.Stages[1].Name != "device" || len(e.Missing) > 0 || e.Stages[1].Requests < .9 || e.Stages[1].Requests > 1.1 {
+			t.Errorf("%+v", e)
+		}
 	}
 }

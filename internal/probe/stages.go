@@ -65,21 +65,74 @@ const (
 	clockDevice  = "device"     // block layer of the machine that has the device
 )
 
-// A clockQuery contains the arguments of readClocks. An empty name means no device or no mount.
-type clockQuery struct{ Device, Mount string }
+// A clockQuery contains the arguments of readClocks: a block device, the mount point of an NFS mount, and the devices below.
+// Each may be empty.
+type clockQuery struct {
+	Device, Mount string
+	Below         []string
+}
 
-// theirClocks contains the clocks of a target's machine. A clock that could not be read is nil.
-type theirClocks struct{ Block, Client, Server *passages }
+// theirClocks contains the clocks of a kernel. A clock that could not be read is nil.
+type theirClocks struct{ Block, Client, Server, Below *passages }
 
 // readClocks reads the clocks of a machine's kernel.
 var readClocks = agent.New("read clocks", func(_ context.Context, q clockQuery) (theirClocks, error) {
 	return thisHost.clocks(q), nil
 })
 
+// ofDisks returns the sum of the passages of block devices, or nil if one of them has no counters.
+func (fs system) ofDisks(devices ...string) *passages {
+	sum := passages{Once: true}
+	for _, d := range devices {
+		st := fs.counters(d)
+		if !st.DiskOK {
+			return nil
+		}
+		for i, p := range ofDisk(st.Disk.IOStats).By {
+			x := &sum.By[i]
+			x.Time, x.Requests, x.Handed = x.Time+p.Time, x.Requests+p.Requests, x.Handed+p.Handed
+		}
+	}
+	return &sum
+}
+
+// layers describes the block devices below a place.
+type layers struct {
+	Top      string   // name of the device that stores the place, or ""
+	Counting []string // devices whose counters include the I/O of the place
+	Missing  string   // why Counting is empty
+}
+
+var findLayers = agent.New("find the block devices below a place", func(_ context.Context, path string) (layers, error) {
+	return thisHost.layers(path), nil
+})
+
+func (fs system) layers(path string) layers {
+	if path == "" {
+		return layers{Missing: "no path of this host is known for the place"}
+	}
+	facts, err := fs.place(path)
+	l := layers{Top: facts[iotax.FactDeviceName], Counting: fs.devices(path)}
+	switch disk := facts[iotax.FactDeviceDisk]; {
+	case len(l.Counting) > 0:
+	case err != nil:
+		l.Missing = err.Error()
+	case disk != "" && fs.notCounting(disk):
+		l.Missing = "the kernel does not count the I/O of " + disk + "; a 1 in /sys/block/" + disk + "/queue/iostats makes it count"
+	case facts[iotax.FactFilesystem] == "overlay" && l.Top == "":
+		l.Missing = "the upper directory of the overlay is not visible on the machine"
+	default:
+		l.Missing = "no counter of a block device below the place was found"
+	}
+	return l
+}
+
 func (fs system) clocks(q clockQuery) (c theirClocks) {
-	if st := fs.counters(q.Device); q.Device != "" && st.DiskOK {
-		p := ofDisk(st.Disk.IOStats)
-		c.Block = &p
+	if q.Device != "" {
+		c.Block = fs.ofDisks(q.Device)
+	}
+	if q.Below != nil {
+		c.Below = fs.ofDisks(q.Below...)
 	}
 	if q.Mount == "" {
 		return c
@@ -121,6 +174,7 @@ func (fs system) clocks(q clockQuery) (c theirClocks) {
 type stages struct {
 	all   []iotax.Stage
 	query clockQuery
+	here  bool                 // the query is for this host's kernel, not for that of the target's machine
 	disk  string               // argument of DiskTimes, or ""
 	begin map[string]*passages // by clock
 
@@ -145,7 +199,7 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 	if err != nil {
 		return nil, err
 	}
-	w.stages = w.wayOf(t)
+	w.stages = w.wayOf(ctx, t)
 	w.stages.begin = w.readStages(ctx)
 	if s := w.stages; s.serving != nil {
 		err := errors.New("the server’s system calls are not measured")
@@ -164,7 +218,7 @@ func (k *Watcher) Explain(ctx context.Context, t *iotax.Target) (*Watch, error) 
 }
 
 // wayOf returns the stages that I/Os on t pass through.
-func (w *Watch) wayOf(t *iotax.Target) *stages {
+func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 	s := &stages{}
 	add := func(name, end, missing string) {
 		s.all = append(s.all, iotax.Stage{Name: name, End: end, Missing: missing})
@@ -180,13 +234,11 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 		add("everything", "", "the clocks of targets that work at the same moment are not read")
 		return s
 	}
-	device := "the place is in memory"
-	switch {
-	case len(w.devices) > 0:
-		device = ""
-	case t.Place.Durability != iotax.Volatile:
-		device = "no counter of a block device below the place was found"
+	below := w.fs.layers(t.Place.Backing)
+	if t.Place.Durability == iotax.Volatile {
+		below = layers{Missing: "the place is in memory"}
 	}
+	device := below.Missing
 	switch share := facts[iotax.FactShareType]; {
 	case share == "nfs" || strings.HasPrefix(facts[iotax.FactFilesystem], "nfs"):
 		s.query.Mount = facts[iotax.FactFilesystemMount]
@@ -255,25 +307,31 @@ func (w *Watch) wayOf(t *iotax.Target) *stages {
 		add("guest above the block layer", clockBlock, noDevice(s.query.Device))
 		add(bus+" queue and wake-up", clockQEMU, missing)
 		add("QEMU and its file system", clockDevice, device)
-	case w.served || caps.HostPath != nil: // this host's kernel does the I/O
-		top := facts[iotax.FactDeviceName]
-		if top != "" && len(w.devices) > 0 && !slices.Contains(w.devices, top) && caps.Local {
-			s.query.Device = top
+	default:
+		s.here = caps.Local || caps.HostPath != nil || t.Place.Backing != "" // this host's kernel does the I/O
+		if !s.here && t.Place.Durability != iotax.Volatile {
+			limit, cancel := context.WithTimeout(ctx, answerTime)
+			var err error
+			if below, err = findLayers.On(limit, t.Machine, t.Place.Path); err != nil {
+				below.Missing = err.Error()
+			}
+			cancel()
+			s.query.Below = below.Counting
+		}
+		if strings.HasPrefix(below.Top, "loop") && len(below.Counting) > 0 && !slices.Contains(below.Counting, below.Top) {
+			s.query.Device = below.Top
 			add("above the block layer", clockBlock, "")
-			add(top+" and the file below it", clockDevice, "")
+			add(below.Top+" and the file below it", clockDevice, "")
 			break
 		}
-		add("above the block layer", clockDevice, device)
-	default:
-		s.query.Device = facts[iotax.FactDeviceName]
-		add("above the block layer", clockBlock, noDevice(s.query.Device))
+		add("above the block layer", clockDevice, below.Missing)
 	}
 	add("device", "", "")
 	return s
 }
 
 // servers returns a function that lists the processes on this host that serve a place: QEMU for 9p, otherwise the processes
-// other than QEMU. It returns nil if there are none.
+// other than QEMU. It returns nil if no process serves the place.
 func servers(t *iotax.Target) func() []int {
 	pids := func() (all []int) {
 		for label, pids := range t.Processes() {
@@ -300,14 +358,25 @@ func noDevice(name string) string {
 func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 	s := w.stages
 	out := map[string]*passages{}
-	if s.query != (clockQuery{}) {
+	var c theirClocks
+	switch q := s.query; {
+	case s.here:
+		c = w.fs.clocks(q)
+	case q.Device != "" || q.Mount != "" || q.Below != nil:
 		limit, cancel := context.WithTimeout(ctx, answerTime)
-		c, err := readClocks.On(limit, w.t.Machine, s.query)
+		var err error
+		c, err = readClocks.On(limit, w.t.Machine, q)
 		cancel()
-		s.lacks(clockBlock, err)
-		s.lacks(clockClient, err)
-		s.lacks(clockServer, err)
-		out[clockBlock], out[clockClient], out[clockServer] = c.Block, c.Client, c.Server
+		for _, clock := range []string{clockBlock, clockClient, clockServer} {
+			s.lacks(clock, err)
+		}
+		if q.Below != nil {
+			s.lacks(clockDevice, err)
+		}
+	}
+	out[clockBlock], out[clockClient], out[clockServer], out[clockDevice] = c.Block, c.Client, c.Server, c.Below
+	if len(w.devices) > 0 {
+		out[clockDevice] = w.fs.ofDisks(w.devices...)
 	}
 	if times := w.t.Machine.Caps().DiskTimes; s.disk != "" && times != nil {
 		limit, cancel := context.WithTimeout(ctx, answerTime)
@@ -317,26 +386,6 @@ func (w *Watch) readStages(ctx context.Context) map[string]*passages {
 		if err == nil {
 			out[clockQEMU] = &passages{By: [3]passage{2: {p.Time.Seconds(), float64(p.Requests), float64(p.Handed)}}}
 		}
-	}
-	if len(w.devices) > 0 {
-		var sum passages
-		for _, d := range w.devices {
-			disks, err := blockdevice.NewFS(w.fs.proc, w.fs.sys)
-			var st diskStat
-			if err == nil {
-				st, err = w.fs.diskStat(disks, d)
-			}
-			if err != nil {
-				s.lacks(clockDevice, err)
-				return out
-			}
-			for i, p := range ofDisk(st.IOStats).By {
-				x := &sum.By[i]
-				x.Time, x.Requests, x.Handed = x.Time+p.Time, x.Requests+p.Requests, x.Handed+p.Handed
-			}
-		}
-		sum.Once = true
-		out[clockDevice] = &sum
 	}
 	return out
 }

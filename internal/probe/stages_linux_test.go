@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs/blockdevice"
+	"golang.org/x/sys/unix"
 
 	"iotax"
 )
@@ -105,24 +106,67 @@ func names(stages []iotax.Stage) string {
 	return strings.Join(all, " | ")
 }
 
-// A target on a loop device has the clock of the loop device, and the clock of the device below its file.
-func TestStagesOfThisHost(t *testing.T) {
+// A target on a loop device has the clock of the loop device, and the clock of the device below its file: on this host, on
+// another machine, and in a container whose overlay is on the loop device.
+func TestStagesOfThisKernel(t *testing.T) {
 	dir, device := loopMount(t, false)
-	facts, err := Place(t.Context(), here, dir)
-	if err != nil {
+	merged := filepath.Join(t.TempDir(), "merged")
+	for _, d := range []string{merged, dir + "/lower", dir + "/upper", dir + "/work"} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("overlay", merged, "overlay", 0, fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)); err != nil {
 		t.Fatal(err)
 	}
-	stages, v := stagesOf(t, &iotax.Target{Machine: here, Place: iotax.Place{Path: dir, Backing: dir, Facts: facts}}, func() { writeDirect(t, filepath.Join(dir, "x"), 4<<20) })
-	want := "above the block layer > block | " + filepath.Base(device) + " and the file below it > device | device > "
-	if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 { // the file is in memory
-		want = "above the block layer > device | device > "
+	t.Cleanup(func() { unix.Unmount(merged, unix.MNT_DETACH) })
+	for name, target := range map[string]*iotax.Target{
+		"this host":       {Machine: here, Place: iotax.Place{Path: dir, Backing: dir}},
+		"another machine": {Machine: there, Place: iotax.Place{Path: dir}},
+		"container":       {Machine: there, Place: iotax.Place{Path: merged, Backing: dir + "/upper"}},
+	} {
+		stages, v := stagesOf(t, target, func() { writeDirect(t, filepath.Join(target.Place.Path, "x"), 4<<20) })
+		want := "above the block layer > block | " + device + " and the file below it > device | device > "
+		if v[iotax.ValueStage(clockDevice, iotax.StageRequests)] == 0 || stages[0].End == clockDevice { // the file is in memory
+			want = "above the block layer > device | device > "
+		}
+		first := stages[0].End
+		if names(stages) != want || !(v[iotax.ValueStage(first, iotax.StageBelow)] > 0) || !(v[iotax.ValueStage(first, iotax.StageRequests)] > 0) {
+			t.Errorf("%s: %s, want %s; %v", name, names(stages), want, v)
+		}
 	}
-	if names(stages) != want {
-		t.Errorf("%s, want %s", names(stages), want)
+}
+
+// A stage whose end cannot be measured records the reason.
+func TestMissingLayers(t *testing.T) {
+	lacks := func(fs system, path, want string) {
+		t.Helper()
+		if got := fs.layers(path); !strings.Contains(got.Missing, want) || got.Counting != nil {
+			t.Errorf("%s: %+v, want %q", path, got, want)
+		}
 	}
-	if first := stages[0].End; !(v[iotax.ValueStage(first, iotax.StageBelow)] > 0) || !(v[iotax.ValueStage(first, iotax.StageRequests)] > 0) {
-		t.Errorf("%v", v)
+	lacks(thisHost, "", "no path of this host is known")
+	lacks(thisHost, "/none/such", "no such file or directory")
+	lacks(thisHost, "/proc", "no counter of a block device")
+	fs := system{t.TempDir(), t.TempDir()}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		fs.proc + "/self/mountinfo":         "20 1 0:20 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/hidden,workdir=/w\n",
+		fs.sys + "/block/sdz/queue/iostats": "0\n",
+		fs.sys + "/class/block/sdz/dev":     "9:9\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	lacks(fs, dir, "the upper directory of the overlay is not visible")
+	if err := os.WriteFile(fs.proc+"/self/mountinfo", []byte("20 1 9:9 / / rw - ext4 /dev/sdz rw\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lacks(fs, dir, "a 1 in /sys/block/sdz/queue/iostats makes it count")
 	memory := &iotax.Target{Machine: here, Place: iotax.Place{Path: "/dev/shm", Backing: "/dev/shm", Durability: iotax.Volatile}}
 	if stages, _ := stagesOf(t, memory, func() {}); names(stages) != "above the block layer > device | device > " || stages[0].Missing != "the place is in memory" {
 		t.Errorf("%+v", stages)
