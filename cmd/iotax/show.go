@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"iotax"
+	"iotax/internal/report/format"
 	"iotax/internal/run/progress"
 	"iotax/internal/store"
 	"iotax/internal/terminal"
+	"iotax/stat"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -146,7 +148,7 @@ func showTrial(out io.Writer, t *iotax.Trial) error {
 		fmt.Fprintf(w, "%s\t%s\n", terminal.Clean(k), terminal.Clean(t.Facts[k]))
 	}
 	for _, v := range t.Values {
-		fmt.Fprintf(w, "%s\t%.6g %s\n", v.Name, v.Value, v.Unit)
+		fmt.Fprintf(w, "%s\t%s\n", v.Name, format.Value(stat.Interval{Estimate: v.Value, Lo: v.Value, Hi: v.Value}, v.Unit))
 	}
 	for _, f := range t.Findings {
 		fmt.Fprintf(w, "%s (%s)\t%s\n", f.Rule, f.Severity, terminal.Clean(f.Evidence))
