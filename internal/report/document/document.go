@@ -386,10 +386,10 @@ func steps(r *report.Report, details bool) []block.Step {
 	return steps
 }
 
-var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+`)
+var replaced = regexp.MustCompile(` --(trial|budget)[ =]\S+| (-q|-v|--quiet|--verbose|--json|--details)\b| (-o|--output|--format)[ =]('[^']*'|\S+)`)
 
-// again returns the command with flags in place of its own --trial and --budget. It puts the flags before the arguments
-// of fio.
+// again returns the command with flags in place of its own --trial and --budget, and without the flags of its output.
+// It puts the flags before the arguments of fio.
 func again(command, flags string) string {
 	if command == "" {
 		return "the same command with " + flags

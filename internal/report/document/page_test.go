@@ -144,13 +144,14 @@ func TestListedTrials(t *testing.T) {
 	}
 }
 
-// The proposed command contains each flag only once, before the arguments of fio.
+// The proposed command contains each flag only once, before the arguments of fio, and no flags of its output.
 func TestAgain(t *testing.T) {
 	const flags = "--trial 10s --budget 20m"
 	for command, want := range map[string]string{
 		"":                                       "the same command with " + flags,
 		"iotax run quick":                        "iotax run quick " + flags,
 		"iotax run /a /b --trial 1s --budget=3m": "iotax run /a /b " + flags,
+		"iotax run quick -q --json --queue=1 -o 'a b.html'":    "iotax run quick --queue=1 " + flags,
 		"iotax run --trial 1s /a /b -- fio --name=t --trial 3": "iotax run /a /b " + flags + " -- fio --name=t --trial 3",
 	} {
 		if got := again(command, flags); got != want {
