@@ -508,7 +508,7 @@ func (p *page) scaling(c report.Scaling, title string) (out block.Chart) {
 	return out
 }
 
-// notes returns all notes in a fold below a heading, or nil if there are none.
+// notes returns all notes in a fold below a heading, or nil without notes.
 func (p *page) notes(r *report.Report) []block.Block {
 	items := inOrder(r)
 	if items == nil {
