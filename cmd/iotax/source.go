@@ -284,8 +284,8 @@ func source(arg string, stdin io.Reader) (name string, src []byte, err error) {
 		return "", nil, iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: errors.New("there is no suite, plan file or directory of this name"), Hint: hint})
 	}
 	if err != nil {
-		return "", nil, &iotax.Error{Op: "read plan", On: arg, Err: iotax.Cause(err),
-			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or directories such as /var/tmp"}
+		return "", nil, iotax.Usage(&iotax.Error{Op: "read plan", On: arg, Err: iotax.Cause(err),
+			Hint: "name a plan file that can be read, a suite (" + strings.Join(suite.Names(), ", ") + "), or directories such as /var/tmp"})
 	}
 	return arg, src, nil
 }
