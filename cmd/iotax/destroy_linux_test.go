@@ -57,7 +57,7 @@ func TestDestroy(t *testing.T) {
 	if s.sum("image") == empty {
 		t.Error("nothing was written")
 	}
-	r := s.iotax(write("--destroy", dev)...).works(t, 0, "everything on "+dev+", 48 MiB", "of host will be overwritten, as --destroy says")
+	r := s.iotax(write("--destroy", dev)...).works(t, 0, "everything on "+dev+", 48 MiB", "of host will be overwritten, as --destroy allows")
 	if strings.Contains(r.stdout+r.stderr, "[y/") {
 		t.Error("it asks")
 	}

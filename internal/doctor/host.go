@@ -100,7 +100,7 @@ func (e *examiner) memory(context.Context) Check {
 	}
 	c := Check{Status: OK, Detail: fmt.Sprintf("%s available of %s", humanize.IBytes(free), humanize.IBytes(mem["MemTotal"]))}
 	if free < 1<<30 {
-		c.Status, c.Hint = Warn, "end other programs: a guest takes 1 GiB unless told otherwise (memory: 256MiB)"
+		c.Status, c.Hint = Warn, "end other programs: a guest takes 1 GiB by default (memory: 256MiB)"
 	}
 	return c
 }

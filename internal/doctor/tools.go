@@ -212,7 +212,7 @@ func (e *examiner) engines(ctx context.Context) Check {
 	}
 	switch best := names[0]; {
 	case len(work) == 0:
-		c.Status, c.Hint = Missing, "run `fio --name=x --ioengine=psync --rw=write --size=64k --filename="+filepath.Join(e.TempDir, "x")+"` and see what it says"
+		c.Status, c.Hint = Missing, "run `fio --name=x --ioengine=psync --rw=write --size=64k --filename="+filepath.Join(e.TempDir, "x")+"` and read its error"
 	case why[0] != nil:
 		c.Status = Warn
 		c.Hint = work[0] + " is used instead"

@@ -126,7 +126,7 @@ func (i Item) Remove(ctx context.Context) error {
 		return fail(errors.New("its run still runs, as process "+strconv.Itoa(i.Label.Runner.PID)), "interrupt that run; it removes what it made")
 	case Dead:
 	default:
-		return fail(fmt.Errorf("this host cannot tell whether its run, of process %d on %s, still runs: %s", i.Label.Runner.PID, i.Label.Runner.Host, i.Why),
+		return fail(fmt.Errorf("cannot find out whether its run, of process %d on %s, still runs: %s", i.Label.Runner.PID, i.Label.Runner.Host, i.Why),
 			"run iotax clean there, or remove it by hand when that run is over")
 	}
 	if i.End == nil {

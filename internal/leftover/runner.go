@@ -93,7 +93,7 @@ func (r Runner) look() (s State, why string) {
 	case r.Host != self.Host:
 		return Unknown, "it is of another host"
 	case self.Boot == "" || self.Start == 0:
-		return Unknown, "this system does not tell when processes began"
+		return Unknown, "this system does not report when processes started"
 	case r.Boot == "" || r.Start == 0:
 		return Unknown, "the iotax that made it did not write down when it began"
 	case r.Machine != self.Machine:

@@ -168,7 +168,7 @@ func failure(op string, err error) error {
 	case errors.As(err, &expired):
 		f.Hint = "renew the server's certificate, and check the clocks"
 	case errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		f.Hint = "the server speaks http: write http:// in the URL"
+		f.Hint = "the server uses http: write http:// in the URL"
 	case errors.As(err, &netErr) && netErr.Op == "dial":
 		f.Text, f.Hint = netErr.Error(), "see that the server runs and can be reached from this machine"
 	case r.StatusCode > 0 || hints[r.Code] != "":

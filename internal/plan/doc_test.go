@@ -229,7 +229,7 @@ func TestSecretsOfPlans(t *testing.T) {
 		"targets: {a: {dir: /x}}\nworkloads:\n  w:\n    command:\n      run: |\n        x\n        curl http://me:" + mark + "@h/\n": "a password does not belong into a plan",
 		"machines: {m: {ssh: {host: h, password: " + mark + "}}}\ntargets: {a: {on: m, dir: /x}}":                                    "unknown key",
 		"targets: {a: {bucket: {secret: '" + mark + "', path: /x}}}":                                                                 "unknown key",
-		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {http_s3_key: " + mark + "}}}":                                                "a secret would stand in fio's command line",
+		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {http_s3_key: " + mark + "}}}":                                                "a secret would be in fio's command line",
 		"targets: {a: {dir: /x}}\nworkloads: {w: {fio: {rw: read}}} # http://me:" + mark + "@h\nnonsense: 1":                         "unknown key",
 	} {
 		p, err := plan.Parse("plan.yaml", []byte(text), realKinds())

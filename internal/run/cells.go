@@ -33,7 +33,7 @@ func (l *load) check(ctx context.Context, t *iotax.Target) error {
 			err = joins()
 		}
 		if err != nil {
-			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Hint: "say at: with other targets, or do it by a fio job"}
+			return &iotax.Error{Op: "check " + l.plan.Name + " on", On: t.Name, Err: err, Hint: "name other targets with at:, or use a fio job"}
 		}
 	}
 	return within(ctx, readyTime, func(ctx context.Context) error { return l.w.Check(ctx, t) })

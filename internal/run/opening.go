@@ -324,7 +324,7 @@ func (r *rig) machine(ctx context.Context, name string) (iotax.Machine, error) {
 	}
 	if om, ok := r.machines[name]; ok {
 		if om.busy {
-			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine stands on another volume of the same machine"),
+			return nil, &iotax.Error{Op: "open", On: name, Err: errors.New("a volume of this machine is on another volume of the same machine"),
 				Hint: "let `of` name a directory on the host"}
 		}
 		return om.m, om.err
@@ -381,7 +381,7 @@ func (r *rig) prepare(ctx context.Context, t plan.Target) (iotax.Volume, error) 
 		return v.vol, v.err
 	}
 	if v.busy {
-		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: errors.New("the target stands on itself")}
+		return nil, &iotax.Error{Op: "prepare", On: t.Name, Err: errors.New("the target is on itself")}
 	}
 	v.busy = true
 	defer func() { v.busy, v.prepared = false, true }()

@@ -455,7 +455,7 @@ func (e *engine) judge(ln *lane) {
 	}
 	if e.p.Measure.Fixed() {
 		if ln.valid >= b.Max {
-			e.stop(ln, laneDone, "as the protocol says", "")
+			e.stop(ln, laneDone, "as the protocol requires", "")
 		}
 		return
 	}

@@ -204,7 +204,7 @@ func (d *postgresDriver) explain(op string, err error) error {
 		case errors.As(err, &refused):
 			// The library's message contains the user and the database. The cause is enough.
 			out.Err = cmp.Or(causeOf(refused), errors.New("no connection"))
-			out.Hint = "is the server up, and does it listen there? `psql` with the same address tells; " + elsewhere
+			out.Hint = "is the server up, and does it listen there? try `psql` with the same address; " + elsewhere
 		case errors.As(err, &broken), errors.Is(err, net.ErrClosed):
 			out.Hint = "the connection broke; is the server up? " + elsewhere
 		}

@@ -209,7 +209,7 @@ func (d *Trend) Outcome() string {
 			rest = fmt.Sprintf("; %d more take no part", others)
 		}
 		if n < 10 {
-			return fmt.Sprintf("%d runs, too few to tell a change from chance", n) + rest
+			return fmt.Sprintf("%d runs, too few to separate a change from chance", n) + rest
 		}
 		return fmt.Sprintf("no change in %d runs", n) + rest
 	}

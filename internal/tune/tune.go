@@ -305,7 +305,7 @@ func (s *Search) finalists(combos []Combo, d [][]float64) (final []Combo, many b
 	mains, y := s.space.mains(), means(d)
 	f, ok := fitted(combos, y, mains)
 	if !ok {
-		return nil, false, &iotax.Error{Op: "tune", On: "screening", Err: errors.New("too few combinations could be measured to tell the options apart"), Hint: "leave out the values that cannot be measured: " + s.refusals()}
+		return nil, false, &iotax.Error{Op: "tune", On: "screening", Err: errors.New("too few combinations could be measured to separate the options"), Hint: "leave out the values that cannot be measured: " + s.refusals()}
 	}
 	sd, df := spread(d)
 	variance := sd * sd / float64(len(d[0]))

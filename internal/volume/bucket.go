@@ -84,7 +84,7 @@ func (s *BucketSpec) Validate() error {
 		return errors.Join(errs...)
 	}
 	if s.From != "" || s.Path != "" || s.TLS || s.Program != "" || len(s.Replicas) > 0 {
-		refuse("url", "a bucket that exists is served by nobody here", "leave from, replicas, path, program and tls out, or leave url out")
+		refuse("url", "iotax does not serve a bucket that exists", "leave from, replicas, path, program and tls out, or leave url out")
 	}
 	u, err := url.Parse(s.URL)
 	const hint = "as in https://s3.example:9000/bucket"

@@ -134,7 +134,7 @@ func (d *device) giveUp(ctx context.Context, m iotax.Machine, p *iotax.Place) er
 	}
 	name := deviceName(b)
 	if d.note != nil {
-		d.note("everything on %s of %v will be overwritten, as --destroy says", name, m)
+		d.note("everything on %s of %v will be overwritten, as --destroy allows", name, m)
 	}
 	p.ReadOnly = false
 	p.Facts["device.destroyed"] = name

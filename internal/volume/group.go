@@ -61,7 +61,7 @@ func (s *NeighbourSpec) Traits() plan.Traits {
 // targets.
 func (s *NeighbourSpec) setTogether(targets []string) error {
 	if len(targets) != 1 {
-		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q stands for %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}
+		return &plan.FieldError{Field: "of", Msg: fmt.Sprintf("%q names %d targets", s.Victim, len(targets)), Hint: "name one of them, or measure them as a group"}
 	}
 	s.Victim = targets[0]
 	return nil
@@ -72,7 +72,7 @@ func (s *NeighbourSpec) Validate() error {
 	for _, f := range []struct {
 		key, hint string
 		missing   bool
-	}{{"of", "of: the target that is measured", s.Victim == ""}, {"noise", "noise: [the targets beside it]", len(s.At) == 0}, {"doing", "doing: the workload that they do", s.Doing == ""}} {
+	}{{"of", "of: the target that is measured", s.Victim == ""}, {"noise", "noise: [the other targets]", len(s.At) == 0}, {"doing", "doing: the workload that they do", s.Doing == ""}} {
 		if f.missing {
 			return &plan.FieldError{Field: f.key, Msg: "it is missing", Hint: f.hint}
 		}

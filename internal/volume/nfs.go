@@ -80,7 +80,7 @@ func (s *NFSSpec) Validate() error {
 	for o := range strings.SplitSeq(s.Options, ",") {
 		switch key, _, _ := strings.Cut(o, "="); {
 		case slices.Contains(oursNFS, key):
-			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Hint: "leave it out; version: says which NFS"})
+			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax sets " + key + " itself", Hint: "leave it out; version: sets the version of NFS"})
 		case key == "ro":
 			errs = append(errs, &plan.FieldError{Field: "options", Msg: "iotax writes its test files there, so that ro cannot be used", Hint: "leave it out"})
 		}

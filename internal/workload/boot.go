@@ -64,7 +64,7 @@ func (s *Boot) Validate() error {
 	case s.Root != "" && s.Root != pythonRoot && !plan.IsPath(s.Root):
 		return &plan.FieldError{Field: "root", Msg: fmt.Sprintf("%q is neither %s nor the path of a directory", s.Root, pythonRoot), Hint: "as in ./root, from the plan's folder"}
 	case s.Root != "" && s.Root != pythonRoot && (err != nil || len(words) == 0 || !strings.Contains(s.Run, "{port}")):
-		return &plan.FieldError{Field: "run", Msg: "nothing says what is started there, and where it listens", Hint: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
+		return &plan.FieldError{Field: "run", Msg: "no command is set that starts the server, with the port where it listens", Hint: "as in run: /usr/bin/java -jar /srv/app.jar {port}"}
 	}
 	return nil
 }

@@ -364,7 +364,7 @@ func openWAL(w plan.Workload, s *WAL, env support.Env) (iotax.Workload, error) {
 		try: func(ctx context.Context, t *iotax.Target) (hint string, err error) {
 			_, err = generate.TryWAL.On(ctx, t.Machine, in(t, &iotax.Trial{}))
 			if err != nil {
-				err = fmt.Errorf("%s cannot be had there: %w", s.Method, iotax.Cause(err))
+				err = fmt.Errorf("%s is not available there: %w", s.Method, iotax.Cause(err))
 			}
 			return "another method, or leave the target out with at:", err
 		},
@@ -402,7 +402,7 @@ func openEtcd(w plan.Workload, s *Etcd, env support.Env) (iotax.Workload, error)
 			if err != nil {
 				err = fmt.Errorf("bbolt cannot open a page file there: %w", iotax.Cause(err))
 			}
-			return "etcd maps that file into memory, which not every share can; leave the target out with at:, or say keep_going", err
+			return "etcd maps that file into memory, which not every share can; leave the target out with at:, or set keep_going", err
 		},
 		run: func(ctx context.Context, t *iotax.Target, out *iotax.Trial) (*generate.Result, error) {
 			e := work

@@ -51,7 +51,7 @@ func (s *HTTP) Validate() error {
 		errs = append(errs, &plan.FieldError{Field: field, Msg: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") {
-		bad("url", "as in http://host:8080/file", "%q is no URL of a web server", s.URL)
+		bad("url", "as in http://host:8080/file", "%q is not the URL of a web server", s.URL)
 	}
 	if s.Workers < 1 || s.Workers > 10000 {
 		bad("workers", "", "%d is not a number from 1 to 10000", s.Workers)

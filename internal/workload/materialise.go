@@ -114,7 +114,7 @@ func (w *materialise) fail(t *iotax.Target, err error, hint string) error {
 // Check returns an error if the place is not an NBD export, the directory cannot be used, or a tool is missing.
 func (w *materialise) Check(ctx context.Context, t *iotax.Target) error {
 	if !support.IsNBD(t.Place) {
-		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is no NBD export", t.Place.Path), Hint: "a target {nbd: …}, and at: its name"}
+		return &iotax.Error{Op: "check " + w.name + " on", On: t.Name, Err: fmt.Errorf("%s is not an NBD export", t.Place.Path), Hint: "a target {nbd: …}, and at: its name"}
 	}
 	// Before the first trial, detect a directory that must not be used.
 	s, err := support.NewScratch(ctx, w.env, t.Machine, support.Lodging{In: w.spec.Path, Need: 1, Network: w.spec.Network, Create: w.spec.Create}) // the size is not known yet

@@ -178,10 +178,10 @@ func askStore(ctx context.Context, t *iotax.Target, env support.Env, op string, 
 	switch {
 	case err != nil || op != object.OpLook || s.versioned:
 	case r.Facts[iotax.FactVersioning] == object.Unknown && r.Facts["object lock"] == "":
-		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it does not say, or not to this key, whether it keeps versions of objects, so that what is removed may stay"),
-			Hint: "allow the key s3:GetBucketVersioning, use another bucket, or say versioned: true"}
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it does not report to this key whether it keeps versions of objects, so that removed objects may stay"),
+			Hint: "allow the key s3:GetBucketVersioning, use another bucket, or set versioned: true"}
 	case r.Facts[iotax.FactVersioning] != "" || r.Facts["object lock"] != "":
-		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that what is removed stays"), Hint: "use another bucket, or say versioned: true"}
+		err = &iotax.Error{Op: "use bucket", On: s.endpoint.Bucket + " of " + t.Name, Err: errors.New("it keeps versions of objects or locks them, so that removed objects stay"), Hint: "use another bucket, or set versioned: true"}
 	}
 	return r, raw, err
 }

@@ -40,7 +40,7 @@ func Start(ctx context.Context, pid int) (ms uint64, err error) {
 		return 0, ErrGone
 	}
 	if began <= 0 {
-		return 0, fmt.Errorf("the system does not tell when process %d began", pid)
+		return 0, fmt.Errorf("the system does not report when process %d started", pid)
 	}
 	return uint64(began), nil
 }

@@ -63,7 +63,7 @@ func (s *Spec) Validate() error {
 	bad := func(field, msg, hint string) error { return &plan.FieldError{Field: field, Msg: msg, Hint: hint} }
 	switch {
 	case s.Ref != "" && s.Container+s.Image != "":
-		return bad("ref", "stands for container: or image:", "leave one out")
+		return bad("ref", "is short for container: or image:", "leave one out")
 	case s.Ref != "":
 	case s.Container == "" && s.Image == "":
 		return bad("image", "is missing", "name an image, or a container that runs (container:)")

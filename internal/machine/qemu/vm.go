@@ -64,7 +64,7 @@ func (c Config) Look() (string, error) {
 		if c.Binary != "" {
 			return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "binary: must be a QEMU of this host"}
 		}
-		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "install QEMU: apt install " + pkg + "; `iotax doctor` says what else is missing"}
+		return "", &iotax.Error{Op: "start machine", On: c.Name, Err: err, Hint: "install QEMU: apt install " + pkg + "; `iotax doctor` lists what else is missing"}
 	}
 	return p, nil
 }
@@ -266,11 +266,11 @@ func (v *VM) quote() string {
 			b.WriteString("\n" + who + ":\n  " + strings.ReplaceAll(text, "\n", "\n  "))
 		}
 	}
-	part("QEMU said", v.stderr.Tail(5))
+	part("QEMU printed", v.stderr.Tail(5))
 	for id, p := range v.daemons {
 		select {
 		case <-p.done:
-			part("virtiofsd of "+id+" has ended and said", v.logs[id].Tail(5))
+			part("virtiofsd of "+id+" ended and printed", v.logs[id].Tail(5))
 		default:
 		}
 	}

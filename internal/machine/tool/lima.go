@@ -229,7 +229,7 @@ func (m *limaInstance) alive(ctx context.Context) error {
 	if out != "Running" {
 		e := &iotax.Error{Op: "open machine", On: "Lima instance " + m.name, Err: fmt.Errorf("its status is %q", out), Hint: "limactl start " + m.name}
 		if out == "" {
-			e.Err, e.Hint = iotax.Gone(errors.New("there is none of this name")), "limactl list shows them"
+			e.Err, e.Hint = iotax.Gone(errors.New("no instance has this name")), "limactl list shows them"
 		}
 		return e
 	}

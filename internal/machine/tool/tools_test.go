@@ -83,7 +83,7 @@ func TestLima(t *testing.T) {
 func TestLimaInstance(t *testing.T) {
 	s := standIn(t)
 	_, err := opened(t, LimaKind, &Lima{Instance: "mine"})
-	machinetest.WantHint(t, err, "none of this name", "limactl list")
+	machinetest.WantHint(t, err, "no instance has this name", "limactl list")
 	if err := s.create("mine"); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (s *Spec) validateConsole() error {
 	case s.Console == (Console{}):
 		return nil
 	case s.Console.Command == "":
-		return &plan.FieldError{Field: "console.command", Msg: "nothing says what the kernel's command line is", Hint: "as in command: '--verbose {command}'"}
+		return &plan.FieldError{Field: "console.command", Msg: "the kernel's command line is not set", Hint: "as in command: '--verbose {command}'"}
 	case !strings.Contains(s.Console.Command, "{command}"):
 		return &plan.FieldError{Field: "console.command", Msg: "the command has no place in it", Hint: "put {command} where it belongs"}
 	case s.Kernel == "":

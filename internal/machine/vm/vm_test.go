@@ -567,13 +567,13 @@ func TestQEMUNoBoot(t *testing.T) {
 		{"panic", func(s *Spec) { s.Append = "rdinit=/none root=/dev/none rootfstype=ext4" }, nil, []string{"start machine guest: ", "kernel panicked: VFS: Unable to mount root fs", "hint: read the console above"}},
 		{"init gives up", func(s *Spec) { s.Append = "iotax.root=%" }, nil, []string{"init gave up", "iotax.root"}},
 		{"hang", func(s *Spec) { s.Args = []string{"-S"}; s.BootTimeout = plan.Duration(time.Second) }, nil, []string{"within 1s", "hint: leave out append: and args:"}},
-		{"wrong argument", func(s *Spec) { s.Args = []string{"-no-such-thing"} }, nil, []string{"QEMU said", "-no-such-thing"}},
+		{"wrong argument", func(s *Spec) { s.Args = []string{"-no-such-thing"} }, nil, []string{"QEMU printed", "-no-such-thing"}},
 		{"no kernel there", func(s *Spec) { s.Kernel = "/nonexistent/vmlinuz" }, nil, []string{"/nonexistent/vmlinuz", "hint:"}},
-		{"accelerator that is not there", func(s *Spec) { s.Accel = "hvf" }, nil, []string{"QEMU said", "hvf"}},
+		{"accelerator that is not there", func(s *Spec) { s.Accel = "hvf" }, nil, []string{"QEMU printed", "hvf"}},
 		{"no image there", func(s *Spec) { s.Image = "/nonexistent/disk.qcow2" }, nil, []string{"/nonexistent/disk.qcow2", "hint:"}},
-		{"disk that is not there", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/nonexistent/disk"}}}, []string{"QEMU said", "/nonexistent/disk"}},
+		{"disk that is not there", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/nonexistent/disk"}}}, []string{"QEMU printed", "/nonexistent/disk"}},
 		{"directory that is not there", nil, []iotax.Device{{ID: "d", Share: &iotax.Share{Path: "/nonexistent/dir", Type: "virtiofs"}}}, []string{"virtiofsd", "/nonexistent/dir"}},
-		{"combination", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/dev/null", Cache: "writeback", AIO: "native"}}}, []string{"QEMU said", "aio=native"}},
+		{"combination", nil, []iotax.Device{{ID: "d", Disk: &iotax.Disk{Path: "/dev/null", Cache: "writeback", AIO: "native"}}}, []string{"QEMU printed", "aio=native"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -749,7 +749,7 @@ func TestQEMUClaims(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("../../doctor/host.go")
-	if want := fmt.Sprintf("a guest takes %v GiB unless told otherwise (memory: %v)", int64(Kind.New().(*Spec).Memory)>>30, plan.Size(minMemory)); err != nil || !strings.Contains(string(text), want) {
+	if want := fmt.Sprintf("a guest takes %v GiB by default (memory: %v)", int64(Kind.New().(*Spec).Memory)>>30, plan.Size(minMemory)); err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("doctor does not have %q: %v", want, err)
 	}
 	for memory, ok := range map[int64]bool{minMemory: true, minMemory - 1<<20: false} {

@@ -153,7 +153,7 @@ func (a *app) Run(ctx context.Context, t *iotax.Target, out *iotax.Trial) error 
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, errEnded) {
-		err = fmt.Errorf("%w: %w; it said: %s", errEnded, orNil(runErr), LastLine(said.text()))
+		err = fmt.Errorf("%w: %w; its last line: %s", errEnded, orNil(runErr), LastLine(said.text()))
 	}
 	return support.Failed("start "+a.name+" on", t.Name, err, "try it there by hand: "+out.Facts[iotax.FactCommand])
 }

@@ -203,7 +203,7 @@ func (c *command) limit() time.Duration { return time.Duration(c.spec.Timeout) }
 func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	s := c.spec
 	if p := support.Misplaced(t, s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup); p != "" {
-		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("%s stands in it, and the place is a %s", p, t.Place.Kind),
+		return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: fmt.Errorf("it contains %s, and the place is a %s", p, t.Place.Kind),
 			Hint: "write " + support.Placeholders[t.Place.Kind] + ", or leave the target out"}
 	}
 	if t.Place.ReadOnly && t.Place.Kind != iotax.PlaceDir && support.Holds(support.Placeholders[t.Place.Kind], s.Run, s.Setup, s.Prepare, s.Conclude, s.Cleanup) {
@@ -224,7 +224,7 @@ func (c *command) Check(ctx context.Context, t *iotax.Target) error {
 	}
 	if t.Machine.Caps().RunOnConsole != nil {
 		if s.Shell || s.Setup+s.Prepare+s.Conclude+s.Cleanup != "" || len(s.Env)+len(s.Status) > 0 {
-			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no commands beside this one"),
+			return &iotax.Error{Op: "check " + c.name + " on", On: t.Name, Err: errors.New("the guest has no shell, and no other commands"),
 				Hint: "leave out shell, setup, prepare, conclude, cleanup, env and status"}
 		}
 		return nil

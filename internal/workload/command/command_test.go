@@ -352,7 +352,7 @@ func TestCommandSpec(t *testing.T) {
 		{func(s *Command) { s.Values = map[string]string{"a": `(?<s>\d+`} }, "values", "missing closing"},
 		{func(s *Command) { s.Values = map[string]string{"a": `$.tps`} }, "values", "needs a unit"},
 		{func(s *Command) { s.Values = map[string]string{"a": `$.tps 1/furlong`} }, "values", "not a unit"},
-		{func(s *Command) { s.Values = map[string]string{"a": `$.[ s`} }, "values", "no JSON path"},
+		{func(s *Command) { s.Values = map[string]string{"a": `$.[ s`} }, "values", "not a JSON path"},
 		{func(s *Command) { s.Values = map[string]string{"duration": `(?<s>\d+)`} }, "values", "iotax measures"},
 		{func(s *Command) { s.Values = map[string]string{"Tps!": `(?<s>\d+)`} }, "values", "not a name"},
 	} {

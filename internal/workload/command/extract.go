@@ -81,7 +81,7 @@ func parseExtract(name, text string) (extract, error) {
 		}
 		var err error
 		if x.path, err = jp.ParseString(strings.TrimSpace(text[:i])); err != nil {
-			return bad("as in $.jobs[0].tps", "this is no JSON path: %v", err)
+			return bad("as in $.jobs[0].tps", "this is not a JSON path: %v", err)
 		}
 		return x, nil
 	}
@@ -124,7 +124,7 @@ func (x extract) take(stdout, stderr []byte) (iotax.Value, error) {
 	}
 	n *= x.unit.factor
 	if math.IsNaN(n) || math.IsInf(n, 0) {
-		return iotax.Value{}, fmt.Errorf("%g is no measurement", n)
+		return iotax.Value{}, fmt.Errorf("%g is not a measurement", n)
 	}
 	return iotax.Value{Name: x.name, Value: n, Unit: x.unit.unit, Better: x.unit.better}, nil
 }
@@ -154,7 +154,7 @@ func (x extract) fromJSON(text []byte) (float64, error) {
 	}
 	doc, err := oj.Parse(text)
 	if err != nil {
-		return 0, fmt.Errorf("the output is no JSON: %w", err)
+		return 0, fmt.Errorf("the output is not JSON: %w", err)
 	}
 	switch got := x.path.Get(doc); {
 	case len(got) == 0:
@@ -170,6 +170,6 @@ func (x extract) fromJSON(text []byte) (float64, error) {
 		case string:
 			return parseNumber(v)
 		}
-		return 0, fmt.Errorf("at %s stands %v, which is not a number", x.path, got[0])
+		return 0, fmt.Errorf("the value at %s is %v, which is not a number", x.path, got[0])
 	}
 }

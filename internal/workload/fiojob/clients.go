@@ -369,7 +369,7 @@ func (j *fioJob) tally(t *iotax.Target, all []party, r *fio.Result, dir string, 
 	for i := range all {
 		own := of(func(k int) bool { return k == i })
 		if len(own.Jobs) == 0 {
-			return fail(fmt.Errorf("fio told nothing of %s", all[i].target.Name))
+			return fail(fmt.Errorf("fio reported nothing about %s", all[i].target.Name))
 		}
 		rate := 0.0
 		for _, v := range own.Values() {

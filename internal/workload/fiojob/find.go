@@ -63,7 +63,7 @@ func (f *Fio) condition() (c condition, err error) {
 	const form = "find: {most: iops, while: 'read.latency.p99 < 2ms'}"
 	switch {
 	case f.Find.Most == "":
-		return fail("most", form, "it is not said what to find the most of")
+		return fail("most", form, "no metric is named to find the most of")
 	case f.Find.Most != "iops":
 		return fail("most", "most: iops", "%q cannot be found; there is iops", f.Find.Most)
 	case f.Find.While == "":

@@ -104,12 +104,12 @@ const defaultTotal = 1 << 30
 // decided lists the options that iotax sets itself or does not allow, each with an alternative or the reason.
 var decided = map[string]string{
 	"name":                "the workload's name in the plan",
-	"filename":            "the target says where",
-	"directory":           "the target says where",
-	"uri":                 "the target says where",
-	"filename_format":     "the target says where",
-	"opendir":             "the target says where",
-	"unique_filename":     "the target says where",
+	"filename":            "the target sets the place",
+	"directory":           "the target sets the place",
+	"uri":                 "the target sets the place",
+	"filename_format":     "the target sets the place",
+	"opendir":             "the target sets the place",
+	"unique_filename":     "the target sets the place",
 	"runtime":             "measure: {trial: 10s}",
 	"time_based":          "measure: {trial: 10s}",
 	"ramp_time":           "measure: {ramp: 2s}",
@@ -162,7 +162,7 @@ func keepsSecret(name string) *plan.FieldError {
 	if !slices.Contains(secretOptions, name) {
 		return nil
 	}
-	return &plan.FieldError{Field: name, Msg: "a secret would stand in fio's command line, which all see, and in the report",
+	return &plan.FieldError{Field: name, Msg: "a secret would be in fio's command line, which all see, and in the report",
 		Hint: "measure an object store with a bucket: target and the workload object, whose keys come from the environment"}
 }
 

@@ -465,7 +465,7 @@ func TestUnavailable(t *testing.T) {
 		err                   error
 		why, hint             string
 	}{
-		{"io_uring", "docker", "default", errors.New("fio: no"), "io_uring on there is blocked by the container's seccomp profile (default), which fio cannot tell from a kernel without it: fio: no", docker},
+		{"io_uring", "docker", "default", errors.New("fio: no"), "io_uring on there is blocked by the container's seccomp profile (default), which fio cannot distinguish from a kernel without it: fio: no", docker},
 		{"io_uring", "podman", "a profile of its own", errors.New("fio: no"), "is blocked by", docker},
 		{"io_uring", "kubernetes", "RuntimeDefault", errors.New("fio: no"), "is blocked by the container's seccomp profile (RuntimeDefault)", pod},
 		{"io_uring", "kubernetes", "the node's default", errors.New("fio: no"), "may be blocked by the container's seccomp profile (the node's default)", pod},

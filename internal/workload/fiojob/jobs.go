@@ -43,7 +43,7 @@ func (f *Fio) Split(dir string) ([]plan.Part, error) {
 		var jobs []fio.JobSpec
 		for _, j := range src.jobs[i:end] {
 			if f.Jointly && j.WaitFor() != "" {
-				return nil, &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("%s waits for %s (wait_for), so what runs beside what changes on the way", j.Name, j.WaitFor()), Hint: "write stonewall in place of wait_for, or leave out jointly"}
+				return nil, &plan.FieldError{Field: f.field(), Msg: fmt.Sprintf("%s waits for %s (wait_for), so the jobs that run together change during the run", j.Name, j.WaitFor()), Hint: "write stonewall in place of wait_for, or leave out jointly"}
 			}
 			jobs = append(jobs, alone(j))
 		}

@@ -210,7 +210,7 @@ func TestJobsWithSecrets(t *testing.T) {
 		if err == nil {
 			_, err = Kind.New(p.Workloads[0], support.Env{Log: t.Logf})
 		}
-		if err == nil || !strings.Contains(err.Error(), "a secret would stand in fio's command line") || strings.Contains(err.Error(), "MARKED") {
+		if err == nil || !strings.Contains(err.Error(), "a secret would be in fio's command line") || strings.Contains(err.Error(), "MARKED") {
 			t.Errorf("%s: %v", word, err)
 		}
 	}

@@ -18,8 +18,8 @@ type bar struct{ why, hint string }
 
 var (
 	runsCommand = bar{"it would run a command of its own", "run the command before iotax, or measure it as a workload: command"}
-	writesFile  = bar{"it would write to a file beside the target", "remove it"}
-	readsFile   = bar{"it would read a file beside the target", "remove it"}
+	writesFile  = bar{"it would write to a file outside the target", "remove it"}
+	readsFile   = bar{"it would read a file outside the target", "remove it"}
 	replays     = bar{"replaying a log is not supported", "remove it"}
 	whole       = bar{"it would change the machine for all that runs there", "set it before iotax, and remove it here"}
 )
@@ -99,7 +99,7 @@ func refuse(s fio.Setting) *plan.FieldError {
 	switch {
 	case ours || slices.Contains(order, o.Name): // not passed to fio
 	case s.Bare && !strings.HasPrefix(o.Type, "empty or"):
-		return no("write "+s.Key+"=VALUE", "%s has no value: fio would take what stands behind it", s.Key)
+		return no("write "+s.Key+"=VALUE", "%s has no value: fio would take the next word as its value", s.Key)
 	case strings.ContainsFunc(s.Value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
 		return no("write it in one line", "%s=%q has control characters", s.Key, s.Value)
 	case strings.ContainsAny(s.Value, "#;"):
@@ -132,7 +132,7 @@ func barredEngine(name string) bar {
 	if b, ok := barredEngines[kind]; ok {
 		return b
 	}
-	b := bar{"no engine that iotax knows", "one of " + strings.Join(engines, ", ")}
+	b := bar{"not an engine that iotax supports", "one of " + strings.Join(engines, ", ")}
 	if n := plan.Nearest(name, engines); n != "" {
 		b.hint = fmt.Sprintf("did you mean %q?", n)
 	}
@@ -146,7 +146,7 @@ func unknown(key string) *plan.FieldError {
 	if own {
 		return &plan.FieldError{Field: key, Msg: key + " is an option of fio itself, not of a job", Hint: "remove it"}
 	}
-	e := &plan.FieldError{Field: key, Msg: "fio has no option " + key, Hint: "remove it; iotax hands on only what it knows"}
+	e := &plan.FieldError{Field: key, Msg: "fio has no option " + key, Hint: "remove it; iotax passes on only options that it supports"}
 	if full == "" {
 		full = plan.Nearest(key, fio.OptionNames())
 	}

@@ -47,7 +47,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 	fill := strings.NewReplacer("DIR", neighbour, "FILE", file, "CMD", "touch "+filepath.Join(neighbour, "ran"), "|", "\n")
 	for lines, want := range map[string]string{
 		"opendi=DIR|rw=randwrite":                `"opendir"`,
-		"opendir=DIR|rw=randwrite":               "the target says where",
+		"opendir=DIR|rw=randwrite":               "the target sets the place",
 		"output=FILE":                            "option of fio itself",
 		"outp=FILE":                              "", // several options begin with it
 		"latency-log=FILE":                       "option of fio itself",
@@ -55,7 +55,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 		"aux-path=DIR":                           "option of fio itself",
 		"mem=mmapshared:FILE":                    "not in a file",
 		"iomem=mmap:FILE":                        "not in a file",
-		"write_iolog=FILE":                       "beside the target",
+		"write_iolog=FILE":                       "outside the target",
 		"write_iol=FILE":                         `"write_iolog"`,
 		"merge_blktrace_file=FILE":               "not supported",
 		"replay_redirect=FILE":                   "not supported",

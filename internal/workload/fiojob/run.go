@@ -314,7 +314,7 @@ func unavailable(engine string, t *iotax.Target, err error) (why, hint string) {
 			is = "may be"
 		}
 	}
-	return fmt.Sprintf("%s on %s %s blocked by the container's seccomp profile (%s), which fio cannot tell from a kernel without it: %v", engine, t.Name, is, profile, err),
+	return fmt.Sprintf("%s on %s %s blocked by the container's seccomp profile (%s), which fio cannot distinguish from a kernel without it: %v", engine, t.Name, is, profile, err),
 		"to measure io_uring there: " + key
 }
 
