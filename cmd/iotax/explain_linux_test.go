@@ -200,13 +200,18 @@ func (s *stage) starved() (procs string) {
 	s.t.Helper()
 	needsRoot(s.t)
 	dir, files := "/sys/fs/cgroup/cpu/iotax-"+filepath.Base(s.dir), map[string]string{"cpu.cfs_period_us": "1000000", "cpu.cfs_quota_us": "1000"}
+	file, unlimited := "cpu.cfs_quota_us", "-1"
 	if b, err := os.ReadFile("/sys/fs/cgroup/cgroup.subtree_control"); err == nil && slices.Contains(strings.Fields(string(b)), "cpu") {
 		dir, files = "/sys/fs/cgroup/iotax-"+filepath.Base(s.dir), map[string]string{"cpu.max": "1000 1000000"}
+		file, unlimited = "cpu.max", "max"
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		s.t.Skipf("needs control groups that limit the CPU: %v", err)
 	}
 	s.t.Cleanup(func() {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(unlimited), 0); err != nil { // so that the processes can end
+			s.t.Error(err)
+		}
 		for end := time.Now().Add(10 * time.Second); os.Remove(dir) != nil; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				s.t.Errorf("%s stays", dir)
