@@ -257,11 +257,15 @@ func (s shape) svg(b *strings.Builder, attributes string) {
 		}
 		attributes += ` d="` + s.d() + `"`
 	}
-	b.WriteString("<" + name + attributes + ">")
-	if s.title != "" {
-		b.WriteString("<title>" + html.EscapeString(s.title) + "</title>")
+	b.WriteString("<" + name + attributes)
+	switch {
+	case s.title+s.text == "":
+		b.WriteString("/>")
+	case s.title != "":
+		b.WriteString("><title>" + html.EscapeString(s.title) + "</title>" + html.EscapeString(s.text) + "</" + name + ">")
+	default:
+		b.WriteString(">" + html.EscapeString(s.text) + "</" + name + ">")
 	}
-	b.WriteString(html.EscapeString(s.text) + "</" + name + ">")
 	if s.href != "" {
 		b.WriteString("</a>")
 	}
@@ -271,13 +275,24 @@ func (s shape) svg(b *strings.Builder, attributes string) {
 func (s shape) d() string {
 	var b strings.Builder
 	joined := false
+	var lastX, lastY string
 	for _, p := range s.path {
 		if !finite(p.x, p.y) {
 			joined = false
 			continue
 		}
-		b.WriteString(map[bool]string{false: "M", true: "L"}[joined] + px(p.x) + " " + px(p.y))
-		joined = true
+		x, y := px(p.x), px(p.y)
+		switch {
+		case !joined:
+			b.WriteString("M" + x + " " + y)
+		case y == lastY:
+			b.WriteString("H" + x)
+		case x == lastX:
+			b.WriteString("V" + y)
+		default:
+			b.WriteString("L" + x + " " + y)
+		}
+		joined, lastX, lastY = true, x, y
 	}
 	if s.closed {
 		b.WriteString("z")

@@ -143,7 +143,7 @@ func TestSizeOfLargePage(t *testing.T) {
 	if n := len(written(t, report.New(reporttest.Hundred()))); n > 3<<20 {
 		t.Errorf("%d bytes for 100 cells of 30 trials of 10 s", n)
 	}
-	if n := len(written(t, report.New(reporttest.Quick()))); n > 250<<10 {
+	if n := len(written(t, report.New(reporttest.Quick()))); n > 250_000 {
 		t.Errorf("%d bytes for the suite quick", n)
 	}
 }

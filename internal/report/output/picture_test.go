@@ -72,7 +72,7 @@ func TestPicture(t *testing.T) {
 	if marks < 5 {
 		t.Errorf("%d marks were looked for", marks)
 	}
-	band := regexp.MustCompile(`fill="(#[0-9a-f]+)" stroke="none" d="M([0-9.]+) ([0-9.]+)L`).FindStringSubmatch(svg)
+	band := regexp.MustCompile(`fill="(#[0-9a-f]+)" stroke="none" d="M([0-9.]+) ([0-9.]+)H`).FindStringSubmatch(svg)
 	x, _ := strconv.ParseFloat(band[2], 64)
 	y, _ := strconv.ParseFloat(band[3], 64)
 	if !isColour(img, chart.PNGScale*(x+1), chart.PNGScale*(y+3), colourOf(t, band[1])) {
