@@ -413,7 +413,7 @@ func (c *Command) Remote() bool {
 	return slices.ContainsFunc(c.Wrapper, func(w string) bool { return slices.Contains(remote, path.Base(w)) })
 }
 
-// runsNothing lists options with which fio needs no job.
+// runsNothing lists options with which fio does not need a job.
 var runsNothing = []string{"version", "help", "cmdhelp", "enghelp", "showcmd", "server", "client", "remote-config", "inflate-log", "profile",
 	"cpuclock-test", "crctest", "memcpytest", "idle-prof", "merge-blktrace-only", "parse-only"}
 
@@ -500,7 +500,7 @@ func failed(text *lines, at *syntax.Word, err error) error {
 	return w.fail("", "%v", err)
 }
 
-// place returns a word that has the position of at and no text.
+// place returns an empty word at the position of `at`.
 func place(text *lines, at *syntax.Word) (w word) {
 	w.line, w.column = text.at(min(int(at.Pos().Offset()), len(text.text)))
 	return w

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The runtime in a report that waits for a stalled I/O is from before the wait. The interval ends when fio prints
-// the report.
+// If an I/O stalls, fio delays the report, but the runtime in it is from before the stall. The interval ends when fio
+// prints the report.
 func TestReportsLate(t *testing.T) {
 	report := func(runtime, printed, ios int) string {
 		return fmt.Sprintf(`{"fio version": "fio-3.33", "timestamp": %d, "timestamp_ms": %d, "jobs": [{"jobname": "a", "read": {"io_bytes": %d, "runtime": %d, "total_ios": %d,

@@ -184,7 +184,7 @@ func logNumber(line []byte) (v float64, rest []byte, ok bool) {
 func gap(last float64, s Sample, step, level float64) (from, to, rate float64) {
 	const (
 		jitter = 0.03 // steps; the timing precision of fio's lines
-		late   = 1.5  // steps; a shorter distance is not a gap
+		late   = 1.5  // steps; a shorter interval is not a gap
 		rise   = 1.2  // maximum ratio of the rate in the first step to level
 	)
 	steps := (s.Seconds - last) / step
@@ -321,7 +321,8 @@ func histograms(sums map[int][]uint64, unit, stride uint64) []Histogram {
 	return out
 }
 
-// binStart returns the lower bound of the bin with this index (plat_idx_to_val in fio's stat.c).
+// binStart returns the lower bound of the bin with this index: base + k<<error_bits in plat_idx_to_val of fio's
+// stat.c, which returns the middle of the bin.
 func binStart(index uint64) uint64 {
 	if index < 128 {
 		return index
@@ -441,8 +442,8 @@ func directionSeries(kind LogKind, values func(dir int) (t, v []float64)) []iota
 // maxSteps limits the number of steps in a series, because a corrupt time could otherwise use all memory.
 const maxSteps = 1e6
 
-// binned returns the sum of of(sample) and the number of samples (n) of a direction for each step. last is the time
-// of the last sample.
+// binned returns two values for each step: the sum of of(s) over the samples s of a direction, and their number (n).
+// last is the time of the last sample.
 func binned(step float64, dir int, logs [][]Sample, of func(Sample) float64) (sums, n []float64, last float64) {
 	for _, log := range logs {
 		for _, s := range log {
@@ -551,7 +552,8 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 }
 
 // single reports whether the logs contain each I/O of the direction, with its block size, instead of averages. Until
-// fio 2.2, averages also had a block size. single recognizes them by their distance of half a second.
+// fio 2.2, averages also had a block size. single recognizes averages by their spacing, which is at least half
+// a second.
 func single(logs [][]Sample, dir int) bool {
 	n, last := 0, 0.0
 	for _, log := range logs {

@@ -212,7 +212,7 @@ func (t *textReader) terse(s string, start, line, end int) {
 // joined reports whether the terse row j belongs to the process that wrote r. next contains the disks and version of
 // j. Rows of one process have the same disk statistics, because fio reads them once, at the end. Without disk
 // activity, j belongs to the process if its group is the next one, or if it is in the same group and the bandwidth
-// shares of that group do not clearly exceed 100 %. When in doubt, joined treats j as a separate result.
+// shares of that group do not clearly exceed 100 %. If these shares are unknown, joined treats j as a separate result.
 func (r *Result) joined(next *Result, j *Job) bool {
 	first, last := &r.Jobs[0], &r.Jobs[len(r.Jobs)-1]
 	shares := r.shares(j)
@@ -246,7 +246,8 @@ func (r *Result) shares(j *Job) float64 {
 	return 0
 }
 
-// strip removes spaces, Markdown quotes, colours, and the "<host>" that fio puts before the lines of a client.
+// strip removes surrounding space, Markdown quote markers, colours, fio's progress, and any text before a terse line.
+// It also removes the "<host>" prefix of a client's line and stores the host in t.host.
 func (t *textReader) strip(s string) string {
 	if strings.IndexByte(s, 0x1b) >= 0 {
 		s = ansi.Strip(s)
@@ -285,7 +286,7 @@ var progress = regexp.MustCompile(`^Jobs: \d+ \(f=-?\d+\)(?:, [^:;\[<]*(?:/s|IOP
 // htmlTags lists tags around pasted output. They look like "<host>", but they are not hosts.
 var htmlTags = []string{"", "pre", "code", "p", "li", "td", "b", "blockquote", "span", "div", "br", "details", "summary"}
 
-// understand reads s. It reports whether s is a line of a report or ends one.
+// understand reads s. It reports whether s is a line of a report or ends a report.
 func (t *textReader) understand(s string) bool {
 	switch c := s[0]; {
 	case t.cur != nil && t.cur.Kind == KindTerse:
@@ -443,7 +444,7 @@ func blockSizes(s string) (bs [3]string) {
 			bs[i] += "-" + strconv.FormatUint(b, 10)
 		}
 	}
-	if bs[2] == "" { // printed by a version of fio without trims
+	if bs[2] == "" { // printed by a version of fio without trim support
 		bs[2] = bs[1]
 	}
 	return bs
