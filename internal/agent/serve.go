@@ -168,7 +168,8 @@ func (s *server) stream(ctx context.Context, stream *yamux.Stream) {
 	}
 }
 
-// closing returns a context that is canceled when the other end closes stream. The other end must send nothing more on it.
+// closing returns a context that is canceled when the other end closes stream. The other end must not send
+// anything more on it.
 func closing(ctx context.Context, stream *yamux.Stream) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {

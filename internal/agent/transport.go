@@ -64,7 +64,7 @@ func (c carrier) Run(ctx context.Context, cmd *iotax.Cmd) error {
 // result wraps no error: callers must not mistake the agent's exit status for that of a command.
 func (s *Session) Lost(err error) error { return errors.New(s.gone(err).Error()) }
 
-// Some machines keep running after the connection is lost. Their agent receives signs of life, so that it can end its
+// Some machines keep running after the connection is lost. Their agent receives heartbeats, so that it can end its
 // commands if the connection is cut without notice or the other end is killed.
 const (
 	kindAlive   = 'a'
@@ -72,7 +72,8 @@ const (
 	aliveMisses = 6
 )
 
-// KeepAlive sends signs of life until the session ends. After a minute without them, the agent ends, with its commands.
+// KeepAlive sends heartbeats until the session ends. After a minute without a heartbeat, the agent ends its commands and
+// exits.
 func (s *Session) KeepAlive() error {
 	stream, err := s.open(kindAlive)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Session) watch(every time.Duration) {
 	}
 }
 
-// alive ends the session when no sign of life arrives for a minute.
+// alive ends the session if no heartbeat arrives for a minute.
 func (s *server) alive(stream *yamux.Stream) {
 	defer stream.Close()
 	var b [16]byte

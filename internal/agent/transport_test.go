@@ -16,7 +16,7 @@ import (
 	"iotax/internal/agent"
 )
 
-// An agent ends after a minute without signs of life, even if its connection stays open. While it receives them, it
+// An agent ends after a minute without heartbeats, even if its connection stays open. While it receives heartbeats, it
 // keeps running.
 func TestSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -71,7 +71,7 @@ func changeRoot(r *iotax.Root) error {
 	return <-started
 }
 
-// moveRoot moves the mount at next over the root, with the file systems that are mounted in the root. The kernel
+// moveRoot makes the mount at next the root. It first moves /dev, /proc, /sys, /run and /tmp into it. The kernel
 // threads share this process's root, so the kernel finds modprobe in the new root.
 func moveRoot(next string) error {
 	for _, d := range []string{"/dev", "/proc", "/sys", "/run", "/tmp"} {

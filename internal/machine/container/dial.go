@@ -25,7 +25,7 @@ type link struct {
 	way iotax.Machine // the SSH host; nil for a direct connection
 }
 
-// Close closes the connections to the engine, then the SSH host.
+// Close closes the connections to the engine, then the SSH connection.
 func (l *link) Close() error {
 	err := l.Client.Close()
 	if l.way == nil {
@@ -36,8 +36,8 @@ func (l *link) Close() error {
 	return errors.Join(err, l.way.Close(ctx))
 }
 
-// behind opens the host of ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns the command that connects its standard
-// streams to the engine there. Docker's own client uses the same command.
+// behind connects over SSH to the host in ssh://[USER@]HOST[:PORT][/SOCKET]. It also returns the command that, run on
+// that host, connects its standard streams to the engine. Docker's own client uses the same command.
 func behind(ctx context.Context, engine, where string) (iotax.Machine, []string, error) {
 	u, err := url.Parse(where)
 	if err != nil {
@@ -58,8 +58,8 @@ func behind(ctx context.Context, engine, where string) (iotax.Machine, []string,
 	return m, append(argv, "system", "dial-stdio"), err
 }
 
-// dialer returns a dial function. Each connection runs argv on m. It lasts until argv ends or the connection is
-// closed, even if the context of the dial call is canceled.
+// dialer returns a dial function. Each connection runs argv on m. A connection lasts until argv ends or the
+// caller closes it, even if the context of the dial call is canceled.
 func dialer(m iotax.Machine, argv []string) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) {
 		ctx, end := context.WithCancel(context.Background())

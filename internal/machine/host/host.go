@@ -190,7 +190,8 @@ func (l local) Run(ctx context.Context, c *iotax.Cmd) error {
 	return nil
 }
 
-// ended returns the error of a command that was ended because of cause.
+// ended returns the error for a command that was stopped because of cause: an iotax.Error with the command's name if
+// cause is a StreamError, otherwise cause itself.
 func (l local) ended(c *iotax.Cmd, cause error) error {
 	var stream *proc.StreamError
 	if errors.As(cause, &stream) {

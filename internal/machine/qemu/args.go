@@ -1,5 +1,5 @@
-// Package qemu starts virtual machines with QEMU: it builds the command line (Args, which reads no file), uses QMP,
-// and manages the processes of a guest. It does not depend on the guest's operating system.
+// Package qemu starts virtual machines with QEMU: it builds the command line, uses QMP, and manages the processes
+// of a guest. It does not depend on the guest's operating system.
 package qemu
 
 import (
@@ -59,7 +59,7 @@ type Share struct {
 	Socket string // virtiofs: socket of its daemon
 }
 
-// fill sets the defaults of a disk.
+// fill returns d with defaults for its empty fields.
 func (d Disk) fill() Disk {
 	d.Format = cmp.Or(d.Format, "raw")
 	d.Bus = cmp.Or(d.Bus, "virtio-blk")
@@ -105,7 +105,7 @@ func (c *Config) smp(accel string) string {
 	return strconv.Itoa(n)
 }
 
-// Args returns QEMU's command line without the program. It reads no file. c should pass Validate.
+// Args returns QEMU's command line without the program. It does not read files. c should pass Validate.
 func (c Config) Args() []string {
 	arm := c.arch() == "arm64"
 	machine := c.Machine

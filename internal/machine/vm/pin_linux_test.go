@@ -96,7 +96,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// lastCPUs pins to the last CPUs. If no CPU would remain for the other processes, it returns an error.
+// lastCPUs returns a pinning to the last CPUs. It returns an error if no CPU would remain for the other processes.
 func TestPinAuto(t *testing.T) {
 	all, err := atStart()
 	if err != nil {
