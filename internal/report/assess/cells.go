@@ -406,7 +406,8 @@ func (a *assessing) unsure(cells []assessed) {
 	a.say(s)
 }
 
-// unlike adds sentences about the targets that are not ranked because their flushes guarantee something different.
+// unlike adds sentences about the targets that are not ranked because their durability differs from that of the target
+// they are compared with. Targets with the same durability and comparison target share a sentence.
 func (a *assessing) unlike(cells []assessed) {
 	type kind struct {
 		durability iotax.Durability

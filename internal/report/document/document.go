@@ -328,7 +328,7 @@ func spent(r *report.Report) (all bool) {
 
 var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
 
-// next returns the next commands as a block, if there are any.
+// next returns the suggested commands as a block, or nil if there are no suggestions.
 func next(r *report.Report, details bool) []block.Block {
 	if s := steps(r, details); s != nil {
 		return []block.Block{block.Steps{Steps: s}}
@@ -336,7 +336,7 @@ func next(r *report.Report, details bool) []block.Block {
 	return nil
 }
 
-// steps returns the next commands with their expected durations.
+// steps returns the commands to suggest to the reader, each with a short description such as its contents or duration.
 func steps(r *report.Report, details bool) []block.Step {
 	if r.Run.ID == "" {
 		return nil

@@ -74,7 +74,7 @@ func TestManyAndFew(t *testing.T) {
 	if !strings.Contains(strings.Join(strings.Fields(s), " "), "12 more with smaller") || !strings.Contains(s, "Random read, ") {
 		t.Error(s)
 	}
-	// The rows that are cut have the smallest losses, also if the metric is a latency.
+	// The omitted rows have the smallest losses, even if the metric is a latency.
 	var cells []reporttest.CellSpec
 	for w := range 12 {
 		for i, latency := range []float64{1, float64(30 - 2*w)} {
@@ -90,8 +90,8 @@ func TestManyAndFew(t *testing.T) {
 	}
 }
 
-// For the suite quick on a busy machine without KVM, everything that a reader needs fits on a screen of 24 lines and
-// 80 columns.
+// For a run of the suite "quick" on a busy machine without KVM, the report fits on a screen of 24 lines and 80 columns,
+// with all essential facts.
 func TestQuickFitsAScreen(t *testing.T) {
 	s := shortText(t, report.New(reporttest.Quick()), 80)
 	if n := strings.Count(s, "\n"); n > 24 {

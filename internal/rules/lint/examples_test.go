@@ -22,7 +22,7 @@ const argued = "testdata/fio-examples.tsv"
 // An argument explains why a finding is not a false alarm.
 type argument struct{ verdict, why string }
 
-// arguments parses the file of arguments. The line "# sha256 SUM" contains the checksum of the examples. Other lines
+// arguments parses testdata/fio-examples.tsv. The line "# sha256 SUM" contains the checksum of the examples. Other lines
 // with # are comments. The remaining lines are "file TAB rule TAB verdict TAB why".
 func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 	t.Helper()
@@ -50,7 +50,7 @@ func arguments(t *testing.T) (sum string, all map[[2]string]argument) {
 	return sum, all
 }
 
-// TestFioExamples lints every example job of fio. The file of arguments must explain each finding.
+// TestFioExamples lints every example job of fio. testdata/fio-examples.tsv must explain each finding.
 // docs/reference/fio-examples.md is generated from the findings and these explanations.
 func TestFioExamples(t *testing.T) {
 	var files []string

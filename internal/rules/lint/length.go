@@ -7,7 +7,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// lengthRules detect runs that are too short for a result.
+// lengthRules detect runs that are too short for a reliable result.
 var lengthRules = []rule{
 	{Rule: rules.ShortRun, job: shortRun, plan: shortTrials},
 	{Rule: rules.EndsBySize, job: endsBySize, plan: sizedTrials},
@@ -37,7 +37,7 @@ func (j *job) aside(facts Facts) bool {
 	return false
 }
 
-// pass estimates how long the job takes on common storage if it ends after its size and loops. The second result is
+// pass estimates how long a job that ends after its size (times loops) takes on common storage. The second result is
 // false if the duration cannot be estimated.
 func (j *job) pass() (time.Duration, bool) {
 	if j.slowed() || j.has("number_ios", "fill_device", "file_append", "zonemode", "verify", "read_iolog") || j.on("time_based") && j.has("runtime") {
@@ -54,7 +54,7 @@ func (j *job) pass() (time.Duration, bool) {
 	if !ok || !whole || n <= 0 || loops < 1 {
 		return 0, false
 	}
-	// Assume at most 100,000 IOPS, which limits small operations.
+	// With a small block size, IOPS limit the throughput. Assume at most 100,000 IOPS.
 	rate := plausible
 	if bs, ok := j.size("bs", 4096); ok && bs > 0 && !j.has("bsrange", "bssplit") {
 		rate = min(rate, 100e3*float64(bs))
@@ -85,7 +85,7 @@ func endsBySize(j *job, r *report) {
 	}
 }
 
-// sizedTrials implements ends-by-size for a plan.
+// sizedTrials implements the rule ends-by-size for a plan.
 func sizedTrials(p *planView, r *report) {
 	for _, j := range p.jobs {
 		if takes, known := j.pass(); j.sized && known && takes < quickLook {

@@ -11,8 +11,8 @@ import (
 )
 
 // Script finds mistakes in the fio commands and job files within a shell script or a Markdown document. It does not
-// read job files that a command names, because they may not exist yet. For a text without commands and job files it
-// returns no findings.
+// read job files that a command names, because they may not exist yet. It returns no findings if the text contains
+// neither commands nor job files.
 func Script(name, text string, facts Facts) ([]Finding, error) {
 	var out []Finding
 	for _, s := range snippets(text) {
