@@ -63,8 +63,7 @@ func (b Build) header(dir, i int) string {
 	return filepath.Join(b.Dir, fmt.Sprintf("include%d", dir), fmt.Sprintf("header%05d.h", i))
 }
 
-// The content numbers of sources, headers and objects follow each other in this order. The content of source i has the
-// number i.
+// Contents are numbered consecutively: first the sources, from 0, then the headers, then the objects.
 func (b Build) headerNumber(i int) int { return b.Sources + i }
 func (b Build) objectNumber(i int) int { return b.Sources + b.Headers + i }
 
@@ -192,7 +191,7 @@ func doBuild(ctx context.Context, b Build) (*Result, error) {
 	return out, b.verify(content, want[0])
 }
 
-// verify reads the archive back and compares it.
+// verify reads the archive and compares it with the expected contents.
 func (b Build) verify(content filler, want []byte) error {
 	path := filepath.Join(b.Dir, archive)
 	f, err := os.Open(path)

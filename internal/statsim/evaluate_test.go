@@ -99,8 +99,8 @@ func TestRepeatable(t *testing.T) {
 	}
 }
 
-// Drawing the mean of a window and drawing its seconds are equivalent: the log ratio of a round has the same mean
-// and variance, and neighbouring rounds have the same correlation.
+// It makes no difference whether a trial's mean is drawn directly or computed from drawn one-second values: the log
+// ratio of a round has the same mean and variance, and neighbouring rounds have the same correlation.
 func TestSecondsAgree(t *testing.T) {
 	const studies, rounds = 1500, 8
 	for _, m := range Models() {

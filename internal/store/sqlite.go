@@ -87,7 +87,7 @@ func (d *sqliteDriver) makeFile() error {
 		return d.explain("open", err)
 	}
 	defer f.Close()
-	// SQLite treats a file shorter than a page as an empty database, and would overwrite it.
+	// SQLite treats a file of one byte as an empty database, and would overwrite it.
 	var head [len(magic)]byte
 	if n, err := f.ReadAt(head[:], 0); n > 0 && string(head[:]) != magic {
 		return d.notADatabase()

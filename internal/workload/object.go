@@ -55,7 +55,7 @@ func (o *Object) metrics() (all []metric.Metric) {
 // Scale changes the size of the objects. Their number stays the same.
 func (o *Object) Scale(by float64) { o.Size = max(1, plan.Size(float64(o.Size)*by)) }
 
-// Validate returns an error for values that stores do not accept.
+// Validate checks the values of the fields. The limits for size and part are those of S3.
 func (o *Object) Validate() error {
 	var errs []error
 	refuse := func(bad bool, field, msg, hint string) {

@@ -31,7 +31,7 @@ func giveBack() {
 		if n, _ := fmt.Sscanf(s.Text(), "%x-%x %s", &from, &to, &perms); n != 3 || perms != "r-xp" || !strings.HasSuffix(s.Text(), exe) || to <= from {
 			continue
 		}
-		// If the kernel refuses, the pages stay mapped.
+		// Ignore the error: the pages then stay in memory.
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, uintptr(unix.MADV_DONTNEED))
 	}
 }

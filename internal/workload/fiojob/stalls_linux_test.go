@@ -30,7 +30,8 @@ func paused(t *testing.T) (target *iotax.Target, control string) {
 	return worktest.Serves(t, exec.Command("nbdkit", "--foreground", "--unix="+socket, "--pidfile="+pid, "--filter=pause", "memory", "16M", "pause-control="+control), socket, pid), control
 }
 
-// lateness starts to watch a timer of 5 ms. The returned function ends the watch, and returns the timer's longest delay.
+// lateness starts measuring how late a 5 ms timer fires. The returned function stops the measurement and returns the
+// longest delay.
 func lateness() (end func() time.Duration) {
 	quit, worst := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -49,8 +50,8 @@ func lateness() (end func() time.Duration) {
 	return func() time.Duration { close(quit); return <-worst }
 }
 
-// A server's stalls of 300 ms every 7 s are found, with their period and length. If they are not, and this machine stalled too,
-// the test measures again.
+// The values read.stall.* show that the server stalls for 300 ms every 7 s. If they are wrong, and this machine stalled
+// too, the test measures again.
 func TestPeriodicStalls(t *testing.T) {
 	long.Test(t)
 	const period, length = 7 * time.Second, 300 * time.Millisecond

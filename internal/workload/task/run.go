@@ -84,7 +84,7 @@ var (
 	})
 )
 
-// A Program names a program, and the directory to which a relative path refers.
+// A Program names a program. A relative path in Name is relative to Dir.
 type Program struct{ Name, Dir string }
 
 // A Mount describes a mount: the arguments for mount(8), and the mount point.
