@@ -555,8 +555,9 @@ func Rates(kind LogKind, step float64, logs ...[]Sample) []iotax.Series {
 // fio 2.2, averages also had a block size. single recognizes averages by their spacing, which is at least half
 // a second.
 func single(logs [][]Sample, dir int) bool {
-	n, last := 0, 0.0
+	n, seconds := 0, 0.0 // samples and the length of the logs, over all logs
 	for _, log := range logs {
+		last := 0.0
 		for _, s := range log {
 			if s.Direction != dir {
 				continue
@@ -566,6 +567,7 @@ func single(logs [][]Sample, dir int) bool {
 			}
 			n, last = n+1, max(last, s.Seconds)
 		}
+		seconds += last
 	}
-	return n > 0 && last < 0.4*float64(n)
+	return n > 0 && seconds < 0.4*float64(n)
 }

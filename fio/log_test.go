@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,6 +74,11 @@ func TestRates(t *testing.T) {
 	}
 	// A second with data for less than half of it is omitted.
 	if got := Rates(IOPSLog, 1, log("1000, 5, 1, 0\n1300, 5, 1, 0\n")); len(got) != 1 || len(got[0].V) != 1 || got[0].Name != "write.iops" {
+		t.Error(got)
+	}
+	// The averages of fio before 2.2 have a block size. Those of three jobs are not mistaken for single I/Os.
+	old := log("1000, 100, 0, 4096\n2000, 100, 0, 4096\n3000, 100, 0, 4096\n")
+	if got := Rates(IOPSLog, 1, old, old, old); len(got) != 1 || !slices.Equal(got[0].V, []float64{300, 300, 300}) {
 		t.Error(got)
 	}
 	for _, bad := range []string{"1000, 5\n", "x, 1, 0, 0\n", "1, nan, 0, 0\n", "-1, 1, 0, 0\n", "1, 1, 0\n"} {
