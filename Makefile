@@ -39,8 +39,7 @@ agents:
 	done
 
 # make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, as CI does (long.Test).
-# Packages that measure, or that look at the whole machine, run one by one. Of the others, two run at a time. Most of the parallel
-# tests wait for guests and trials, so three run at a time on two processors.
+# Packages that measure, or that look at the whole machine, run one by one. Of the others, two run at a time.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
 ALONE = ./cmd/iotax ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/run ./internal/workload ./internal/workload/command ./internal/workload/fiojob
 test: SHORT = -short
@@ -49,7 +48,7 @@ test test-all: build
 	@scripts/need test
 	@bin/iotax kernel --fetch -q >/dev/null
 	$(GO) test -p 2 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
-	$(GO) test -p 1 -parallel 3 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) && exit $$others
+	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) && exit $$others
 
 # Tests with real container engines, and tests with a real cluster of one node.
 test-containers: export IOTAX_TEST_REPEATS = 1
