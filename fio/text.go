@@ -230,7 +230,7 @@ func (r *Result) joined(next *Result, j *Job) bool {
 }
 
 // shares returns the sum of the bandwidth shares of j and of the rows in its group. It uses the first direction in
-// which both j and the rows have a share. It returns 0 if there is no such direction.
+// which both j and the rows have a share. Without such a direction it returns 0.
 func (r *Result) shares(j *Job) float64 {
 	for i, d := range j.directions() {
 		sum := 0.0

@@ -262,7 +262,7 @@ func (w *Watch) wayOf(ctx context.Context, t *iotax.Target) *stages {
 		}
 		if s.serving = servers(t); s.serving == nil {
 			add("client and network", clockServing, "iotax measures a server only if it has started it on this host")
-			add("NBD server and what is below it", "", "")
+			add("NBD server and the layers below it", "", "")
 			return s
 		}
 		s.protocol = "nbd"

@@ -262,7 +262,7 @@ func TestStagesOfServers(t *testing.T) {
 		{at("sshfs", "sftp-server"), "guest file system > fuse | SSH connection and wake-up > serving | sftp-server > calls | host file system > device | device > ", 1, "sftp"},
 		{export("threads", "qemu-nbd", "qemu"), "client and network > serving | qemu-nbd > calls | host file system > device | device > ", 1, "nbd"},
 		{attached, "guest above the block layer > block | client and network > serving | qemu-nbd > calls | host file system > device | device > ", 1, "nbd"},
-		{export("native"), "client and network > serving | NBD server and what is below it > ", 0, ""},
+		{export("native"), "client and network > serving | NBD server and the layers below it > ", 0, ""},
 	} {
 		measured, protocol = nil, ""
 		stages, v := stagesBy(t, k, x.target, func() {})

@@ -328,7 +328,7 @@ func spent(r *report.Report) (all bool) {
 
 var planBudget = regexp.MustCompile(`(?m)^\s+budget: "?([0-9][0-9a-z.]*)`)
 
-// next returns the suggested commands as a block, or nil if there are no suggestions.
+// next returns the suggested commands as a block, or nil without suggestions.
 func next(r *report.Report, details bool) []block.Block {
 	if s := steps(r, details); s != nil {
 		return []block.Block{block.Steps{Steps: s}}
