@@ -32,7 +32,7 @@ func elements(t interface{ Fatalf(string, ...any) }, svg template.HTML) []xml.St
 	}
 }
 
-var numbers = regexp.MustCompile(`-?\d+(?:\.\d+)?`)
+var commands = regexp.MustCompile(`([A-Z])([^A-Z]*)`)
 
 // inside returns an error for the first coordinate outside the drawing, or nil.
 func inside(es []xml.StartElement) error {
@@ -56,13 +56,15 @@ func inside(es []xml.StartElement) error {
 				if strings.ContainsAny(a.Value, "hz") {
 					continue // a swatch: its coordinates are relative
 				}
-				for i, n := range numbers.FindAllString(a.Value, -1) {
-					limit := width
-					if i%2 == 1 {
-						limit = height
-					}
-					if v, _ := strconv.ParseFloat(n, 64); v < -0.05 || v > limit+.05 {
-						return fmt.Errorf("path %s: %g outside 0 to %g", a.Value, v, limit)
+				for _, command := range commands.FindAllStringSubmatch(a.Value, -1) {
+					for i, n := range strings.Fields(command[2]) {
+						limit := width
+						if command[1] == "V" || i%2 == 1 {
+							limit = height
+						}
+						if v, err := strconv.ParseFloat(n, 64); err != nil || v < -0.05 || v > limit+.05 {
+							return fmt.Errorf("path %s: %s outside 0 to %g", a.Value, n, limit)
+						}
 					}
 				}
 			}

@@ -63,7 +63,7 @@ func TestJobsStayInTheirTarget(t *testing.T) {
 		"exec_postrun=CMD":                       "a command of its own",
 		"ioengine=exec|program=CMD":              "a command of its own",
 		"ioengine=external:FILE":                 "load a library",
-		"ioengine=FILE":                          "no engine",
+		"ioengine=FILE":                          "not an engine",
 		"ioengine=libiao":                        `"libaio"`,
 		"ioengine=e4defrag|donorname=FILE":       "test files",
 		"ioengine=net|hostname=localhost|port=9": "over the network",
