@@ -22,19 +22,16 @@ import (
 	"iotax/stat"
 )
 
-// Of returns the document of a report: the short one, or the one with all details.
-func Of(r *report.Report, details bool) block.Document {
+// Of returns the document of a report with all details.
+func Of(r *report.Report) block.Document {
 	a := assess.Of(r)
-	if details {
-		return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a, 0), detailed(r, a, nil), next(r, true))}
-	}
-	return short(r, a)
+	return block.Document{Title: r.Run.Name, Blocks: slices.Concat(first(r, a, 0), detailed(r, a, nil), next(r, true))}
 }
 
 // Folded returns the short document, with all details in a fold.
 func Folded(r *report.Report) block.Document {
 	a := assess.Of(r)
-	d := short(r, a)
+	d := short(r, a, false)
 	d.Blocks = append(d.Blocks, block.Fold{Summary: "All numbers and notes", Blocks: detailed(r, a, nil)})
 	return d
 }
@@ -164,8 +161,10 @@ func (c cell) cached(r *report.Report) bool { return slices.Contains(atCaches, c
 // mostLines is the maximum number of lines for the layout's tables, or for expectations, in the short document.
 const mostLines = 15
 
-// short returns the document that fits on one screen.
-func short(r *report.Report, a assess.Assessment) block.Document {
+// Short returns the short document. If it is tight, causes are named only among the warnings, and there are fewer notes.
+func Short(r *report.Report, tight bool) block.Document { return short(r, assess.Of(r), tight) }
+
+func short(r *report.Report, a assess.Assessment, tight bool) block.Document {
 	d := block.Document{Title: r.Run.Name, Blocks: first(r, a, mostLines)}
 	if len(r.Trials) == 0 { // only show why nothing was measured
 		d.Blocks = append(d.Blocks, reasons(r, a.Answer())...)
@@ -181,31 +180,35 @@ func short(r *report.Report, a assess.Assessment) block.Document {
 			d.Blocks = append(d.Blocks, block.Paragraph{Text: format.Plural(more, "more row") + ": --details", Joined: true})
 		}
 	} else {
-		d.Blocks = append(d.Blocks, matrix(r, a)...)
+		d.Blocks = append(d.Blocks, matrix(r, a, tight)...)
 	}
-	found, reported := insights(a)
+	found, reported := insights(a, tight)
 	d.Blocks = append(d.Blocks, found...)
 	d.Blocks = append(d.Blocks, stageLines(r)...)
-	d.Blocks = append(d.Blocks, block.Paragraph{Text: circumstances(r), Tone: block.Quiet, Joined: true})
-	if s := assess.Job(r); s != "" {
-		d.Blocks = append(d.Blocks, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
-	}
+	how := circumstances(r)
 	if s := warnings(r, reported); s != "" {
+		how += " " + s
+	}
+	d.Blocks = append(d.Blocks, block.Paragraph{Text: how, Tone: block.Quiet, Joined: true})
+	if s := assess.Job(r); s != "" {
 		d.Blocks = append(d.Blocks, block.Paragraph{Text: s, Tone: block.Quiet, Joined: true})
 	}
 	d.Blocks = append(d.Blocks, next(r, false)...)
 	return d
 }
 
-// mostInsights is the maximum number of sentences below the matrix in the short document.
+// mostInsights is the maximum number of sentences below the table in the short document.
 const mostInsights = 3
 
 // insights returns sentences about facts that the matrix cannot show, and the rules of the causes that they mention.
-func insights(a assess.Assessment) (out []block.Block, reported []string) {
+func insights(a assess.Assessment, tight bool) (out []block.Block, reported []string) {
 	var items []block.Item
 	for _, s := range a.Sentences[1:] {
 		switch s.Kind {
 		case assess.SaysLoss, assess.SaysGain:
+			if tight {
+				continue
+			}
 			for _, c := range s.Causes[:min(len(s.Causes), mostInsights-len(items))] {
 				items, reported = append(items, block.Item{Text: s.Figures[0].Target + ": " + c.Text + "."}), append(reported, c.Rule)
 			}

@@ -21,13 +21,17 @@ const (
 	mostRows    = 12 // maximum number of rows; those with the largest losses remain
 	mostAcross  = 8  // maximum number of rows if targets are the columns, because their names take several lines
 	mostNotes   = 5
+	fewNotes    = 2 // maximum number of notes in a tight document
 	mostUnsure  = 2 // if there are more cells too noisy to call, their notes omit the intervals; one more is allowed if only one target is compared
 )
 
 // matrix returns a table of the loss of each target under each workload, followed by the counts of verdicts and by
 // notes on cells without a verdict. The table's rows are ordered from the smallest loss to the largest.
-func matrix(r *report.Report, a assess.Assessment) []block.Block {
-	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}}
+func matrix(r *report.Report, a assess.Assessment, tight bool) []block.Block {
+	m := &making{Report: r, said: a.Sentences, cells: map[[2]string]cell{}, mostNotes: mostNotes}
+	if tight {
+		m.mostNotes = fewNotes
+	}
 	var works []string            // workloads, with the metric if it is not a rate
 	worst := map[string]float64{} // keys are targets, and workloads with the prefix "/"
 	for _, c := range cellsOf(r) {
@@ -168,22 +172,23 @@ type making struct {
 	unsure   int // number of cells too noisy to call
 
 	mostUnsure int
+	mostNotes  int
 	notes      []block.Note
 }
 
-// note adds a note and returns its number. Equal texts share a note. The last possible note, number mostNotes, refers
-// to --details instead.
+// note adds a note and returns its number. Equal texts share a note. The last possible note refers to --details
+// instead.
 func (m *making) note(text string) []int {
 	for _, n := range m.notes {
 		if n.Text == text {
 			return []int{n.Number}
 		}
 	}
-	if len(m.notes) == mostNotes-1 {
+	if len(m.notes) == m.mostNotes-1 {
 		text = "More on this: --details."
 	}
-	if len(m.notes) == mostNotes {
-		return []int{mostNotes}
+	if len(m.notes) == m.mostNotes {
+		return []int{m.mostNotes}
 	}
 	m.notes = append(m.notes, block.Note{Number: len(m.notes) + 1, Text: text})
 	return []int{len(m.notes)}
@@ -225,7 +230,7 @@ func (m *making) cell(target, work string) block.Cell {
 		case r.Holm != nil && report.Conclusive(r.Holm.Alone):
 			out.Notes = append(out.Notes, m.note(format.Capital(between)+fmt.Sprintf(": chance explains one such result among %d. More ", m.Protocol.Comparisons)+m.Counted()+"s would decide.")...)
 		case !r.Ratio.Contains(1):
-			out.Notes = append(out.Notes, m.note(format.Capital(between)+": not surely more than the margin of "+format.Percent(m.Margin)+". More "+m.Counted()+"s would decide.")...)
+			out.Notes = append(out.Notes, m.note(format.Capital(between)+": perhaps within ± "+format.Percent(m.Margin)+". More "+m.Counted()+"s would decide.")...)
 		default:
 			out.Notes = append(out.Notes, m.note(format.Capital(between)+". More "+m.Counted()+"s would decide.")...)
 		}
@@ -323,7 +328,7 @@ func (m *making) sum() []string {
 	}
 	out := assess.Count(verdicts, []assess.Outcome{{Word: slower + by + sure, Of: []stat.Verdict{stat.Worse}}, {Word: faster + by + sure, Of: []stat.Verdict{stat.Better}},
 		{Word: "within ± " + format.Percent(m.Margin), Of: []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
-		{Word: "too noisy to call", Of: []stat.Verdict{stat.Inconclusive}},
+		{Word: stat.TooNoisy, Of: []stat.Verdict{stat.Inconclusive}},
 		{Word: "with too few " + few, Of: []stat.Verdict{stat.TooFew}},
 		{Word: "invalid", Of: []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded}},
 		{Word: "not ranked", Of: []stat.Verdict{stat.NotRanked}}, {Word: "failed", Of: []stat.Verdict{stat.NoResult}}})

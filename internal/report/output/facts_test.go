@@ -76,7 +76,7 @@ func TestSameFactsInEachFormat(t *testing.T) {
 	for name, r := range map[string]*report.Report{"fixture": report.New(reporttest.Fixture()), "quick": report.New(reporttest.Quick()), "layers": report.New(reporttest.Layered()),
 		"load": report.New(reporttest.Loaded()), "clients": report.New(reporttest.Clients(.005)), "beside": report.New(reporttest.Mounts()), "detailed": report.New(reporttest.Detailed()),
 		"one of many": report.New(reporttest.OneOfMany())} {
-		d := document.Of(r, true)
+		d := document.Of(r)
 		var page strings.Builder
 		source := output(t, func(w io.Writer) error { return HTML(w, r) })
 		reporttest.Elements(t, source, func(n *xhtml.Node) {

@@ -2,6 +2,7 @@
 package output
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
@@ -26,7 +27,7 @@ var formats = map[string]func(io.Writer, *report.Report, bool) error{
 	},
 	"md": func(w io.Writer, r *report.Report, details bool) error {
 		if details {
-			return text.Markdown(w, document.Of(r, true))
+			return text.Markdown(w, document.Of(r))
 		}
 		return text.Markdown(w, document.Folded(r))
 	},
@@ -89,10 +90,31 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 	return write(w, r, details)
 }
 
-// Text writes a report for a terminal.
+// screen is the number of lines on a terminal's screen.
+const screen = 24
+
+// Text writes a report for a terminal. Without details, it says less if only then the report fits on one screen.
 func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
-	return text.Write(w, document.Of(r, details), o)
+	if details {
+		return text.Write(w, document.Of(r), o)
+	}
+	var usual, tight bytes.Buffer
+	if err := text.Write(&usual, document.Short(r, false), o); err != nil {
+		return err
+	}
+	if lines(usual) > screen {
+		if err := text.Write(&tight, document.Short(r, true), o); err != nil {
+			return err
+		}
+		if lines(tight) <= screen {
+			usual = tight
+		}
+	}
+	_, err := usual.WriteTo(w)
+	return err
 }
+
+func lines(b bytes.Buffer) int { return bytes.Count(b.Bytes(), []byte("\n")) }
 
 // Comparison writes a comparison in one of the formats that ComparisonFormats returns. ComparisonText writes text.
 func Comparison(w io.Writer, c *compare.Comparison, format string) error {

@@ -74,8 +74,12 @@ func (t *writer) line(s string) {
 
 // para writes s wrapped. It prefixes the first line with `first` and the others with `rest`.
 func (t *writer) para(s, first, rest string, style lipgloss.Style) {
-	indent := first
-	for _, l := range format.Break(format.Bind(format.Clean(s)), t.width-max(ansi.StringWidth(first), ansi.StringWidth(rest))) {
+	text, indent := format.Bind(format.Clean(s)), first
+	width := t.width - ansi.StringWidth(first)
+	if ansi.StringWidth(text) > width {
+		width = min(width, t.width-ansi.StringWidth(rest))
+	}
+	for _, l := range format.Break(text, width) {
 		t.line(indent + style.Render(strings.ReplaceAll(l, format.NBSP, " ")))
 		indent = rest
 	}
