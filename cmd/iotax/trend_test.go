@@ -51,7 +51,7 @@ func TestTrendFails(t *testing.T) {
 		want []string
 	}{
 		{"nightly --fail-on change", exitOK, []string{"0 of 2 numbers changed.", "no change in 20 runs"}},
-		{"nightly --metric latency.p99 --fail-on change", exitGate, []string{"1 of 2 numbers changed.", "got worse, to 0.5", "with the run of 15 March 2026"}},
+		{"nightly --metric latency.p99 --fail-on change", exitGate, []string{"1 of 2 numbers changed.", "got worse: 2", "since the run of 15 March 2026"}},
 		{"--metric read.latency.p99 --fail-on worse --target guest", exitGate, []string{"guest got worse", "night"}},
 		{"--metric read.latency.p99 --by value --fail-on worse --target guest --json", exitGate, []string{`"by": "value"`, `"verdict": "worse"`, `"run": "night-14"`}},
 		{"--metric read.latency.p99 --fail-on change --within 5", exitOK, []string{"got worse"}},

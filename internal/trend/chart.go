@@ -9,7 +9,6 @@ import (
 	"iotax"
 	"iotax/internal/report/chart"
 	"iotax/internal/report/document"
-	"iotax/internal/report/format"
 )
 
 const (
@@ -55,8 +54,9 @@ func (d *Trend) chart(width float64) chart.Plot {
 	labelled := 1 + len(d.Dots)*80/int(width) // label every n-th run
 	for i, dot := range d.Dots {
 		at := float64(i) + .5
-		if i%labelled == 0 {
-			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: at, Label: dot.Run.Start.UTC().Format(form)})
+		label := dot.Run.Start.UTC().Format(form)
+		if n := len(p.X.Ticks); i%labelled == 0 && (n == 0 || p.X.Ticks[n-1].Label != label) {
+			p.X.Ticks = append(p.X.Ticks, chart.Tick{At: at, Label: label})
 		}
 		if !(dot.Value.Estimate > 0) {
 			continue
@@ -73,8 +73,7 @@ func (d *Trend) chart(width float64) chart.Plot {
 	}
 	p.Lines = append(d.levels(), line)
 	for _, c := range d.Changes {
-		label, _ := format.Split(format.Ratio(c.Ratio))
-		p.Rules = append(p.Rules, chart.Rule{X: float64(c.After), Label: label, Tone: document.VerdictTone(c.Verdict)})
+		p.Rules = append(p.Rules, chart.Rule{X: float64(c.After), Label: d.words().Estimate(c.Ratio), Tone: document.VerdictTone(c.Verdict)})
 	}
 	return p
 }

@@ -69,7 +69,7 @@ func (d *Trend) Document(served bool) block.Document {
 		Caption: what}}},
 		block.Heading{Text: "Changes", ID: "changes"})
 
-	changes := block.Table{Head: []string{"since the run of", "new level to old", "p",
+	changes := block.Table{Head: []string{"since the run of", "change", "p",
 		"verdict (± " + format.Percent(d.margin) + ")",
 		"what differs from the run before"}, Wraps: []int{4}}
 	for _, c := range slices.Backward(d.Changes) {
@@ -86,7 +86,7 @@ func (d *Trend) Document(served bool) block.Document {
 		if differ == nil {
 			differ = []string{"nothing that the runs recorded"}
 		}
-		row := block.Words(after.Start.UTC().Format(minute), format.Ratio(c.Ratio), strconv.FormatFloat(c.P, 'g', 1, 64),
+		row := block.Words(after.Start.UTC().Format(minute), d.words().Interval(c.Ratio), strconv.FormatFloat(c.P, 'g', 1, 64),
 			format.Verdict(c.Verdict, false), strings.Join(differ, "; "))
 		row.Cells[3].Tone = document.Tone(c.Verdict)
 		if served {
@@ -214,19 +214,22 @@ func (d *Trend) Outcome() string {
 		return fmt.Sprintf("no change in %d runs", n) + rest
 	}
 	c := d.Changes[len(d.Changes)-1]
-	word := "changed to "
+	word := "changed: "
 	switch c.Verdict {
 	case stat.Worse:
-		word = "got worse, to "
+		word = "got worse: "
 	case stat.Better:
-		word = "got better, to "
+		word = "got better: "
 	}
 	form := "2 January 2006"
 	if day(d.Dots[c.Before].Run) == day(d.Dots[c.After].Run) {
 		form += ", 15:04"
 	}
-	return fmt.Sprintf("%s%s of what it was, with the run of %s", word, format.Ratio(c.Ratio), d.Dots[c.After].Run.Start.UTC().Format(form))
+	return word + d.words().Interval(c.Ratio) + ", since the run of " + d.Dots[c.After].Run.Start.UTC().Format(form)
 }
+
+// words returns the words for changes of the metric.
+func (d *Trend) words() format.Contrast { return format.ContrastOf(d.Metric, d.Better, d.Unit) }
 
 // day returns the date on which a run started, in UTC.
 func day(r iotax.Run) string { return r.Start.UTC().Format(time.DateOnly) }

@@ -17,7 +17,7 @@ func TestTrendWithinADay(t *testing.T) {
 	for _, c := range []struct {
 		between      time.Duration
 		label, title string
-	}{{time.Minute, "02:30", "with the run of 1 March 2026, 02:35"}, {24 * time.Hour, "2026-03-01", "with the run of 6 March 2026"}} {
+	}{{time.Minute, "02:30", "since the run of 1 March 2026, 02:35"}, {24 * time.Hour, "2026-03-01", "since the run of 6 March 2026"}} {
 		d := Trend{Options: Options{Cell: store.Cell{Workload: "w", Target: "t"}}, ByRatio: true}
 		for i := range 10 {
 			x := 1 - .5*float64(i/5)

@@ -128,7 +128,7 @@ func TestPages(t *testing.T) {
 		{"/trends", 200, []string{share, "/trend?target=guest&#43;virtio-fs"}, nil},
 		{"/trends?q=virtio-blk", 200, []string{blk}, []string{share}},
 		{"/trends?name=nightly", 200, []string{"Cells of the runs named", "name=nightly&amp;"}, nil},
-		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse, to 0.8", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", `<figure id="trend" data-save="trend"><div class="wide"><svg`}, nil},
+		{"/trend?workload=" + query(random) + "&target=" + query(share), 200, []string{"got worse: 1", "19 March 2026", "6.1.0-40-amd64 → 6.8.0-2-amd64", `<figure id="trend" data-save="trend"><div class="wide"><svg`}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(blk), 200, []string{"no change in 31 runs"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(share) + "&by=value&metric=read.latency.mean", 200, []string{"less is better", "got worse"}, nil},
 		{"/trend?workload=" + query(random) + "&target=" + query(hostDisk) + "&runs=5", 200, []string{"5 runs, too few"}, nil},
@@ -186,10 +186,10 @@ func TestTrendOfEachCell(t *testing.T) {
 		said     string // the trend's outcome for virtio-fs
 		cells    int
 	}{
-		{"/compare?run=nightly-020&run=nightly-003", "nightly", "value", "got worse, to 0.8", 6},
-		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001&by=loss", "nightly", "", "got worse, to 0.8", 6},
-		{"/compare?run=nightly-020&run=weekly-000", "", "value", "got worse, to 0.8", 6},
-		{"/runs/nightly-020", "nightly", "", "got worse, to 0.8", 6},
+		{"/compare?run=nightly-020&run=nightly-003", "nightly", "value", "got worse: 1", 6},
+		{"/compare?run=nightly-020&run=nightly-003&run=nightly-001&by=loss", "nightly", "", "got worse: 1", 6},
+		{"/compare?run=nightly-020&run=weekly-000", "", "value", "got worse: 1", 6},
+		{"/runs/nightly-020", "nightly", "", "got worse: 1", 6},
 		{"/runs/weekly-000", "weekly", "", "1 runs, too few", 6},
 		{"/runs/nightly-024", "", "", "", 0}, // trends do not include an unfinished run
 	} {
