@@ -60,5 +60,5 @@ measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
 	}
 	// Without pairing, the drift dominates the result. compare marks the result as unpaired.
 	r = s.iotax("compare", "latest~1", "latest", "--fail-on", "worse")
-	r.works(t, exitGate, "unpaired", "0.833× [0.833, 0.833]  worse")
+	r.works(t, exitGate, "Unpaired", "0.833× [0.833, 0.833]  worse")
 }

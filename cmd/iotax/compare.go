@@ -58,7 +58,7 @@ one of B.`,
 				}
 			}
 			cmp := compare.Of(sides[0], sides[1], o)
-			if _, err := out.write(a, func(w io.Writer, format string) error { return writeComparison(w, cmp, format) }); err != nil {
+			if _, err := out.write(a, func(w io.Writer, format string) error { return a.writeComparison(w, cmp, format) }); err != nil {
 				return err
 			}
 			if cmp.Failed {
@@ -75,15 +75,20 @@ one of B.`,
 	choiceFlag(c, &o.FailOn, "fail-on", "exit with status 3 if a cell is: worse, differs", compare.FailOnWorse, compare.FailOnDiffers)
 	metricFlag(c, &metrics, "workloads without them are left out")
 	c.ValidArgsFunction = a.completeRuns(2)
+	a.detailsFlag(c)
 	out.add(c, append(output.ComparisonFormats(), "txt"), "text")
 	return c
 }
 
-func writeComparison(w io.Writer, c *compare.Comparison, format string) error {
-	if format == "txt" {
-		return output.ComparisonText(w, c, text.Options{Width: terminal.Width(w, 100), Color: terminal.Color(w)})
+func (a *app) writeComparison(w io.Writer, c *compare.Comparison, format string) error {
+	if format != "txt" {
+		return output.Comparison(w, c, format)
 	}
-	return output.Comparison(w, c, format)
+	details := ""
+	if !a.details {
+		details = "iotax " + iotax.QuoteAll(a.args) + " --details"
+	}
+	return output.ComparisonText(w, c, details, text.Options{Width: terminal.Width(w, 100), Color: terminal.Color(w)})
 }
 
 // An opener reads runs from exported files and from the store. It opens the store when it is first needed.

@@ -11,13 +11,16 @@ import (
 	"iotax/internal/report/block"
 	"iotax/internal/report/compare"
 	"iotax/internal/report/format"
+	"iotax/internal/rules"
 	"iotax/stat"
 )
 
 const (
 	importantRows    = 12 // with the answer and the gate, this fills about one screen of a pull request
+	shortRows        = 6  // the same for a terminal
 	shownOnly        = 8
 	shownDifferences = 12
+	shortDifferences = 3
 	longestFact      = 160
 )
 
@@ -25,6 +28,7 @@ const (
 // or "".
 type ComparisonOptions struct {
 	Folded bool                                       // put details into folds, for a comment on a pull request
+	Short  string                                     // leave out details, and name this command, which prints them
 	Run    func(run *iotax.Run) (report, base string) // returns the addresses of the run's report, and of this page with the run as A
 	Trend  func(compare.CellMetric) string            // returns the address of the number's trend
 	Other  string                                     // address of this page with the other By
@@ -51,12 +55,17 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 		d.Title = "iotax: " + d.Title
 	}
 	add := func(b ...block.Block) { d.Blocks = append(d.Blocks, b...) }
+	short := o.Short != ""
+	var left []string // what a short document leaves out
 	part := func(heading, summary string, blocks ...block.Block) {
-		if o.Folded {
-			add(block.Fold{Summary: summary, Blocks: blocks})
-			return
+		switch {
+		case short:
+			left = append(left, summary)
+		case o.Folded:
+			add(block.Fold{Summary: format.Capital(summary), Blocks: blocks})
+		default:
+			add(append([]block.Block{block.Heading{Text: heading}}, blocks...)...)
 		}
-		add(append([]block.Block{block.Heading{Text: heading}}, blocks...)...)
 	}
 	if s := compare.BannerOfAll(all); s != "" {
 		add(block.Banner{Texts: []string{s}})
@@ -97,22 +106,34 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 	}
 	findings, notes, refs := notesOf(all)
 	table := cells(all, at, refs, o.Trend)
+	shown := table
 	switch n := len(table.Rows); {
-	case n == 0:
-		add(block.Paragraph{Text: "These runs have no workload and target in common.", Tone: block.Quiet})
 	case o.Folded && n > importantRows:
-		add(important(table))
-	default:
-		add(table)
+		shown = important(table, importantRows)
+	case short && n > shortRows:
+		shown = important(table, shortRows)
 	}
-	if o.Folded && findings != nil {
+	if len(shown.Rows) == 0 {
+		add(block.Paragraph{Text: "These runs have no workload and target in common.", Tone: block.Quiet})
+	} else {
+		add(shown)
+	}
+	switch {
+	case short:
+		findings = slices.DeleteFunc(findings, func(n block.Note) bool { return n.Tone == block.Quiet || n.Label == rules.EnvironmentDiffers.ID }) // the differences follow
+		for _, n := range notes {
+			if n.Hint = ""; shown.Refers(n.Number) {
+				findings = append(findings, n)
+			}
+		}
+	case !o.Folded:
+		notes, findings = append(findings, notes...), nil
+	}
+	if findings != nil {
 		add(block.Notes{Items: findings})
 	}
-	if o.Folded && len(table.Rows) > importantRows {
-		part("", "All "+format.Plural(len(table.Rows), "cell"), table)
-	}
-	if !o.Folded {
-		notes = append(findings, notes...)
+	if n := len(table.Rows); len(shown.Rows) < n {
+		part("", "all "+format.Plural(n, "cell"), table)
 	}
 	if notes != nil {
 		part("Notes", format.Plural(len(notes), "note"), block.Notes{Items: notes})
@@ -132,18 +153,33 @@ func Comparison(all []*compare.Comparison, o ComparisonOptions) block.Document {
 			}
 			part(format.Capital(where), format.Plural(len(only), "cell")+" "+where, l)
 		}
-		if n := len(c.Differences); n > 0 {
-			heading := "Differences"
-			if !alone {
-				heading = "Differences of " + c.Letter + " and A"
+		n := len(c.Differences)
+		if n == 0 {
+			continue
+		}
+		heading, list := "Differences", differences(c)
+		if !alone {
+			heading = "Differences of " + c.Letter + " and A"
+		}
+		if short {
+			var texts []string
+			for _, i := range list.Items {
+				texts = append(texts, i.Text)
 			}
-			part(heading, format.Plural(n, "difference")+" in the environment", differences(c))
+			add(block.Paragraph{Text: heading + ": " + strings.Join(format.Cut(texts, shortDifferences, "difference"), "; ") + ".", Joined: findings != nil})
+		}
+		if !short || n > shortDifferences {
+			part(heading, format.Plural(n, "difference")+" in the environment", list)
 		}
 	}
 	how := "How it was compared"
-	if o.Folded {
+	switch {
+	case short:
+		add(block.Paragraph{Text: "Unpaired: a drift between the runs is in these ratios.", Tone: block.Quiet, Joined: true})
+		add(block.Steps{Steps: []block.Step{{Name: "Details", Command: o.Short, About: strings.Join(left, ", ")}}})
+	case o.Folded:
 		part(how, how, sides(all, o), block.Paragraph{Text: method, Tone: block.Quiet})
-	} else {
+	default:
 		part(how, how, block.Paragraph{Text: method, Tone: block.Quiet})
 	}
 	return d
@@ -243,12 +279,12 @@ func weightOf(r *compare.Change) float64 {
 	return 0
 }
 
-// important returns the table with only the importantRows rows of the largest weight, in their original order.
-func important(t block.Table) block.Table {
+// important returns the table with only the `most` rows of the largest weight, in their original order.
+func important(t block.Table, most int) block.Table {
 	order := slices.Clone(t.Rows)
 	slices.SortStableFunc(order, func(x, y block.Row) int { return int(y.Weight - x.Weight) })
-	least, ties := order[importantRows-1].Weight, 0
-	for _, r := range order[:importantRows] {
+	least, ties := order[most-1].Weight, 0
+	for _, r := range order[:most] {
 		if r.Weight == least {
 			ties++
 		}

@@ -38,7 +38,7 @@ func TestCompareAnything(t *testing.T) {
 		}
 		c := compare.Of(made(), made(), compare.Options{Margin: rapid.Float64().Draw(t, "δ"), By: rapid.SampledFrom([]compare.By{"", compare.ByValue, compare.ByLoss}).Draw(t, "by"),
 			FailOn: rapid.SampledFrom([]compare.FailOn{"", compare.FailOnWorse, compare.FailOnDiffers}).Draw(t, "gate")})
-		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return ComparisonText(w, c, text.Options{}) }, func(w io.Writer) error { return Comparison(w, c, "md") }, func(w io.Writer) error { return export.JSONComparison(w, c) }} {
+		for _, write := range []func(io.Writer) error{func(w io.Writer) error { return ComparisonText(w, c, "", text.Options{}) }, func(w io.Writer) error { return Comparison(w, c, "md") }, func(w io.Writer) error { return export.JSONComparison(w, c) }} {
 			var b bytes.Buffer
 			if err := write(&b); err != nil {
 				t.Fatal(err)

@@ -32,11 +32,14 @@ func TestCompareGolden(t *testing.T) {
 	c := comparedForGolden(compare.Options{Margin: .05, FailOn: compare.FailOnWorse})
 	loss := comparedForGolden(compare.Options{Margin: -1, By: compare.ByLoss})
 	for name, write := range map[string]func(io.Writer) error{
-		"compare-80.txt":    func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 80}) },
-		"compare-120.txt":   func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 120}) },
-		"compare-50.txt":    func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 50}) },
-		"compare-color.txt": func(w io.Writer) error { return ComparisonText(w, c, text.Options{Width: 100, Color: true}) },
-		"compare-loss.txt":  func(w io.Writer) error { return ComparisonText(w, loss, text.Options{Width: 120}) },
+		"compare-80.txt":  func(w io.Writer) error { return ComparisonText(w, c, "", text.Options{Width: 80}) },
+		"compare-120.txt": func(w io.Writer) error { return ComparisonText(w, c, "", text.Options{Width: 120}) },
+		"compare-50.txt":  func(w io.Writer) error { return ComparisonText(w, c, "", text.Options{Width: 50}) },
+		"compare-short-80.txt": func(w io.Writer) error {
+			return ComparisonText(w, c, "iotax compare latest~1 latest --details", text.Options{Width: 80})
+		},
+		"compare-color.txt": func(w io.Writer) error { return ComparisonText(w, c, "", text.Options{Width: 100, Color: true}) },
+		"compare-loss.txt":  func(w io.Writer) error { return ComparisonText(w, loss, "", text.Options{Width: 120}) },
 		"compare.md":        func(w io.Writer) error { return Comparison(w, c, "md") },
 		"compare.json":      func(w io.Writer) error { return export.JSONComparison(w, c) },
 	} {

@@ -125,7 +125,8 @@ func Comparison(w io.Writer, c *compare.Comparison, format string) error {
 	return write(w, c)
 }
 
-// ComparisonText writes a comparison for a terminal.
-func ComparisonText(w io.Writer, c *compare.Comparison, o text.Options) error {
-	return text.Write(w, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{}), o)
+// ComparisonText writes a comparison for a terminal. If details is not "", it is a command that prints the details,
+// which are left out.
+func ComparisonText(w io.Writer, c *compare.Comparison, details string, o text.Options) error {
+	return text.Write(w, document.Comparison([]*compare.Comparison{c}, document.ComparisonOptions{Short: details}), o)
 }

@@ -141,7 +141,7 @@ func TestCompareFits(t *testing.T) {
 	c := comparedAsText(compare.Options{FailOn: compare.FailOnWorse})
 	for width := 40; width <= 200; width++ {
 		var b bytes.Buffer
-		if err := ComparisonText(&b, c, text.Options{Width: width, Color: width%2 == 0}); err != nil {
+		if err := ComparisonText(&b, c, "", text.Options{Width: width, Color: width%2 == 0}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
@@ -157,7 +157,7 @@ func TestCompareKeepsNames(t *testing.T) {
 	c := comparedAsText(compare.Options{})
 	for _, width := range []int{80, 100, 120} {
 		var b bytes.Buffer
-		if err := ComparisonText(&b, c, text.Options{Width: width}); err != nil {
+		if err := ComparisonText(&b, c, "", text.Options{Width: width}); err != nil {
 			t.Fatal(err)
 		}
 		_, table, _ := strings.Cut(b.String(), " verdict")
