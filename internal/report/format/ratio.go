@@ -21,11 +21,11 @@ func wide(i stat.Interval) bool {
 // Vague reports whether an interval is missing or too wide to print.
 func Vague(i stat.Interval) bool { return !Finite(i) || Noisy(i) }
 
-// Share formats a ratio as a share: "31 % [29–33]". A ratio of at least 10 becomes a multiple. For a wide interval,
-// only the bounds are printed.
+// Share formats a ratio as a share: "31 % [29–33]". A ratio of at least 10, and a noisy one, become multiples. For a
+// wide interval, only the bounds are printed.
 func Share(i stat.Interval) string {
 	switch {
-	case i.Estimate >= 10:
+	case i.Estimate >= 10 || Noisy(i):
 		return Times(i)
 	case wide(i):
 		return bounds(i, 100, " %")
