@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,5 +65,21 @@ func TestPausedInATrial(t *testing.T) {
 				t.Errorf("the report does not say it: %s", report)
 			}
 		})
+	}
+}
+
+// A run announces another one that measures on this host, even if it uses another store.
+func TestAnnouncesOtherRun(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	first := s.start(nil, "run", "--calibrate=no", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--protocol", "fixed:60x1s")
+	first.awaitFio()
+	second := s.iotax("run", "--store", "other.db", "--calibrate=no", "dir:a", "dir:b", "-w", "randread-4k", "--size", "8MiB", "--ramp", "0s", "--protocol", "fixed:1x1s")
+	if want := fmt.Sprintf(" (process %d) is measured on this host at the same time", first.cmd.Process.Pid); !strings.Contains(second.stderr, want) {
+		t.Errorf("no %q: %v", want, second)
+	}
+	first.send(os.Interrupt)
+	if r := first.wait(); strings.Contains(r.stderr, "at the same time") || !strings.Contains(r.stderr, "takes about ") {
+		t.Errorf("the first run: %v", r)
 	}
 }

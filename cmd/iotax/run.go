@@ -229,15 +229,11 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 		}
 		show.Note("resuming run %s (%s), which has %s", id, opts.Resume.Name, format.Plural(len(opts.Trials), "trial"))
 	}
-	others, err := saved.Others(ctx, db, id)
-	if err != nil {
-		return err
-	}
 	for _, note := range earlier.notes() {
 		show.Note("%s", note)
 	}
-	for _, other := range others {
-		show.Note("%s is measured on this host at the same time: both results suffer", other)
+	for _, other := range leftover.Others(id) {
+		show.Note("run %s (process %d) is measured on this host at the same time: both results suffer", other.Run, other.Runner.PID)
 	}
 	if lacks != nil {
 		show.Note("%v", lacks)
@@ -245,9 +241,12 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	deps := wired.Deps(db, work, destroy, show, a.verbose)
 	share(&deps)
 	deps.Calibrate = study(deps, show).Of(p, fl.calibrate)
-	costs, _, err := estimate.Costs(ctx, db, p, show.Note)
+	costs, from, err := estimate.Costs(ctx, db, p, show.Note)
 	if err != nil {
 		return err
+	}
+	if opts.Resume == nil && !opts.Shard.Divided() {
+		show.Note("takes %s", estimate.Lines(p, costs, from)[0])
 	}
 	opts.Around = costs.Around
 	// Acknowledge the signal at once, because the end may have to wait for a machine that hangs.

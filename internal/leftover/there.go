@@ -159,6 +159,17 @@ func marked(dirs []string) (found []remnant) {
 	return found
 }
 
+// Others returns the labels of this user's live runs on this host, except run. It finds them by their working directories,
+// so they may use other stores.
+func Others(run string) (found []Label) {
+	for _, dir := range marked(nil) {
+		if l, ok := ParseLabel(dir.Label); ok && l.Run != run && l.Runner.State() == Alive && !slices.Contains(found, l) {
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
 // markerOf returns the first line of the marker in the directory name of root, up to 4 KiB. It returns "" unless this user
 // owns the directory and the marker, and the marker is a regular file. Any user can make such a directory in /tmp, name any
 // run in it, and put a FIFO there.

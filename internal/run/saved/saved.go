@@ -201,28 +201,6 @@ func Removable(force bool) func(*iotax.Run, store.Pulse) error {
 	}
 }
 
-// Others lists the runs of the store, except id, that processes of this host measure.
-func Others(ctx context.Context, db *store.Store, id string) (found []string, err error) {
-	runs, _, err := db.Find(ctx, store.Query{Status: iotax.Running})
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range runs {
-		r, err := db.Get(ctx, s.ID)
-		if s.ID == id || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) {
-			continue
-		} else if err != nil {
-			return nil, err
-		}
-		for _, who := range runners(r, store.Pulse{}) {
-			if who.State() == leftover.Alive {
-				found = append(found, fmt.Sprintf("run %s (%s, process %d)", r.ID, r.Name, who.PID))
-			}
-		}
-	}
-	return found, nil
-}
-
 // Trials returns the finished trials of a run, without their raw output, series and histograms.
 func Trials(ctx context.Context, db *store.Store, id string) (trials []*iotax.Trial, err error) {
 	for t, err := range db.Each(ctx, id, store.Brief) {
