@@ -93,7 +93,7 @@ func Write(w io.Writer, r *report.Report, format string, details bool) error {
 // screen is the number of lines on a terminal's screen.
 const screen = 24
 
-// Text writes a report for a terminal. Without details, it says less if only then the report fits on one screen.
+// Text writes a report for a terminal. Without details, it is shorter if only then it fits on one screen.
 func Text(w io.Writer, r *report.Report, details bool, o text.Options) error {
 	if details {
 		return text.Write(w, document.Of(r), o)
