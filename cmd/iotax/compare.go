@@ -86,7 +86,10 @@ func (a *app) writeComparison(w io.Writer, c *compare.Comparison, format string)
 	}
 	details := ""
 	if !a.details {
-		details = "iotax " + iotax.QuoteAll(a.args) + " --details"
+		if details = repeatable(a.args); details == "" {
+			details = "the same command with"
+		}
+		details += " --details"
 	}
 	return output.ComparisonText(w, c, details, text.Options{Width: terminal.Width(w, 100), Color: terminal.Color(w)})
 }
