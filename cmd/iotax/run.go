@@ -71,7 +71,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
   iotax run quick /srv/data /mnt/nfs
   iotax run dir:/var/tmp qemu:virtio-blk,cache=none qemu:virtiofs -w randread-4k
   iotax run dir:/var/tmp qemu:virtiofs -w job.fio
-  iotax run dir:/var/tmp dir:/mnt/nfs,network=true -- fio --name=t --rw=randread
+  iotax run dir:/var/tmp /mnt/nfs -- fio --name=t --rw=randread
   iotax run shares.yaml -o report.html
   iotax run /srv/data --expect 'write.latency.p99 < 10ms' -o junit.xml
   iotax run k8s://storageclass/local k8s://storageclass/fast

@@ -36,7 +36,7 @@ type BucketSpec struct {
 	Server      string   `yaml:"server" doc:"store to start" enum:"versitygw,minio"`
 	Program     string   `yaml:"program" doc:"path of the store's program on that machine; empty searches its PATH, and on this host also the directory of iotax"`
 	Path        string   `yaml:"path" doc:"directory on that machine for the store's objects; empty means /var/tmp, or the directory of a lab's node"`
-	Network     bool     `yaml:"network" doc:"allow a path on a network file system; without this key it is refused"`
+	Network     bool     `yaml:"network" doc:"allow a path inside a network file system; without this key only its mount point is accepted"`
 	Create      bool     `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 	TLS         bool     `yaml:"tls" doc:"start the store with TLS, with a certificate made for the run"`
 	Region      string   `yaml:"region" doc:"region that requests are signed for"`

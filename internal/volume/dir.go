@@ -25,7 +25,7 @@ import (
 type DirSpec struct {
 	Path    string `yaml:"path" doc:"existing directory; iotax works only in a new iotax-… directory inside it"`
 	Create  bool   `yaml:"create" doc:"make the directory if it does not exist, and remove it at the end; without this key a missing directory is an error"`
-	Network bool   `yaml:"network" doc:"allow a directory on a network file system, whose server others use too; without this key it is refused"`
+	Network bool   `yaml:"network" doc:"allow a directory inside a network file system, whose server others use too; without this key only its mount point is accepted"`
 }
 
 // SetScalar fills the spec from `dir: PATH`.
@@ -306,7 +306,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			why = fmt.Errorf("%s does not exist", s.Missing[0])
 		}
 		return fail(why, "check the path, or let iotax create it: dir:PATH,create=true on the command line, create: true in the plan")
-	case known && d.users && !d.network && networked(fs):
+	case known && d.users && !d.network && networked(fs) && (s.Real != fs.Point || len(s.Missing) > 0): // who names the mount point means it
 		return fail(errors.New("it lies on a network file system, whose server others may use too"),
 			"to measure it: dir:"+d.want+",network=true on the command line, network: true in the plan; else name a directory on a disk")
 	case known && fs.ReadOnly():

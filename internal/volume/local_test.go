@@ -315,6 +315,32 @@ func TestDirOnNetwork(t *testing.T) {
 			if err := v.Detach(t.Context()); err != nil {
 				t.Error(err)
 			}
+
+			// The mount point itself needs no key, but a directory below it does.
+			point, err := os.MkdirTemp(base, "mount-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(point)
+			mounts, err := os.OpenFile(kernel.mountinfo, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Fprintf(mounts, "999 1 0:999 / %s rw - %s server:/x rw\n", point, kind); err != nil {
+				t.Fatal(err)
+			}
+			mounts.Close()
+			for path, allowed := range map[string]bool{point: true, point + "/below": false} {
+				if v, err = prepare(t, "dir", &DirSpec{Path: path, Create: true}, Env{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err = v.Attach(t.Context(), m); (err == nil) != allowed {
+					t.Errorf("%s: %v", path, err)
+				}
+				if err := v.Detach(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }

@@ -26,7 +26,7 @@ type NBDSpec struct {
 	From      string    `yaml:"from" doc:"machine that holds the image and exports it; empty means the target's own"`
 	URL       string    `yaml:"url" doc:"existing export, as in nbd://10.0.0.1:10809/name or nbd+unix:///?socket=/run/x; it is only read"`
 	Path      string    `yaml:"path" doc:"directory on that machine for the image; empty means /var/tmp, or the directory of a lab's node"`
-	Network   bool      `yaml:"network" doc:"allow a path on a network file system; without this key it is refused"`
+	Network   bool      `yaml:"network" doc:"allow a path inside a network file system; without this key only its mount point is accepted"`
 	Create    bool      `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 	Size      plan.Size `yaml:"size" doc:"size of the image; 0 fits the data of the workloads"`
 	Format    string    `yaml:"format" doc:"format of the image" enum:"raw,qcow2"`

@@ -28,7 +28,7 @@ type Materialise struct {
 	Size plan.Size `yaml:"size" doc:"minimum size of an export made for the run"`
 	Path string    `yaml:"path" doc:"directory on the node for the copy; empty means /var/tmp, or the directory of a lab's node"`
 
-	Network bool `yaml:"network" doc:"allow a path on a network file system; without this key it is refused"`
+	Network bool `yaml:"network" doc:"allow a path inside a network file system; without this key only its mount point is accepted"`
 	Create  bool `yaml:"create" doc:"make path if it does not exist, and remove it at the end"`
 
 	Stall plan.Duration `yaml:"stall" doc:"time without new data after which the copy fails"`
