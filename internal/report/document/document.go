@@ -290,7 +290,7 @@ func warnings(r *report.Report, reported []string) string {
 	if i := slices.Index(warned, rules.Title(rules.NoisyBaseline.ID)); i > 0 {
 		warned = slices.Insert(slices.Delete(warned, i, i+1), 0, rules.Title(rules.NoisyBaseline.ID))
 	}
-	return "Warnings: " + format.Enumerate(warned, mostWarnings, "") + "."
+	return "Warnings: " + strings.Join(format.Cut(warned, mostWarnings, "warning"), "; ") + "."
 }
 
 // shown lists the rules that other parts of the short document report.
@@ -379,7 +379,7 @@ func steps(r *report.Report, details bool) []block.Step {
 				budget = fmt.Sprintf(" --budget %.0fm", 5*math.Ceil(1.25*took.Minutes()/5))
 			}
 		}
-		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+budget), About: about(took)})
+		steps = append(steps, block.Step{Name: "Redo", Command: again(r.Run.Environment[iotax.FactCommand], "--trial "+quoted.String()+budget), About: "the same, " + about(took)})
 	}
 	if details {
 		steps = append(steps, block.Step{Name: "Trials", Command: "iotax show " + id, About: "every trial"})

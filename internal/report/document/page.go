@@ -137,7 +137,7 @@ func tiles(r *report.Report) []block.Tile {
 	if all := format.ContrastOf(first.Metric, first.Better, first.Unit).Worse; all == "slower" && alike {
 		slower = "Slower"
 	}
-	worse := block.Tile{Name: slower + " than " + r.Baseline, Figure: fmt.Sprintf("%d of %d", counts[stat.Worse], total),
+	worse := block.Tile{Name: slower + " than " + r.Baseline, Figure: fmt.Sprintf("%d of %s", counts[stat.Worse], format.Plural(total, "result")),
 		Tone: block.Bad, Link: "#ratios"}
 	var others []string
 	for _, v := range []stat.Verdict{stat.Better, stat.Equivalent, stat.BelowMargin, stat.Inconclusive, stat.TooFew, stat.NotRanked} {

@@ -79,7 +79,7 @@ func TestTiles(t *testing.T) {
 			}
 		}
 	}
-	for i, want := range []string{fmt.Sprintf("%d of %d", counts[stat.Worse], total), "20× slower", "6 rounds", "emulated guests"} {
+	for i, want := range []string{fmt.Sprintf("%d of %d results", counts[stat.Worse], total), "20× slower", "6 rounds", "emulated guests"} {
 		if got[i].Figure != want {
 			t.Errorf("tile %d: %q, want %q", i, got[i].Figure, want)
 		}
@@ -88,7 +88,7 @@ func TestTiles(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	clean, trials := reporttest.Small(iotax.Up, reporttest.Flat100, reporttest.Flat100)
-	if got := tiles(report.New(clean, trials)); got[0].Figure != "0 of 1" || got[1].Figure != "none confirmed" {
+	if got := tiles(report.New(clean, trials)); got[0].Figure != "0 of 1 result" || got[1].Figure != "none confirmed" {
 		t.Errorf("two equal targets: %+v", got)
 	}
 	if got := tiles(report.New(nil, nil)); got != nil {
