@@ -16,7 +16,7 @@ import (
 // An Effect is an estimated ratio with its intervals. It compares a target with the baseline, paired by round, or two
 // samples that were not interleaved. The ratio is oriented: for every metric, 2 means twice as good.
 type Effect struct {
-	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or the size of the smaller sample
+	Interval               // estimate exp(mean); bounds are the hull of T and Rank; N is the number of rounds, or of starts that are too few, or the size of the smaller sample
 	HodgesLehmann float64  // exp(median of the Walsh averages, or of all differences): an estimate that is robust to outliers
 	T             Interval // exp of the paired t interval, or of Welch's interval
 	Rank          Interval // exp of the signed-rank interval, or of the rank-sum interval
@@ -77,6 +77,11 @@ type Options struct {
 	// means, and the hull covers the t and signed-rank intervals of these means and of the rounds. Some effects are
 	// random per start and last until the next one, such as the placement of a file. The rounds of one start then
 	// resemble each other more than rounds of different starts.
+	//
+	// If all starts share a mood by chance, their means agree, and the interval of these means misses the moods that
+	// the run did not see. Six starts do so in 3 % of runs if either mood is equally likely. Thus fewer than Least starts
+	// that agree (StartSpread.Agree) have no interval, and N is the number of starts. The interval of starts that differ
+	// is wide enough, because t has few degrees of freedom.
 	Starts []int
 }
 
@@ -152,7 +157,7 @@ func Estimate(d []float64, o Options) (Effect, error) {
 		return noEffect(len(d)), err
 	}
 	p := math.NaN()
-	if !o.tooFew(len(d)) {
+	if !math.IsNaN(h.half) {
 		p = EffectP(d, 1, o)
 	}
 	e := h.effect(hodgesLehmann(d), p)
@@ -279,7 +284,10 @@ func hull(d []float64, o Options) (logHull, error) {
 	if g != nil {
 		h.mean = g.m
 	}
-	if o.tooFew(len(d)) {
+	if !o.tooFew(len(d)) && g != nil && o.tooFew(len(g.mean)) && g.agree() {
+		h.n = len(g.mean)
+	}
+	if o.tooFew(h.n) {
 		return h, nil
 	}
 	h.half = tQuantile(len(d)-1, 1-alpha/2) * (h.sd / math.Sqrt(float64(len(d))) * Widening(o.Autocorrelation))

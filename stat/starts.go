@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"iotax"
 )
 
@@ -13,6 +15,7 @@ type StartSpread struct {
 	Starts  int          `json:"starts"`         // number of starts
 	Between iotax.Number `json:"between_starts"` // between starts, beyond the variation of rounds; 0 if rounds explain all of it
 	Within  iotax.Number `json:"between_rounds"` // between the rounds of a start; NaN if no start has two rounds
+	Agree   bool         `json:"agree"`          // the variation of the rounds explains the variation between starts
 }
 
 // byStart contains statistics of the log ratios, grouped by start.
@@ -21,6 +24,7 @@ type byStart struct {
 	n      []float64
 	mean   []float64
 	within float64 // sum of squared deviations from the means of the starts
+	across float64 // sum of squared deviations of these means from the mean of all rounds, once per round
 	m, sd  float64 // mean and standard deviation of the means of the starts
 }
 
@@ -56,7 +60,32 @@ func groupByStart(d []float64, starts []int) (*byStart, error) {
 		g.within += (x - g.mean[of[i]]) * (x - g.mean[of[i]])
 	}
 	g.m, g.sd = meanSD(g.mean)
+	all, _ := meanSD(d)
+	for k, m := range g.mean {
+		g.across += g.n[k] * (m - all) * (m - all)
+	}
 	return g, nil
+}
+
+// agreeAlpha is the level of the test in agree. At 1 %, nearly all studies with a rejection have starts that differ,
+// even if only one start in ten is slow.
+const agreeAlpha = 0.01
+
+// agree reports whether the variation of the rounds explains the variation between starts. It is the F test of a
+// one-way analysis of variance (Fisher 1925; Searle, Casella & McCulloch, Variance Components, 3.5). Without two rounds
+// in a start, nothing shows that starts differ.
+func (g *byStart) agree() bool {
+	k, n := float64(len(g.n)), 0.
+	for _, x := range g.n {
+		n += x
+	}
+	switch {
+	case n <= k || g.across == 0:
+		return true
+	case g.within == 0:
+		return false
+	}
+	return distuv.F{D1: k - 1, D2: n - k}.Survival(g.across/(k-1)/(g.within/(n-k))) > agreeAlpha
 }
 
 // se returns the standard error of the mean of the starts' means. Its square is an unbiased estimate of the variance
@@ -74,7 +103,7 @@ func SpreadByStart(d []float64, starts []int) *StartSpread {
 		return nil
 	}
 	k := float64(len(g.n))
-	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN())}
+	s := &StartSpread{Starts: len(g.n), Between: iotax.Number(g.sd), Within: iotax.Number(math.NaN()), Agree: g.agree()}
 	if free := float64(len(d)) - k; free > 0 {
 		var inverse float64
 		for _, n := range g.n {

@@ -23,7 +23,7 @@ func startStudy(r *rand.Rand, rounds []int, draw func() float64) (d []float64, s
 }
 
 // The interval covers the variation between starts, which an interval that ignores the starts does not cover. This is
-// also true if starts have different numbers of rounds.
+// also true if starts have different numbers of rounds. Few starts that agree have no interval.
 func TestStartsCoverage(t *testing.T) {
 	const studies = 4000
 	r := rand.New(rand.NewPCG(23, 1))
@@ -46,8 +46,10 @@ func TestStartsCoverage(t *testing.T) {
 		draw       func() float64
 		aloneBelow float64
 	}{
+		{"quiet, 3 starts", []int{10, 10, 10}, normal(0), 1},
 		{"quiet, 6 starts", []int{5, 5, 5, 5, 5, 5}, normal(0), 1},
-		{"normal, 2 starts", []int{15, 15}, normal(.05), .3},
+		{"normal, 2 starts", []int{15, 15}, normal(.05), .35},
+		{"moods p=0.1, 2 starts", []int{15, 15}, both(.1), .85},
 		{"normal, 6 starts", []int{5, 5, 5, 5, 5, 5}, normal(.05), .75},
 		{"normal, unequal", []int{9, 1, 5, 2, 8, 5}, normal(.05), .75},
 		{"small, unequal", []int{9, 1, 5, 2, 8, 5}, normal(.01), .95},
@@ -55,7 +57,7 @@ func TestStartsCoverage(t *testing.T) {
 		{"moods p=0.2", []int{5, 5, 5, 5, 5, 5}, both(.2), .8},
 		{"moods p=0.5", []int{5, 5, 5, 5, 5, 5}, both(.5), .75},
 	} {
-		hit, alone := 0, 0
+		hit, alone, shown := 0, 0, 0
 		for range studies {
 			d, starts := startStudy(r, c.rounds, c.draw)
 			i, err := Hull(d, Options{Starts: starts})
@@ -69,15 +71,25 @@ func TestStartsCoverage(t *testing.T) {
 			if i.Lo > j.Lo*(1+1e-12) || i.Hi < j.Hi*(1-1e-12) {
 				t.Fatalf("%s: %v does not contain %v, the interval of the rounds", c.name, i, j)
 			}
-			if i.Contains(1) {
-				hit++
-			}
 			if j.Contains(1) {
 				alone++
 			}
+			if !i.Bounded() {
+				if i.N != len(c.rounds) || i.N >= LeastTrials {
+					t.Fatalf("%s: %v has no interval", c.name, i)
+				}
+				continue
+			}
+			shown++
+			if i.Contains(1) {
+				hit++
+			}
 		}
-		w := Wilson(hit, studies, .05)
-		t.Logf("%s: %.1f %%, rounds alone %.1f %%", c.name, 100*w.Estimate, 100*float64(alone)/studies)
+		if quiet := strings.HasPrefix(c.name, "quiet, 3"); quiet != (float64(shown) < .02*studies) {
+			t.Errorf("%s: %d of %d studies have an interval", c.name, shown, studies)
+		}
+		w := Wilson(hit, shown, .05)
+		t.Logf("%s: %.1f %% of %d, rounds alone %.1f %%", c.name, 100*w.Estimate, shown, 100*float64(alone)/studies)
 		if w.Hi < .945 {
 			t.Errorf("%s: the coverage is %.3f [%.3f, %.3f]", c.name, w.Estimate, w.Lo, w.Hi)
 		}
@@ -91,7 +103,7 @@ func TestStartsCoverage(t *testing.T) {
 func TestStartsP(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 2))
 	for range 200 {
-		d, starts := startStudy(r, []int{4, 2, 5, 1}, func() float64 { return .03 * r.NormFloat64() })
+		d, starts := startStudy(r, []int{4, 2, 5, 1, 3, 2}[:4+2*r.IntN(2)], func() float64 { return .03 * r.NormFloat64() })
 		for _, o := range []Options{{Starts: starts}, {Starts: starts, Autocorrelation: .2}, {Starts: starts, Hidden: .01}} {
 			ratio := math.Exp(.06 * r.NormFloat64())
 			p := EffectP(d, ratio, o)
@@ -103,7 +115,7 @@ func TestStartsP(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if i.Contains(ratio) != (by < 1) {
+				if i.Bounded() && i.Contains(ratio) != (by < 1) {
 					t.Fatalf("ratio %v has p %v, and at alpha %v the interval is %v", ratio, p, o.Alpha, i)
 				}
 			}

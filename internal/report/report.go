@@ -29,6 +29,27 @@ func (r *Report) Counted() string {
 	return "round"
 }
 
+// Lacks returns what the cells with the verdict TooFew have too few of: "round", "trial" or "start".
+func (r *Report) Lacks() string {
+	for i := range r.Sections {
+		for j := range r.Sections[i].Rows {
+			if r.Sections[i].Rows[j].FewStarts() > 0 {
+				return "start"
+			}
+		}
+	}
+	return r.Counted()
+}
+
+// FewStarts returns the number of starts if they agree and are too few for an interval (stat.Options.Starts).
+// Otherwise it returns 0.
+func (r *Row) FewStarts() int {
+	if e := r.Ratio; e != nil && e.Starts != nil && e.Starts.Agree && !e.Bounded() && r.Value.N >= stat.LeastTrials {
+		return e.N
+	}
+	return 0
+}
+
 // A Report is the result of a run. It has a section for each workload and headline metric, with a row for each
 // target. The rows refer to numbered notes.
 type Report struct {
@@ -456,7 +477,10 @@ func (b *builder) row(s *Section, r *Row, target iotax.TargetInfo, f failures) {
 	if r.Ratio != nil {
 		n = min(n, r.Ratio.N)
 	}
-	if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
+	if k := r.FewStarts(); k > 0 {
+		b.note(r, rules.FewTrials.Only("--restarts").Found(about, ""),
+			Item{Lead: fmt.Sprintf("%d starts that agree may share a mood; a verdict needs", k), Detail: format.Plural(stat.LeastTrials, "start"), Cells: []Cell{cell}})
+	} else if r.Err == "" && r.Value.N > 0 && n < stat.LeastTrials {
 		flags := fmt.Sprintf("--rounds %d", stat.LeastTrials)
 		if fixedProtocol.Match(b.Run.Plan) { // a fixed protocol rejects --rounds
 			flags += " --protocol adaptive"
@@ -484,7 +508,7 @@ func (b *builder) moreTrials(workload string, r rules.Rule) rules.Rule {
 	for _, t := range b.byWorkload[workload] {
 		rounds = max(rounds, t.Round+1)
 	}
-	return r.Without("import", true).Given(rules.Facts{"--trial": b.Protocol.Trial.String(), "--rounds": strconv.Itoa(rounds)})
+	return r.Without("import", true).Without("--restarts", true).Given(rules.Facts{"--trial": b.Protocol.Trial.String(), "--rounds": strconv.Itoa(rounds)})
 }
 
 func (b *builder) tooManyDiscarded(c Cell) bool {

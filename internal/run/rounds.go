@@ -484,6 +484,8 @@ func (e *engine) judge(ln *lane) {
 		e.stop(ln, laneDone, why, "")
 	case stat.Precise(ln.widest, e.run.Precision):
 		e.stop(ln, laneDone, "precise to "+stat.PlusMinus(width, 2), "")
+	case e.p.Measure.Starts() > 1 && b.Max >= stat.LeastTrials && !ln.widest.Bounded():
+		e.stop(ln, laneDone, "too few starts for an interval", "")
 	case b.Min == b.Max:
 		e.stop(ln, laneDone, stat.PlusMinus(width, 2), "") // the plan asks for a number of rounds, not a precision
 	default:

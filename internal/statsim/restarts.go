@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"iotax"
 	"iotax/stat"
 )
 
@@ -15,18 +16,19 @@ import (
 const Reopening = 15.0
 
 // StartCounts lists the numbers of starts that Restarts simulates. The first one is a run without restarts.
-var StartCounts = [...]int{1, 2, 3, 4, 6, 8, 12, 20}
+var StartCounts = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 
 // A Restarted is the result of studies with this number of starts.
 type Restarted struct {
-	Model     string  `json:"model"`
-	Starts    int     `json:"starts"`
-	Studies   int     `json:"studies"`
-	Coverage  float64 `json:"coverage"` // share of intervals that contain the true ratio
-	Lo        float64 `json:"lo"`       // 95 % Wilson interval of Coverage
-	Hi        float64 `json:"hi"`
-	HalfWidth float64 `json:"half_width"` // root mean square, as a ratio: 0.05 means ± 5 %
-	Alone     float64 `json:"alone"`      // coverage of the interval from the same rounds if starts are ignored
+	Model     string       `json:"model"`
+	Starts    int          `json:"starts"`
+	Studies   int          `json:"studies"`
+	Shown     float64      `json:"shown"`    // share of studies with an interval; the others have few starts that agree
+	Coverage  iotax.Number `json:"coverage"` // share of the intervals that contain the true ratio; NaN without intervals
+	Lo        iotax.Number `json:"lo"`       // 95 % Wilson interval of Coverage
+	Hi        iotax.Number `json:"hi"`
+	HalfWidth iotax.Number `json:"half_width"` // root mean square, as a ratio: 0.05 means ± 5 %
+	Alone     float64      `json:"alone"`      // coverage of the interval from the same rounds if starts are ignored
 }
 
 // restarted returns the models for Restarts: models in which a start has a random effect, and some in which it has no
@@ -109,21 +111,25 @@ func Restarts(ctx context.Context, o Options) ([]*Restarted, error) {
 }
 
 func (w *work) restarts(ctx context.Context, m *Model, starts int, o Options) *Restarted {
-	hits, alone, half2 := 0, 0, 0.
+	hits, shown, alone, half2 := 0, 0, 0, 0.
 	for i := 0; i < o.Studies && ctx.Err() == nil; i++ {
 		lnRho := math.Log(rhos[i%len(rhos)])
 		w.quantile = 0
 		w.begin(m, seedOf(o.Seed, m), i, lnRho)
 		both, rounds := w.divided(starts)
 		truth := math.Exp(m.truth(lnRho, 0))
-		hits += count(both.Contains(truth))
 		alone += count(rounds.Contains(truth))
+		if !both.Bounded() {
+			continue
+		}
+		shown++
+		hits += count(both.Contains(truth))
 		half := (math.Log(both.Hi) - math.Log(both.Lo)) / 2
 		half2 += half * half
 	}
-	c := stat.Wilson(hits, o.Studies, alpha)
-	return &Restarted{Model: m.Name, Starts: starts, Studies: o.Studies, Coverage: c.Estimate, Lo: c.Lo, Hi: c.Hi,
-		HalfWidth: math.Expm1(math.Sqrt(half2 / float64(o.Studies))), Alone: float64(alone) / float64(o.Studies)}
+	c := stat.Wilson(hits, shown, alpha)
+	return &Restarted{Model: m.Name, Starts: starts, Studies: o.Studies, Shown: float64(shown) / float64(o.Studies), Coverage: iotax.Number(c.Estimate), Lo: iotax.Number(c.Lo), Hi: iotax.Number(c.Hi),
+		HalfWidth: iotax.Number(math.Expm1(math.Sqrt(half2 / float64(shown)))), Alone: float64(alone) / float64(o.Studies)}
 }
 
 // RestartsMarkdown returns the page docs/dev/evaluation-restarts.md.
@@ -131,14 +137,22 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	lacking, last := "", ""
+	worst, wide := 1., 0. // with fewer than six starts: the smallest coverage and the largest share of studies with an interval on a quiet machine
 	for _, r := range rows {
+		few := r.Starts > 1 && r.Starts < stat.LeastTrials
+		if few && float64(r.Coverage) < worst { // false for NaN
+			worst = float64(r.Coverage)
+		}
+		if few && strings.HasPrefix(r.Model, "M0") {
+			wide = max(wide, r.Shown)
+		}
 		switch {
-		case r.Starts < stat.LeastTrials || r.Lo >= Gate:
+		case r.Starts < stat.LeastTrials || float64(r.Lo) >= Gate:
 		case r.Model == last:
-			lacking += fmt.Sprintf(", %d: %s", r.Starts, pc(r.Coverage))
+			lacking += fmt.Sprintf(", %d: %s", r.Starts, pc(float64(r.Coverage)))
 		default:
 			last = r.Model
-			lacking += fmt.Sprintf("\n- %s: with %d starts %s", r.Model, r.Starts, pc(r.Coverage))
+			lacking += fmt.Sprintf("\n- %s: with %d starts %s", r.Model, r.Starts, pc(float64(r.Coverage)))
 		}
 	}
 	line("# Evaluation of restarts\n")
@@ -156,10 +170,13 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	}
 	b.WriteString(wrap("Where the target alone has a rare mood, a study often sees no start in it: "+unseen()+
 		". Then the starts agree, and nothing in the trials shows the size of what was missed, so no interval that is centred on them can hold the true ratio. "+
-		"More starts are the only remedy. With two to five starts the interval is wide if the starts differ, and too narrow if all of them share a mood.", 120) + "\n\n")
+		"More starts are the only remedy.", 120) + "\n\n")
+	b.WriteString(wrap(fmt.Sprintf("Two to five starts often share a mood. Those that agree have neither an interval nor a verdict, on a quiet machine in %s of studies or more. "+
+		"Starts that differ have an interval with few degrees of freedom. It is wide, and holds the true ratio in at least %s of such studies under every model.", pc(1-wide), pc(worst)), 120) + "\n\n")
 	line("## Coverage\n")
-	line("In brackets: the coverage of the interval of the same rounds that ignores the starts, and the half width (root mean square). One start is a run")
-	line("without restarts; that is 30 rounds without interim checks, so it differs from [the evaluation](evaluation.md).\n")
+	b.WriteString(wrap("The share of the intervals that hold the true ratio. *Of 25 %*: the share of studies that have an interval. "+
+		"In brackets: the coverage of the interval of the same rounds that ignores the starts, and the half width (root mean square). One start is a run "+
+		"without restarts; that is 30 rounds without interim checks, so it differs from [the evaluation](evaluation.md).", 120) + "\n\n")
 	head, rule := "| model |", "|---|"
 	for _, n := range StartCounts {
 		head += fmt.Sprintf(" %d |", n)
@@ -170,7 +187,14 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 		if i%len(StartCounts) == 0 {
 			fmt.Fprintf(&b, "| %s |", r.Model)
 		}
-		fmt.Fprintf(&b, " %s (%s, ± %.1f %%) |", pc(r.Coverage), pc(r.Alone), 100*r.HalfWidth)
+		switch {
+		case r.Shown == 0:
+			fmt.Fprintf(&b, " no intervals (%s) |", pc(r.Alone))
+		case r.Shown < 1:
+			fmt.Fprintf(&b, " %s of %s (%s, ± %.1f %%) |", pc(float64(r.Coverage)), share(r.Shown), pc(r.Alone), 100*r.HalfWidth)
+		default:
+			fmt.Fprintf(&b, " %s (%s, ± %.1f %%) |", pc(float64(r.Coverage)), pc(r.Alone), 100*r.HalfWidth)
+		}
 		if (i+1)%len(StartCounts) == 0 {
 			b.WriteString("\n")
 		}
@@ -181,7 +205,8 @@ func RestartsMarkdown(rows []*Restarted, seed uint64) string {
 	line("k − 1 degrees of freedom. Satterthwaite's and Kenward and Roger's methods give the same for equal numbers, as long as the estimate")
 	line("of the variance between starts is above 0. Where it is 0, they pool both levels. iotax never pools. It takes the hull of this")
 	line("interval, the signed-rank interval of the starts' means (which needs no normal moods, only symmetric ones),")
-	line("and both intervals of the rounds. So the interval is never narrower than that of the rounds alone.")
+	line("and both intervals of the rounds. So the interval is never narrower than that of the rounds alone.\n")
+	line("Fewer than six starts have this interval only if they differ by the F test of a one-way analysis of variance at 1 %%.")
 	return b.String()
 }
 

@@ -7,7 +7,8 @@ import (
 )
 
 // With restarts, intervals reach the promised coverage, unless slow states are rare and affect only the target.
-// Intervals that ignore the starts do not, and the simulation shows this.
+// Intervals that ignore the starts do not, and the simulation shows this. Two to five starts have an interval only if
+// they differ, and these intervals reach it, too.
 func TestRestarts(t *testing.T) {
 	o := Options{Studies: 800, Seed: 3, Models: []string{"M0 σ=2%", "M3 φ=0.6", "M5-both", "M5-one-arm p=0.5 until", "M5-one-arm p=0.1 until"}}
 	rows, err := Restarts(t.Context(), o)
@@ -20,10 +21,13 @@ func TestRestarts(t *testing.T) {
 			byModel[r.Model] = map[int]*Restarted{}
 		}
 		byModel[r.Model][r.Starts] = r
-		if r.Starts == 1 && r.Coverage != r.Alone {
+		if r.Starts == 1 && float64(r.Coverage) != r.Alone {
 			t.Errorf("%s, one start: coverage %v, rounds alone %v", r.Model, r.Coverage, r.Alone)
 		}
-		if r.Coverage < r.Alone-.01 { // the centre of the interval may move, but coverage must not drop
+		if few := r.Starts > 1 && r.Starts < 6; few && r.Hi < Gate || (r.Shown < 1) != few {
+			t.Errorf("%s, %d starts: coverage %v [%v, %v] of %v", r.Model, r.Starts, r.Coverage, r.Lo, r.Hi, r.Shown)
+		}
+		if float64(r.Coverage) < r.Alone-.01 { // the centre of the interval may move, but coverage must not drop
 			t.Errorf("%s, %d starts: coverage %v, rounds alone %v", r.Model, r.Starts, r.Coverage, r.Alone)
 		}
 		rare := strings.HasPrefix(r.Model, "M5-one-arm p=0.1")
@@ -36,6 +40,9 @@ func TestRestarts(t *testing.T) {
 	}
 	if x := byModel["M5-both p=0.5 until the next start"][6]; x == nil || x.Alone > .8 {
 		t.Errorf("rounds alone hold under moods: %+v", x)
+	}
+	if x := byModel["M0 σ=2%"]; x[2].Shown > .03 || x[5].Shown > .03 {
+		t.Errorf("quiet: %v of studies with two starts have an interval, %v with five", x[2].Shown, x[5].Shown)
 	}
 	if x := byModel["M0 σ=2%"]; x[6].HalfWidth > 1.7*x[1].HalfWidth {
 		t.Errorf("quiet: six starts are ± %v, one ± %v", x[6].HalfWidth, x[1].HalfWidth)

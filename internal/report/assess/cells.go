@@ -120,10 +120,10 @@ func (a *assessing) answer(cells []assessed) (out Sentence) {
 func (a *assessing) undecided(cells []assessed, judged, noisy, few int) string {
 	switch {
 	case noisy == 0 && few == judged:
-		return fmt.Sprintf("No verdict yet against %s. Too few %ss for a verdict: %d of %d", a.Baseline, a.Counted(), few, judged)
+		return fmt.Sprintf("No verdict yet against %s. Too few %ss for a verdict: %d of %d", a.Baseline, a.Lacks(), few, judged)
 	case few > 0:
 		return fmt.Sprintf("No difference found yet against %s. Of %d comparisons %d are too noisy to call, and %d have too few %ss",
-			a.Baseline, judged, noisy, few, a.Counted())
+			a.Baseline, judged, noisy, few, a.Lacks())
 	}
 	tooNoisy := fmt.Sprintf("%d of %d comparisons are too noisy to call", noisy, judged)
 	switch {
@@ -400,9 +400,9 @@ func (a *assessing) unsure(cells []assessed) {
 		said = append(said, format.TooNoisyToCall+": "+format.Enumerate(dark, format.Listed, "cell"))
 	}
 	if len(few) > 0 {
-		said = append(said, fmt.Sprintf("too few %ss: ", a.Counted())+format.Enumerate(few, format.Listed, "cell"))
+		said = append(said, fmt.Sprintf("too few %ss: ", a.Lacks())+format.Enumerate(few, format.Listed, "cell"))
 	}
-	s.Text = fmt.Sprintf("More %ss would decide: %s.", a.Counted(), strings.Join(said, "; "))
+	s.Text = fmt.Sprintf("More %ss would decide: %s.", a.Lacks(), strings.Join(said, "; "))
 	a.say(s)
 }
 

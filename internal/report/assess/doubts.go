@@ -85,7 +85,7 @@ func (a *assessing) sum(cells []assessed) {
 	n := len(verdicts)
 	parts := Count(verdicts, []Outcome{{"worse", []stat.Verdict{stat.Worse}}, {"better", []stat.Verdict{stat.Better}},
 		{"the same within ± " + format.Percent(a.Margin), []stat.Verdict{stat.Equivalent, stat.BelowMargin}},
-		{"too noisy to call", []stat.Verdict{stat.Inconclusive}}, {"too few " + a.Counted() + "s", []stat.Verdict{stat.TooFew}},
+		{"too noisy to call", []stat.Verdict{stat.Inconclusive}}, {"too few " + a.Lacks() + "s", []stat.Verdict{stat.TooFew}},
 		{"without a verdict", []stat.Verdict{stat.NotComparable, stat.TooManyDiscarded, stat.NotRanked, stat.NoResult}}})
 	text := ""
 	if n > 1 {

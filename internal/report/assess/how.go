@@ -219,8 +219,8 @@ func Starts(r *report.Report) string {
 		text += ", between rounds " + sd(most.Within)
 	}
 	text += " (" + cell + ")."
-	if most.Starts < stat.LeastTrials {
-		text += fmt.Sprintf(" All of fewer than %d starts may share a mood.", stat.LeastTrials)
+	if r.Lacks() == "start" {
+		text += fmt.Sprintf(" Fewer than %d starts that agree may share a mood, so they have no verdict.", stat.LeastTrials)
 	}
 	return text
 }

@@ -241,11 +241,14 @@ func (m *making) cell(target, work string) block.Cell {
 			break
 		}
 		out.Text = format.Number(format.Lone(r.Value.Estimate), s.Unit)
-		n := r.Value.N
+		n, of := r.Value.N, m.Counted()
 		if r.Ratio != nil {
 			out.Text, n = "("+words.Estimate(format.Lone(r.Ratio.Estimate))+")", min(n, r.Ratio.N)
 		}
-		out.Notes = append(out.Notes, m.note(fmt.Sprintf("Too few for a verdict: %s of %d.", format.Plural(n, m.Counted()), stat.LeastTrials))...)
+		if k := r.FewStarts(); k > 0 {
+			n, of = k, "start"
+		}
+		out.Notes = append(out.Notes, m.note(fmt.Sprintf("Too few for a verdict: %s of %d.", format.Plural(n, of), stat.LeastTrials))...)
 	case stat.NotRanked:
 		out.Text = "not ranked"
 		for _, x := range m.sentences(assess.SaysUnlike, c) {
@@ -309,7 +312,7 @@ func (m *making) sum() []string {
 	}
 	by := " by more than " + format.Percent(m.Margin)
 	cached := 0
-	few := m.Counted() + "s"
+	few := m.Lacks() + "s"
 	var verdicts []stat.Verdict
 	for _, c := range m.cells {
 		if c.cached(m.Report) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"iotax"
+	"iotax/internal/expect"
 	"iotax/internal/report"
 	"iotax/internal/report/export"
 	"iotax/internal/report/text"
@@ -15,9 +16,9 @@ import (
 )
 
 // If values differ between starts of the machines, there is no verdict in the table, the layers or the expectations.
-// The details report the variation at both levels.
+// The details report the variation at both levels. Few starts that agree have no verdict either.
 func TestStarts(t *testing.T) {
-	made := func(starts int) *report.Report {
+	made := func(starts int, faster float64) *report.Report {
 		run, trials := reporttest.RunOf(12, nil,
 			reporttest.CellSpec{Target: "disk", Workload: "4k read", Values: map[string]float64{"read.iops": 1000}},
 			reporttest.CellSpec{Target: "guest", Workload: "4k read", Values: map[string]float64{"read.iops": 800}})
@@ -28,7 +29,7 @@ func TestStarts(t *testing.T) {
 				x.StartIndex = stat.StartOf(x.Round, 12, starts)
 			}
 			if x.Target == "guest" && x.Round%12 >= 8 { // the values of the last starts differ
-				x.Values[0].Value *= math.Exp(.25)
+				x.Values[0].Value *= faster
 			}
 		}
 		return report.New(run, trials)
@@ -40,7 +41,7 @@ func TestStarts(t *testing.T) {
 		}
 		return b.String()
 	}
-	one, six, three := made(0), made(6), made(3)
+	one, six, three, agree := made(0, math.Exp(.25)), made(6, math.Exp(.25)), made(3, math.Exp(.25)), made(3, 1)
 	if s := details(one); strings.Contains(s, "between starts") {
 		t.Errorf("a run with one start:\n%s", s)
 	}
@@ -58,8 +59,28 @@ func TestStarts(t *testing.T) {
 	if !strings.Contains(s, "6 starts; standard deviation of the ratio: between starts 14 %, between rounds ") || !strings.Contains(s, "(guest / 4k read).") || strings.Contains(s, "may share a mood") {
 		t.Errorf("six starts:\n%s", s)
 	}
-	if s := details(three); !strings.Contains(s, "All of fewer than 6 starts may share a mood.") {
-		t.Errorf("three starts:\n%s", s)
+	if x := row(three); !x.Ratio.Bounded() || x.Ratio.Starts.Agree || !(x.Ratio.HalfWidth() > 2*row(six).Ratio.HalfWidth()) || strings.Contains(details(three), "may share a mood") {
+		t.Errorf("three starts that differ: %+v", x.Ratio)
+	}
+	if x, e := row(agree), agree.Expected[0]; x.Verdict != stat.TooFew || x.Ratio.Bounded() || !x.Ratio.Starts.Agree || e.Outcome != expect.Undecided || e.Why != "too few starts" {
+		t.Errorf("three starts that agree: %+v, %+v", x, e)
+	}
+	if x := row(made(0, 1)); x.Verdict != stat.Worse {
+		t.Errorf("the same rounds of one start: %+v", x)
+	}
+	var short bytes.Buffer
+	if err := Text(&short, agree, false, text.Options{Width: 400}); err != nil {
+		t.Fatal(err)
+	}
+	for out, wants := range map[string][]string{
+		details(agree): {"Fewer than 6 starts that agree may share a mood, so they have no verdict.", "Too few starts for a verdict: 1 of 1", "--restarts 6", "3 starts that agree may share a mood; a verdict needs 6 starts"},
+		short.String(): {"No verdict yet against disk.", "Too few for a verdict: 3 starts of 6.", "(1.2× slower)"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
 	}
 	var b bytes.Buffer
 	if err := export.JSON(&b, six); err != nil || !strings.Contains(b.String(), `"between_starts"`) {
