@@ -39,7 +39,7 @@ agents:
 	done
 
 # make test runs the tests that take a few seconds each, in about ten minutes. make test-all runs all, as CI does (long.Test).
-# Packages that measure, or that look at the whole machine, run one by one. Of the others, two run at a time.
+# Packages that measure, or that look at the whole machine, run one by one. Of the others, three run at a time, because they wait for guests.
 # IOTAX_TEST_REPEATS=1 adds tests that repeat others by other means: Podman, the cluster over SSH.
 ALONE = ./cmd/iotax ./internal/doctor ./internal/lab ./internal/leftover ./internal/machine/pod ./internal/object ./internal/probe/... ./internal/run ./internal/workload ./internal/workload/command ./internal/workload/fiojob
 test: SHORT = -short
@@ -47,7 +47,7 @@ test-all: kubernetes
 test test-all: build
 	@scripts/need test
 	@bin/iotax kernel --fetch -q >/dev/null
-	$(GO) test -p 2 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
+	$(GO) test -p 3 -timeout 60m $(SHORT) $(TESTFLAGS) $(or $(filter-out $(shell $(GO) list $(ALONE)),$(shell $(GO) list ./...)),$(error go list names no packages)); others=$$?; \
 	$(GO) test -p 1 -timeout 60m $(SHORT) $(TESTFLAGS) $(ALONE) && exit $$others
 
 # Tests with real container engines, and tests with a real cluster of one node.
@@ -71,10 +71,11 @@ lint:
 	$(GOLANGCI) run ./...
 
 # Packages whose goroutines share memory. The race detector makes code ten times slower and does not see guests and servers.
-# The skipped tests depend on speed or memory (TestKilledWriter, TestTenThousandRuns, TestThousandTargets), read a store thousands of
-# times in one goroutine (TestDamaged, TestPackedExactly, TestReadersOfParquet), or run mostly in the browser (TestBrowser).
+# The skipped tests depend on speed or memory (TestTenThousandRuns, TestThousandTargets), are about several processes
+# (TestKilledWriter, TestKilledBesideWriter, TestTwoProcesses), run for minutes in one goroutine (TestDamaged, TestPackedExactly,
+# TestReadersOfParquet, TestDropWorstSimulated, and TestSQLite, whose steps TestPostgres repeats), or run mostly in the browser (TestBrowser).
 race:
-	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestDamaged|TestPackedExactly|TestReadersOfParquet|TestTenThousandRuns|TestThousandTargets|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/agent ./internal/machine/agent
+	CGO_ENABLED=1 $(GO) test -race -p 2 -timeout 10m $(TESTFLAGS) -skip 'TestKilledWriter|TestKilledBesideWriter|TestTwoProcesses|TestDamaged|TestPackedExactly|TestReadersOfParquet|TestTenThousandRuns|TestThousandTargets|TestDropWorstSimulated|TestSQLite$$|TestBrowser$$' ./internal/run ./internal/store ./internal/web ./internal/agent ./internal/machine/agent
 
 # Known vulnerabilities in linked code. It needs a connection to vuln.go.dev, which CI may lack.
 vulnerabilities:

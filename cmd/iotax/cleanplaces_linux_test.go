@@ -145,6 +145,7 @@ measure: {protocol: "fixed:200x300ms", ramp: 0s, cold: false}
 // exists.
 func TestCleanInContainer(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	e := engine.Podman(t)
 	e.Load(t, boxImage, false)
 	s := newStage(t)

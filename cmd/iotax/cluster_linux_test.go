@@ -16,6 +16,7 @@ import (
 // ratios fit a cluster with such a line, and nothing is left behind.
 func TestClusterSuite(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	needsRoot(t)
 	s := newStage(t)
 	made := func() (all []string) { // namespaces, state files and directories of labs that runs made

@@ -93,6 +93,7 @@ func ioOf(pid int, counter string) (n int64) {
 // stores refuse requests in several ways.
 func TestClusterFaults(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	needsRoot(t)
 	s := newStage(t)
 	l, err := lab.Up(t.Context(), lab.Config{Name: "tfaults", Nodes: 3, Rate: 80e6, Dir: s.mkdir("lab")})

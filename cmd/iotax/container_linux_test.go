@@ -53,6 +53,7 @@ func boxed(t *testing.T, start func(*testing.T) *engine.Engine) (s *stage, e *en
 // comes from.
 func TestContainerPlaces(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
 			if name == "podman" {

@@ -76,7 +76,7 @@ targets:
   throttled: {on: guest, disk: {of: here, size: 48MiB, iops: 20}}
 baseline: disk
 workloads: {read: {at: [disk, throttled], fio: {rw: randread, bs: 4k, size: 16MiB}}}
-measure: {protocol: "fixed:6x2s", ramp: 200ms}
+measure: {protocol: "fixed:4x2s", ramp: 200ms}
 `, s.private()))
 	x := s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan))
 	x.holds(t, "QEMU")
@@ -154,6 +154,7 @@ measure: {protocol: "fixed:6x1s", ramp: 200ms}
 // the host's file system.
 func TestExplainsSlowServer(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	cpu := func(s *stage, _ string) (procs string) { return s.starved() }
 	reads := func(s *stage, dir string) (procs string) { l := s.limited(dir); l.set(5); return l.joined }
 	for _, x := range []struct {
@@ -165,6 +166,7 @@ func TestExplainsSlowServer(t *testing.T) {
 		{"sftp-server", "sshfs: {of: here}", "4x1s", "host file system", reads},
 	} {
 		t.Run(x.server+"/"+strings.ReplaceAll(x.stage, " ", "-"), func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t)
 			dir := s.private()
 			procs := x.plant(s, dir)

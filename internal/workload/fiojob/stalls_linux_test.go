@@ -54,6 +54,7 @@ func lateness() (end func() time.Duration) {
 // too, the test measures again.
 func TestPeriodicStalls(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	const period, length = 7 * time.Second, 300 * time.Millisecond
 	const window = 5*period + period/2
 	for range 5 {
@@ -122,6 +123,7 @@ func TestPeriodicStalls(t *testing.T) {
 // error explains that, and the next trial runs without reports.
 func TestBlockedReport(t *testing.T) {
 	long.Test(t)
+	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/j.fio", []byte("[global]\nsize=1m\ndirect=1\n[reader]\nrw=randread\nrate_iops=200\n[writer]\nrw=randwrite\n"), 0o600); err != nil {
 		t.Fatal(err)
