@@ -29,27 +29,6 @@ func (r *Report) Counted() string {
 	return "round"
 }
 
-// Lacks returns what the cells with the verdict TooFew have too few of: "round", "trial" or "start".
-func (r *Report) Lacks() string {
-	for i := range r.Sections {
-		for j := range r.Sections[i].Rows {
-			if r.Sections[i].Rows[j].FewStarts() > 0 {
-				return "start"
-			}
-		}
-	}
-	return r.Counted()
-}
-
-// FewStarts returns the number of starts if they agree and are too few for an interval (stat.Options.Starts).
-// Otherwise it returns 0.
-func (r *Row) FewStarts() int {
-	if e := r.Ratio; e != nil && e.Starts != nil && e.Starts.Agree && !e.Bounded() && r.Value.N >= stat.LeastTrials {
-		return e.N
-	}
-	return 0
-}
-
 // A Report is the result of a run. It has a section for each workload and headline metric, with a row for each
 // target. The rows refer to numbered notes.
 type Report struct {

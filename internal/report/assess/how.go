@@ -199,8 +199,11 @@ func Generated(r *report.Report) string {
 }
 
 // Starts describes how much the ratios vary between starts and between the rounds of a start, using the cell that
-// varies most between starts. It returns "" for a run with a single start.
+// varies most between starts. For a single start of machines or servers, it describes what another start may change.
 func Starts(r *report.Report) string {
+	if n, of := r.Starts(); n == 1 && of != "" {
+		return format.Capital(of) + fmt.Sprintf(" started once: intervals do not cover what another start may change. `--restarts %d` measures that.", stat.LeastTrials)
+	}
 	var most *stat.StartSpread
 	cell := ""
 	for _, s := range r.Sections {

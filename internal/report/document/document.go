@@ -245,7 +245,13 @@ func circumstances(r *report.Report) string {
 		if p.LeastRounds != p.MostRounds {
 			rounds = fmt.Sprintf("%d–%s", p.LeastRounds, rounds)
 		}
-		parts = append(parts, rounds+starts(r))
+		switch n, of := r.Starts(); {
+		case n > 1:
+			rounds += fmt.Sprintf(" in %d starts", n)
+		case n == 1 && of != "":
+			rounds += ", " + of + " started once"
+		}
+		parts = append(parts, rounds)
 	}
 	if stolen := steal(r); stolen > 0 {
 		parts = append(parts, "CPU steal "+format.Number(format.Lone(stolen), iotax.RatioUnit))
@@ -254,22 +260,6 @@ func circumstances(r *report.Report) string {
 		parts = append(parts, table.ReferenceTitle(r.Reference)+" (--details)")
 	}
 	return strings.Join(parts, ", ") + "."
-}
-
-// starts describes how often the machines were started. It returns "" if the run uses only this host, or if the
-// number is unknown.
-func starts(r *report.Report) string {
-	n := 0
-	for _, t := range r.Trials {
-		n = max(n, t.StartIndex)
-	}
-	if n == 0 || !slices.ContainsFunc(r.Targets(), func(t iotax.TargetInfo) bool { return t.Machine != "host" }) { // "host" is plan.Host
-		return ""
-	}
-	if n == 1 {
-		return ", machines started once"
-	}
-	return fmt.Sprintf(" in %d starts", n)
 }
 
 // mostWarnings is the maximum number of warnings that the short document names.

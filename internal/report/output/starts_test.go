@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 // If values differ between starts of the machines, there is no verdict in the table, the layers or the expectations.
 // The details report the variation at both levels. Few starts that agree have no verdict either.
 func TestStarts(t *testing.T) {
-	made := func(starts int, faster float64) *report.Report {
+	made := func(starts int, faster float64, change ...func(*iotax.Run, []*iotax.Trial)) *report.Report {
 		run, trials := reporttest.RunOf(12, nil,
 			reporttest.CellSpec{Target: "disk", Workload: "4k read", Values: map[string]float64{"read.iops": 1000}},
 			reporttest.CellSpec{Target: "guest", Workload: "4k read", Values: map[string]float64{"read.iops": 800}})
@@ -32,6 +33,9 @@ func TestStarts(t *testing.T) {
 				x.Values[0].Value *= faster
 			}
 		}
+		for _, f := range change {
+			f(run, trials)
+		}
 		return report.New(run, trials)
 	}
 	details := func(r *report.Report) string {
@@ -42,8 +46,38 @@ func TestStarts(t *testing.T) {
 		return b.String()
 	}
 	one, six, three, agree := made(0, math.Exp(.25)), made(6, math.Exp(.25)), made(3, math.Exp(.25)), made(3, 1)
-	if s := details(one); strings.Contains(s, "between starts") {
+	if s := details(one); strings.Contains(s, "between starts") || strings.Contains(s, "started once") { // both targets are directories of this host
 		t.Errorf("a run with one start:\n%s", s)
+	}
+	// A report mentions a single start where another one could differ: once, in all forms.
+	for _, c := range []struct {
+		what, machine, fact, value string // of the second target
+		opened                     string // how long each trial took to open its machine
+	}{
+		{"machines", "guest", "", "", ""},
+		{"servers", "host", iotax.FactNBD, "qemu-nbd", ""},
+		{"servers", "host", iotax.FactShareType, "nfs", ""},
+		{"", "host", iotax.FactFilesystem, "ext4", ""},
+		{"", "guest", "", "", "3s"},
+	} {
+		r := made(0, 1, func(run *iotax.Run, trials []*iotax.Trial) {
+			run.Targets[0].Machine, run.Targets[1].Machine, run.Targets[1].Facts = "host", c.machine, map[string]string{c.fact: c.value}
+			for _, t := range trials {
+				if t.Facts = map[string]string{}; t.Target == "guest" && c.opened != "" {
+					t.Facts[iotax.FactMachineOpened] = c.opened
+				}
+			}
+		})
+		var short, page bytes.Buffer
+		if err := errors.Join(Text(&short, r, false, text.Options{Width: 400}), HTML(&page, r)); err != nil {
+			t.Fatal(err)
+		}
+		for form, out := range map[string]string{"short": short.String(), "details": details(r), "page": page.String()} {
+			n := strings.Count(strings.ToLower(out), c.what+" started once")
+			if (n == 1) != (c.what != "") || n > 1 {
+				t.Errorf("%+v: %s: %d times:\n%s", c, form, n, out)
+			}
+		}
 	}
 	row := func(r *report.Report) report.Row { return *r.Sections[0].Row("guest") }
 	if a, b := row(one).Ratio, row(six).Ratio; a.Starts != nil || b.Starts == nil || b.Starts.Starts != 6 || !(b.HalfWidth() > 1.1*a.HalfWidth()) || b.P <= a.P {
