@@ -76,7 +76,7 @@ targets:
   throttled: {on: guest, disk: {of: here, size: 48MiB, iops: 20}}
 baseline: disk
 workloads: {read: {at: [disk, throttled], fio: {rw: randread, bs: 4k, size: 16MiB}}}
-measure: {protocol: "fixed:4x2s", ramp: 200ms}
+measure: {protocol: "fixed:6x2s", ramp: 200ms}
 `, s.private()))
 	x := s.explained(s.iotax("run", "--explain", "--json", "--calibrate=no", plan))
 	x.holds(t, "QEMU")
