@@ -47,8 +47,8 @@ func TestSignsOfLife(t *testing.T) {
 		here.Close()
 		there.Close()
 
-		// A session also ends if its agent stops answering. This is part of the same test because yamux reuses timers, and a
-		// timer must not be used in another test's bubble.
+		// A session also ends if its agent stops answering. This check is not a separate test, because yamux reuses
+		// timers, and a timer must not be used in two synctest bubbles.
 		here, there = net.Pipe()
 		way = &silencer{Conn: here}
 		go func() { _ = agent.Serve(t.Context(), nil, there, there); there.Close() }()

@@ -66,7 +66,7 @@ func HaveKernel(ctx context.Context, cacheDir, file string, log Log) (*Kernel, e
 	}
 	bare := *failed
 	bare.Hint = ""
-	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // without the hint of missing, which is to fetch a kernel
+	return nil, &iotax.Error{Op: missing.Op, Err: fmt.Errorf("%w; and none could be had: %w", missing.Err, &bare), Hint: failed.Hint} // drop the hint of missing: fetching a kernel has just failed
 }
 
 // FindKernel returns the kernel for guests: the running kernel, if it is readable and has the needed modules, else the

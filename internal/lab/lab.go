@@ -26,7 +26,7 @@ type Config struct {
 	Dir   string // directory in which the lab creates its own; default /var/tmp
 	Size  int64  // bytes of each node's own file system, on a loop device; 0 gives each node a plain directory
 
-	Label leftover.Label // of the run that the lab is for; with the zero value, the lab stays until Down
+	Label leftover.Label // label of the run that the lab is for; with the zero value, the lab stays until Down
 }
 
 // A Lab is a set of nodes that Up created.

@@ -28,7 +28,7 @@ func (w *world) slow(opening time.Duration, around map[string]time.Duration) Dep
 	return d
 }
 
-// The budget limits the whole run, including opening and the measured overhead of trials. One round is always
+// The budget limits the whole run, including opening and the measured overhead of trials. At least one round is
 // measured.
 func TestBudgetIsOfTheWholeRun(t *testing.T) {
 	for _, c := range []struct {

@@ -44,8 +44,9 @@ func (l *load) ready(ctx context.Context, t *iotax.Target) error {
 	return within(ctx, limit, func(ctx context.Context) error { return l.w.Prepare(ctx, t) })
 }
 
-// look checks this host for what the workloads need, before anything is opened. With keepGoing, it does so only if
-// the baseline is on this host, because other targets may be left out.
+// look calls the Look function of each workload that has one, before anything is opened. It returns the first error. If
+// no target is on this host, it does nothing. With keepGoing, only the baseline counts, because other targets may be
+// left out.
 func (r *rig) look(ctx context.Context, keepGoing bool) error {
 	if !slices.ContainsFunc(r.p.Targets, func(t plan.Target) bool { return t.On == "host" && (!keepGoing || t.Name == r.p.Baseline) }) {
 		return nil

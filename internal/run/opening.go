@@ -228,7 +228,7 @@ func (r *rig) gather(ctx context.Context, t plan.Target, g *plan.Gather) (*iotax
 			}
 			target.Noise.At = append(target.Noise.At, m)
 		}
-		target.Place.Backing = "" // do not watch the device: activity of the noise is expected
+		target.Place.Backing = "" // do not watch the device, because the noise is expected to use it
 		target.Facts["noise"] = work + " at " + strings.Join(g.At, ", ")
 	}
 	info := r.infos[t.Name]
@@ -277,7 +277,7 @@ func (r *rig) openOne(ctx context.Context, t plan.Target) (*iotax.Target, error)
 	if caps.RunOnConsole == nil && !caps.Local {
 		env, err := r.environment(ctx, m)
 		if errors.Is(err, errors.ErrUnsupported) {
-			// Workloads can still be measured on m.
+			// m cannot run the agent. Workloads can still be measured on it.
 			why := err
 			for e := (*iotax.Error)(nil); errors.As(why, &e); {
 				why = e.Err

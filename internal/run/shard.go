@@ -250,7 +250,7 @@ func mergeTargets(parts []*iotax.Run) []iotax.TargetInfo {
 	return out
 }
 
-// mostJoined limits how many values of a fact the function joined lists. It only counts further values.
+// mostJoined is the maximum number of values of a fact that the function joined lists. joined counts the others.
 const mostJoined = 4
 
 // joined combines the maps. It separates the different values of a key with commas.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Pulse describes the processes that measure a run. It may be newer than the stored run, which changes only on
-// updates of the run.
+// A Pulse describes the processes that measure a run. It may be newer than the stored run, which changes only when the
+// run is saved.
 type Pulse struct {
 	Silent Silence
 	Open   map[int]string // the runner of each shard that has started but not ended, if several processes measure the run

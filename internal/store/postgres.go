@@ -123,7 +123,7 @@ func (d *postgresDriver) version(ctx context.Context, db *sql.DB) (int, error) {
 		to_regclass('runs') IS NOT NULL AND to_regclass('measured') IS NULL`).Scan(&ours, &others); err != nil {
 		return 0, err
 	}
-	if others { // a migration creates all tables of iotax together
+	if others { // iotax creates both tables together, so another program made "runs"
 		return 0, &iotax.Error{Op: "open store", On: d.on, Err: errors.New("it holds the tables of another program"),
 			Hint: "leave search_path out of the address, so that the tables come into a schema of their own"}
 	}

@@ -46,7 +46,7 @@ func TestReadersOfParquet(t *testing.T) {
 	}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var trials []*iotax.Trial
-	for i, iops := range []float64{1000, 500, 4000, 1000} { // the share has a half, then a quarter of the disk's IOPS: geometric mean √(1/8)
+	for i, iops := range []float64{1000, 500, 4000, 1000} { // the share's IOPS are 1/2 and 1/4 of the disk's: geometric mean √(1/8)
 		trials = append(trials, &iotax.Trial{Run: "r", Target: []string{"disk", "share 9p Größe"}[i%2], Workload: "w", Round: i / 2, Seq: i, Seed: math.MaxUint64 - uint64(i),
 			Start: start.Add(time.Duration(i) * time.Second), Took: time.Second, Labels: map[string]string{"a": "1"},
 			Values: []iotax.Value{{Name: "read.iops", Value: iops, Unit: "1/s", Better: iotax.Up}, {Name: "x", Value: math.NaN(), Unit: "s"}}})

@@ -494,7 +494,7 @@ type Depth int
 
 const (
 	Full  Depth = iota // with series, intervals and histograms
-	Brief              // without them: several times faster
+	Brief              // without them, which is several times faster
 )
 
 // Trials returns all trials of a run in the order of Seq, without raw output.

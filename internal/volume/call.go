@@ -31,8 +31,8 @@ func on[In, Out any](ctx context.Context, d time.Duration, call func(context.Con
 	return out, err
 }
 
-// left adds path and m to err, the error of a failed removal or unmount, unless err already names path. For example,
-// err does not name path if the machine is gone.
+// left adds path and m to err, the error of a failed removal or unmount, unless err already names path. The error for a
+// machine that is gone does not name it.
 func left(op, path string, m iotax.Machine, err error) error {
 	var e *iotax.Error
 	if err == nil || errors.As(err, &e) && strings.HasPrefix(e.On, path) {

@@ -306,7 +306,7 @@ func (d *dir) Attach(ctx context.Context, m iotax.Machine) (iotax.Place, error) 
 			why = fmt.Errorf("%s does not exist", s.Missing[0])
 		}
 		return fail(why, "check the path, or let iotax create it: dir:PATH,create=true on the command line, create: true in the plan")
-	case known && d.users && !d.network && networked(fs) && (s.Real != fs.Point || len(s.Missing) > 0): // who names the mount point means it
+	case known && d.users && !d.network && networked(fs) && (s.Real != fs.Point || len(s.Missing) > 0): // naming the mount point itself permits a network file system, too
 		return fail(errors.New("it lies on a network file system, whose server others may use too"),
 			"to measure it: dir:"+d.want+",network=true on the command line, network: true in the plan; else name a directory on a disk")
 	case known && fs.ReadOnly():

@@ -17,8 +17,7 @@ type life struct {
 	serves   string  // the server's name in findings; "" if another finding reports its end
 }
 
-// Caps leaves Processes nil if the volume has no server. Otherwise iotax would call it ten times per second without
-// need.
+// Caps leaves Processes nil if the volume has no server, because iotax would call the function ten times per second.
 func (l *life) Caps() iotax.VolumeCaps {
 	c := iotax.VolumeCaps{Findings: l.findings}
 	if l.server != nil {

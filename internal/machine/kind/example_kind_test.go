@@ -34,7 +34,8 @@ type Spec struct {
 // Traits returns the optional functions of the spec: none here. See plan.Traits.
 func (s *Spec) Traits() plan.Traits { return plan.Traits{} }
 
-// Validate checks what the types of the fields do not. The plan points at the field of the error.
+// Validate checks constraints that the types of the fields do not express. The plan's error message shows the position
+// of the field in a FieldError.
 func (s *Spec) Validate() error {
 	if s.Level < 0 || s.Level > 19 {
 		return &plan.FieldError{Field: "level", Msg: fmt.Sprintf("%d is not a niceness", s.Level), Hint: "0 to 19"}

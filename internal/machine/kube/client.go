@@ -124,7 +124,7 @@ func (c *Client) Exec(ns, pod, container string, gone func(context.Context) erro
 	}
 }
 
-// input calls end when reading fails or reaches the end of the input.
+// An input calls its function end when a Read returns an error or io.EOF.
 type input struct {
 	io.Reader
 	end func()

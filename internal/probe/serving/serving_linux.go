@@ -197,7 +197,8 @@ func first(code asm.Instructions, name string) asm.Instructions {
 	return code
 }
 
-// load returns the instructions that set R7 to the 8 bytes at an address. They end the program if those cannot be read.
+// load returns the instructions that set R7 to the 8 bytes at an address. They end the program if the bytes cannot be
+// read.
 func load(read asm.BuiltinFunc, address asm.Register, offset int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R3, address),

@@ -102,7 +102,7 @@ func speeds(t *iotax.Trial, metric string) (iops, bandwidth string) {
 		}
 		have, known := sum[what]
 		if op == "mixed" && known || have.Name == "mixed."+what {
-			continue // count either mixed or its parts
+			continue // use either the mixed value or its parts, not both
 		}
 		v.Value += have.Value
 		sum[what] = v

@@ -84,7 +84,7 @@ type source struct {
 	told     []string // parts of the command line for fio itself or the shell, which iotax ignores
 	together []string // groups of jobs that fio would have run at the same time
 
-	said map[string]bool // options of all jobs that findings have reported; the key "" means that a finding has reported told
+	said map[string]bool // options of all jobs that findings have reported; "" represents the field told
 }
 
 // foreign lists options of fio itself that prevent it from running the job on this machine.

@@ -113,7 +113,7 @@ func checkExact(p iotax.Place) error {
 
 // A line holds the parts of a fio command line.
 type line struct {
-	fio      []string // the program, after its loader if it was copied
+	fio      []string // the program; its loader comes first if the program was copied
 	job      *resolved
 	name     string
 	place    string // path of a device, or URL of an export; unused for a directory

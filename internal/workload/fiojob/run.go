@@ -449,7 +449,7 @@ func (j *fioJob) Prepare(ctx context.Context, t *iotax.Target) error {
 		return j.each(t, true, func(p party) error { return p.job.Prepare(ctx, p.target) })
 	}
 	if j.prepared[t]++; j.prepared[t] > 1 {
-		return j.unready[t] // t is a part of several targets
+		return j.unready[t] // t was prepared before, because several combined targets contain it
 	}
 	j.unready[t] = j.prepare(ctx, t)
 	return j.unready[t]

@@ -32,7 +32,7 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ReadFrom hides the ReadFrom of the buffer, which has no limit.
+// ReadFrom uses Write, because the ReadFrom of the embedded buffer ignores the limit.
 func (h *Head) ReadFrom(r io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{h}, r) }
 
 // An EmptyDir describes a command that runs in a new directory. The directory is removed after the command.
