@@ -13,7 +13,7 @@ import (
 	"iotax/internal/rules"
 )
 
-// A load is a workload of the plan with the targets on which it is prepared.
+// A load is a workload of the plan with the targets on which it is measured.
 type load struct {
 	plan    plan.Workload
 	w       iotax.Workload

@@ -34,7 +34,7 @@ type rig struct {
 	within  *rig            // the rig that this one is part of, or nil
 	own     string          // if within is set: the name of its machine
 	only    string          // if within is set: the only target on it; "" means all
-	placed  time.Time       // when renew had attached the target's place
+	placed  time.Time       // time at which renew attached the target's place
 }
 
 type undoStep struct {

@@ -69,8 +69,8 @@ func (d *sqliteDriver) schema() (kind string, dialect goose.Dialect, on, another
 	return "sqlite", goose.DialectSQLite3, d.path, "PATH"
 }
 
-// makeFile creates an empty file and, for the default store, its directory. Only the owner can access them, because
-// plans contain host names and paths. It also returns better errors than SQLite's "unable to open database file".
+// makeFile creates the file if it is missing and, for the default store, its directory. Only the owner can access them,
+// because plans contain host names and paths. Its errors are clearer than SQLite's "unable to open database file".
 func (d *sqliteDriver) makeFile() error {
 	switch dir := filepath.Dir(d.path); {
 	case !d.named:

@@ -10,7 +10,8 @@ import (
 // The methods named elsewhere return a spec's options in the syntax of other programs, for the output of iotax tune.
 // They leave out options that those programs do not support.
 
-// elsewhere returns libvirt's XML elements for the disk, and the qemu-img command that makes its image.
+// elsewhere returns libvirt's XML elements for the disk. If options of the image are set, it adds the qemu-img command
+// that makes the image.
 func (s *DiskSpec) elsewhere() (all []plan.Snippet) {
 	driver := fmt.Sprintf("<driver name='qemu' type='%s' cache='%s' io='%s'", s.Format, s.Cache, s.AIO)
 	queues := ""

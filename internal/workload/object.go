@@ -278,7 +278,8 @@ func phase(out *iotax.Trial, direction, request string, p *object.Phase) {
 	series(request+".ttfb", p.FirstByte)
 }
 
-// histogram counts sorted values, rounded to three significant digits.
+// histogram counts values in ascending order, rounded to three significant digits. It skips values that are not
+// positive.
 func histogram(name string, sorted []float64) iotax.Histogram {
 	h := iotax.Histogram{Name: name, Unit: iotax.Seconds}
 	for _, v := range sorted {
