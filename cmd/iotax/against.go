@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 
@@ -10,6 +10,8 @@ import (
 	"iotax/internal/kinds"
 	"iotax/internal/plan"
 	"iotax/internal/report/compare"
+	"iotax/internal/run"
+	"iotax/internal/run/saved"
 	"iotax/internal/store"
 )
 
@@ -17,18 +19,43 @@ import (
 type earlierRun struct {
 	run   *iotax.Run
 	pairs map[string]string // from the name of a target that is measured again to its name in the earlier run
-	said  []string
+	said  []string          // how targets are paired
 }
 
-// against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration.
-func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string) (*plan.Plan, *earlierRun, error) {
+// against returns the plan p with additional targets: those of the earlier run ref, in their earlier configuration. If
+// ref is "", it returns p and nil. The paths of p become absolute, unless both runs are divided: then the hosts of both
+// resolve them.
+func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string, divided bool) (*plan.Plan, *earlierRun, error) {
+	if ref == "" {
+		return p, nil, nil
+	}
 	r, err := db.Get(ctx, ref)
 	if err != nil {
 		return nil, nil, err
 	}
-	old, err := kinds.Saved(r)
+	if divided && ref != r.ID { // "latest" would be the run itself, once a shard of it has a trial
+		return nil, nil, iotax.Usage(&iotax.Error{Op: "measure against", On: ref, Err: errors.New("all shards must name the same earlier run"), Hint: "name it by its id: --against " + r.ID})
+	}
+	folder, err := p.Folder()
 	if err != nil {
 		return nil, nil, err
+	}
+	written := divided && saved.Divided(r)
+	if saved.Divided(r) && !written {
+		parts, err := db.RunParts(ctx, r.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		folder = parts[0].Environment[run.FolderKey]
+	}
+	old, err := kinds.SavedIn(folder, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !written {
+		if err := errors.Join(p.Absolute(), old.Absolute()); err != nil {
+			return nil, nil, err
+		}
 	}
 	both, pairs, notes, err := p.Paired(old, r.ID)
 	if err != nil {
@@ -37,18 +64,21 @@ func against(ctx context.Context, db *store.Store, p *plan.Plan, ref string) (*p
 	return both, &earlierRun{r, pairs, notes}, nil
 }
 
-func (e *earlierRun) notes() []string {
+// notes prints how targets of both runs are paired.
+func (e *earlierRun) notes(note func(string, ...any)) {
 	if e == nil {
-		return nil
+		return
 	}
-	return e.said
+	for _, text := range e.said {
+		note("%s", text)
+	}
 }
 
-// drift returns a note for each fact in which this host or a target that is measured again differs from the earlier
-// run. The plan does not determine all of these facts.
-func (e *earlierRun) drift(r *iotax.Run) (notes []string) {
-	if e == nil || r == nil {
-		return nil
+// drift prints each fact in which this host or a target that is measured again differs from the earlier run. The plan
+// does not determine all of these facts.
+func (e *earlierRun) drift(r *iotax.Run, note func(string, ...any)) {
+	if e == nil {
+		return
 	}
 	info := func(r *iotax.Run, name string) *iotax.TargetInfo {
 		i := slices.IndexFunc(r.Targets, func(t iotax.TargetInfo) bool { return t.Name == name })
@@ -71,7 +101,6 @@ func (e *earlierRun) drift(r *iotax.Run) (notes []string) {
 		if len(d.Where) > 0 {
 			where = strings.Join(d.Where, ", ")
 		}
-		notes = append(notes, fmt.Sprintf("not as in run %s: %s: %s was %q, and is %q", e.run.ID, where, d.Key, d.A, d.B))
+		note("not as in run %s: %s: %s was %q, and is %q", e.run.ID, where, d.Key, d.A, d.B)
 	}
-	return notes
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"iotax/internal/testenv/long"
@@ -33,32 +34,48 @@ measure: {cold: false, ramp: 0s, rounds: {min: 6, max: 6}}
 	s.mkdir("b")
 	write("old.yaml", "1")
 	write("new.yaml", "1.25")
-	s.iotax("run", "old.yaml", "--calibrate=no", "-q").works(t, exitOK)
+	s.iotax("run", "old.yaml", "--calibrate=no", "-q", "--id", "old").works(t, exitOK)
 	s.iotax("run", "old.yaml", "--against", "latest").works(t, exitUsage, "no target is configured otherwise", "iotax compare")
-	s.iotax("run", "new.yaml", "--against", "latest", "--resume").works(t, exitUsage, "--against cannot be combined")
+	s.iotax("run", "new.yaml", "--against", "latest", "--resume").works(t, exitUsage, "--against cannot be combined with --resume: a resumed run keeps its plan")
+	s.iotax("run", "new.yaml", "--against", "latest", "--shard", "0/2", "--id", "divided").works(t, exitUsage, "all shards must name the same earlier run", "--against old")
 	s.write("drift", "1.5")
-	r := s.iotax("run", "new.yaml", "--against", "latest", "--calibrate=no", "--json")
-	r.works(t, exitOK, "is measured as in run")
-	var rep struct {
-		Cells []struct {
-			Target, Metric string
-			Ratio          *struct{ Estimate, Lo, Hi float64 }
-		}
-	}
-	s.parse(r, &rep)
-	found := false
-	for _, c := range rep.Cells {
-		if c.Target == "app" && c.Metric == "took" {
-			found = true
-			if c.Ratio == nil || c.Ratio.Lo < 1.24 || c.Ratio.Hi > 1.26 {
-				t.Errorf("app is compared with host, or with the drift: %+v, want 1.25", c.Ratio)
+	gains := func(r result) {
+		t.Helper()
+		var rep struct {
+			Cells []struct {
+				Target, Metric string
+				Ratio          *struct{ Estimate, Lo, Hi float64 }
 			}
 		}
+		s.parse(r, &rep)
+		found := false
+		for _, c := range rep.Cells {
+			if c.Target == "app" && c.Metric == "took" {
+				found = true
+				if c.Ratio == nil || c.Ratio.Lo < 1.24 || c.Ratio.Hi > 1.26 {
+					t.Errorf("app is compared with host, or with the drift: %+v, want 1.25", c.Ratio)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no figure of app: %s", r.stdout)
+		}
 	}
-	if !found {
-		t.Errorf("no figure of app: %s", r.stdout)
+	r := s.iotax("run", "new.yaml", "--against", "latest", "--calibrate=no", "--json", "--id", "new")
+	r.works(t, exitOK, "is measured as in run old")
+	gains(r)
+	for _, shard := range []string{"0/2", "1/2"} { // each pairs by itself
+		r = s.iotax("run", "new.yaml", "--against", "old", "--calibrate=no", "--json", "--id", "divided", "--shard", shard)
+		r.works(t, exitOK, "app of old is measured as in run old")
 	}
+	gains(r)
+	// The earlier run may be divided, too. Its paths are as written, and start from the directory of its plan.
+	s.mkdir("other")
+	s.write("other/next.yaml", strings.ReplaceAll(strings.ReplaceAll(s.read("new.yaml"), "1.25", "1.5625"), "dir: ", "dir: ../"))
+	r = s.iotax("run", "other/next.yaml", "--against", "divided", "--calibrate=no", "--json")
+	r.works(t, exitOK, "app of divided is measured as in run divided")
+	gains(r)
 	// Without pairing, the drift dominates the result. compare marks the result as unpaired.
-	r = s.iotax("compare", "latest~1", "latest", "--fail-on", "worse")
+	r = s.iotax("compare", "old", "new", "--fail-on", "worse")
 	r.works(t, exitGate, "Unpaired", "0.833× [0.833, 0.833]  worse")
 }

@@ -77,7 +77,7 @@ func (k *fleetFlags) template() (corev1.PodTemplateSpec, error) {
 }
 
 // measureInCluster submits the plan as a Job, waits until the Job ends, and prints the report from the store.
-func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, id string, flags []string, out *outlet) error {
+func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan, ref, id string, flags []string, out *outlet) error {
 	inside := cmp.Or(k.store, os.Getenv(podStoreVariable), a.store)
 	if !store.IsPostgres(a.store) || !store.IsPostgres(inside) {
 		return iotax.Usage(&iotax.Error{Op: "submit run", Err: errors.New("the pods of a cluster cannot share a file"), Hint: "name a PostgreSQL that they reach: --store postgres://USER@HOST/DATABASE, or " + storeVariable})
@@ -86,22 +86,26 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 	if _, err := run.ParseShard(every.String()); err != nil {
 		return iotax.Usage(fmt.Errorf("--shards %d: %w", k.shards, err))
 	}
-	if err := every.Fits(p); err != nil {
-		return iotax.Usage(err)
-	}
 	template, err := k.template()
 	if err != nil {
 		return err
-	}
-	text, err := p.YAML()
-	if err != nil {
-		return &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
 	}
 	db, err := store.Open(ctx, a.store)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	p, earlier, err := against(ctx, db, p, ref, true)
+	if err != nil {
+		return err
+	}
+	if err := every.Fits(p); err != nil {
+		return iotax.Usage(err)
+	}
+	text, err := p.YAML()
+	if err != nil {
+		return &iotax.Error{Op: "write resolved plan", On: p.Name, Err: err}
+	}
 	c, err := kube.Connect(kube.Config{Context: k.context, Namespace: k.namespace})
 	if err != nil {
 		return err
@@ -117,9 +121,13 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 		return err
 	}
 	where := "job " + c.Namespace + "/" + j.Name()
-	if !a.quiet {
-		fmt.Fprintf(a.err, "%s measures run %s in %s\n", where, id, format.Plural(k.shards, "pod"))
+	note := func(format string, args ...any) {
+		if !a.quiet {
+			fmt.Fprintf(a.err, format+"\n", args...)
+		}
 	}
+	note("%s measures run %s in %s", where, id, format.Plural(k.shards, "pod"))
+	earlier.notes(note)
 	if k.detach {
 		return nil
 	}
@@ -150,6 +158,7 @@ func (a *app) measureInCluster(ctx context.Context, k *fleetFlags, p *plan.Plan,
 			return errors.Join(runErr, err)
 		}
 	}
+	earlier.drift(r, note)
 	return a.finish(ctx, db, r, out, runErr)
 }
 

@@ -161,7 +161,13 @@ spec:
 	s.iotax(append(fleet("broken"), "--pod", broken)...).refuses(t, exitError, "measure in the cluster job iotax/iotax-broken: FailedIndexes",
 		"shard 0: its container ended: Error, exit status 2: iotax: unknown command \"nonsense\"", "kubectl logs -n iotax job/iotax-broken")
 	remove("broken")
-	r = s.start(nil, append(fleet("nowhere"), "--pod-image", "localhost/none:1")...)
+	moved := append(fleet("nowhere"), "--pod-image", "localhost/none:1", "--against", "together")
+	moved[1] = s.write("moved.yaml", fmt.Sprintf(text, "/var/tmp", "/data/moved"))
+	r = s.start(nil, moved...)
+	r.said("volume of together is measured as in run together")
+	if got := c.Kubectl(t, "", "get", "configmaps", "-n", "iotax", "-l", "iotax.run=nowhere", "-o", "yaml"); !strings.Contains(got, "volume of together") {
+		t.Errorf("the pods get this plan: %s", got)
+	}
 	r.said("shard 0: the image localhost/none:1 cannot be had: ErrImageNeverPull")
 	s.iotax(fleet("nowhere")...).refuses(t, exitError, "a job with this name is already running")
 	r.send(os.Interrupt)

@@ -97,9 +97,6 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 			if err != nil {
 				return err
 			}
-			if fl.against != "" && (fl.resuming || fl.shard.text != "" || fleet.kubernetes) {
-				return iotax.Usage(&iotax.Error{Op: "measure against " + fl.against, Err: errors.New("--against cannot be combined with --resume, --shard and --kubernetes"), Hint: "a resumed run keeps its pairs: leave --against out"})
-			}
 			if err := fl.shard.check(fl.resuming); err != nil {
 				return iotax.Usage(err)
 			}
@@ -114,7 +111,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 			if err != nil {
 				return err
 			}
-			return a.measureInCluster(c.Context(), &fleet, p, cmp.Or(fl.shard.id, store.NewID(time.Now())), []string{"--calibrate", string(fl.calibrate)}, fl.out)
+			return a.measureInCluster(c.Context(), &fleet, p, fl.against, cmp.Or(fl.shard.id, store.NewID(time.Now())), []string{"--calibrate", string(fl.calibrate)}, fl.out)
 		},
 	}
 	fl.planFlags.add(c)
@@ -126,6 +123,7 @@ undecided, and 4 when the run measured less than its plan asks for.`,
 	choiceFlag(c, &fl.calibrate, "calibrate", "noise floor of this machine: auto (use the saved one, or take 10 s before a run of a minute or more), full, or no",
 		calibrate.Auto, calibrate.Always, calibrate.Never)
 	f.StringVar(&fl.against, "against", "", "an earlier `RUN`: measure targets that are configured otherwise now as they were then, too, in the same rounds, and compare the two")
+	fl.names = append(fl.names, "against")
 	f.StringArrayVar(&fl.destroy, "destroy", nil, "let workloads overwrite this block device of a target (on another machine: MACHINE:DEVICE): everything on it is lost")
 	fl.shard.add(f)
 	fleet.add(f)
@@ -181,6 +179,10 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	if len(p.Expectations) == 0 && fl.out.writes("xml", "github") {
 		return iotax.Usage(export.ErrNoExpectations)
 	}
+	p, earlier, err := against(ctx, db, p, fl.against, opts.Shard.Divided())
+	if err != nil {
+		return err
+	}
 	share := func(*run.Deps) {}
 	if opts.Shard.Divided() { // shards on different hosts share the plan as written, because absolute paths may differ
 		mustUndo()
@@ -196,12 +198,6 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	}
 	if err := p.Absolute(); err != nil {
 		return err
-	}
-	var earlier *earlierRun
-	if fl.against != "" {
-		if p, earlier, err = against(ctx, db, p, fl.against); err != nil {
-			return err
-		}
 	}
 	destroy, err := wired.ParseDestroy(fl.destroy, p)
 	if err != nil {
@@ -229,9 +225,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 		}
 		show.Note("resuming run %s (%s), which has %s", id, opts.Resume.Name, format.Plural(len(opts.Trials), "trial"))
 	}
-	for _, note := range earlier.notes() {
-		show.Note("%s", note)
-	}
+	earlier.notes(show.Note)
 	for _, other := range leftover.Others(id) {
 		show.Note("run %s (process %d) is measured on this host at the same time: both results suffer", other.Run, other.Runner.PID)
 	}
@@ -259,9 +253,7 @@ func (a *app) run(ctx context.Context, fl *runFlags, args []string) error {
 	if r == nil {
 		return runErr
 	}
-	for _, note := range earlier.drift(r) {
-		show.Note("%s", note)
-	}
+	earlier.drift(r, show.Note)
 	if opts.Shard.Divided() {
 		return a.finishPart(ctx, db, r, fl.out, opts.Shard, runErr)
 	}

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -154,7 +153,7 @@ func (s *Search) read(ctx context.Context, url string) error {
 			slices.Sort(folders)
 		}
 		for _, folder := range slices.Compact(folders) {
-			p, err := plan.Parse(filepath.Join(folder, "plan of run "+r.ID), r.Plan, kinds.All())
+			p, err := kinds.SavedIn(folder, r)
 			if err != nil {
 				break
 			}

@@ -4,6 +4,7 @@ package kinds
 
 import (
 	"context"
+	"path/filepath"
 
 	"iotax"
 	"iotax/internal/guest"
@@ -22,7 +23,12 @@ func All() plan.Kinds {
 
 // Saved parses the plan of a saved run. It returns an error if another version of iotax made the run and this version
 // cannot parse the plan.
-func Saved(r *iotax.Run) (*plan.Plan, error) { return plan.Parse("plan of run "+r.ID, r.Plan, All()) }
+func Saved(r *iotax.Run) (*plan.Plan, error) { return SavedIn("", r) }
+
+// SavedIn is Saved for a divided run, whose plan may have relative paths. They start from folder.
+func SavedIn(folder string, r *iotax.Run) (*plan.Plan, error) {
+	return plan.Parse(filepath.Join(folder, "plan of run "+r.ID), r.Plan, All())
+}
 
 // Env returns the environment for creating workloads on this host.
 func Env() workload.Env {
